@@ -1,0 +1,92 @@
+-- The ledger. What is sent is written here first; what came of it, after. Nothing in it needs a session or a clock other
+-- than the database's.
+
+-- A row a process that pushes. While its lease runs, what it has is its own; afterwards anyone may take it.
+create table workers (
+  id bigint generated always as identity primary key,
+  host text not null,
+  process_id integer not null,
+  started_at timestamptz not null default now(),
+  lease_until timestamptz not null
+);
+
+create table runs (
+  id bigint generated always as identity primary key,
+  command text not null check (command in ('all', 'force', 'resume', 'failed', 'user')),
+  period text not null check (period ~ '^[0-9]{4}-W[0-9]{2}$'),
+  time_zone text not null,
+  worker_id bigint not null,
+  -- false with --limit: over when it ends, however it ends
+  resumable boolean not null,
+  started_at timestamptz not null default now(),
+  ended_at timestamptz,
+  outcome text not null default 'running' check (outcome in ('running', 'complete', 'failures', 'stopped', 'interrupted')),
+  -- whether it came to every user that it set out to serve, by itself or by a later run that went on with it
+  came_to_end boolean not null default false
+);
+
+create index runs_by_start on runs (started_at);
+create index runs_open on runs (period) where not came_to_end;
+
+-- A stretch of the users, in their order, that a process is working on: others look elsewhere.
+create table shares (
+  worker_id bigint not null references workers on delete cascade,
+  scope text not null,
+  first_place text not null,
+  first_user_id bigint not null,
+  last_place text not null,
+  last_user_id bigint not null,
+  primary key (worker_id, scope, first_place, first_user_id)
+);
+
+create index shares_by_scope on shares (scope);
+
+-- Who was served in a scope: `weekly:2026-W47`, or that of one forced run. The row is written with the delivery, is what
+-- makes a second one impossible, and outlives the delivery and the user.
+create table claims (
+  scope text not null,
+  email text not null,
+  claimed_at timestamptz not null default now(),
+  primary key (scope, email)
+);
+
+create table deliveries (
+  idempotency_key text primary key check (idempotency_key ~ '^[!-~]{1,64}$'),
+  run_id bigint not null,
+  user_id bigint not null,
+  period text not null,
+  kind text not null check (kind in ('weekly', 'forced', 'single', 'subscription')),
+  part integer not null check (part between 1 and parts),
+  parts integer not null,
+  queries integer not null,
+  leads integer not null,
+  bytes integer not null check (bytes between 1 and 5000000),
+  -- the body: these queries, and the lead_versions with these ids (varints: the first, then each one's distance to it)
+  query_list text not null,
+  recipe bytea not null,
+  created_at timestamptz not null default now(),
+  status text not null check (status in ('pending', 'delivered', 'failed', 'unknown')),
+  -- attempts recorded; the last of them is under way, or was when its process died
+  attempts integer not null check (attempts between 0 and 2),
+  under_way boolean not null,
+  worker_id bigint,
+  -- from when on the next attempt may be made
+  due_at timestamptz not null default now(),
+  -- …_open: that attempt may have reached the receiver without a complete answer
+  first_at timestamptz,
+  first_ms integer,
+  first_status integer,
+  first_error text,
+  first_open boolean not null default false,
+  second_at timestamptz,
+  second_ms integer,
+  second_status integer,
+  second_error text,
+  second_open boolean not null default false,
+  check (not under_way or (status = 'pending' or status = 'delivered')),
+  check (attempts > 0 or not under_way)
+) with (fillfactor = 80);
+
+create index deliveries_pending on deliveries (due_at) where status = 'pending';
+create index deliveries_by_user on deliveries (user_id, created_at);
+create index deliveries_in_trouble on deliveries (period, status) where status in ('failed', 'unknown');

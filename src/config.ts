@@ -1,0 +1,241 @@
+/**
+ * The only reader of the environment: variables, `.env`, `NAME_FILE` and the flags that win over them, to a frozen object
+ * of the settings that a command uses. All problems are reported at once.
+ */
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
+import { closest, distance } from 'fastest-levenshtein'
+import { z } from 'zod'
+import { codeOf, LeadpushError, messageOf } from './errors.ts'
+
+const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+
+/** `250ms`, `1.5s`, `2m`, `1h`, `30d` in milliseconds; undefined for anything else. */
+export function parseDuration(text: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text)
+  return match ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : undefined
+}
+
+const refuse = (allowed: string) => ({ error: allowed })
+
+function duration(min: string, max: string) {
+  const allowed = `a number with a unit (ms, s, m, h, d) from ${min} to ${max}, such as ${min === '0s' ? '5s' : min}`
+  const [minMs, maxMs] = [parseDuration(min) ?? 0, parseDuration(max) ?? 0]
+  return z
+    .string()
+    .transform((text) => parseDuration(text) ?? Number.NaN)
+    .refine((ms) => ms >= minMs && ms <= maxMs, refuse(allowed))
+}
+
+function number(min: number, max: number, pattern: RegExp, allowed: string) {
+  return z
+    .string()
+    .refine((text) => pattern.test(text) && Number(text) >= min && Number(text) <= max, refuse(allowed))
+    .transform(Number)
+}
+
+const integer = (min: number, max: number) => number(min, max, /^\d+$/, `a whole number from ${min} to ${max}`)
+
+const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
+  z.enum(values, refuse(values.length === 1 ? `\`${values[0]}\`, or unset` : values.join(' or ')))
+
+const httpUrl = z.string().refine((text) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
+}, refuse('a full http: or https: URL without a user name or password'))
+
+const postgresUrl = z
+  .string()
+  .refine((text) => /^postgres(ql)?:\/\//.test(text), refuse('a URL like postgresql://user@host:5432/database'))
+
+const limit = z.union([z.literal('off').transform(() => undefined), integer(1, 1_000_000)], {
+  error: 'a whole number from 1 to 1000000, or `off`',
+})
+
+function isRange(text: string): boolean {
+  const [address = '', bits, ...rest] = text.split('/')
+  const family = isIP(address)
+  const most = family === 4 ? 32 : 128
+  return family > 0 && rest.length === 0 && (bits === undefined || (/^\d+$/.test(bits) && Number(bits) <= most))
+}
+
+const ranges = z
+  .string()
+  .transform((text) => text.split(',').map((entry) => entry.trim()))
+  .refine(
+    (entries) => entries.every(isRange),
+    refuse('IP addresses or ranges, separated by commas: 10.0.0.1,10.1.0.0/16'),
+  )
+
+const timeZone = z.string().refine((text) => {
+  if (!/^[A-Za-z]/.test(text)) return false
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: text })
+    return true
+  } catch {
+    return false
+  }
+}, refuse('a time zone name of the IANA list, such as UTC or America/Chicago'))
+
+/** Every setting: its variable, what it may hold, its default. A secret's value is never shown. */
+const definitions = {
+  databaseUrl: { name: 'DATABASE_URL', schema: postgresUrl, secret: true },
+  home: { name: 'LEADPUSH_HOME', schema: z.string().transform((path) => resolve(path)) },
+  receiverUrl: { name: 'LEADPUSH_RECEIVER_URL', schema: httpUrl, secret: true },
+  dataSource: {
+    name: 'LEADPUSH_DATA_SOURCE',
+    schema: z.string().regex(/^[!-~]{1,100}$/, refuse('1 to 100 visible ASCII characters')),
+    fallback: 'leadpush',
+  },
+  automation: {
+    name: 'LEADPUSH_AUTOMATION',
+    schema: z
+      .string()
+      .regex(
+        /^(?!\.\.?$)[A-Za-z0-9._~-]{1,100}$/,
+        refuse('a path segment of letters, digits, hyphen, underscore, dot'),
+      ),
+    fallback: 'zapier',
+  },
+  concurrency: { name: 'LEADPUSH_CONCURRENCY', schema: integer(1, 256), fallback: '16' },
+  ratePerSecond: {
+    name: 'LEADPUSH_RATE',
+    schema: number(0.001, 100_000, /^\d+(\.\d+)?$/, 'a number from 0.001 to 100000 (attempts a second)'),
+  },
+  timeoutMs: { name: 'LEADPUSH_TIMEOUT', schema: duration('100ms', '10m'), fallback: '30s' },
+  retryDelayMs: { name: 'LEADPUSH_RETRY_DELAY', schema: duration('0s', '5m'), fallback: '5s' },
+  outageMs: { name: 'LEADPUSH_OUTAGE', schema: duration('0s', '1d'), fallback: '10m' },
+  leaseMs: { name: 'LEADPUSH_LEASE', schema: duration('1s', '1h'), fallback: '60s' },
+  guard: { name: 'LEADPUSH_GUARD', schema: oneOf(['on', 'off']), fallback: 'on' },
+  maxLeadAgeMs: { name: 'LEADPUSH_MAX_LEAD_AGE', schema: duration('1s', '3650d'), fallback: '30d' },
+  timeZone: { name: 'LEADPUSH_TIME_ZONE', schema: timeZone, fallback: 'UTC' },
+  host: {
+    name: 'LEADPUSH_HOST',
+    schema: z.string().regex(/^\S+$/, refuse('an address or host name')),
+    fallback: '127.0.0.1',
+  },
+  port: { name: 'LEADPUSH_PORT', schema: integer(0, 65_535), fallback: '8080' },
+  limitAddress: { name: 'LEADPUSH_LIMIT_ADDRESS', schema: limit, fallback: '600' },
+  limitKey: { name: 'LEADPUSH_LIMIT_KEY', schema: limit, fallback: '120' },
+  trustProxy: { name: 'LEADPUSH_TRUST_PROXY', schema: ranges },
+  allowInsecureHooks: { name: 'LEADPUSH_ALLOW_INSECURE_HOOKS', schema: oneOf(['1']) },
+  logFormat: { name: 'LEADPUSH_LOG_FORMAT', schema: oneOf(['pretty', 'json']) },
+  pingUrl: { name: 'LEADPUSH_PING_URL', schema: httpUrl, secret: true },
+} as const satisfies Record<string, { name: string; schema: z.ZodType; fallback?: string; secret?: boolean }>
+
+export type SettingName = keyof typeof definitions
+
+type Definition<K extends SettingName> = (typeof definitions)[K]
+type Value<K extends SettingName> = z.output<Definition<K>['schema']>
+
+/** The settings `K`, checked; one without a default is undefined where it is not set. */
+export type Settings<K extends SettingName> = Readonly<{
+  [P in K]: P extends 'home' ? string : Definition<P> extends { fallback: string } ? Value<P> : Value<P> | undefined
+}>
+
+export interface SettingsSource {
+  env: Readonly<Record<string, string | undefined>>
+  /** Where `.env` is looked for. */
+  cwd: string
+  /** What the command line gives: as strings, named by their flag, they win. */
+  flags?: Partial<Record<SettingName, { flag: string; value: string }>>
+}
+
+/** The environment and the working directory of this process. */
+export function processSource(flags: SettingsSource['flags'] = {}): SettingsSource {
+  return { env: process.env, cwd: process.cwd(), flags }
+}
+
+const known: ReadonlySet<string> = new Set(Object.values(definitions).map(({ name }) => name))
+const isOurs = (name: string) => name.startsWith('LEADPUSH_') || name === 'DATABASE_URL' || name === 'DATABASE_URL_FILE'
+
+function nearest(name: string): string {
+  const found = closest(name, [...known])
+  return distance(name, found) <= 6 ? `; did you mean ${found}?` : ''
+}
+
+function readDotEnv(cwd: string, problems: string[]): Record<string, string | undefined> {
+  try {
+    return parseEnv(readFileSync(join(cwd, '.env'), 'utf8')) as Record<string, string>
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') problems.push(`.env: cannot be read: ${messageOf(error)}`)
+    return {}
+  }
+}
+
+/** The environment, filled in by `.env` where it says nothing of a name, neither as NAME nor as NAME_FILE. */
+function mergeSources(source: SettingsSource, problems: string[]): Map<string, string> {
+  const merged = new Map<string, string>()
+  const environment = Object.entries(source.env).filter(([name]) => isOurs(name))
+  for (const [name, value] of environment) if (value) merged.set(name, value)
+  const baseOf = (name: string) => (known.has(name) ? name : name.replace(/_FILE$/, ''))
+  const said = new Set([...merged.keys()].map(baseOf))
+  const dotEnv = Object.entries(readDotEnv(source.cwd, problems)).filter(([name]) => isOurs(name))
+  for (const [name, value] of dotEnv) if (value && !said.has(baseOf(name))) merged.set(name, value)
+
+  for (const name of new Set([...environment, ...dotEnv].map(([name]) => name))) {
+    if (!known.has(baseOf(name))) problems.push(`${name}: there is no such setting${nearest(name)}`)
+  }
+  return merged
+}
+
+function readValue(name: string, merged: Map<string, string>, cwd: string, problems: string[]): string | undefined {
+  const path = merged.get(`${name}_FILE`)
+  if (path === undefined) return merged.get(name)
+  if (merged.has(name)) {
+    problems.push(`${name}, ${name}_FILE: both are set; set one of them`)
+    return undefined
+  }
+  try {
+    return readFileSync(resolve(cwd, path), 'utf8').trim() || undefined
+  } catch (error) {
+    problems.push(
+      `${name}_FILE: holds ${JSON.stringify(path)}, which cannot be read (${codeOf(error) ?? messageOf(error)})`,
+    )
+    return undefined
+  }
+}
+
+function defaultHome(source: SettingsSource): string {
+  const dataHome = source.env.XDG_DATA_HOME
+  // the XDG rules: a relative path there counts as unset
+  if (dataHome?.startsWith('/')) return join(dataHome, 'leadpush')
+  return process.getuid?.() === 0 ? '/var/lib/leadpush' : join(source.env.HOME || homedir(), '.local/share/leadpush')
+}
+
+/**
+ * The settings that `names` lists. Every name in the environment is checked, the values only of those.
+ * Throws a `usage` error whose message has one line a problem.
+ */
+export function readSettings<const K extends SettingName>(names: readonly K[], source: SettingsSource): Settings<K> {
+  const problems: string[] = []
+  const merged = mergeSources(source, problems)
+  const settings: Partial<Record<SettingName, unknown>> = {}
+  for (const key of names) {
+    const { name, schema, ...rest } = definitions[key] as {
+      name: string
+      schema: z.ZodType
+      fallback?: string
+      secret?: boolean
+    }
+    const flag = source.flags?.[key]
+    const text = flag?.value ?? readValue(name, merged, source.cwd, problems) ?? rest.fallback
+    if (text === undefined) continue
+    const parsed = schema.safeParse(text)
+    if (parsed.success) settings[key] = parsed.data
+    else {
+      const holds = rest.secret ? 'holds a value that is not allowed (and not shown)' : `holds ${JSON.stringify(text)}`
+      problems.push(`${flag?.flag ?? name}: ${holds}; allowed: ${parsed.error.issues[0]?.message}`)
+    }
+  }
+  if (problems.length > 0) {
+    throw new LeadpushError('usage', problems.join('\n'), {
+      hint: 'Nothing was done. Correct the settings and run it again.',
+    })
+  }
+  if ((names as readonly SettingName[]).includes('home')) settings.home ??= defaultHome(source)
+  return Object.freeze(settings) as Settings<K>
+}

@@ -1,0 +1,85 @@
+/**
+ * Brings the schema up to date with the numbered files in `sql/`, by Kysely's migrator: under a lock, all in one transaction.
+ * Rows that belong to a migration stand in a file of the same name that ends in `.tsv`: one table, columns in its order.
+ */
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely'
+import { LeadpushError } from '../errors.ts'
+import { packageRoot } from '../root.ts'
+
+const folder = join(packageRoot, 'sql')
+const table = 'schema_migrations'
+
+async function migrationNames(): Promise<string[]> {
+  const files = await readdir(folder)
+  return files.filter((file) => /^\d{6}_\w+\.sql$/.test(file)).map((file) => file.slice(0, -4)).sort()
+}
+
+async function loadRows(db: Kysely<unknown>, name: string): Promise<void> {
+  const text = await readFile(join(folder, `${name}.tsv`), 'utf8').catch(() => '')
+  const rows = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  if (rows.length === 0) return
+  const cells = rows.map((row) => row.split('\t'))
+  const columns = (cells[0] ?? []).map((_, at) => sql`${cells.map((row) => row[at])}::text[]`)
+  const target = sql.table(name.slice(7))
+  // the columns' own types: an insert from a text column needs each named, so the rows go through json_populate_record
+  const names = await sql<{ column: string; type: string }>`
+    select column_name as column, data_type as type from information_schema.columns
+    where table_schema = current_schema() and table_name = ${name.slice(7)} order by ordinal_position
+  `.execute(db)
+  const casts = names.rows.map(({ type }, at) => sql`${sql.ref(`c${at}`)}::${sql.raw(type)}`)
+  const aliases = names.rows.map((_, at) => sql.ref(`c${at}`))
+  await sql`insert into ${target} select ${sql.join(casts)} from unnest(${sql.join(columns)}) as t(${sql.join(aliases)})`.execute(db)
+}
+
+const provider: MigrationProvider = {
+  async getMigrations(): Promise<Record<string, Migration>> {
+    const names = await migrationNames()
+    const migration = (name: string): Migration => ({
+      up: async (db) => {
+        await sql.raw(await readFile(join(folder, `${name}.sql`), 'utf8')).execute(db)
+        await loadRows(db, name)
+      },
+    })
+    return Object.fromEntries(names.map((name) => [name, migration(name)]))
+  },
+}
+
+async function appliedNames(db: Kysely<never>): Promise<string[]> {
+  const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
+  if (!rows[0]?.found) return []
+  const applied = await sql<{ name: string }>`select name from ${sql.table(table)}`.execute(db)
+  return applied.rows.map(({ name }) => name)
+}
+
+/** How the database's schema stands to this program's. */
+export async function schemaState(db: Kysely<never>): Promise<'current' | 'behind' | 'newer'> {
+  const [names, applied] = await Promise.all([migrationNames(), appliedNames(db)])
+  if (applied.some((name) => !names.includes(name))) return 'newer'
+  return names.every((name) => applied.includes(name)) ? 'current' : 'behind'
+}
+
+/**
+ * Applies what is missing, and returns the names of what it applied. Any number of processes may do so at once. Throws
+ * `usage` where the database is newer than the program, or holds tables of another program.
+ */
+// biome-ignore lint/suspicious/noExplicitAny: the migrator works on any schema
+export async function migrate(db: Kysely<any>): Promise<string[]> {
+  const state = await schemaState(db)
+  if (state === 'current') return []
+  if (state === 'newer') {
+    throw new LeadpushError('usage', 'The database is newer than this program.', {
+      hint: 'Run the newest version of leadpush on this machine too.',
+    })
+  }
+  const migrator = new Migrator({ db, provider, migrationTableName: table, migrationLockTableName: `${table}_lock` })
+  const { error, results = [] } = await migrator.migrateToLatest()
+  if ((error as { code?: string } | undefined)?.code === '42P07') {
+    throw new LeadpushError('usage', `The database holds tables of something else (${(error as Error).message}).`, {
+      hint: 'Give leadpush a database of its own; nothing was changed.',
+    })
+  }
+  if (error) throw error
+  return results.filter(({ status }) => status === 'Success').map(({ migrationName }) => migrationName)
+}

@@ -1,0 +1,114 @@
+/**
+ * Opens the database that the settings name: the one at `DATABASE_URL`, or the embedded one. Checks that it is one that
+ * leadpush can work with and that its schema is the program's. Only this folder knows `pg`.
+ */
+import { Kysely, PostgresDialect, sql } from 'kysely'
+import pg from 'pg'
+import { LeadpushError } from '../errors.ts'
+import { asDatabaseError } from './away.ts'
+import { type EmbeddedServer, enterEmbedded } from './embedded.ts'
+import { migrate, schemaState } from './migrate.ts'
+import type { Tables } from './tables.ts'
+
+export type Database = Kysely<Tables>
+
+export interface OpenDatabase {
+  db: Database
+  /** For copies in and out and whatever else needs one connection of its own. */
+  pool: pg.Pool
+  embedded: boolean
+  /** For people: where it is, never with a password. */
+  description: string
+  close(): Promise<void>
+}
+
+export interface OpenOptions {
+  /** Make the embedded database where there is none; otherwise that is a `usage` error. */
+  create?: boolean
+  /** `current` (the default) refuses a schema that is behind; `any` takes what is there. The embedded one is always migrated. */
+  schema?: 'current' | 'any'
+  connectionsMax?: number
+}
+
+const int8 = 20
+const types: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+    oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as pg.CustomTypesConfig['getTypeParser'],
+}
+
+function describe(databaseUrl: string): string {
+  if (!URL.canParse(databaseUrl)) return 'the one that DATABASE_URL names'
+  const url = new URL(databaseUrl)
+  const host = url.searchParams.get('host') ?? url.host
+  return `${decodeURIComponent(url.pathname.slice(1)) || url.username} at ${decodeURIComponent(host) || 'localhost'}`
+}
+
+const schemaHints = {
+  behind: 'Run `leadpush migrate` first.',
+  newer: 'Run the newest version of leadpush on this machine too.',
+} as const
+
+async function checkServer(db: Database): Promise<void> {
+  const { rows } = await sql<{ version: number; encoding: string }>`
+    select current_setting('server_version_num')::integer as version, current_setting('server_encoding') as encoding
+  `.execute(db)
+  const { version = 0, encoding = '' } = rows[0] ?? {}
+  if (version < 150_000) {
+    throw new LeadpushError('database', `PostgreSQL ${Math.floor(version / 10_000)} is too old: leadpush needs 15 or newer.`)
+  }
+  if (encoding !== 'UTF8') {
+    throw new LeadpushError('database', `The database's encoding is ${encoding}: leadpush needs UTF8.`, {
+      hint: "Make one with `create database leadpush encoding 'UTF8' template template0`.",
+    })
+  }
+}
+
+async function checkSchema(db: Database): Promise<void> {
+  const state = await schemaState(db)
+  if (state === 'current') return
+  const message =
+    state === 'behind' ? 'The schema of the database is behind this program.' : 'The database is newer than this program.'
+  throw new LeadpushError('usage', message, { hint: schemaHints[state] })
+}
+
+/**
+ * Throws `usage` where there is no embedded database yet or the schema is not the program's, `database` where PostgreSQL
+ * cannot be reached or used. Close it in every case, or the embedded server stays.
+ */
+export async function openDatabase(
+  settings: { databaseUrl: string | undefined; home: string },
+  options: OpenOptions = {},
+): Promise<OpenDatabase> {
+  const server = settings.databaseUrl === undefined ? await enterEmbedded(settings.home, options) : undefined
+  const pool = new pg.Pool({
+    connectionString: server?.url ?? settings.databaseUrl,
+    max: options.connectionsMax ?? 8,
+    connectionTimeoutMillis: 10_000,
+    keepAlive: true,
+    types,
+  })
+  // an idle connection that breaks is the pool's affair; a statement that meets a broken one throws by itself
+  pool.on('error', () => {})
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  const opened: OpenDatabase = {
+    db,
+    pool,
+    embedded: server !== undefined,
+    description: server ? `embedded, in ${server.home}` : describe(settings.databaseUrl ?? ''),
+    close: () => close(db, server),
+  }
+  try {
+    await checkServer(db)
+    if (server) await migrate(db)
+    else if (options.schema !== 'any') await checkSchema(db)
+    return opened
+  } catch (error) {
+    await opened.close()
+    throw asDatabaseError(error)
+  }
+}
+
+async function close(db: Database, server: EmbeddedServer | undefined): Promise<void> {
+  await db.destroy()
+  await server?.leave()
+}

@@ -1,0 +1,123 @@
+/** The rows of the tables in `sql/`, as Kysely sees them. bigint is read as a number: no id of ours comes near 2^53. */
+import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+
+type Defaulted<T> = ColumnType<T, T | undefined, T>
+
+export interface Tables {
+  imports: {
+    id: GeneratedAlways<number>
+    file: string
+    started_at: Generated<Date>
+    records: Defaulted<number>
+    inserted: Defaulted<number>
+    updated: Defaulted<number>
+    unchanged: Defaulted<number>
+    rejected: Defaulted<number>
+    repeated: Defaulted<number>
+    filled_fields: Defaulted<number>
+  }
+  leads: {
+    id: GeneratedAlways<number>
+    href_sha256: Buffer
+    postal_key: string
+    version_id: number
+    first_import_id: number
+    search: string
+  }
+  lead_seen: { lead_id: number; seen_at: Date }
+  lead_versions: { id: number; lead_id: number; json: string; superseded_at: Date | null }
+  postal_codes: {
+    code: string
+    country: 'US' | 'CA'
+    state: string
+    city: string
+    latitude: number
+    longitude: number
+  }
+  searches: {
+    id: GeneratedAlways<number>
+    meaning_sha256: Buffer
+    kind: 'place' | 'words' | 'both'
+    places: string[] | null
+    words: string | null
+    resolver: number
+  }
+  users: {
+    id: GeneratedAlways<number>
+    email: string
+    receiver_key: string
+    subscribed: boolean
+    place: Defaulted<string>
+    subscription_owed_at: Date | null
+    subscription_begun_at: Date | null
+    created_at: Generated<Date>
+  }
+  queries: {
+    user_id: number
+    position: number
+    type: 'zipcode' | 'text'
+    value: string
+    radius: number
+    hash: string
+    json: string
+    search_id: number
+  }
+  workers: {
+    id: GeneratedAlways<number>
+    host: string
+    process_id: number
+    started_at: Generated<Date>
+    lease_until: Date
+  }
+  runs: {
+    id: GeneratedAlways<number>
+    command: 'all' | 'force' | 'resume' | 'failed' | 'user'
+    period: string
+    time_zone: string
+    worker_id: number
+    resumable: boolean
+    started_at: Generated<Date>
+    ended_at: Date | null
+    outcome: Defaulted<'running' | 'complete' | 'failures' | 'stopped' | 'interrupted'>
+    came_to_end: Defaulted<boolean>
+  }
+  shares: {
+    worker_id: number
+    scope: string
+    first_place: string
+    first_user_id: number
+    last_place: string
+    last_user_id: number
+  }
+  claims: { scope: string; email: string; claimed_at: Generated<Date> }
+  deliveries: {
+    idempotency_key: string
+    run_id: number
+    user_id: number
+    period: string
+    kind: 'weekly' | 'forced' | 'single' | 'subscription'
+    part: number
+    parts: number
+    queries: number
+    leads: number
+    bytes: number
+    query_list: string
+    recipe: Buffer
+    created_at: Generated<Date>
+    status: 'pending' | 'delivered' | 'failed' | 'unknown'
+    attempts: number
+    under_way: boolean
+    worker_id: number | null
+    due_at: Generated<Date>
+    first_at: Date | null
+    first_ms: number | null
+    first_status: number | null
+    first_error: string | null
+    first_open: Defaulted<boolean>
+    second_at: Date | null
+    second_ms: number | null
+    second_status: number | null
+    second_error: string | null
+    second_open: Defaulted<boolean>
+  }
+}

@@ -1,0 +1,43 @@
+/** Every fixed limit of the interface and of leadpush itself, each named once. Sizes are bytes, times milliseconds. */
+
+/** contract 4.3: what one query may bring to a delivery. */
+export const leadsPerQueryMax = 300
+/** contract 4.2: one request body. */
+export const bodyBytesMax = 5_000_000
+/** contract 4.5: attempts of one delivery, the first included. */
+export const attemptsMax = 2
+/** contract 4.1: the key that the receiver gave a user, in visible ASCII characters. */
+export const receiverKeyCharsMax = 50
+/** contract 4.5: a 2xx response that is longer counts as ended here; the connection is closed. */
+export const responseBytesMax = 64 * 1024
+/** contract 2: the longest pause that a `Retry-After` can ask for. */
+export const retryAfterMsMax = 5 * 60_000
+
+/** contract 4.10: one record of an import. */
+export const recordBytesMax = 8 * 1024 * 1024
+/** contract 4.10: an `href`, as UTF-8. */
+export const hrefBytesMax = 2_048
+/** contract 4.10: any number of a lead. */
+export const leadNumberMax = 1e12
+/** contract 4.9: so much of a description is searched. */
+export const searchedDescriptionCharsMax = 100_000
+
+/** contract 4.11 */
+export const queryValueCharsMax = 500
+/** contract 4.11 */
+export const queriesPerUserMax = 1_000
+/** contract 4.11 */
+export const emailCharsMax = 254
+/** contract 4.9, miles. */
+export const radiusMilesMax = 100
+
+/** contract 4.12: first attempts in a row without an answer below 500 that make an outage of the receiver. */
+export const outageFailuresInARow = 20
+/** contract 4.12: the pause between two attempts while the receiver is down. */
+export const outageProbeMs = 10_000
+/** contract 3, exit code 3: a database that is away for longer ends the command. */
+export const databaseAwayMsMax = 30_000
+/** contract 5.3: so soon after a user's last subscription push no further one is owed. */
+export const subscriptionPauseMs = 60_000
+/** contract 2: a dead man's switch that is slow must not hold up a push. */
+export const pingTimeoutMs = 10_000
