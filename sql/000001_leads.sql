@@ -43,6 +43,7 @@ create table lead_versions (
   id bigint primary key,
   lead_id bigint not null,
   json text not null check (octet_length(json) > 0),
+  bytes integer not null generated always as (octet_length(json)) stored,
   superseded_at timestamptz
 );
 

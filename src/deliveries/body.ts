@@ -1,0 +1,37 @@
+/** The bytes of a request body: `{"queryList":[…],"fsbos":[…]}` from texts that were serialised before. */
+
+const open = Buffer.from('{"queryList":[')
+const middle = Buffer.from('],"fsbos":[')
+const end = Buffer.from(']}')
+const comma = 0x2c
+
+const frameBytes = open.length + middle.length + end.length
+
+/** How long a body is whose queries, without commas, come to `queryBytes`, and whose leads to `leadBytes`. */
+export function countBodyBytes(queries: number, queryBytes: number, leads: number, leadBytes: number): number {
+  return frameBytes + queryBytes + Math.max(0, queries - 1) + leadBytes + Math.max(0, leads - 1)
+}
+
+/**
+ * `queryList` is the queries' JSON, separated by commas; `leads` the leads' JSON as UTF-8; `bytes` what all of it comes to.
+ * Throws if it doesn't: a body that is not what was planned is never sent.
+ */
+export function buildBody(queryList: string, leads: readonly Uint8Array[], bytes: number): Buffer {
+  // its memory is its own, never a slice of a shared pool: the kernel may still read it after the answer came
+  const body = Buffer.allocUnsafeSlow(bytes)
+  let at = 0
+  const put = (piece: Uint8Array) => {
+    body.set(piece, at)
+    at += piece.length
+  }
+  put(open)
+  put(Buffer.from(queryList))
+  put(middle)
+  for (let index = 0; index < leads.length; index++) {
+    if (index > 0) body[at++] = comma
+    put(leads[index] as Uint8Array)
+  }
+  put(end)
+  if (at !== bytes) throw new RangeError(`a body of ${at} bytes was planned with ${bytes}`)
+  return body
+}

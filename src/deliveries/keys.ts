@@ -1,0 +1,17 @@
+/** Idempotency keys (contract 4.7): the weekly one can be derived again from what it is for, every other is unique. */
+import { createHash, randomUUID } from 'node:crypto'
+
+/**
+ * The key of one part of a user's weekly delivery. It follows from its arguments alone, so a database that was restored
+ * from a backup comes to the same one. 46 characters and the part's number.
+ */
+export function weeklyKey(dataSource: string, email: string, period: string, part: number): string {
+  const digest = createHash('sha256')
+    .update(JSON.stringify([dataSource, email, period, part]))
+    .digest('base64url')
+  return `${period}-${part}-${digest.slice(0, 32)}`
+}
+
+export function uniqueKey(): string {
+  return randomUUID()
+}
