@@ -83,6 +83,8 @@ create table deliveries (
   second_status integer,
   second_error text,
   second_open boolean not null default false,
+  -- why no further attempt was made, where it was not the attempts that ended it
+  end_reason text,
   check (not under_way or (status = 'pending' or status = 'delivered')),
   check (attempts > 0 or not under_way)
 ) with (fillfactor = 80);

@@ -119,5 +119,6 @@ export interface Tables {
     second_status: number | null
     second_error: string | null
     second_open: Defaulted<boolean>
+    end_reason: string | null
   }
 }

@@ -1,0 +1,288 @@
+/**
+ * The ledger's statements: what is recorded before an attempt, after it, and when a process stops or died. Each is one
+ * statement that checks what it relies on (lease, claim, subscription) where it writes, so that any number of processes may
+ * run them at once. Durations are milliseconds; every time is the database's.
+ */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import type { Tables } from '../db/tables.ts'
+import type { PlannedDelivery } from './plan.ts'
+import { decodeRecipe, encodeRecipe } from './recipe.ts'
+import { isLive } from './workers.ts'
+
+export type DeliveryKind = Tables['deliveries']['kind']
+export type DeliveryStatus = Tables['deliveries']['status']
+
+/** One push of one user, as it is to be begun. */
+export interface PushToBegin {
+  userId: number
+  kind: DeliveryKind
+  /** What makes it the only one: a claim in this scope; null for `single` and `subscription`. */
+  scope: string | null
+  deliveries: (PlannedDelivery & {
+    idempotencyKey: string
+    /** Whether its first attempt is recorded with it; otherwise it waits to be taken. */
+    started: boolean
+  })[]
+}
+
+/** A recorded attempt that this process is to make. */
+export interface RecordedAttempt {
+  idempotencyKey: string
+  attempt: 1 | 2
+  userId: number
+  email: string
+  receiverKey: string
+  kind: DeliveryKind
+  period: string
+  part: number
+  parts: number
+  queries: number
+  leads: number
+  bytes: number
+  queryList: string
+  versionIds: number[]
+}
+
+export interface RecordedOutcome {
+  idempotencyKey: string
+  attempt: 1 | 2
+  ok: boolean
+  /** It may have reached the receiver without a complete answer. */
+  open: boolean
+  httpStatus: number | null
+  error: string | null
+  durationMs: number
+  /** From now to the second attempt, if there is to be one. */
+  retryDelayMs: number
+}
+
+/** A delivery as the ledger has it. */
+export interface LedgerDelivery {
+  idempotencyKey: string
+  userId: number
+  email: string | null
+  kind: DeliveryKind
+  period: string
+  part: number
+  parts: number
+  queries: number
+  leads: number
+  bytes: number
+  status: DeliveryStatus
+  attempts: number
+  httpStatus: number | null
+  error: string | null
+}
+
+const outcomeLost = 'nobody recorded what came of the attempt'
+
+/**
+ * Attempts must be on disk before they are made: where the server was told to confirm commits early, this transaction
+ * is not. Yields a row only while the worker holds its lease.
+ */
+const liveWorker = (workerId: number) => sql`
+  select set_config('synchronous_commit',
+    case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)
+  from workers where id = ${workerId} and lease_until > now()`
+
+const ledgerColumns = sql`
+  d.idempotency_key as "idempotencyKey", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes,
+  d.status, d.attempts, coalesce(d.second_status, d.first_status) as "httpStatus",
+  case when d.status <> 'delivered' then coalesce(d.end_reason, d.second_error, d.first_error) end as error`
+
+/**
+ * Begins pushes: claims each in its scope, and writes its deliveries with the attempts that start. Returns the users whose
+ * pushes were begun, with the keys to send with; the others had theirs, or may not be served any more. `live` is false when
+ * the worker lost its lease: then nothing was begun.
+ */
+export async function recordPushes(
+  db: Database,
+  context: { workerId: number; runId: number; period: string },
+  pushes: readonly PushToBegin[],
+): Promise<{ live: boolean; begun: { userId: number; email: string; receiverKey: string }[] }> {
+  const rows = pushes.flatMap((push) =>
+    push.deliveries.map((delivery) => ({ ...delivery, userId: push.userId, kind: push.kind })),
+  )
+  const { rows: found } = await sql<{ userId: number | null; email: string; receiverKey: string; live: boolean }>`
+    with live as materialized (${liveWorker(context.workerId)}),
+    eligible as (
+      select p.user_id, p.kind, p.scope, u.email, u.receiver_key
+      from unnest(${pushes.map(({ userId }) => userId)}::bigint[], ${pushes.map(({ kind }) => kind)}::text[],
+        ${pushes.map(({ scope }) => scope)}::text[]) as p (user_id, kind, scope)
+      join users u on u.id = p.user_id
+      where exists (select from live) and (u.subscribed or p.kind in ('single', 'subscription'))
+    ),
+    owed as (
+      update users u set subscription_owed_at = null, subscription_begun_at = now()
+      from eligible e where u.id = e.user_id and e.kind = 'subscription' and u.subscription_owed_at is not null
+      returning u.id
+    ),
+    claimed as (
+      insert into claims (scope, email)
+      select scope, email from eligible where scope is not null order by scope, email
+      on conflict do nothing returning scope, email
+    ),
+    granted as (
+      select * from eligible e where case e.kind
+        when 'single' then true
+        when 'subscription' then e.user_id in (select id from owed)
+        else exists (select from claimed c where c.scope = e.scope and c.email = e.email) end
+    ),
+    begun as (
+      insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list,
+        recipe, status, attempts, under_way, worker_id, first_at)
+      select d.key, ${context.runId}, g.user_id, ${context.period}, g.kind, d.part, d.parts, d.queries, d.leads, d.bytes,
+        d.query_list, d.recipe, 'pending', d.started::integer, d.started, ${context.workerId}, case when d.started then now() end
+      from unnest(${rows.map((row) => row.idempotencyKey)}::text[], ${rows.map((row) => row.userId)}::bigint[],
+        ${rows.map((row) => row.part)}::integer[], ${rows.map((row) => row.parts)}::integer[],
+        ${rows.map((row) => row.queries)}::integer[], ${rows.map((row) => row.leads)}::integer[],
+        ${rows.map((row) => row.bytes)}::integer[], ${rows.map((row) => row.queryList)}::text[],
+        ${rows.map((row) => encodeRecipe(row.versionIds))}::bytea[], ${rows.map((row) => row.started)}::boolean[])
+        as d (key, user_id, part, parts, queries, leads, bytes, query_list, recipe, started)
+      join granted g on g.user_id = d.user_id
+    )
+    select g.user_id as "userId", g.email, g.receiver_key as "receiverKey", exists (select from live) as live
+    from (values (1)) as always left join granted g on true
+  `.execute(db)
+  const begun = found.filter((row) => row.userId !== null) as { userId: number; email: string; receiverKey: string }[]
+  return { live: found[0]?.live ?? false, begun }
+}
+
+interface AttemptRow extends Omit<RecordedAttempt, 'versionIds'> {
+  recipe: Buffer
+}
+
+const attemptColumns = sql`
+  d.idempotency_key as "idempotencyKey", d.attempts as attempt, d.user_id as "userId", u.email, u.receiver_key as "receiverKey",
+  d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes, d.query_list as "queryList", d.recipe`
+
+const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({ ...row, versionIds: decodeRecipe(recipe) })
+
+/**
+ * Records the next attempt of up to `limit` deliveries whose time has come: this worker's own, and unless `own` is set those
+ * that were given back and those of workers whose lease is over. A first attempt that such a worker left under way counts as
+ * made, without an outcome.
+ */
+export async function recordDueAttempts(
+  db: Database,
+  { workerId, limit, own }: { workerId: number; limit: number; own: boolean },
+): Promise<RecordedAttempt[]> {
+  const abandoned = own ? sql`false` : sql`(d.worker_id is null or not ${isLive(sql`d.worker_id`)})`
+  const { rows } = await sql<AttemptRow>`
+    with live as materialized (${liveWorker(workerId)}),
+    due as (
+      select d.idempotency_key from deliveries d
+      where d.status = 'pending' and exists (select from live) and exists (select from users u where u.id = d.user_id)
+        and case when d.under_way then d.attempts = 1 and ${abandoned}
+          else d.due_at <= now() and (d.worker_id = ${workerId} or ${abandoned}) end
+      order by d.due_at limit ${limit} for update of d skip locked
+    )
+    update deliveries d set
+      attempts = d.attempts + 1, under_way = true, worker_id = ${workerId},
+      first_at = coalesce(d.first_at, now()), second_at = case when d.attempts = 1 then now() end,
+      first_open = d.first_open or d.under_way,
+      first_error = case when d.under_way then coalesce(d.first_error, ${outcomeLost}) else d.first_error end
+    from due, users u
+    where d.idempotency_key = due.idempotency_key and u.id = d.user_id
+    returning ${attemptColumns}
+  `.execute(db)
+  return rows.map(toAttempt)
+}
+
+/** Attempts that are recorded as this worker's and under way, but not among `known`: it recorded them without hearing so. */
+export async function findAdrift(db: Database, workerId: number, known: readonly string[]): Promise<RecordedAttempt[]> {
+  const { rows } = await sql<AttemptRow>`
+    select ${attemptColumns} from deliveries d join users u on u.id = d.user_id
+    where d.status = 'pending' and d.under_way and d.worker_id = ${workerId} and d.idempotency_key <> all (${known})
+  `.execute(db)
+  return rows.map(toAttempt)
+}
+
+/** In how many milliseconds the worker's next waiting delivery is due; null if none waits. */
+export async function findNextDue(db: Database, workerId: number): Promise<number | null> {
+  const { rows } = await sql<{ ms: number | null }>`
+    select (extract(epoch from min(due_at) - now()) * 1000)::double precision as ms from deliveries
+    where status = 'pending' and not under_way and worker_id = ${workerId}
+  `.execute(db)
+  return rows[0]?.ms ?? null
+}
+
+/**
+ * Records what came of attempts, also late, when the delivery has gone on without them: a success makes a delivery
+ * `delivered` whenever it comes. Returns the deliveries as they are then. Harmless when repeated.
+ */
+export async function recordOutcomes(db: Database, outcomes: readonly RecordedOutcome[]): Promise<LedgerDelivery[]> {
+  const one = (column: string) =>
+    sql`case when o.attempt = 1 then o.${sql.raw(column)} else d.first_${sql.raw(column)} end`
+  const two = (column: string) =>
+    sql`case when o.attempt = 2 then o.${sql.raw(column)} else d.second_${sql.raw(column)} end`
+  const { rows } = await sql<LedgerDelivery>`
+    update deliveries d set
+      first_ms = ${one('ms')}, first_status = ${one('status')}, first_error = ${one('error')}, first_open = ${one('open')},
+      second_ms = ${two('ms')}, second_status = ${two('status')}, second_error = ${two('error')}, second_open = ${two('open')},
+      under_way = d.under_way and d.attempts <> o.attempt,
+      due_at = case when d.attempts = o.attempt then now() + o.delay * interval '1 millisecond' else d.due_at end,
+      status = case
+        when o.ok or d.status = 'delivered' then 'delivered'
+        when d.status = 'pending' and o.attempt = 1 then 'pending'
+        when ${one('open')} or ${two('open')} then 'unknown'
+        else 'failed' end
+    from unnest(${outcomes.map((o) => o.idempotencyKey)}::text[], ${outcomes.map((o) => o.attempt)}::integer[],
+      ${outcomes.map((o) => o.ok)}::boolean[], ${outcomes.map((o) => o.open)}::boolean[],
+      ${outcomes.map((o) => o.httpStatus)}::integer[], ${outcomes.map((o) => o.error)}::text[],
+      ${outcomes.map((o) => Math.round(o.durationMs))}::integer[], ${outcomes.map((o) => Math.round(o.retryDelayMs))}::integer[])
+      as o (key, attempt, ok, open, status, error, ms, delay)
+    where d.idempotency_key = o.key
+    returning ${ledgerColumns}, null as email
+  `.execute(db)
+  return rows
+}
+
+/**
+ * Ends what will get no further attempt: the second was left without an outcome by a worker whose lease is over; the user
+ * was removed; or nothing of it was sent and the user is no longer subscribed. Returns what it ended.
+ */
+export async function endAbandoned(db: Database): Promise<LedgerDelivery[]> {
+  const { rows } = await sql<LedgerDelivery>`
+    update deliveries d set
+      under_way = false,
+      second_open = d.second_open or d.under_way,
+      second_error = case when d.under_way then coalesce(d.second_error, ${outcomeLost}) else d.second_error end,
+      end_reason = case when d.under_way then null when gone.user_id is null then 'the user was removed' else 'the user unsubscribed before it was begun' end,
+      status = case when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
+    from (
+      select p.idempotency_key, u.id as user_id, u.email from deliveries p left join users u on u.id = p.user_id
+      where p.status = 'pending' and case
+        when p.under_way then p.attempts = 2 and not ${isLive(sql`p.worker_id`)}
+        else u.id is null or (p.attempts = 0 and p.kind <> 'single' and not u.subscribed) end
+      for update of p skip locked
+    ) gone
+    where d.idempotency_key = gone.idempotency_key
+    returning ${ledgerColumns}, gone.email
+  `.execute(db)
+  return rows
+}
+
+/**
+ * Gives back what a worker has: attempts that were recorded and certainly not made (`unsent`) are taken back, and whoever
+ * resumes need not wait. Returns the deliveries that are still pending.
+ */
+export async function recordGivenBack(
+  db: Database,
+  workerId: number,
+  unsent: readonly string[],
+): Promise<LedgerDelivery[]> {
+  const { rows } = await sql<LedgerDelivery>`
+    update deliveries d set
+      attempts = d.attempts - d.under_way::integer,
+      first_at = case when d.under_way and d.attempts = 1 then null else d.first_at end,
+      second_at = case when d.under_way then null else d.second_at end,
+      under_way = false, worker_id = null, due_at = now()
+    from users u
+    where d.status = 'pending' and d.worker_id = ${workerId} and u.id = d.user_id
+      and (not d.under_way or d.idempotency_key = any (${unsent}))
+    returning ${ledgerColumns}, u.email
+  `.execute(db)
+  return rows
+}

@@ -1,0 +1,80 @@
+/**
+ * A process that pushes is a row of `workers` with a lease. While the lease runs, what the process has taken is left alone;
+ * the row is renewed three times a lease, and everything that the process records checks it in the same statement.
+ */
+import { hostname } from 'node:os'
+import { type RawBuilder, sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
+
+/** SQL: whether the worker with the id `workerId` holds its lease. */
+export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
+  return sql<boolean>`exists (select from workers w where w.id = ${workerId} and w.lease_until > now())`
+}
+
+export class Worker {
+  private readonly db: Database
+  private readonly leaseMs: number
+  private timer: NodeJS.Timeout | undefined
+  private currentId = 0
+  private renewing: Promise<void> | undefined
+
+  private constructor(db: Database, leaseMs: number) {
+    this.db = db
+    this.leaseMs = leaseMs
+  }
+
+  static async start(db: Database, leaseMs: number): Promise<Worker> {
+    const worker = new Worker(db, leaseMs)
+    await worker.register()
+    worker.timer = setInterval(() => void worker.renew().catch(() => {}), Math.max(100, leaseMs / 3))
+    worker.timer.unref()
+    return worker
+  }
+
+  get id(): number {
+    return this.currentId
+  }
+
+  /**
+   * Extends the lease. If it has run out (the process was frozen, the database away), the process goes on as a new worker:
+   * what it had taken may be another's by now.
+   */
+  async renew(): Promise<void> {
+    this.renewing ??= this.renewOnce().finally(() => {
+      this.renewing = undefined
+    })
+    return this.renewing
+  }
+
+  private async renewOnce(): Promise<void> {
+    const renewed = await this.db
+      .updateTable('workers')
+      .set({ lease_until: this.leaseEnd() })
+      .where('id', '=', this.currentId)
+      .where(sql<boolean>`lease_until > now()`)
+      .executeTakeFirst()
+    if (renewed.numUpdatedRows === 0n) await this.register()
+  }
+
+  private async register(): Promise<void> {
+    const { id } = await rideOut(() =>
+      this.db
+        .insertInto('workers')
+        .values({ host: hostname(), process_id: process.pid, lease_until: this.leaseEnd() })
+        .returning('id')
+        .executeTakeFirstOrThrow(),
+    )
+    this.currentId = id
+  }
+
+  private leaseEnd() {
+    return sql<Date>`now() + ${this.leaseMs} * interval '1 millisecond'`
+  }
+
+  /** Ends the lease; what the process still has is free from now on. */
+  async stop(): Promise<void> {
+    clearInterval(this.timer)
+    await this.db.deleteFrom('workers').where('id', '=', this.currentId).execute()
+  }
+}
