@@ -1,0 +1,166 @@
+/**
+ * What a lead is: the one list of its fields with their kinds and defaults, the schema of a value of each, the JSON that
+ * goes on the wire, and how a later record changes an earlier one. Imports, deliveries, triggers and the receiver read it.
+ */
+import { z } from 'zod'
+import { hrefBytesMax, leadNumberMax } from '../limits.ts'
+
+export interface Lead {
+  href: string
+  postalCode: string
+  schemaVersion: string
+  price: number
+  rawListingDate: string | null
+  sqft: number
+  bedrooms: number
+  bathrooms: number
+  yearBuilt: number
+  description: string | null
+  propertyType: string | null
+  contactName: string | null
+  contactPhone: string | null
+  contactEmail: string | null
+  /** Left out where unknown: the one field without a default. */
+  fullAddress?: string
+  address: string | null
+  secondAddress: string | null
+  city: string | null
+  state: string | null
+  country: string | null
+}
+
+export type LeadField = keyof Lead
+
+/** What a record of an import knows about a listing: a field that is unknown to it is not there. */
+export type LeadPatch = { [F in LeadField]?: Exclude<Lead[F], null> }
+
+interface FieldDefinition {
+  name: LeadField
+  kind: 'string' | 'number'
+  /** What is sent where the value is unknown; undefined: nothing. */
+  default?: string | number | null
+  required?: true
+}
+
+/** In the order of the wire. The position of a field is its bit in `given`: append, never reorder. */
+export const leadFields = [
+  { name: 'href', kind: 'string', required: true },
+  { name: 'postalCode', kind: 'string', required: true },
+  { name: 'schemaVersion', kind: 'string', default: 'v0.1.0' },
+  { name: 'price', kind: 'number', default: 0 },
+  { name: 'rawListingDate', kind: 'string', default: null },
+  { name: 'sqft', kind: 'number', default: 0 },
+  { name: 'bedrooms', kind: 'number', default: 0 },
+  { name: 'bathrooms', kind: 'number', default: 0 },
+  { name: 'yearBuilt', kind: 'number', default: 0 },
+  { name: 'description', kind: 'string', default: null },
+  { name: 'propertyType', kind: 'string', default: null },
+  { name: 'contactName', kind: 'string', default: null },
+  { name: 'contactPhone', kind: 'string', default: null },
+  { name: 'contactEmail', kind: 'string', default: null },
+  { name: 'fullAddress', kind: 'string' },
+  { name: 'address', kind: 'string', default: null },
+  { name: 'secondAddress', kind: 'string', default: null },
+  { name: 'city', kind: 'string', default: null },
+  { name: 'state', kind: 'string', default: null },
+  { name: 'country', kind: 'string', default: null },
+] as const satisfies readonly FieldDefinition[]
+
+const fields: readonly FieldDefinition[] = leadFields
+const names: ReadonlySet<string> = new Set(fields.map(({ name }) => name))
+
+export function isLeadField(name: string): name is LeadField {
+  return names.has(name)
+}
+
+/** NUL fits in no PostgreSQL text, a lone surrogate in no UTF-8. */
+export function isStorable(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\0')
+}
+
+export const textSchema = z
+  .string({ error: 'must be text' })
+  .refine(isStorable, { error: 'holds a NUL character or half of a surrogate pair' })
+
+const numberSchema = z
+  .number({ error: 'must be a number' })
+  .min(0, { error: 'must be from 0 to 1000000000000' })
+  .max(leadNumberMax, { error: 'must be from 0 to 1000000000000' })
+
+/** Spaces and control characters are what URL parsers forgive and receivers may not. */
+function isAbsoluteHttpUrl(text: string): boolean {
+  return /^https?:\/\/[^\s\u0000-\u0020\u007f]+$/i.test(text) && URL.canParse(text)
+}
+
+export const hrefSchema = textSchema
+  .refine(isAbsoluteHttpUrl, { error: 'must be an absolute http: or https: URL' })
+  .refine((text) => Buffer.byteLength(text) <= hrefBytesMax, { error: `must have at most ${hrefBytesMax} bytes` })
+
+function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
+  if (name === 'href') return hrefSchema
+  return kind === 'number' ? numberSchema : textSchema
+}
+
+/** A value that a record gives; unknown ones are not there any more. */
+export const leadPatchSchema = z.strictObject(
+  Object.fromEntries(
+    fields.map((field) => [field.name, field.name === 'href' ? hrefSchema : schemaOfField(field).optional()]),
+  ),
+) as unknown as z.ZodType<LeadPatch & { href: string }>
+
+function deliveredSchemaOf(field: FieldDefinition): z.ZodType {
+  const schema = schemaOfField(field)
+  if (field.name === 'fullAddress') return schema.optional()
+  if (field.required && field.name !== 'href') return textSchema.min(1, { error: 'must not be empty' })
+  return field.default === null ? schema.nullable() : schema
+}
+
+/** A lead as it must stand in a delivery (contract 4.2): every field, no other. */
+export const deliveredLeadSchema = z.strictObject(
+  Object.fromEntries(fields.map((field) => [field.name, deliveredSchemaOf(field)])),
+) as unknown as z.ZodType<Lead>
+
+/** The lead with the defaults where `patch` knows nothing; `patch` holds `href` and, but for a known listing, `postalCode`. */
+export function completeLead(patch: LeadPatch): Lead {
+  const lead: Record<string, unknown> = {}
+  for (const field of fields) {
+    const value = patch[field.name] ?? field.default
+    if (value !== undefined) lead[field.name] = value
+  }
+  return lead as unknown as Lead
+}
+
+/** The JSON of a lead on the wire: the fields in their order, each with its default where it is unknown. */
+export function serialiseLead(patch: LeadPatch): string {
+  return JSON.stringify(completeLead(patch))
+}
+
+/** Which fields `patch` knows, a bit each. */
+export function givenFields(patch: LeadPatch): number {
+  let given = 0
+  for (let at = 0; at < fields.length; at++) {
+    if (patch[(fields[at] as FieldDefinition).name] !== undefined) given |= 1 << at
+  }
+  return given
+}
+
+/** How many fields are known in `given`. */
+export function countGiven(given: number): number {
+  let count = 0
+  for (let rest = given; rest !== 0; rest &= rest - 1) count++
+  return count
+}
+
+/**
+ * The null rule (contract 4.10): the current lead with the fields that are `given` (bits) taken from the later record, which
+ * is serialised as if it were new. What the later record does not know stays.
+ */
+export function mergeLead(current: Lead, later: Lead, given: number): Lead {
+  const merged: Record<string, unknown> = {}
+  for (let at = 0; at < fields.length; at++) {
+    const { name } = fields[at] as FieldDefinition
+    const value = given & (1 << at) ? later[name] : current[name]
+    if (value !== undefined) merged[name] = value
+  }
+  return merged as unknown as Lead
+}

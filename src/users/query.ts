@@ -1,0 +1,59 @@
+/** What a query is: its limits, its hash, and its JSON in `queryList`. Users' imports, deliveries and the receiver read it. */
+import { z } from 'zod'
+import { textSchema } from '../leads/lead.ts'
+import { queryValueCharsMax, radiusMilesMax } from '../limits.ts'
+
+export interface Query {
+  type: 'zipcode' | 'text'
+  value: string
+  /** Miles. */
+  radius: number
+}
+
+/** Characters as people count them: code points. */
+function countChars(text: string): number {
+  let count = 0
+  for (const _ of text) count++
+  return count
+}
+
+export const queryTypeSchema = z.enum(['zipcode', 'text'], { error: 'must be zipcode or text' })
+
+export const queryValueSchema = textSchema
+  .min(1, { error: 'must not be empty' })
+  .refine((text) => text.length <= queryValueCharsMax || countChars(text) <= queryValueCharsMax, {
+    error: `must have at most ${queryValueCharsMax} characters`,
+  })
+
+const radiusRule = { error: `must be a number from 0 to ${radiusMilesMax}` }
+
+export const radiusSchema = z.number(radiusRule).min(0, radiusRule).max(radiusMilesMax, radiusRule)
+
+/** A query as it must stand in a delivery (contract 4.2): all three fields, no other. */
+export const deliveredQuerySchema = z.strictObject({
+  type: queryTypeSchema,
+  value: queryValueSchema,
+  radius: radiusSchema,
+})
+
+/** contract 1: the value followed by the radius as JSON writes it; the type is not in it. */
+export function queryHash(query: { value: string; radius: number }): string {
+  return query.value + JSON.stringify(query.radius)
+}
+
+/** The element of `queryList`. */
+export function serialiseQuery({ type, value, radius }: Query): string {
+  return JSON.stringify({ type, value, radius })
+}
+
+/** The first two queries with one hash, by their positions (contract 4.11). */
+export function findSameHash(queries: readonly { value: string; radius: number }[]): [number, number] | undefined {
+  const seen = new Map<string, number>()
+  for (const [at, query] of queries.entries()) {
+    const hash = queryHash(query)
+    const earlier = seen.get(hash)
+    if (earlier !== undefined) return [earlier, at]
+    seen.set(hash, at)
+  }
+  return undefined
+}
