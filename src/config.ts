@@ -239,3 +239,42 @@ export function readSettings<const K extends SettingName>(names: readonly K[], s
   if ((names as readonly SettingName[]).includes('home')) settings.home ??= defaultHome(source)
   return Object.freeze(settings) as Settings<K>
 }
+
+/** Through which proxies requests go (contract 2): URLs by the scheme of the target, and the hosts that need none. */
+export interface Proxies {
+  http?: string
+  https?: string
+  except?: string
+}
+
+/**
+ * `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, in lower case first, as curl has it. Throws `usage`, without the value: it may hold a
+ * password.
+ */
+export function readProxies(source: SettingsSource): Proxies {
+  const problems: string[] = []
+  const dotEnv = readDotEnv(source.cwd, problems)
+  const proxies: Proxies = {}
+  for (const [key, name] of [
+    ['http', 'HTTP_PROXY'],
+    ['https', 'HTTPS_PROXY'],
+    ['except', 'NO_PROXY'],
+  ] as const) {
+    const lower = name.toLowerCase()
+    const text = (source.env[lower] || source.env[name] || dotEnv[lower] || dotEnv[name])?.trim()
+    if (!text) continue
+    if (key === 'except') proxies.except = text
+    else {
+      // `proxy:3128` is common, and a URL of the scheme `proxy:` to a parser
+      const url = text.includes('://') ? text : `http://${text}`
+      if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) proxies[key] = url
+      else problems.push(`${name}: holds a value that is not allowed (and not shown); allowed: an http: or https: URL`)
+    }
+  }
+  if (problems.length > 0) {
+    throw new LeadpushError('usage', problems.join('\n'), {
+      hint: 'Nothing was done. Correct the settings and run it again.',
+    })
+  }
+  return proxies
+}

@@ -1,0 +1,125 @@
+/**
+ * One attempt: a delivery's body on its way to the receiver, and what came of it. It judges the answer (contract 4.5) and
+ * words it for the operator; the ledger before and after it is its caller's.
+ */
+import type { Http, HttpAnswer, HttpNoAnswer } from '../http.ts'
+import { isCertificateCode } from '../http-trouble.ts'
+import { retryAfterMsMax } from '../limits.ts'
+
+export interface AttemptTarget {
+  receiverUrl: string
+  dataSource: string
+  timeoutMs: number
+}
+
+export interface AttemptRequest {
+  idempotencyKey: string
+  receiverKey: string
+  /** Free for the next delivery as soon as the attempt has its outcome. */
+  body: Buffer
+}
+
+export interface AttemptOutcome {
+  ok: boolean
+  /** It did not succeed, and may have reached the receiver all the same: no complete answer, or a 409. Makes `unknown` of `failed`. */
+  open: boolean
+  /** Of a complete answer. */
+  httpStatus: number | null
+  /** One line in plain words, with a hint where there is one; without secrets and without text from the answer. */
+  error: string | null
+  durationMs: number
+  /** How long a 429 or 503 asks to wait, at most 5 minutes. */
+  retryAfterMs: number | null
+}
+
+/**
+ * `Retry-After` in milliseconds, from 0 to 5 minutes; null for what is neither seconds nor a date. A date counts from the
+ * response's own `Date` where there is one, so that clocks which differ do no harm.
+ */
+export function parseRetryAfter(text: string | undefined, date: string | undefined, nowMs: number): number | null {
+  const value = text?.trim()
+  if (!value) return null
+  if (/^\d+(\.\d+)?$/.test(value)) return Math.min(Number(value) * 1_000, retryAfterMsMax)
+  const atMs = parseHttpDate(value)
+  if (atMs === undefined) return null
+  return Math.min(Math.max(atMs - (parseHttpDate(date) ?? nowMs), 0), retryAfterMsMax)
+}
+
+/** The three forms of RFC 9110 begin with the day's name; `Date.parse` alone would take `-5` and `2` for dates. */
+function parseHttpDate(text: string | undefined): number | undefined {
+  if (text === undefined || !/^(mon|tue|wed|thu|fri|sat|sun)/i.test(text.trim())) return undefined
+  // the asctime form names no zone, and is in UTC
+  const parsed = Date.parse(/\b(gmt|utc|[+-]\d{4})$/i.test(text.trim()) ? text : `${text} GMT`)
+  return Number.isNaN(parsed) ? undefined : parsed
+}
+
+const statusHints: Readonly<Record<number, string>> = {
+  400: 'the receiver found the request malformed',
+  401: "the receiver does not take the user's receiver key: bring it up to date with `leadpush users import`",
+  403: "the receiver does not allow the user's receiver key: bring it up to date with `leadpush users import`",
+  404: 'there is no such address at the receiver: check LEADPUSH_RECEIVER_URL',
+  405: 'the address takes no POST: check LEADPUSH_RECEIVER_URL',
+  407: 'the proxy asks for a user name and password: put them into HTTP_PROXY or HTTPS_PROXY',
+  409: 'the receiver has this delivery under way, or had it before with another body',
+  410: 'the address is gone: check LEADPUSH_RECEIVER_URL',
+  411: 'the receiver misses the length of the body, which a proxy may have dropped',
+  413: 'the body is too large for the receiver, or for a proxy before it; up to 5,000,000 bytes must pass',
+  415: 'the receiver does not take JSON at this address: check LEADPUSH_RECEIVER_URL',
+  422: 'the receiver refused the body, or has this key with another body',
+  429: 'the receiver gets too many requests: see LEADPUSH_RATE and LEADPUSH_CONCURRENCY',
+}
+
+function describeStatus(status: number): string {
+  const hint =
+    statusHints[status] ??
+    (status >= 300 && status < 400
+      ? 'a redirect, which is not followed: set LEADPUSH_RECEIVER_URL to the address that it leads to'
+      : status >= 500
+        ? 'the receiver is in trouble'
+        : 'the receiver refused the delivery')
+  return `HTTP ${status}: ${hint}`
+}
+
+function describeNoAnswer({ stage, code, error }: HttpNoAnswer, { receiverUrl, timeoutMs }: AttemptTarget): string {
+  const what = stage === 'connect' ? `the receiver was not reached: ${error}` : error
+  if (code === 'TIMEOUT') return `${what} (LEADPUSH_TIMEOUT is ${timeoutMs / 1_000} s)`
+  if (stage !== 'connect') return what
+  if (isCertificateCode(code)) return `${what}; a certificate authority of your own goes into NODE_EXTRA_CA_CERTS`
+  if (code === 'EPROTO' || code?.startsWith('ERR_SSL')) {
+    return `${what}; check that LEADPUSH_RECEIVER_URL should begin with ${new URL(receiverUrl).protocol}`
+  }
+  return code === 'ENOTFOUND' || code === 'ECONNREFUSED' ? `${what}; check LEADPUSH_RECEIVER_URL` : what
+}
+
+function judgeAnswer({ status, retryAfter, date }: HttpAnswer): Omit<AttemptOutcome, 'durationMs'> {
+  const ok = status >= 200 && status < 300
+  const asksToWait = status === 429 || status === 503
+  return {
+    ok,
+    open: status === 409,
+    httpStatus: status,
+    error: ok ? null : describeStatus(status),
+    retryAfterMs: asksToWait ? parseRetryAfter(retryAfter, date, Date.now()) : null,
+  }
+}
+
+/** Sends one attempt. Never throws: every trouble is an outcome. */
+export async function sendAttempt(
+  http: Http,
+  target: AttemptTarget,
+  { idempotencyKey, receiverKey, body }: AttemptRequest,
+): Promise<AttemptOutcome> {
+  const startedMs = performance.now()
+  // contract 4.1; Content-Length and User-Agent are added where the bytes are known
+  const headers = [
+    'Content-Type', 'application/json',
+    'X-Service-API-Key', receiverKey,
+    'X-Data-Source', target.dataSource,
+    'X-Idempotency-Key', idempotencyKey,
+  ] // biome-ignore format: pairs
+  const outcome = await http.post({ url: target.receiverUrl, headers, body, timeoutMs: target.timeoutMs })
+  const durationMs = Math.round(performance.now() - startedMs)
+  if (outcome.kind === 'answer') return { ...judgeAnswer(outcome), durationMs }
+  const error = describeNoAnswer(outcome, target)
+  return { ok: false, open: outcome.sent, httpStatus: null, error, durationMs, retryAfterMs: null }
+}
