@@ -160,14 +160,15 @@ const attemptColumns = sql`
 const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({ ...row, versionIds: decodeRecipe(recipe) })
 
 /**
- * Records the next attempt of up to `limit` deliveries whose time has come: this worker's own, and unless `own` is set those
+ * Records the next attempt of up to `limit` deliveries whose time has come, second ones first: this process's own, and unless `own` is set those
  * that were given back and those of workers whose lease is over. A first attempt that such a worker left under way counts as
  * made, without an outcome.
  */
 export async function recordDueAttempts(
   db: Database,
-  { workerId, limit, own }: { workerId: number; limit: number; own: boolean },
+  { workerIds, limit, own }: { workerIds: readonly number[]; limit: number; own: boolean },
 ): Promise<RecordedAttempt[]> {
+  const workerId = workerIds.at(-1) ?? 0
   const abandoned = own ? sql`false` : sql`(d.worker_id is null or not ${isLive(sql`d.worker_id`)})`
   const { rows } = await sql<AttemptRow>`
     with live as materialized (${liveWorker(workerId)}),
@@ -175,8 +176,8 @@ export async function recordDueAttempts(
       select d.idempotency_key from deliveries d
       where d.status = 'pending' and exists (select from live) and exists (select from users u where u.id = d.user_id)
         and case when d.under_way then d.attempts = 1 and ${abandoned}
-          else d.due_at <= now() and (d.worker_id = ${workerId} or ${abandoned}) end
-      order by d.due_at limit ${limit} for update of d skip locked
+          else d.due_at <= now() and (d.worker_id = any (${workerIds}) or ${abandoned}) end
+      order by d.attempts desc, d.due_at limit ${limit} for update of d skip locked
     )
     update deliveries d set
       attempts = d.attempts + 1, under_way = true, worker_id = ${workerId},
@@ -199,11 +200,11 @@ export async function findAdrift(db: Database, workerId: number, known: readonly
   return rows.map(toAttempt)
 }
 
-/** In how many milliseconds the worker's next waiting delivery is due; null if none waits. */
-export async function findNextDue(db: Database, workerId: number): Promise<number | null> {
+/** In how many milliseconds the process's next waiting delivery is due; null if none waits. */
+export async function findNextDue(db: Database, workerIds: readonly number[]): Promise<number | null> {
   const { rows } = await sql<{ ms: number | null }>`
     select (extract(epoch from min(due_at) - now()) * 1000)::double precision as ms from deliveries
-    where status = 'pending' and not under_way and worker_id = ${workerId}
+    where status = 'pending' and not under_way and worker_id = any (${workerIds})
   `.execute(db)
   return rows[0]?.ms ?? null
 }
@@ -241,9 +242,11 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
 
 /**
  * Ends what will get no further attempt: the second was left without an outcome by a worker whose lease is over; the user
- * was removed; or nothing of it was sent and the user is no longer subscribed. Returns what it ended.
+ * was removed; or nothing of it was sent and the user is no longer subscribed. With `ofWorkers` only what these have. Returns
+ * what it ended.
  */
-export async function endAbandoned(db: Database): Promise<LedgerDelivery[]> {
+export async function endAbandoned(db: Database, ofWorkers?: readonly number[]): Promise<LedgerDelivery[]> {
+  const whose = ofWorkers === undefined ? sql`true` : sql`p.worker_id = any (${ofWorkers})`
   const { rows } = await sql<LedgerDelivery>`
     update deliveries d set
       under_way = false,
@@ -253,7 +256,7 @@ export async function endAbandoned(db: Database): Promise<LedgerDelivery[]> {
       status = case when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
     from (
       select p.idempotency_key, u.id as user_id, u.email from deliveries p left join users u on u.id = p.user_id
-      where p.status = 'pending' and case
+      where p.status = 'pending' and ${whose} and case
         when p.under_way then p.attempts = 2 and not ${isLive(sql`p.worker_id`)}
         else u.id is null or (p.attempts = 0 and p.kind <> 'single' and not u.subscribed) end
       for update of p skip locked
@@ -264,24 +267,35 @@ export async function endAbandoned(db: Database): Promise<LedgerDelivery[]> {
   return rows
 }
 
-/**
- * Gives back what a worker has: attempts that were recorded and certainly not made (`unsent`) are taken back, and whoever
- * resumes need not wait. Returns the deliveries that are still pending.
- */
-export async function recordGivenBack(
-  db: Database,
-  workerId: number,
-  unsent: readonly string[],
-): Promise<LedgerDelivery[]> {
+/** Takes back attempts that were recorded and certainly not made: they are due at once. */
+export async function recordUnsent(db: Database, workerIds: readonly number[], unsent: readonly string[]): Promise<void> {
+  await sql`
+    update deliveries set
+      attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
+      first_at = case when attempts = 1 then null else first_at end
+    where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = any (${unsent})
+  `.execute(db)
+}
+
+/** Ends a delivery whose attempt was recorded and not made because one of its listings is no more. */
+export async function endErased(db: Database, idempotencyKey: string): Promise<LedgerDelivery[]> {
   const { rows } = await sql<LedgerDelivery>`
     update deliveries d set
-      attempts = d.attempts - d.under_way::integer,
-      first_at = case when d.under_way and d.attempts = 1 then null else d.first_at end,
-      second_at = case when d.under_way then null else d.second_at end,
-      under_way = false, worker_id = null, due_at = now()
+      attempts = attempts - 1, under_way = false, second_at = null, end_reason = 'a listing was erased',
+      first_at = case when attempts = 1 then null else first_at end,
+      status = case when first_open then 'unknown' else 'failed' end
+    where status = 'pending' and under_way and idempotency_key = ${idempotencyKey}
+    returning ${ledgerColumns}, null as email
+  `.execute(db)
+  return rows
+}
+
+/** Gives back what a process has waiting: whoever resumes need not wait. Returns those deliveries. */
+export async function recordGivenBack(db: Database, workerIds: readonly number[]): Promise<LedgerDelivery[]> {
+  const { rows } = await sql<LedgerDelivery>`
+    update deliveries d set worker_id = null, due_at = now()
     from users u
-    where d.status = 'pending' and d.worker_id = ${workerId} and u.id = d.user_id
-      and (not d.under_way or d.idempotency_key = any (${unsent}))
+    where d.status = 'pending' and not d.under_way and d.worker_id = any (${workerIds}) and u.id = d.user_id
     returning ${ledgerColumns}, u.email
   `.execute(db)
   return rows

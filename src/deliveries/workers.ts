@@ -16,7 +16,8 @@ export class Worker {
   private readonly db: Database
   private readonly leaseMs: number
   private timer: NodeJS.Timeout | undefined
-  private currentId = 0
+  /** The last one is the current; the ones before lost their lease. */
+  private readonly allIds: number[] = []
   private renewing: Promise<void> | undefined
 
   private constructor(db: Database, leaseMs: number) {
@@ -33,7 +34,12 @@ export class Worker {
   }
 
   get id(): number {
-    return this.currentId
+    return this.allIds.at(-1) ?? 0
+  }
+
+  /** The ids under which this process has recorded anything. */
+  get ids(): readonly number[] {
+    return this.allIds
   }
 
   /**
@@ -51,7 +57,7 @@ export class Worker {
     const renewed = await this.db
       .updateTable('workers')
       .set({ lease_until: this.leaseEnd() })
-      .where('id', '=', this.currentId)
+      .where('id', '=', this.id)
       .where(sql<boolean>`lease_until > now()`)
       .executeTakeFirst()
     if (renewed.numUpdatedRows === 0n) await this.register()
@@ -65,7 +71,7 @@ export class Worker {
         .returning('id')
         .executeTakeFirstOrThrow(),
     )
-    this.currentId = id
+    this.allIds.push(id)
   }
 
   private leaseEnd() {
@@ -75,6 +81,6 @@ export class Worker {
   /** Ends the lease; what the process still has is free from now on. */
   async stop(): Promise<void> {
     clearInterval(this.timer)
-    await this.db.deleteFrom('workers').where('id', '=', this.currentId).execute()
+    await this.db.deleteFrom('workers').where('id', 'in', this.ids).execute()
   }
 }

@@ -1,0 +1,79 @@
+/**
+ * The serialised leads that pushes need, as bytes, in a cache of bounded size: a lead is read from the database once for the
+ * many users who get it, and never parsed. Versions never change, so nothing in the cache goes stale.
+ */
+import { sql } from 'kysely'
+import { LRUCache } from 'lru-cache'
+import type { Database } from '../db/open.ts'
+
+export interface StoredLead {
+  leadId: number
+  /** Of `json`, as UTF-8. */
+  bytes: number
+  /** Absent for a very large lead: it is read when it is sent. */
+  json: Buffer | undefined
+}
+
+const cacheBytesMax = 96 * 1024 * 1024
+/** What an entry costs beside its bytes: the objects, the key, the links. */
+const entryBytes = 300
+const cachedLeadBytesMax = 64 * 1024
+const versionsPerStatement = 1_000
+
+export class LeadStore {
+  private readonly db: Database
+  private readonly cache = new LRUCache<number, StoredLead>({
+    maxSize: cacheBytesMax,
+    sizeCalculation: (lead) => entryBytes + (lead.json?.length ?? 0),
+  })
+
+  constructor(db: Database) {
+    this.db = db
+  }
+
+  /** The leads of `versionIds`; a version that is gone is missing in the result. */
+  async find(versionIds: Iterable<number>): Promise<Map<number, StoredLead>> {
+    const found = new Map<number, StoredLead>()
+    const missing: number[] = []
+    for (const id of versionIds) {
+      const lead = this.cache.get(id)
+      if (lead) found.set(id, lead)
+      else missing.push(id)
+    }
+    for (let at = 0; at < missing.length; at += versionsPerStatement) {
+      for (const [id, lead] of await this.read(missing.slice(at, at + versionsPerStatement))) {
+        this.cache.set(id, lead)
+        found.set(id, lead)
+      }
+    }
+    return found
+  }
+
+  private async read(versionIds: number[]): Promise<[number, StoredLead][]> {
+    const { rows } = await sql<{ id: number; lead_id: number; bytes: number; json: string | null }>`
+      select id, lead_id, bytes, case when bytes <= ${cachedLeadBytesMax} then json end as json
+      from lead_versions where id = any (${versionIds})
+    `.execute(this.db)
+    return rows.map(({ id, lead_id, bytes, json }) => [
+      id,
+      { leadId: lead_id, bytes, json: json === null ? undefined : Buffer.from(json) },
+    ])
+  }
+
+  /** The JSON of `versionIds` in their order; undefined if one of them is gone. */
+  async readJson(versionIds: readonly number[]): Promise<Buffer[] | undefined> {
+    const pieces = versionIds.map((id) => this.cache.get(id)?.json)
+    if (pieces.every((json) => json !== undefined)) return pieces
+    const leads = await this.find(versionIds)
+    for (const [at, id] of versionIds.entries()) {
+      const lead = leads.get(id)
+      pieces[at] ??= lead && (lead.json ?? (await this.readLarge(id)))
+    }
+    return pieces.every((json) => json !== undefined) ? pieces : undefined
+  }
+
+  private async readLarge(versionId: number): Promise<Buffer | undefined> {
+    const row = await this.db.selectFrom('lead_versions').select('json').where('id', '=', versionId).executeTakeFirst()
+    return row && Buffer.from(row.json)
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * What searches match during one push. Users share searches and searches share places, so the newest leads of a place are
+ * read once, for all the searches around it, and merged in the process; texts are looked up one by one. Both are kept in
+ * caches of bounded size.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Database } from '../db/open.ts'
+import { leadsPerQueryMax } from '../limits.ts'
+import { findMatches, findNewestByPlace, mergeNewest } from './match.ts'
+
+type Ids = Float64Array
+
+const entryBytes = 200
+const sizeOf = (ids: Ids) => entryBytes + ids.byteLength
+const placeCacheBytesMax = 48 * 1024 * 1024
+const searchCacheBytesMax = 32 * 1024 * 1024
+const placesPerStatement = 2_000
+/** Searches are read and matched in groups, since the places around one may be thousands. */
+const searchesPerGroup = 200
+
+export class Matcher {
+  private readonly db: Database
+  private readonly seenSince: Date
+  private readonly places = new LRUCache<string, Ids>({ maxSize: placeCacheBytesMax, sizeCalculation: sizeOf })
+  private readonly searches = new LRUCache<number, Ids>({ maxSize: searchCacheBytesMax, sizeCalculation: sizeOf })
+
+  /** Listings that were last seen before `seenSince` do not match. */
+  constructor(db: Database, seenSince: Date) {
+    this.db = db
+    this.seenSince = seenSince
+  }
+
+  /** Of each search the version ids of the newest 300 leads that match it, falling. */
+  async match(searchIds: Iterable<number>): Promise<Map<number, Ids>> {
+    const matched = new Map<number, Ids>()
+    const missing: number[] = []
+    for (const id of searchIds) {
+      const ids = this.searches.get(id)
+      if (ids) matched.set(id, ids)
+      else missing.push(id)
+    }
+    for (let at = 0; at < missing.length; at += searchesPerGroup) {
+      for (const [id, ids] of await this.matchGroup(missing.slice(at, at + searchesPerGroup))) {
+        this.searches.set(id, ids)
+        matched.set(id, ids)
+      }
+    }
+    return matched
+  }
+
+  private async matchGroup(searchIds: number[]): Promise<Map<number, Ids>> {
+    const searches = await this.db
+      .selectFrom('searches')
+      .select(['id', 'kind', 'places', 'words'])
+      .where('id', 'in', searchIds)
+      .execute()
+    const ofPlaces = searches.filter(({ kind }) => kind === 'place')
+    const newest = await this.findPlaces(new Set(ofPlaces.flatMap(({ places }) => places ?? [])))
+    const matched = new Map<number, Ids>()
+    for (const search of searches) {
+      if (search.kind === 'place') {
+        const lists = (search.places ?? []).map((place) => newest.get(place)).filter((ids) => ids !== undefined)
+        matched.set(search.id, mergeNewest(lists, leadsPerQueryMax))
+      } else {
+        matched.set(search.id, await findMatches(this.db, search, this.seenSince, leadsPerQueryMax))
+      }
+    }
+    return matched
+  }
+
+  private async findPlaces(places: Set<string>): Promise<Map<string, Ids>> {
+    const found = new Map<string, Ids>()
+    const missing: string[] = []
+    for (const place of places) {
+      const ids = this.places.get(place)
+      if (ids) found.set(place, ids)
+      else missing.push(place)
+    }
+    for (let at = 0; at < missing.length; at += placesPerStatement) {
+      const group = missing.slice(at, at + placesPerStatement)
+      const newest = await findNewestByPlace(this.db, group, this.seenSince)
+      for (const place of group) {
+        // most places have no listing: that is worth knowing too
+        const ids = newest.get(place) ?? new Float64Array()
+        this.places.set(place, ids)
+        found.set(place, ids)
+      }
+    }
+    return found
+  }
+}

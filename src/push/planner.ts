@@ -1,0 +1,117 @@
+/** From users to the plans of their pushes, many users at a time: what they share is read and computed once. */
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
+import { type PlannedDelivery, planDeliveries } from '../deliveries/plan.ts'
+import { LeadStore } from '../leads/lead-store.ts'
+import { Matcher } from '../matching/matcher.ts'
+
+export interface UserToServe {
+  id: number
+  email: string
+}
+
+export interface UserPlan {
+  user: UserToServe
+  /** Empty if the user has no queries. */
+  deliveries: PlannedDelivery[]
+  /** What its queries match together, each cut to 300, before repeats are dropped. */
+  matches: number
+  /** Leads that fit in no request, by their href. */
+  tooLarge: string[]
+}
+
+interface UserQuery {
+  user_id: number
+  json: string
+  search_id: number
+}
+
+const usersPerStatement = 250
+/** Bounds what one group of users brings into memory: 300 leads a query, a few dozen bytes each. */
+const queriesPerGroup = 1_000
+
+export class Planner {
+  readonly leads: LeadStore
+  private readonly db: Database
+  private readonly matcher: Matcher
+
+  constructor(db: Database, seenSince: Date) {
+    this.db = db
+    this.leads = new LeadStore(db)
+    this.matcher = new Matcher(db, seenSince)
+  }
+
+  /** A plan for each of `users`, in their order. */
+  async *plan(users: readonly UserToServe[]): AsyncGenerator<UserPlan> {
+    for (let at = 0; at < users.length; at += usersPerStatement) {
+      const some = users.slice(at, at + usersPerStatement)
+      const queriesOf = await rideOut(() => this.findQueries(some))
+      let group: UserToServe[] = []
+      let queries = 0
+      for (const user of some) {
+        const own = queriesOf.get(user.id)?.length ?? 0
+        if (queries > 0 && queries + own > queriesPerGroup) {
+          const full = group
+          yield* await rideOut(() => this.planGroup(full, queriesOf))
+          group = []
+          queries = 0
+        }
+        group.push(user)
+        queries += own
+      }
+      const rest = group
+      yield* await rideOut(() => this.planGroup(rest, queriesOf))
+    }
+  }
+
+  private async findQueries(users: readonly UserToServe[]): Promise<Map<number, UserQuery[]>> {
+    const rows = await this.db
+      .selectFrom('queries')
+      .select(['user_id', 'json', 'search_id'])
+      .where('user_id', 'in', users.map(({ id }) => id))
+      .orderBy('user_id')
+      .orderBy('position')
+      .execute()
+    const queriesOf = new Map<number, UserQuery[]>()
+    for (const row of rows) {
+      const queries = queriesOf.get(row.user_id)
+      if (queries) queries.push(row)
+      else queriesOf.set(row.user_id, [row])
+    }
+    return queriesOf
+  }
+
+  private async planGroup(users: readonly UserToServe[], queriesOf: Map<number, UserQuery[]>): Promise<UserPlan[]> {
+    const searchIds = new Set(users.flatMap(({ id }) => queriesOf.get(id) ?? []).map(({ search_id }) => search_id))
+    const matched = await this.matcher.match(searchIds)
+    const versionIds = new Set<number>()
+    for (const ids of matched.values()) for (const id of ids) versionIds.add(id)
+    const leads = await this.leads.find(versionIds)
+
+    const plans: UserPlan[] = []
+    for (const user of users) {
+      const queries = (queriesOf.get(user.id) ?? []).map(({ json, search_id }) => ({
+        json,
+        versionIds: matched.get(search_id) ?? [],
+      }))
+      const matches = queries.reduce((sum, query) => sum + query.versionIds.length, 0)
+      if (queries.length === 0) {
+        plans.push({ user, deliveries: [], matches, tooLarge: [] })
+        continue
+      }
+      const { deliveries, tooLarge } = planDeliveries(queries, (id) => leads.get(id))
+      plans.push({ user, deliveries, matches, tooLarge: await this.findHrefs(tooLarge) })
+    }
+    return plans
+  }
+
+  private async findHrefs(versionIds: readonly number[]): Promise<string[]> {
+    const hrefs: string[] = []
+    // one at a time: these are the largest leads there are
+    for (const id of versionIds) {
+      const [json] = (await this.leads.readJson([id])) ?? []
+      if (json) hrefs.push(JSON.parse(json.toString()).href)
+    }
+    return hrefs
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Which users a push has to serve, and how several processes share them: each takes a stretch of the users, in the order of
+ * their places, that nobody has who is alive. A stretch only keeps others from planning the same users; that nobody is served
+ * twice is the claims' doing.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import type { UserToServe } from './planner.ts'
+
+/** One way through the subscribed users: those who have no claim in its scope yet. */
+export interface Pass {
+  kind: 'weekly' | 'forced'
+  /** What a push of it claims for its user. */
+  scope: string
+  /** Within what processes share the users: all that serve the same ones. */
+  shareScope: string
+  /** SQL over `u`: who is meant. */
+  only: RawBuilder<boolean>
+}
+
+export interface Cursor {
+  place: string
+  id: number
+}
+
+export const weeklyScope = (period: string) => `weekly:${period}`
+
+export function weeklyPass(period: string): Pass {
+  return { kind: 'weekly', scope: weeklyScope(period), shareScope: weeklyScope(period), only: sql`true` }
+}
+
+/** A further delivery for those who had theirs before the run `forcedRunId` began. */
+export function forcedPass(period: string, forcedRunId: number): Pass {
+  return {
+    kind: 'forced',
+    scope: `forced:${forcedRunId}`,
+    shareScope: `forced:${forcedRunId}`,
+    only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
+      and w.claimed_at < (select r.started_at from runs r where r.id = ${forcedRunId}))`,
+  }
+}
+
+/**
+ * A further delivery for those with a delivery of the period that ended in one of `statuses`, and none since that was
+ * delivered or is still under way.
+ */
+export function failedPass(period: string, runId: number, statuses: readonly ('failed' | 'unknown')[]): Pass {
+  return {
+    kind: 'forced',
+    scope: `failed:${runId}`,
+    shareScope: `failed:${period}`,
+    only: sql`exists (
+      select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${statuses})
+        and not exists (
+          select from deliveries e where e.user_id = u.id and e.created_at > d.created_at and e.status in ('delivered', 'pending')
+        )
+    )`,
+  }
+}
+
+const owed = (pass: Pass) => sql`u.subscribed and exists (select from queries q where q.user_id = u.id)
+  and not exists (select from claims c where c.scope = ${pass.scope} and c.email = u.email) and ${pass.only}`
+
+const after = (cursor: Cursor | undefined) =>
+  cursor === undefined ? sql`true` : sql`(u.place, u.id) > (${cursor.place}, ${cursor.id})`
+
+/** The next `limit` users of a pass behind `cursor`, in order; for a preview. */
+export async function findUsersToServe(
+  db: Database,
+  pass: Pass,
+  cursor: Cursor | undefined,
+  limit: number,
+): Promise<(UserToServe & Cursor)[]> {
+  const { rows } = await sql<UserToServe & Cursor>`
+    select u.id, u.email, u.place from users u where ${owed(pass)} and ${after(cursor)} order by u.place, u.id limit ${limit}
+  `.execute(db)
+  return rows
+}
+
+/** How many users a pass has left, whoever works on them. */
+export async function countUsersToServe(db: Database, pass: Pass): Promise<number> {
+  const { rows } = await sql<{ n: number }>`select count(*) as n from users u where ${owed(pass)}`.execute(db)
+  return rows[0]?.n ?? 0
+}
+
+/** Takes the next stretch of at most `size` users behind `cursor` for the worker, and returns its users; none: there is none. */
+export async function takeShare(
+  db: Database,
+  { workerId, pass, cursor, size }: { workerId: number; pass: Pass; cursor: Cursor | undefined; size: number },
+): Promise<(UserToServe & Cursor)[]> {
+  return await db.transaction().execute(async (tx) => {
+    // two processes that look at once would find the same stretch
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`leadpush shares ${pass.shareScope}`}, 0))`.execute(tx)
+    const { rows } = await sql<UserToServe & Cursor>`
+      with next as materialized (
+        select u.id, u.email, u.place from users u
+        where ${owed(pass)} and ${after(cursor)} and not exists (
+          select from shares s join workers w on w.id = s.worker_id
+          where s.scope = ${pass.shareScope} and w.lease_until > now()
+            and (u.place, u.id) between (s.first_place, s.first_user_id) and (s.last_place, s.last_user_id)
+        )
+        order by u.place, u.id limit ${size}
+      ),
+      bounds as (
+        select (array_agg(place order by place, id))[1] as first_place, (array_agg(id order by place, id))[1] as first_id,
+          (array_agg(place order by place desc, id desc))[1] as last_place, (array_agg(id order by place desc, id desc))[1] as last_id
+        from next having count(*) > 0
+      ),
+      taken as (
+        insert into shares (worker_id, scope, first_place, first_user_id, last_place, last_user_id)
+        select ${workerId}, ${pass.shareScope}, first_place, first_id, last_place, last_id from bounds
+        on conflict (worker_id, scope, first_place, first_user_id)
+        do update set last_place = excluded.last_place, last_user_id = excluded.last_user_id
+      )
+      select id, email, place from next order by place, id
+    `.execute(tx)
+    return rows
+  })
+}
+
+/** Gives a stretch back that began with `first`. */
+export async function releaseShare(db: Database, workerId: number, pass: Pass, first: Cursor): Promise<void> {
+  await db
+    .deleteFrom('shares')
+    .where('worker_id', '=', workerId)
+    .where('scope', '=', pass.shareScope)
+    .where('first_place', '=', first.place)
+    .where('first_user_id', '=', first.id)
+    .execute()
+}
