@@ -57,7 +57,10 @@ export interface LoopContext {
   onNote(note: string): void
 }
 
-type Planned = Omit<PushToBegin, 'deliveries'> & { email: string; deliveries: Omit<PushToBegin['deliveries'][number], 'started'>[] }
+type Planned = Omit<PushToBegin, 'deliveries'> & {
+  email: string
+  deliveries: Omit<PushToBegin['deliveries'][number], 'started'>[]
+}
 
 const plannedMax = 64
 const outcomesPerStatement = 256
@@ -159,7 +162,8 @@ export class PushLoop {
     if (this.outage.isDown) return this.mayProbe() ? 1 : 0
     const { concurrency, ratePerSecond } = this.context.settings
     // with a rate, no more than leave within a tenth of a second
-    const ahead = ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
+    const ahead =
+      ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
     const room = ahead - this.ready.length - this.outcomes.length
     return room * 2 >= ahead ? room : 0
   }
@@ -186,7 +190,9 @@ export class PushLoop {
   }
 
   private get isIdle(): boolean {
-    return this.underWay.size === 0 && this.ready.length === 0 && this.outcomes.length === 0 && this.flushing === undefined
+    return (
+      this.underWay.size === 0 && this.ready.length === 0 && this.outcomes.length === 0 && this.flushing === undefined
+    )
   }
 
   private untilNextWork(): number {
@@ -240,7 +246,8 @@ export class PushLoop {
       },
     )
     if (attempts.length === 0) {
-      for (const ended of await rideOut(() => endAbandoned(db, own ? worker.ids : undefined))) this.context.onDelivery(ended)
+      for (const ended of await rideOut(() => endAbandoned(db, own ? worker.ids : undefined)))
+        this.context.onDelivery(ended)
       await rideOut(() => worker.renew())
       await this.noteNextDue()
       // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
@@ -256,10 +263,12 @@ export class PushLoop {
   private async recordBatch(batch: Planned[], room: number): Promise<void> {
     const { db, worker, runId, period } = this.context
     let free = room
-    const pushes = batch.map((push): PushToBegin => ({
-      ...push,
-      deliveries: push.deliveries.map((delivery) => ({ ...delivery, started: free-- > 0 })),
-    }))
+    const pushes = batch.map(
+      (push): PushToBegin => ({
+        ...push,
+        deliveries: push.deliveries.map((delivery) => ({ ...delivery, started: free-- > 0 })),
+      }),
+    )
     let uncertain = false
     await rideOut(
       async () => {
@@ -359,7 +368,10 @@ export class PushLoop {
     try {
       while (this.outcomes.length > 0) {
         const batch = this.outcomes.slice(0, outcomesPerStatement)
-        const deliveries = await rideOut(() => recordOutcomes(this.context.db, batch), (error) => this.noteAway(error))
+        const deliveries = await rideOut(
+          () => recordOutcomes(this.context.db, batch),
+          (error) => this.noteAway(error),
+        )
         this.outcomes.splice(0, batch.length)
         for (const delivery of deliveries) this.noteRecorded(delivery, batch)
         this.wake()

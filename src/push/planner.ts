@@ -68,7 +68,11 @@ export class Planner {
     const rows = await this.db
       .selectFrom('queries')
       .select(['user_id', 'json', 'search_id'])
-      .where('user_id', 'in', users.map(({ id }) => id))
+      .where(
+        'user_id',
+        'in',
+        users.map(({ id }) => id),
+      )
       .orderBy('user_id')
       .orderBy('position')
       .execute()

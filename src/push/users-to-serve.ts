@@ -4,6 +4,7 @@
  * twice is the claims' doing.
  */
 import { type RawBuilder, sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { UserToServe } from './planner.ts'
 
@@ -77,10 +78,52 @@ export async function findUsersToServe(
   return rows
 }
 
-/** How many users a pass has left, whoever works on them. */
-export async function countUsersToServe(db: Database, pass: Pass): Promise<number> {
-  const { rows } = await sql<{ n: number }>`select count(*) as n from users u where ${owed(pass)}`.execute(db)
-  return rows[0]?.n ?? 0
+/** SQL: whether the user `u` lies in a stretch that a live process other than `except` has. */
+const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
+  select from shares s join workers w on w.id = s.worker_id
+  where s.scope = ${pass.shareScope} and w.lease_until > now() and w.id <> all (${except})
+    and (u.place, u.id) between (s.first_place, s.first_user_id) and (s.last_place, s.last_user_id))`
+
+/** How many users a pass has left; with `held` those that processes other than `except` have in hand. */
+export async function countUsersToServe(
+  db: Database,
+  pass: Pass,
+  except: readonly number[] = [],
+): Promise<{ held: number; free: number }> {
+  const { rows } = await sql<{ held: number; free: number }>`
+    select count(*) filter (where held) as held, count(*) filter (where not held) as free
+    from (select ${isHeld(pass, except)} as held from users u where ${owed(pass)}) users_left
+  `.execute(db)
+  return rows[0] ?? { held: 0, free: 0 }
+}
+
+/** Subscribed users with nothing to send for, who had nothing in `scope`: their e-mails, a page at a time. */
+export async function* findUsersWithoutQueries(db: Database, scope: string): AsyncGenerator<string> {
+  let lastId = 0
+  for (;;) {
+    const { rows } = await rideOut(() =>
+      sql<{ id: number; email: string }>`
+        select u.id, u.email from users u
+        where u.id > ${lastId} and u.subscribed and not exists (select from queries q where q.user_id = u.id)
+          and not exists (select from claims c where c.scope = ${scope} and c.email = u.email)
+        order by u.id limit 1000
+      `.execute(db),
+    )
+    for (const { email } of rows) yield email
+    const last = rows.at(-1)
+    if (last === undefined) return
+    lastId = last.id
+  }
+}
+
+/** Users whose subscription push is still to be sent, the oldest first. */
+export async function findUsersOwedSubscription(db: Database): Promise<UserToServe[]> {
+  const { rows } = await sql<UserToServe>`
+    select u.id, u.email from users u
+    where u.subscription_owed_at is not null and exists (select from queries q where q.user_id = u.id)
+    order by u.subscription_owed_at limit 10000
+  `.execute(db)
+  return rows
 }
 
 /** Takes the next stretch of at most `size` users behind `cursor` for the worker, and returns its users; none: there is none. */
@@ -94,11 +137,7 @@ export async function takeShare(
     const { rows } = await sql<UserToServe & Cursor>`
       with next as materialized (
         select u.id, u.email, u.place from users u
-        where ${owed(pass)} and ${after(cursor)} and not exists (
-          select from shares s join workers w on w.id = s.worker_id
-          where s.scope = ${pass.shareScope} and w.lease_until > now()
-            and (u.place, u.id) between (s.first_place, s.first_user_id) and (s.last_place, s.last_user_id)
-        )
+        where ${owed(pass)} and ${after(cursor)} and not ${isHeld(pass, [])}
         order by u.place, u.id limit ${size}
       ),
       bounds as (

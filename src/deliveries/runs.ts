@@ -1,0 +1,109 @@
+/** Runs: one row a `push` command, with the period it began in, how it ended, and whether it came to all its users. */
+import { type Selectable, sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
+import type { Tables } from '../db/tables.ts'
+import { codeOf, LeadpushError } from '../errors.ts'
+import { isLive } from './workers.ts'
+
+export type RunCommand = Tables['runs']['command']
+export type RunOutcome = Selectable<Tables['runs']>['outcome']
+
+export interface Run {
+  id: number
+  /** `2026-W47`, fixed when the run began. */
+  period: string
+  /** Listings that were last seen before it are not delivered by this run. */
+  seenSince: Date
+  /** The time zone of the run before, where it was another one. */
+  otherTimeZone: string | undefined
+}
+
+const periodIn = (timeZone: string) => sql<string>`to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW')`
+
+/** The period that a run beginning now would have. Throws `usage` for a time zone that PostgreSQL does not know. */
+export async function findPeriod(
+  db: Database,
+  settings: { timeZone: string; maxLeadAgeMs: number },
+): Promise<Pick<Run, 'period' | 'seenSince'>> {
+  try {
+    const { rows } = await rideOut(() =>
+      sql<Pick<Run, 'period' | 'seenSince'>>`
+        select ${periodIn(settings.timeZone)} as period,
+          now() - ${settings.maxLeadAgeMs} * interval '1 millisecond' as "seenSince"
+      `.execute(db),
+    )
+    return rows[0] as Pick<Run, 'period' | 'seenSince'>
+  } catch (error) {
+    if (codeOf(error) !== '22023') throw error
+    throw new LeadpushError('usage', `LEADPUSH_TIME_ZONE: PostgreSQL does not know the time zone ${settings.timeZone}.`)
+  }
+}
+
+export async function startRun(
+  db: Database,
+  run: { command: RunCommand; workerId: number; resumable: boolean; timeZone: string; maxLeadAgeMs: number },
+): Promise<Run> {
+  const { period, seenSince } = await findPeriod(db, run)
+  const last = await db.selectFrom('runs').select('time_zone').orderBy('started_at', 'desc').limit(1).executeTakeFirst()
+  const { id } = await db
+    .insertInto('runs')
+    .values({
+      command: run.command,
+      period,
+      time_zone: run.timeZone,
+      worker_id: run.workerId,
+      resumable: run.resumable,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  return { id, period, seenSince, otherTimeZone: last && last.time_zone !== run.timeZone ? last.time_zone : undefined }
+}
+
+export async function endRun(db: Database, runId: number, outcome: RunOutcome, cameToEnd: boolean): Promise<void> {
+  await rideOut(() =>
+    db
+      .updateTable('runs')
+      .set({ ended_at: sql`now()`, outcome, came_to_end: cameToEnd })
+      .where('id', '=', runId)
+      .execute(),
+  )
+}
+
+export interface OpenRun {
+  id: number
+  command: RunCommand
+}
+
+/** Runs of all users in `period` that were interrupted before they came to the last one: the oldest first. */
+export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
+  const { rows } = await sql<OpenRun>`
+    select id, command from runs
+    where period = ${period} and not came_to_end and resumable and command in ('all', 'force')
+      and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)})
+    order by id
+  `.execute(db)
+  return rows
+}
+
+/** Notes that what was left of interrupted runs has been done by another; one that died is marked as interrupted. */
+export async function closeInterruptedRuns(db: Database, runIds: readonly number[]): Promise<void> {
+  if (runIds.length === 0) return
+  await sql`
+    update runs set came_to_end = true, ended_at = coalesce(ended_at, now()),
+      outcome = case outcome when 'running' then 'interrupted' else outcome end
+    where id = any (${runIds})
+  `.execute(db)
+}
+
+/** How long the leases of other workers run that have something in hand, in milliseconds; 0: nobody has. */
+export async function findOthersLeaseMs(db: Database, workerIds: readonly number[]): Promise<number> {
+  const { rows } = await sql<{ ms: number | null }>`
+    select (extract(epoch from max(w.lease_until) - now()) * 1000)::double precision as ms from workers w
+    where w.lease_until > now() and w.id <> all (${workerIds}) and (
+      exists (select from deliveries d where d.status = 'pending' and d.worker_id = w.id)
+      or exists (select from shares s where s.worker_id = w.id)
+      or exists (select from runs r where r.worker_id = w.id and r.outcome = 'running'))
+  `.execute(db)
+  return rows[0]?.ms ?? 0
+}

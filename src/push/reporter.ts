@@ -1,0 +1,94 @@
+/** What a push tells whoever watches it: the lines of `push --json`, as values. */
+import type { DeliveryKind, DeliveryStatus, LedgerDelivery } from '../deliveries/ledger.ts'
+
+export interface DeliveryLine {
+  type: 'delivery'
+  user: string | null
+  kind: DeliveryKind
+  idempotencyKey: string | null
+  period: string
+  part: number
+  parts: number
+  queries: number
+  leads: number
+  bytes: number
+  status: DeliveryStatus | 'planned'
+  attempts: number
+  httpStatus: number | null
+  error: string | null
+}
+
+export interface SkipLine {
+  type: 'skip'
+  user?: string
+  reason: string
+}
+
+export interface WarningLine {
+  type: 'warning'
+  user: string
+  href: string
+  message: string
+}
+
+export interface SummaryLine {
+  type: 'summary'
+  period: string
+  users: number
+  deliveries: number
+  delivered: number
+  failed: number
+  unknown: number
+  skipped: number
+  already: number
+  elsewhere: number
+  owed: number
+  leads: number
+  bytes: number
+  seconds: number
+}
+
+export type PushLine = DeliveryLine | SkipLine | WarningLine | SummaryLine
+
+export interface PushReporter {
+  line(line: PushLine): void
+  /** For people: something that changes what they would expect. */
+  note(text: string): void
+  /** How many users this push has to serve. */
+  total(users: number): void
+  attempt(attempt: {
+    runId: number
+    idempotencyKey: string
+    attempt: 1 | 2
+    durationMs: number
+    httpStatus: number | null
+    error: string | null
+  }): void
+}
+
+export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine {
+  const { userId: _, email, ...rest } = delivery
+  const { idempotencyKey, kind, ...numbers } = rest
+  return { type: 'delivery', user: email, kind, idempotencyKey, ...numbers }
+}
+
+/** Adds up the lines of a push as they come. */
+export class Tally {
+  deliveries = 0
+  delivered = 0
+  failed = 0
+  unknown = 0
+  pending = 0
+  skipped = 0
+  leads = 0
+  bytes = 0
+
+  add(line: PushLine): void {
+    if (line.type === 'skip' && line.user !== undefined) this.skipped++
+    if (line.type !== 'delivery') return
+    this.deliveries++
+    this.leads += line.leads
+    this.bytes += line.bytes
+    if (line.status !== 'planned') this[line.status]++
+  }
+}

@@ -1,0 +1,338 @@
+/**
+ * A run: what each form of `push` sets out to do, in which order, and how it ended. The sending itself is the loop's; who is
+ * served is `users-to-serve`'s.
+ */
+import { sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
+import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
+import type { DeliveryKind } from '../deliveries/ledger.ts'
+import {
+  closeInterruptedRuns,
+  endRun,
+  findInterruptedRuns,
+  findOthersLeaseMs,
+  type OpenRun,
+  type Run,
+  type RunCommand,
+  startRun,
+} from '../deliveries/runs.ts'
+import { isLive, Worker } from '../deliveries/workers.ts'
+import type { Http } from '../http.ts'
+import { type LoopSettings, PushLoop } from './loop.ts'
+import { Planner, type UserPlan, type UserToServe } from './planner.ts'
+import { type PushReporter, type SummaryLine, Tally, toDeliveryLine } from './reporter.ts'
+import {
+  type Cursor,
+  countUsersToServe,
+  failedPass,
+  findUsersOwedSubscription,
+  findUsersWithoutQueries,
+  forcedPass,
+  type Pass,
+  releaseShare,
+  takeShare,
+  weeklyPass,
+} from './users-to-serve.ts'
+
+export interface PushSettings extends LoopSettings {
+  leaseMs: number
+  timeZone: string
+  maxLeadAgeMs: number
+}
+
+export type PushRequest =
+  | { what: 'all'; force: boolean; limit: number | undefined }
+  | { what: 'resume' }
+  | { what: 'failed'; unknown: boolean }
+  | { what: 'user'; user: UserToServe; owed: boolean }
+
+export interface PushEnd {
+  summary: SummaryLine
+  /** Everything that was asked happened: no delivery ended otherwise, nobody is left that the run gave up on. */
+  ok: boolean
+  stopped: boolean
+}
+
+const shareUsersMin = 16
+const shareUsersMax = 1_000
+/** So many stretches at least, so that several processes find something to do. */
+const sharesWanted = 32
+
+type PlannedPush = Parameters<PushLoop['run']>[0] extends AsyncIterable<infer P> ? P : never
+
+class PushRun {
+  private readonly db: Database
+  private readonly http: Http
+  private readonly settings: PushSettings
+  private readonly request: PushRequest
+  private readonly reporter: PushReporter
+  private readonly stop: AbortSignal
+  private readonly tally = new Tally()
+  private worker!: Worker
+  private run!: Run
+  private planner!: Planner
+  private interrupted: OpenRun[] = []
+  private toServe = 0
+  private served = 0
+
+  constructor(context: PushContext) {
+    this.db = context.db
+    this.http = context.http
+    this.settings = context.settings
+    this.request = context.request
+    this.reporter = {
+      ...context.reporter,
+      line: (line) => {
+        this.tally.add(line)
+        context.reporter.line(line)
+      },
+    }
+    this.stop = context.stop
+  }
+
+  async execute(): Promise<PushEnd> {
+    const startedAt = performance.now()
+    this.worker = await Worker.start(this.db, this.settings.leaseMs)
+    this.run = await this.begin()
+    this.planner = new Planner(this.db, this.run.seenSince)
+    const already = await this.prepare()
+
+    let loop = this.newLoop()
+    await loop.run(this.pushes())
+    if (this.request.what === 'resume' && !this.stop.aborted && (await this.waitForLease())) {
+      this.interrupted = await findInterruptedRuns(this.db, this.run.period)
+      loop = this.newLoop()
+      await loop.run(this.pushes())
+    }
+
+    const left = await this.countLeft()
+    const stopped = this.stop.aborted
+    const cameToEnd = !stopped && !loop.gaveUp
+    if (cameToEnd)
+      await closeInterruptedRuns(
+        this.db,
+        this.interrupted.map(({ id }) => id),
+      )
+    const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
+    const ok = cameToEnd && failed + unknown + pending === 0
+    await endRun(this.db, this.run.id, stopped ? 'stopped' : ok ? 'complete' : 'failures', cameToEnd)
+    await rideOut(() => this.worker.stop())
+    const users = this.request.what === 'user' ? 1 : this.served + skipped + left.owed
+    const seconds = Math.round(performance.now() - startedAt) / 1_000
+    const summary: SummaryLine = {
+      type: 'summary', period: this.run.period, users, deliveries, delivered, failed, unknown, skipped, already,
+      elsewhere: left.elsewhere, owed: left.owed, leads, bytes, seconds,
+    } // biome-ignore format: in the order in which it is printed
+    this.reporter.line(summary)
+    return { summary, ok, stopped }
+  }
+
+  private async begin(): Promise<Run> {
+    const commands: Record<PushRequest['what'], RunCommand> = {
+      all: 'all',
+      resume: 'resume',
+      failed: 'failed',
+      user: 'user',
+    }
+    const { request, settings } = this
+    const run = await startRun(this.db, {
+      command: request.what === 'all' && request.force ? 'force' : commands[request.what],
+      workerId: this.worker.id,
+      resumable: request.what === 'all' && request.limit === undefined,
+      timeZone: settings.timeZone,
+      maxLeadAgeMs: settings.maxLeadAgeMs,
+    })
+    if (run.otherTimeZone !== undefined) {
+      this.reporter.note(
+        `The last run used the time zone ${run.otherTimeZone}, this one ${settings.timeZone}: machines that share a database must agree on LEADPUSH_TIME_ZONE, or weeks overlap.`,
+      )
+    }
+    return run
+  }
+
+  /** Finds out what there is to do; returns how many users had their weekly delivery before. */
+  private async prepare(): Promise<number> {
+    if (this.request.what === 'user') {
+      this.reporter.total(1)
+      return 0
+    }
+    if (this.request.what !== 'failed') this.interrupted = await findInterruptedRuns(this.db, this.run.period)
+    for (const pass of this.passes()) this.toServe += (await countUsersToServe(this.db, pass)).free
+    const limit = this.request.what === 'all' ? this.request.limit : undefined
+    this.reporter.total(Math.min(this.toServe, limit ?? this.toServe))
+    if (this.request.what !== 'all') return 0
+    const { rows } = await sql<{ n: number }>`
+      select count(*) as n from users u
+      where u.subscribed and exists (select from claims c where c.scope = ${weeklyPass(this.run.period).scope} and c.email = u.email)
+    `.execute(this.db)
+    return rows[0]?.n ?? 0
+  }
+
+  /** The ways through the users that this run goes, one after the other. */
+  private passes(): Pass[] {
+    const { request, run } = this
+    if (request.what === 'user') return []
+    if (request.what === 'failed')
+      return [failedPass(run.period, run.id, request.unknown ? ['failed', 'unknown'] : ['failed'])]
+    const forced = this.interrupted
+      .filter(({ command }) => command === 'force')
+      .map(({ id }) => forcedPass(run.period, id))
+    if (request.what === 'resume') return this.interrupted.length > 0 ? [weeklyPass(run.period), ...forced] : []
+    return [weeklyPass(run.period), ...forced, ...(request.force ? [forcedPass(run.period, run.id)] : [])]
+  }
+
+  private newLoop(): PushLoop {
+    const { db, http, worker, settings, run, stop, reporter } = this
+    return new PushLoop({
+      db, http, worker, settings, stop,
+      leads: this.planner.leads,
+      runId: run.id,
+      period: run.period,
+      own: this.request.what === 'user' || this.request.what === 'failed',
+      minded: this.request.what === 'all',
+      onDelivery: (delivery) => reporter.line(toDeliveryLine(delivery)),
+      onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
+        reporter.attempt({ runId: run.id, idempotencyKey, attempt, durationMs, httpStatus, error }),
+      onNote: (note) => reporter.note(note),
+    }) // biome-ignore format: short
+  }
+
+  private async *pushes(): AsyncGenerator<PlannedPush> {
+    const { request } = this
+    if (request.what === 'user') {
+      yield* this.planSome([request.user], { kind: request.owed ? 'subscription' : 'single', scope: null })
+      return
+    }
+    if (request.what !== 'failed') {
+      const owed = await rideOut(() => findUsersOwedSubscription(this.db))
+      yield* this.planSome(owed, { kind: 'subscription', scope: null })
+      if (request.what === 'all') yield* this.skipUsersWithoutQueries()
+    }
+    const limit = (request.what === 'all' ? request.limit : undefined) ?? Number.POSITIVE_INFINITY
+    for (const pass of this.passes()) {
+      for await (const push of this.passPushes(pass, () => limit - this.served)) {
+        if (this.served >= limit) break
+        yield push
+        this.served++
+      }
+    }
+  }
+
+  /** Those of a pass, stretch by stretch, until nobody is left whom another process doesn't have. */
+  private async *passPushes(pass: Pass, room: () => number): AsyncGenerator<PlannedPush> {
+    const size = Math.min(shareUsersMax, Math.max(shareUsersMin, Math.ceil(this.toServe / sharesWanted)))
+    const taken: Cursor[] = []
+    let cursor: Cursor | undefined
+    while (!this.stop.aborted && room() > 0) {
+      const take = { workerId: this.worker.id, pass, cursor, size: Math.min(size, room()) }
+      const users = await rideOut(() => takeShare(this.db, take))
+      const first = users[0]
+      if (first === undefined) {
+        if (cursor === undefined) return
+        // what others had taken and left lies behind
+        cursor = undefined
+        continue
+      }
+      taken.push(first)
+      // the stretch before the last one is begun by now: its plans were handed over before this one was asked for
+      const done = taken.length > 2 ? taken.shift() : undefined
+      if (done) await rideOut(() => releaseShare(this.db, this.worker.id, pass, done))
+      cursor = users.at(-1)
+      yield* this.planSome(users, pass)
+    }
+  }
+
+  private async *planSome(
+    users: readonly UserToServe[],
+    { kind, scope }: { kind: DeliveryKind; scope: string | null },
+  ): AsyncGenerator<PlannedPush> {
+    for await (const plan of this.planner.plan(users)) {
+      this.report(plan)
+      if (plan.deliveries.length > 0) yield this.toPush(plan, kind, scope)
+    }
+  }
+
+  private report({ user, deliveries, tooLarge }: UserPlan): void {
+    if (deliveries.length === 0) this.reporter.line({ type: 'skip', user: user.email, reason: 'no queries' })
+    for (const href of tooLarge) this.reporter.line(tooLargeWarning(user.email, href))
+  }
+
+  private toPush({ user, deliveries }: UserPlan, kind: DeliveryKind, scope: string | null): PlannedPush {
+    const keyOf = (part: number) =>
+      kind === 'weekly' ? weeklyKey(this.settings.dataSource, user.email, this.run.period, part) : uniqueKey()
+    return {
+      userId: user.id,
+      email: user.email,
+      kind,
+      scope,
+      deliveries: deliveries.map((delivery) => ({ ...delivery, idempotencyKey: keyOf(delivery.part) })),
+    }
+  }
+
+  private async *skipUsersWithoutQueries(): AsyncGenerator<never> {
+    for await (const email of findUsersWithoutQueries(this.db, weeklyPass(this.run.period).scope)) {
+      this.reporter.line({ type: 'skip', user: email, reason: 'no queries' })
+    }
+  }
+
+  /** Waits once for the lease of a process that has something in hand; whether it had to. */
+  private async waitForLease(): Promise<boolean> {
+    const ms = await rideOut(() => findOthersLeaseMs(this.db, this.worker.ids))
+    if (ms <= 0) return false
+    this.reporter.note(
+      `Another process has work in hand: waiting ${Math.ceil(ms / 1_000)} s, until its lease is over or renewed.`,
+    )
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms + 50)
+      this.stop.addEventListener('abort', () => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
+    return !this.stop.aborted
+  }
+
+  /** What this run did not come to: users that are owed theirs, and what other processes have in hand. */
+  private async countLeft(): Promise<{ owed: number; elsewhere: number }> {
+    if (this.request.what === 'user') return { owed: 0, elsewhere: 0 }
+    let owed = 0
+    let elsewhere = 0
+    for (const pass of this.passes()) {
+      const { held, free } = await rideOut(() => countUsersToServe(this.db, pass, this.worker.ids))
+      owed += free
+      elsewhere += held
+    }
+    const { rows } = await rideOut(() =>
+      sql<{ n: number }>`
+        select count(*) as n from deliveries d
+        where d.status = 'pending' and d.worker_id <> all (${this.worker.ids}) and ${isLive(sql`d.worker_id`)}
+      `.execute(this.db),
+    )
+    return { owed, elsewhere: elsewhere + (rows[0]?.n ?? 0) }
+  }
+}
+
+export function tooLargeWarning(user: string, href: string) {
+  return {
+    type: 'warning',
+    user,
+    href,
+    message: 'the listing alone exceeds a request of 5,000,000 bytes and was left out',
+  } as const
+}
+
+export interface PushContext {
+  db: Database
+  http: Http
+  settings: PushSettings
+  request: PushRequest
+  reporter: PushReporter
+  /** Aborted: finish what is under way, begin nothing, give back the rest. */
+  stop: AbortSignal
+}
+
+/** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away. */
+export async function runPush(context: PushContext): Promise<PushEnd> {
+  return await new PushRun(context).execute()
+}
