@@ -23,6 +23,8 @@ create table leads (
   postal_key text not null check (char_length(postal_key) between 1 and 100),
   -- the current row of lead_versions; it rises with recency, so it is order, tie-break and index at once
   version_id bigint not null,
+  -- of that version's json: an import tells by it what has not changed, without reading the json
+  json_sha256 bytea not null check (octet_length(json_sha256) = 32),
   first_import_id bigint not null references imports,
   search tsvector not null
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);

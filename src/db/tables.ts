@@ -21,6 +21,7 @@ export interface Tables {
     href_sha256: Buffer
     postal_key: string
     version_id: number
+    json_sha256: Buffer
     first_import_id: number
     search: string
   }

@@ -1,0 +1,68 @@
+/**
+ * A transaction on a connection of its own, for the work that Kysely has no words for: copies in and out, temporary tables.
+ * Nothing in it needs a session, so it goes through a PgBouncer in transaction mode. Stopping it cancels its statement.
+ */
+import type pg from 'pg'
+import type { OpenDatabase } from './open.ts'
+
+export type Connection = pg.PoolClient
+
+/** A statement that will not be cancelled is left behind after so long. */
+const cancelMs = 3_000
+
+/**
+ * Runs `work` between `begin` and `commit`. When it throws, or `signal` aborts, all of it is rolled back; then this throws
+ * the error, or the signal's reason.
+ */
+export async function withTransaction<T>(
+  opened: OpenDatabase,
+  work: (connection: Connection) => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
+  signal?.throwIfAborted()
+  const connection = await opened.pool.connect()
+  let broken: Error | undefined
+  const onError = (error: Error) => {
+    broken = error
+  }
+  connection.on('error', onError)
+  let stop: (() => void) | undefined
+  try {
+    await connection.query('begin')
+    stop = await listen(opened, connection, signal)
+    const result = await work(connection)
+    signal?.throwIfAborted()
+    await connection.query('commit')
+    return result
+  } catch (error) {
+    await connection.query('rollback').catch((trouble) => {
+      broken ??= trouble
+    })
+    signal?.throwIfAborted()
+    throw broken ?? error
+  } finally {
+    stop?.()
+    connection.off('error', onError)
+    connection.release(broken)
+  }
+}
+
+/** Cancels what the transaction is doing when `signal` aborts. */
+async function listen(opened: OpenDatabase, connection: Connection, signal?: AbortSignal): Promise<() => void> {
+  if (!signal) return () => {}
+  const { rows } = await connection.query('select pg_backend_pid() as pid, now()::text as since')
+  const { pid, since } = rows[0] as { pid: number; since: string }
+  let timer: NodeJS.Timeout | undefined
+  const cancel = () => {
+    // by the transaction, not by the process alone: behind a PgBouncer another client may have it by now
+    const statement =
+      'select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and xact_start = $2::timestamptz'
+    opened.pool.query(statement, [pid, since]).catch(() => {})
+    timer = setTimeout(() => (connection as any).connection?.stream?.destroy(), cancelMs)
+  }
+  signal.addEventListener('abort', cancel, { once: true })
+  return () => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', cancel)
+  }
+}

@@ -1,0 +1,256 @@
+/**
+ * Merges the staged records of one file into the listings: what is new, what has changed, what was only seen again. All
+ * of it in the transaction of the file; imports take turns, so that ids rise with the order in which they are committed.
+ */
+import { copyInto } from '../db/copy.ts'
+import type { Connection } from '../db/transaction.ts'
+import { type Lead, mergeLead } from './lead.ts'
+import { listingWords } from './readings.ts'
+import { sha256 } from './stage.ts'
+
+export interface MergeCounts {
+  inserted: number
+  updated: number
+  unchanged: number
+  rejected: number
+  repeated: number
+  /** Of the records that counted: the fields that they knew. */
+  filledFields: number
+}
+
+export interface MergeOptions {
+  /** As the row of `imports` is to name it. */
+  file: string
+  staged: number
+  withoutPostalCode: number
+  /** Rejected before they were staged. */
+  rejected: number
+  /** A record of a listing that nobody knows, without a postal code. */
+  onRejected: (line: number, raw: Buffer) => void | Promise<void>
+}
+
+/** Any number that no other advisory lock of leadpush has. */
+const turn = 7_310_401
+
+/** The changed listings whose JSON is taken into the process at a time, in bytes of JSON. */
+const bucketBytes = 4 * 1024 * 1024
+
+async function run(connection: Connection, statement: string, values: unknown[] = []): Promise<number> {
+  const { rowCount } = await connection.query(statement, values)
+  return rowCount ?? 0
+}
+
+/** A new listing needs a postal code (contract 4.10). Returns how many have none. */
+async function rejectWithoutPostalCode(connection: Connection, options: MergeOptions): Promise<number> {
+  if (options.withoutPostalCode === 0) return 0
+  const unknown = `s.postal_key is null and not exists (select from leads l where l.href_sha256 = s.href_sha256)`
+  await run(
+    connection,
+    `declare rejected_leads no scroll cursor for select line, raw from staged_leads s where ${unknown} order by n`,
+  )
+  for (;;) {
+    const { rows } = await connection.query<{ line: number; raw: Buffer }>('fetch 32 from rejected_leads')
+    for (const { line, raw } of rows) await options.onRejected(line, raw)
+    if (rows.length === 0) break
+  }
+  await run(connection, 'close rejected_leads')
+  return run(connection, `delete from staged_leads s where ${unknown}`)
+}
+
+/** Of the records with one `href` the last counts. Returns how many do not. */
+function dropRepeated(connection: Connection): Promise<number> {
+  return run(
+    connection,
+    `delete from staged_leads s using (
+       select href_sha256, max(n) as n from staged_leads group by href_sha256 having count(*) > 1
+     ) last
+     where s.href_sha256 = last.href_sha256 and s.n < last.n`,
+  )
+}
+
+/** Which listing each record is of: `version_id` is null where it is new, `same` where nothing has changed. */
+async function match(connection: Connection): Promise<void> {
+  await run(
+    connection,
+    `create temp table matched_leads (
+       n integer not null, lead_id bigint not null, version_id bigint, same boolean not null
+     ) on commit drop`,
+  )
+  await run(
+    connection,
+    `insert into matched_leads
+     select s.n, coalesce(l.id, nextval(pg_get_serial_sequence('leads', 'id'))), l.version_id,
+       coalesce(l.json_sha256 = s.json_sha256, false)
+     from staged_leads s left join leads l on l.href_sha256 = s.href_sha256`,
+  )
+  await run(connection, 'analyze matched_leads')
+}
+
+interface ChangedRow {
+  n: number
+  lead_id: number
+  version_id: number
+  given: number
+  postal_key: string | null
+  later: string
+  current: string
+}
+
+/** Applies the null rule to the records that differ from what is there; `merged_leads` then holds those that change it. */
+async function mergeChanged(connection: Connection): Promise<void> {
+  await run(
+    connection,
+    `create temp table merged_leads (
+       n integer not null, lead_id bigint not null, version_id bigint not null, postal_key text, json text not null,
+       json_sha256 bytea not null, words text
+     ) on commit drop`,
+  )
+  await run(
+    connection,
+    `create temp table changed_leads (
+       bucket bigint not null, n integer not null, lead_id bigint not null, version_id bigint not null
+     ) on commit drop`,
+  )
+  const changed = await run(
+    connection,
+    `insert into changed_leads
+     select sum(octet_length(s.json)) over (order by s.n) / ${bucketBytes}, s.n, m.lead_id, m.version_id
+     from matched_leads m join staged_leads s on s.n = m.n where m.version_id is not null and not m.same`,
+  )
+  if (changed === 0) return
+  await run(connection, 'create index on staged_leads (n)')
+  await run(connection, 'create index on changed_leads (bucket)')
+  await run(connection, 'analyze changed_leads')
+  const buckets = await connection.query<{ bucket: number }>(
+    'select distinct bucket from changed_leads order by bucket',
+  )
+  for (const { bucket } of buckets.rows) {
+    const { rows } = await connection.query<ChangedRow>(
+      `select c.n, c.lead_id, c.version_id, s.given, s.postal_key, s.json as later, v.json as current
+       from changed_leads c join staged_leads s on s.n = c.n join lead_versions v on v.id = c.version_id
+       where c.bucket = $1`,
+      [bucket],
+    )
+    await writeMerged(connection, rows)
+  }
+  await run(connection, 'analyze merged_leads')
+}
+
+function writeMerged(connection: Connection, changed: readonly ChangedRow[]): Promise<void> {
+  const target = 'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, words)'
+  return copyInto(connection, target, async (rows, flush) => {
+    for (const row of changed) {
+      const current = JSON.parse(row.current) as Lead
+      const merged = mergeLead(current, JSON.parse(row.later) as Lead, row.given)
+      const json = JSON.stringify(merged)
+      if (json === row.current) continue
+      const words = listingWords(merged)
+      rows.begin(7)
+      rows.integer(row.n)
+      rows.bigint(row.lead_id)
+      rows.bigint(row.version_id)
+      rows.text(row.postal_key ?? undefined)
+      rows.text(json)
+      rows.bytea(sha256(json))
+      // the words are read again only where they have changed: that is the dear part
+      rows.text(words === listingWords(current) ? undefined : words)
+      await flush()
+    }
+  })
+}
+
+/** The later in the file, the lower its version: `$1` is the last id before this import, `$2` the number of its records. */
+const versionId = (n: string) => `$1::bigint + $2::bigint + 1 - ${n}`
+
+async function insertNew(connection: Connection, base: number, staged: number, importId: number): Promise<number> {
+  const inserted = await run(
+    connection,
+    `insert into leads (id, href_sha256, postal_key, version_id, json_sha256, first_import_id, search)
+     overriding system value
+     select m.lead_id, s.href_sha256, s.postal_key, ${versionId('s.n')}, s.json_sha256, $3,
+       to_tsvector('english'::regconfig, s.words)
+     from staged_leads s join matched_leads m on m.n = s.n where m.version_id is null`,
+    [base, staged, importId],
+  )
+  if (inserted === 0) return 0
+  await run(
+    connection,
+    `insert into lead_versions (id, lead_id, json)
+     select ${versionId('s.n')}, m.lead_id, s.json
+     from staged_leads s join matched_leads m on m.n = s.n where m.version_id is null`,
+    [base, staged],
+  )
+  return inserted
+}
+
+async function updateChanged(connection: Connection, base: number, staged: number, at: string): Promise<number> {
+  const updated = await run(
+    connection,
+    `insert into lead_versions (id, lead_id, json) select ${versionId('n')}, lead_id, json from merged_leads`,
+    [base, staged],
+  )
+  if (updated === 0) return 0
+  await run(connection, 'update lead_versions v set superseded_at = $1 from merged_leads m where v.id = m.version_id', [
+    at,
+  ])
+  await run(
+    connection,
+    `update leads l set version_id = ${versionId('m.n')}, json_sha256 = m.json_sha256,
+       postal_key = coalesce(m.postal_key, l.postal_key),
+       search = coalesce(to_tsvector('english'::regconfig, m.words), l.search)
+     from merged_leads m where l.id = m.lead_id`,
+    [base, staged],
+  )
+  return updated
+}
+
+/** contract 4.3: seen again, changed or not. */
+async function touchSeen(connection: Connection, at: string): Promise<number> {
+  await run(
+    connection,
+    'insert into lead_seen (lead_id, seen_at) select lead_id, $1 from matched_leads where version_id is null',
+    [at],
+  )
+  return run(
+    connection,
+    `update lead_seen l set seen_at = $1 from matched_leads m where m.version_id is not null and l.lead_id = m.lead_id`,
+    [at],
+  )
+}
+
+/**
+ * Merges `staged_leads`, and writes the row of `imports`. Holds up other imports from here to the end of the transaction,
+ * and nobody who reads.
+ */
+export async function mergeLeads(connection: Connection, options: MergeOptions): Promise<MergeCounts> {
+  await run(connection, 'analyze staged_leads')
+  await run(connection, `set local work_mem = '64MB'`)
+  await run(connection, 'select pg_advisory_xact_lock($1)', [turn])
+  // read after the turn has come: times and ids then rise with the order of the commits
+  const start = await connection.query<{ at: string; base: number; id: number }>(
+    `with started as (insert into imports (file) values ($1) returning id)
+     select clock_timestamp()::text as at, id, (select last_value - (not is_called)::integer from lead_version_ids) as base
+     from started`,
+    [options.file],
+  )
+  const { at, base, id } = start.rows[0] as { at: string; base: number; id: number }
+  if (options.staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + options.staged])
+
+  const rejected = await rejectWithoutPostalCode(connection, options)
+  // what was erased and must not come back is to be dropped here, before a later record hides an earlier one
+  const repeated = await dropRepeated(connection)
+  await match(connection)
+  await mergeChanged(connection)
+  const inserted = await insertNew(connection, base, options.staged, id)
+  const updated = await updateChanged(connection, base, options.staged, at)
+  await touchSeen(connection, at)
+  const unchanged = options.staged - rejected - repeated - inserted - updated
+
+  const finish = await connection.query<{ filled: number }>(
+    `update imports set records = $2, inserted = $3, updated = $4, unchanged = $5, rejected = $6, repeated = $7,
+       filled_fields = (select coalesce(sum(bit_count(given::bit(32))), 0) from staged_leads)
+     where id = $1 returning filled_fields as filled`,
+    [id, options.staged + options.rejected, inserted, updated, unchanged, rejected + options.rejected, repeated],
+  )
+  return { inserted, updated, unchanged, rejected, repeated, filledFields: finish.rows[0]?.filled ?? 0 }
+}

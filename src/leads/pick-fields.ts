@@ -1,0 +1,154 @@
+/**
+ * Takes the fields of a lead out of a record of an import, whatever its columns or keys are called: reads `--map`, numbers
+ * that CSV holds as text, and what means unknown; counts the fields that a lead has not. Then the schema has the last word.
+ */
+import { LeadpushError } from '../errors.ts'
+import { isLeadField, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
+import type { CsvHeader, ReadRecord } from './record.ts'
+
+/** Fields and the column or key that each is read from. */
+export type FieldMap = ReadonlyMap<LeadField, string>
+
+/** contract 3: `FIELD=COLUMN`, repeated. Throws `usage`. */
+export function parseFieldMap(entries: readonly string[]): FieldMap {
+  const map = new Map<LeadField, string>()
+  for (const entry of entries) {
+    const at = entry.indexOf('=')
+    const field = entry.slice(0, Math.max(at, 0)).trim()
+    const column = entry.slice(at + 1).trim()
+    if (at < 1 || column === '') {
+      throw new LeadpushError('usage', `--map ${entry}: must be FIELD=COLUMN, such as price=list_price`)
+    }
+    if (!isLeadField(field)) {
+      const hint = `The fields are ${leadFields.map(({ name }) => name).join(', ')}.`
+      throw new LeadpushError('usage', `--map ${entry}: a lead has no field ${field}`, { hint })
+    }
+    if (map.has(field)) throw new LeadpushError('usage', `--map ${entry}: ${field} is mapped twice`)
+    map.set(field, column)
+  }
+  return map
+}
+
+/** How often each field that a lead does not have occurred; so many names are told apart, of so many characters. */
+export class IgnoredFields {
+  readonly #counts = new Map<string, number>()
+  static readonly namesMax = 1_000
+  static readonly charsMax = 100
+  /** What further names are counted under. */
+  static readonly others = '…'
+
+  add(name: string, records = 1): void {
+    let key = name.length > IgnoredFields.charsMax ? `${name.slice(0, IgnoredFields.charsMax)}…` : name
+    if (!this.#counts.has(key) && this.#counts.size >= IgnoredFields.namesMax) key = IgnoredFields.others
+    this.#counts.set(key, (this.#counts.get(key) ?? 0) + records)
+  }
+
+  addAll(others: IgnoredFields): void {
+    for (const [name, records] of others.#counts) this.add(name, records)
+  }
+
+  toObject(): Record<string, number> {
+    return Object.fromEntries(this.#counts)
+  }
+}
+
+const decimal = /^\$?\s*(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(e[+-]?\d{1,3})?$/i
+
+/** A number that CSV holds as text: `350000`, `350,000.50`, `$350,000`, `3.5e5`; NaN for anything else. */
+export function parseNumberText(text: string): number {
+  const trimmed = text.trim()
+  if (!decimal.test(trimmed)) return Number.NaN
+  const digits = trimmed.replace(/[$,\s]/g, '')
+  return /^\.?(e|$)/i.test(digits) ? Number.NaN : Number(digits)
+}
+
+interface Target {
+  field: LeadField
+  isNumber: boolean
+}
+
+/** What a column or key feeds: the fields mapped to it, and its own field unless that is read from elsewhere. */
+function targetsOf(map: FieldMap): Map<string, Target[]> {
+  const targets = new Map<string, Target[]>()
+  for (const { name, kind } of leadFields) {
+    const source = map.get(name) ?? name
+    const target = { field: name, isNumber: kind === 'number' }
+    targets.set(source, [...(targets.get(source) ?? []), target])
+  }
+  return targets
+}
+
+function put(patch: Record<string, unknown>, { field, isNumber }: Target, value: unknown, isText: boolean): void {
+  if (value === null || value === '' || value === undefined) return
+  let known = value
+  if (isText && isNumber) {
+    const text = value as string
+    if (text.trim() === '') return
+    known = parseNumberText(text)
+  }
+  // contract 4.10: the one field whose 0 means unknown
+  if (field === 'yearBuilt' && known === 0) return
+  patch[field] = known
+}
+
+export type Picked = { patch: LeadPatch & { href: string } } | { path: string; message: string }
+
+export class FieldPicker {
+  readonly ignored = new IgnoredFields()
+  readonly #map: FieldMap
+  readonly #targets: Map<string, Target[]>
+  #header: CsvHeader | undefined
+  #columns: (Target[] | undefined)[] = []
+
+  constructor(map: FieldMap = new Map()) {
+    this.#map = map
+    this.#targets = targetsOf(map)
+  }
+
+  /** The columns of a CSV file. Throws `usage` where `--map` names one that is not there, or a field stands there twice. */
+  setHeader(header: CsvHeader): void {
+    if (this.#header === header) return
+    this.#header = header
+    for (const [field, column] of this.#map) {
+      if (header.names.includes(column)) continue
+      throw new LeadpushError('usage', `its header has no column ${column}, which --map reads ${field} from`)
+    }
+    this.#columns = header.names.map((name) => this.#targets.get(name))
+    const twice = header.names.find((name, at) => this.#columns[at] && header.names.indexOf(name) !== at)
+    if (twice !== undefined) throw new LeadpushError('usage', `its header has the column ${twice} twice`)
+  }
+
+  /** The fields of one record, or what is wrong with it. */
+  pick(record: ReadRecord): Picked {
+    if (record.error !== undefined) return { path: '', message: record.error }
+    const patch = record.cells ? this.#pickCells(record.cells) : this.#pickKeys(record.value)
+    if (!patch) return { path: '', message: 'is no JSON object' }
+    const parsed = leadPatchSchema.safeParse(patch)
+    if (parsed.success) return { patch: parsed.data }
+    const issue = parsed.error.issues[0]
+    const path = String(issue?.path[0] ?? '')
+    const isMissing = path !== '' && patch[path] === undefined
+    return { path, message: isMissing ? 'is missing' : (issue?.message ?? 'is wrong') }
+  }
+
+  #pickCells(cells: readonly string[]): Record<string, unknown> {
+    const patch: Record<string, unknown> = {}
+    for (let at = 0; at < cells.length; at++) {
+      const targets = this.#columns[at]
+      if (targets) for (const target of targets) put(patch, target, cells[at], true)
+      else this.ignored.add(this.#header?.names[at] ?? '')
+    }
+    return patch
+  }
+
+  #pickKeys(value: unknown): Record<string, unknown> | undefined {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+    const patch: Record<string, unknown> = {}
+    for (const key of Object.keys(value)) {
+      const targets = this.#targets.get(key)
+      if (targets) for (const target of targets) put(patch, target, (value as Record<string, unknown>)[key], false)
+      else this.ignored.add(key)
+    }
+    return patch
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * The staging table of an import: reads the records of a file, refuses the bad ones, and copies the others in as what they
+ * would be if they were new. The merge compares that with what is there.
+ */
+import { hash } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import { type CopyRows, copyInto } from '../db/copy.ts'
+import type { Connection } from '../db/transaction.ts'
+import { completeLead, givenFields, type LeadPatch } from './lead.ts'
+import { type FieldMap, FieldPicker, type IgnoredFields } from './pick-fields.ts'
+import { type RecordFile, type RecordFormat, readRecords } from './read-records.ts'
+import { listingWords, postalKey } from './readings.ts'
+import type { CsvHeader, ReadRecord } from './record.ts'
+
+export interface Rejected {
+  /** As it was named. */
+  file: string
+  /** Where the record begins, 1-based; in a JSON array its number. */
+  line: number
+  /** The field, or '' for the record as a whole. */
+  path: string
+  message: string
+  /** The record as it came. */
+  raw: Buffer
+  format: RecordFormat
+  /** CSV: the header line as it came. */
+  header: Buffer | undefined
+}
+
+export interface Staged {
+  /** Records in the staging table, numbered from 1 in the order of the file. */
+  staged: number
+  rejected: number
+  /** Records without a postal code: good only if the listing is known. */
+  withoutPostalCode: number
+  ignored: IgnoredFields
+  format: RecordFormat
+  header: CsvHeader | undefined
+}
+
+export interface StageOptions {
+  map?: FieldMap | undefined
+  stdin?: Readable | undefined
+  signal?: AbortSignal | undefined
+  onRejected?: ((rejected: Rejected) => void | Promise<void>) | undefined
+  /** After each page. */
+  onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
+}
+
+const columns = ['n', 'line', 'href_sha256', 'postal_key', 'given', 'json', 'json_sha256', 'words', 'raw']
+
+/** `json` and `words` out of line and not compressed: they are written once and read once. */
+async function createStaging(connection: Connection): Promise<void> {
+  await connection.query(`
+    create temp table staged_leads (
+      n integer not null, line bigint not null, href_sha256 bytea not null, postal_key text, given integer not null,
+      json text not null, json_sha256 bytea not null, words text not null, raw bytea
+    ) on commit drop`)
+  await connection.query(`
+    alter table staged_leads alter json set storage external, alter words set storage external,
+      alter raw set storage external`)
+}
+
+export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
+
+function addRow(rows: CopyRows, n: number, record: ReadRecord, patch: LeadPatch & { href: string }): boolean {
+  const lead = completeLead(patch)
+  const json = JSON.stringify(lead)
+  const key = patch.postalCode === undefined ? undefined : postalKey(patch.postalCode)
+  rows.begin(columns.length)
+  rows.integer(n)
+  rows.bigint(record.line)
+  rows.bytea(sha256(patch.href))
+  rows.text(key)
+  rows.integer(givenFields(patch))
+  rows.text(json)
+  rows.bytea(sha256(json))
+  rows.text(listingWords(lead))
+  // only these can still be rejected, and are shown then
+  rows.bytea(key === undefined ? record.raw : undefined)
+  return key !== undefined
+}
+
+/** A postal code that is given must be one; one that is not given may be known. */
+function problemOf(patch: LeadPatch): { path: string; message: string } | undefined {
+  if (patch.postalCode === undefined || postalKey(patch.postalCode) !== undefined) return undefined
+  return { path: 'postalCode', message: 'is no postal code' }
+}
+
+/** Copies the good records of `file` into `staged_leads`, which it makes. Throws `failed` where the file is broken off. */
+export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
+  await createStaging(connection)
+  const picker = new FieldPicker(options.map)
+  let [staged, rejected, withoutPostalCode, records] = [0, 0, 0, 0]
+  let format: RecordFormat = file.format ?? 'ndjson'
+  let header: CsvHeader | undefined
+  await copyInto(connection, `staged_leads (${columns.join(', ')})`, async (rows, flush) => {
+    for await (const page of readRecords(file, options)) {
+      format = page.format
+      header = page.header
+      if (header) picker.setHeader(header)
+      for (const record of page.records) {
+        const picked = picker.pick(record)
+        const problem = 'patch' in picked ? problemOf(picked.patch) : picked
+        if (problem || !('patch' in picked)) {
+          rejected++
+          const { line, raw } = record
+          const told = { file: file.name, line, path: '', message: '', ...problem, raw, format, header: header?.raw }
+          await options.onRejected?.(told)
+          continue
+        }
+        staged++
+        if (!addRow(rows, staged, record, picked.patch)) withoutPostalCode++
+        if (rows.isFull) await flush()
+      }
+      records += page.records.length
+      options.onRead?.({ records, bytesRead: page.bytesRead })
+      options.signal?.throwIfAborted()
+    }
+  })
+  return { staged, rejected, withoutPostalCode, ignored: picker.ignored, format, header }
+}
