@@ -1,0 +1,87 @@
+/**
+ * `npm test`: starts the throw-away PostgreSQL servers, runs the test files that the arguments name (all by default) with
+ * Node.js's runner, and cleans up however that ends. Exit code: the runner's; 1 where no test ran.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, statSync } from 'node:fs'
+import { join, relative, resolve } from 'node:path'
+import type { ThrowAwayServer } from '../src/db/embedded.ts'
+import { packageRoot } from '../src/root.ts'
+import { postgresVersions } from './support/database.ts'
+import { serverVariable, startServer } from './support/servers.ts'
+
+const concurrency = 2
+const testTimeoutMs = 180_000
+const runTimeoutMs = 1_800_000
+
+const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+
+function findFiles(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.test.ts'))
+    .map((name) => join(folder, name))
+    .sort()
+}
+
+/** Test files and folders of them; anything else that is given goes to the runner as it stands (`--test-name-pattern=…`). */
+function readArguments(args: string[]): { files: string[]; options: string[] } {
+  const options = args.filter((argument) => argument.startsWith('-'))
+  const paths = args.filter((argument) => !argument.startsWith('-')).map((path) => resolve(path))
+  const chosen = paths.length > 0 ? paths : [join(packageRoot, 'test')]
+  const files = chosen.flatMap((path) => (isFolder(path) ? findFiles(path) : [path]))
+  for (const file of files) {
+    if (!statSync(file, { throwIfNoEntry: false })) throw new Error(`there is no test file ${file}`)
+  }
+  return { files: files.map((file) => relative(packageRoot, file)), options }
+}
+
+async function runTests(files: string[], options: string[], env: NodeJS.ProcessEnv, stop: AbortSignal) {
+  const args = [
+    ...['--import', 'tsx', '--test', `--test-concurrency=${concurrency}`, `--test-timeout=${testTimeoutMs}`],
+    ...['--test-reporter=spec', '--test-reporter-destination=stdout', ...options, ...files],
+  ]
+  const child = spawn(process.execPath, args, {
+    cwd: packageRoot,
+    env: { ...(process.stdout.isTTY ? { FORCE_COLOR: '1' } : {}), ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: runTimeoutMs,
+  })
+  stop.addEventListener('abort', () => child.kill('SIGINT'))
+  let end = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    process.stdout.write(chunk)
+    end = (end + chunk).slice(-100_000)
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code: code ?? 1, tests: Number(/^\W*tests (\d+)/m.exec(end)?.[1] ?? 0) }
+}
+
+async function main(): Promise<number> {
+  const { files, options } = readArguments(process.argv.slice(2))
+  const stopping = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort(signal))
+  const servers: ThrowAwayServer[] = []
+  try {
+    const env: NodeJS.ProcessEnv = {}
+    await Promise.all(
+      postgresVersions.map(async (version) => {
+        const server = await startServer(version)
+        servers.push(server)
+        env[serverVariable(version)] = server.url
+      }),
+    )
+    if (stopping.signal.aborted) return 130
+    const { code, tests } = await runTests(files, options, env, stopping.signal)
+    if (stopping.signal.aborted) return 130
+    if (tests === 0) {
+      console.error('no test ran')
+      return code || 1
+    }
+    return code
+  } finally {
+    await Promise.all(servers.map((server) => server.leave()))
+  }
+}
+
+process.exitCode = await main()

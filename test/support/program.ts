@@ -1,0 +1,143 @@
+/** Runs the real program as an operator would: a process of its own, in a clean environment and an empty folder. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { packageRoot } from '../../src/root.ts'
+
+export interface ProgramOptions {
+  /** On top of a clean environment; undefined takes a name out. */
+  env?: Record<string, string | undefined>
+  cwd?: string
+  input?: string | Buffer
+  /** After so long it is killed; 60 s unless told. */
+  timeoutMs?: number
+}
+
+export interface ProgramResult {
+  code: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  stderr: string
+  /** The lines of standard output that are JSON objects. */
+  json: any[]
+}
+
+export interface StartedProgram {
+  pid: number
+  child: ChildProcess
+  stdout(): string
+  stderr(): string
+  kill(signal?: NodeJS.Signals): void
+  /** The first match in what it wrote, to either stream; rejects when it ends, or after `timeoutMs`, without one. */
+  waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>
+  done: Promise<ProgramResult>
+}
+
+let homeFolder: string | undefined
+
+/** A home for the programs of this test file: removed after it. */
+export function testHome(): string {
+  if (homeFolder === undefined) {
+    const folder = mkdtempSync(join(tmpdir(), 'leadpush-test-'))
+    // root's embedded server runs as another user, who must get through
+    chmodSync(folder, 0o711)
+    homeFolder = folder
+    after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  }
+  return homeFolder
+}
+
+/** Nothing of the developer's settings, nor of the test runner's, reaches the program. */
+export function cleanEnvironment(env: ProgramOptions['env'] = {}): NodeJS.ProcessEnv {
+  const home = testHome()
+  const { PATH, TMPDIR } = process.env
+  const base = { PATH, TMPDIR, HOME: home, XDG_DATA_HOME: join(home, 'share') }
+  return Object.fromEntries(Object.entries({ ...base, ...env }).filter(([, value]) => value !== undefined))
+}
+
+const running = new Set<ChildProcess>()
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
+function parseLines(text: string): unknown[] {
+  return text.split('\n').flatMap((line) => {
+    try {
+      return line.startsWith('{') ? [JSON.parse(line)] : []
+    } catch {
+      return []
+    }
+  })
+}
+
+export function startProgram(args: readonly string[], options: ProgramOptions = {}): StartedProgram {
+  const child = spawn(process.execPath, [join(packageRoot, 'bin', 'leadpush.js'), ...args], {
+    cwd: options.cwd ?? testHome(),
+    env: cleanEnvironment(options.env),
+    stdio: 'pipe',
+    timeout: options.timeoutMs ?? 60_000,
+    killSignal: 'SIGKILL',
+  })
+  running.add(child)
+  const written = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      written[name] += text
+    })
+  }
+  child.stdin.on('error', () => {}) // it may end before it has read all
+  child.stdin.end(options.input)
+
+  const done = once(child, 'close').then(([code, signal]): ProgramResult => {
+    running.delete(child)
+    return { code, signal, ...written, json: parseLines(written.stdout) }
+  })
+  return {
+    pid: child.pid ?? 0,
+    child,
+    stdout: () => written.stdout,
+    stderr: () => written.stderr,
+    kill: (signal = 'SIGTERM') => void child.kill(signal),
+    waitFor: (pattern, timeoutMs = 20_000) => waitFor(child, written, pattern, timeoutMs),
+    done,
+  }
+}
+
+function waitFor(
+  child: ChildProcess,
+  written: { stdout: string; stderr: string },
+  pattern: RegExp,
+  timeoutMs: number,
+): Promise<RegExpExecArray> {
+  return new Promise((found, fail) => {
+    const streams = [child.stdout, child.stderr]
+    const stop = () => {
+      clearTimeout(timer)
+      for (const stream of streams) stream?.off('data', look)
+      child.off('close', giveUp)
+    }
+    const look = () => {
+      const match = pattern.exec(written.stdout) ?? pattern.exec(written.stderr)
+      if (!match) return
+      stop()
+      found(match)
+    }
+    const giveUp = () => {
+      stop()
+      fail(new Error(`no ${pattern} in what the program wrote:\n${written.stdout}\n${written.stderr}`))
+    }
+    const timer = setTimeout(giveUp, timeoutMs)
+    for (const stream of streams) stream?.on('data', look)
+    child.on('close', giveUp)
+    look()
+    if (child.exitCode !== null || child.signalCode !== null) setImmediate(giveUp)
+  })
+}
+
+export function runProgram(args: readonly string[], options: ProgramOptions = {}): Promise<ProgramResult> {
+  return startProgram(args, options).done
+}

@@ -1,0 +1,49 @@
+/** The throw-away PostgreSQL servers of a test run, each with a migrated template that test databases are cloned from. */
+import { existsSync } from 'node:fs'
+import { startThrowAway, type ThrowAwayServer } from '../../src/db/embedded.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import { openDatabase } from '../../src/db/open.ts'
+
+export const templateName = 'leadpush_template'
+
+/** 18 is the one that npm brings; 15, the oldest that leadpush works with, only where the system has it. */
+export type ServerVersion = 15 | 18
+
+export const serverVariable = (version: ServerVersion) =>
+  version === 18 ? 'TEST_DATABASE_URL' : `TEST_DATABASE_URL_${version}`
+
+const systemFolder = (version: ServerVersion) => `/usr/lib/postgresql/${version}/bin`
+
+export const hasServer = (version: ServerVersion) => version === 18 || existsSync(`${systemFolder(version)}/postgres`)
+
+/** `url` with another database. */
+export function withDatabase(url: string, name: string): string {
+  return url.replace(/\/[^/]*$/, `/${name}`)
+}
+
+export async function startServer(version: ServerVersion): Promise<ThrowAwayServer> {
+  const binaries = { folder: systemFolder(version), major: version }
+  const server = await startThrowAway(version === 18 ? {} : { binaries })
+  try {
+    const opened = await openDatabase({ databaseUrl: server.url, home: '' }, { schema: 'any' })
+    try {
+      await migrate(opened.db)
+    } finally {
+      await opened.close()
+    }
+    // nobody is connected to it any more, which a rename demands
+    const maintenance = await openDatabase(
+      { databaseUrl: withDatabase(server.url, 'postgres'), home: '' },
+      { schema: 'any' },
+    )
+    try {
+      await maintenance.pool.query(`alter database leadpush rename to ${templateName}`)
+    } finally {
+      await maintenance.close()
+    }
+    return { ...server, url: withDatabase(server.url, 'postgres') }
+  } catch (error) {
+    await server.leave()
+    throw error
+  }
+}
