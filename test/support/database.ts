@@ -20,10 +20,8 @@ function findServerUrl(version: ServerVersion): Promise<string> {
   if (given) return Promise.resolve(given)
   const found = own.get(version)
   if (found) return found
-  const starting = startServer(version).then((server) => {
-    after(() => server.leave())
-    return server.url
-  })
+  // it ends with this process; an `after` here would belong to the test that came first
+  const starting = startServer(version).then((server) => server.url)
   own.set(version, starting)
   return starting
 }

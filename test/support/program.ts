@@ -1,11 +1,9 @@
 /** Runs the real program as an operator would: a process of its own, in a clean environment and an empty folder. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after } from 'node:test'
 import { packageRoot } from '../../src/root.ts'
 
 export interface ProgramOptions {
@@ -46,7 +44,8 @@ export function testHome(): string {
     // root's embedded server runs as another user, who must get through
     chmodSync(folder, 0o711)
     homeFolder = folder
-    after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+    // an `after` here would belong to the test that came first
+    process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
   }
   return homeFolder
 }
