@@ -42,7 +42,8 @@ export class CopyRows {
     this.#at = this.#buffer.writeInt32BE(value, this.#at)
   }
 
-  bigint(value: number): void {
+  bigint(value: number | undefined): void {
+    if (value === undefined) return this.null()
     this.#ensure(12)
     this.#at = this.#buffer.writeInt32BE(8, this.#at)
     this.#at = this.#buffer.writeBigInt64BE(BigInt(value), this.#at)

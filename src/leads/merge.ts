@@ -4,8 +4,8 @@
  */
 import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
+import { listingWords } from '../matching/words.ts'
 import { type Lead, mergeLead } from './lead.ts'
-import { listingWords } from './readings.ts'
 import { sha256 } from './stage.ts'
 
 export interface MergeCounts {
@@ -89,33 +89,38 @@ async function match(connection: Connection): Promise<void> {
 interface ChangedRow {
   n: number
   lead_id: number
-  version_id: number
+  version_id: number | null
   given: number
   postal_key: string | null
   later: string
-  current: string
+  /** Null where the listing is new. */
+  current: string | null
 }
 
-/** Applies the null rule to the records that differ from what is there; `merged_leads` then holds those that change it. */
+/**
+ * Takes the records that are new or differ from what is there through the process, in buckets: applies the null rule, and
+ * finds the words to search. `merged_leads` then holds those that bring something, without the JSON of new ones, which is as staged.
+ */
 async function mergeChanged(connection: Connection): Promise<void> {
   await run(
     connection,
     `create temp table merged_leads (
-       n integer not null, lead_id bigint not null, version_id bigint not null, postal_key text, json text not null,
-       json_sha256 bytea not null, words text
+       n integer not null, lead_id bigint not null, version_id bigint, postal_key text, json text, json_sha256 bytea,
+       words text
      ) on commit drop`,
   )
+  await run(connection, 'alter table merged_leads alter json set storage external, alter words set storage external')
   await run(
     connection,
     `create temp table changed_leads (
-       bucket bigint not null, n integer not null, lead_id bigint not null, version_id bigint not null
+       bucket bigint not null, n integer not null, lead_id bigint not null, version_id bigint
      ) on commit drop`,
   )
   const changed = await run(
     connection,
     `insert into changed_leads
      select sum(octet_length(s.json)) over (order by s.n) / ${bucketBytes}, s.n, m.lead_id, m.version_id
-     from matched_leads m join staged_leads s on s.n = m.n where m.version_id is not null and not m.same`,
+     from matched_leads m join staged_leads s on s.n = m.n where not m.same`,
   )
   if (changed === 0) return
   await run(connection, 'create index on staged_leads (n)')
@@ -127,8 +132,8 @@ async function mergeChanged(connection: Connection): Promise<void> {
   for (const { bucket } of buckets.rows) {
     const { rows } = await connection.query<ChangedRow>(
       `select c.n, c.lead_id, c.version_id, s.given, s.postal_key, s.json as later, v.json as current
-       from changed_leads c join staged_leads s on s.n = c.n join lead_versions v on v.id = c.version_id
-       where c.bucket = $1`,
+       from changed_leads c join staged_leads s on s.n = c.n left join lead_versions v on v.id = c.version_id
+       where c.bucket = $1 order by c.n`,
       [bucket],
     )
     await writeMerged(connection, rows)
@@ -136,25 +141,40 @@ async function mergeChanged(connection: Connection): Promise<void> {
   await run(connection, 'analyze merged_leads')
 }
 
+interface Merged {
+  json: string | undefined
+  /** Undefined where they are as they were. */
+  words: string | undefined
+}
+
+/** Undefined where the record brings nothing that was not known. */
+function mergeRow({ current, later, given }: ChangedRow): Merged | undefined {
+  const laterLead = JSON.parse(later) as Lead
+  if (current === null) return { json: undefined, words: listingWords(laterLead) }
+  const currentLead = JSON.parse(current) as Lead
+  const merged = mergeLead(currentLead, laterLead, given)
+  const json = JSON.stringify(merged)
+  if (json === current) return undefined
+  const words = listingWords(merged)
+  // to make a tsvector is the dear part of an update
+  return { json, words: words === listingWords(currentLead) ? undefined : words }
+}
+
 function writeMerged(connection: Connection, changed: readonly ChangedRow[]): Promise<void> {
   const target = 'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, words)'
   return copyInto(connection, target, async (rows, flush) => {
     for (const row of changed) {
-      const current = JSON.parse(row.current) as Lead
-      const merged = mergeLead(current, JSON.parse(row.later) as Lead, row.given)
-      const json = JSON.stringify(merged)
-      if (json === row.current) continue
-      const words = listingWords(merged)
+      const merged = mergeRow(row)
+      if (!merged) continue
       rows.begin(7)
       rows.integer(row.n)
       rows.bigint(row.lead_id)
-      rows.bigint(row.version_id)
+      rows.bigint(row.version_id ?? undefined)
       rows.text(row.postal_key ?? undefined)
-      rows.text(json)
-      rows.bytea(sha256(json))
-      // the words are read again only where they have changed: that is the dear part
-      rows.text(words === listingWords(current) ? undefined : words)
-      await flush()
+      rows.text(merged.json)
+      rows.bytea(merged.json === undefined ? undefined : sha256(merged.json))
+      rows.text(merged.words)
+      if (rows.isFull) await flush()
     }
   })
 }
@@ -168,8 +188,8 @@ async function insertNew(connection: Connection, base: number, staged: number, i
     `insert into leads (id, href_sha256, postal_key, version_id, json_sha256, first_import_id, search)
      overriding system value
      select m.lead_id, s.href_sha256, s.postal_key, ${versionId('s.n')}, s.json_sha256, $3,
-       to_tsvector('english'::regconfig, s.words)
-     from staged_leads s join matched_leads m on m.n = s.n where m.version_id is null`,
+       to_tsvector('english'::regconfig, m.words)
+     from staged_leads s join merged_leads m on m.n = s.n where m.version_id is null`,
     [base, staged, importId],
   )
   if (inserted === 0) return 0
@@ -186,7 +206,8 @@ async function insertNew(connection: Connection, base: number, staged: number, i
 async function updateChanged(connection: Connection, base: number, staged: number, at: string): Promise<number> {
   const updated = await run(
     connection,
-    `insert into lead_versions (id, lead_id, json) select ${versionId('n')}, lead_id, json from merged_leads`,
+    `insert into lead_versions (id, lead_id, json) select ${versionId('n')}, lead_id, json from merged_leads
+     where version_id is not null`,
     [base, staged],
   )
   if (updated === 0) return 0

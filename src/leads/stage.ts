@@ -6,10 +6,10 @@ import { hash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
-import { completeLead, givenFields, type LeadPatch } from './lead.ts'
+import { postalKey } from '../places/postal-key.ts'
+import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
 import { type FieldMap, FieldPicker, type IgnoredFields } from './pick-fields.ts'
 import { type RecordFile, type RecordFormat, readRecords } from './read-records.ts'
-import { listingWords, postalKey } from './readings.ts'
 import type { CsvHeader, ReadRecord } from './record.ts'
 
 export interface Rejected {
@@ -47,25 +47,23 @@ export interface StageOptions {
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
 }
 
-const columns = ['n', 'line', 'href_sha256', 'postal_key', 'given', 'json', 'json_sha256', 'words', 'raw']
+const columns = ['n', 'line', 'href_sha256', 'postal_key', 'given', 'json', 'json_sha256', 'raw']
 
-/** `json` and `words` out of line and not compressed: they are written once and read once. */
+/** What is long is not compressed: it is written once and read once. */
 async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_leads (
       n integer not null, line bigint not null, href_sha256 bytea not null, postal_key text, given integer not null,
-      json text not null, json_sha256 bytea not null, words text not null, raw bytea
+      json text not null, json_sha256 bytea not null, raw bytea
     ) on commit drop`)
   await connection.query(`
-    alter table staged_leads alter json set storage external, alter words set storage external,
-      alter raw set storage external`)
+    alter table staged_leads alter json set storage external, alter raw set storage external`)
 }
 
 export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
 
 function addRow(rows: CopyRows, n: number, record: ReadRecord, patch: LeadPatch & { href: string }): boolean {
-  const lead = completeLead(patch)
-  const json = JSON.stringify(lead)
+  const json = serialiseLead(patch)
   const key = patch.postalCode === undefined ? undefined : postalKey(patch.postalCode)
   rows.begin(columns.length)
   rows.integer(n)
@@ -75,7 +73,6 @@ function addRow(rows: CopyRows, n: number, record: ReadRecord, patch: LeadPatch 
   rows.integer(givenFields(patch))
   rows.text(json)
   rows.bytea(sha256(json))
-  rows.text(listingWords(lead))
   // only these can still be rejected, and are shown then
   rows.bytea(key === undefined ? record.raw : undefined)
   return key !== undefined
