@@ -278,3 +278,10 @@ export function readProxies(source: SettingsSource): Proxies {
   }
   return proxies
 }
+
+/** How diagnostics are wanted, if that is said and can be read: it is needed to report that something else cannot. */
+export function readLogFormat(source: SettingsSource): 'pretty' | 'json' | undefined {
+  const merged = mergeSources(source, [])
+  const parsed = definitions.logFormat.schema.safeParse(readValue('LEADPUSH_LOG_FORMAT', merged, source.cwd, []))
+  return parsed.success ? parsed.data : undefined
+}

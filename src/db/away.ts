@@ -56,7 +56,6 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
         }
       },
       {
-        forever: true,
         retries: Number.POSITIVE_INFINITY,
         minTimeout: 100,
         maxTimeout: 2_000,

@@ -13,10 +13,13 @@ const table = 'schema_migrations'
 
 async function migrationNames(): Promise<string[]> {
   const files = await readdir(folder)
-  return files.filter((file) => /^\d{6}_\w+\.sql$/.test(file)).map((file) => file.slice(0, -4)).sort()
+  return files
+    .filter((file) => /^\d{6}_\w+\.sql$/.test(file))
+    .map((file) => file.slice(0, -4))
+    .sort()
 }
 
-async function loadRows(db: Kysely<unknown>, name: string): Promise<void> {
+async function loadRows(db: Kysely<any>, name: string): Promise<void> {
   const text = await readFile(join(folder, `${name}.tsv`), 'utf8').catch(() => '')
   const rows = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   if (rows.length === 0) return
@@ -30,7 +33,9 @@ async function loadRows(db: Kysely<unknown>, name: string): Promise<void> {
   `.execute(db)
   const casts = names.rows.map(({ type }, at) => sql`${sql.ref(`c${at}`)}::${sql.raw(type)}`)
   const aliases = names.rows.map((_, at) => sql.ref(`c${at}`))
-  await sql`insert into ${target} select ${sql.join(casts)} from unnest(${sql.join(columns)}) as t(${sql.join(aliases)})`.execute(db)
+  await sql`insert into ${target} select ${sql.join(casts)} from unnest(${sql.join(columns)}) as t(${sql.join(aliases)})`.execute(
+    db,
+  )
 }
 
 const provider: MigrationProvider = {
@@ -46,7 +51,7 @@ const provider: MigrationProvider = {
   },
 }
 
-async function appliedNames(db: Kysely<never>): Promise<string[]> {
+async function appliedNames(db: Kysely<any>): Promise<string[]> {
   const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
   if (!rows[0]?.found) return []
   const applied = await sql<{ name: string }>`select name from ${sql.table(table)}`.execute(db)
@@ -54,7 +59,7 @@ async function appliedNames(db: Kysely<never>): Promise<string[]> {
 }
 
 /** How the database's schema stands to this program's. */
-export async function schemaState(db: Kysely<never>): Promise<'current' | 'behind' | 'newer'> {
+export async function schemaState(db: Kysely<any>): Promise<'current' | 'behind' | 'newer'> {
   const [names, applied] = await Promise.all([migrationNames(), appliedNames(db)])
   if (applied.some((name) => !names.includes(name))) return 'newer'
   return names.every((name) => applied.includes(name)) ? 'current' : 'behind'

@@ -17,6 +17,8 @@ export interface OpenDatabase {
   /** For copies in and out and whatever else needs one connection of its own. */
   pool: pg.Pool
   embedded: boolean
+  /** The migrations that opening it applied. */
+  migrated: string[]
   /** For people: where it is, never with a password. */
   description: string
   close(): Promise<void>
@@ -54,7 +56,10 @@ async function checkServer(db: Database): Promise<void> {
   `.execute(db)
   const { version = 0, encoding = '' } = rows[0] ?? {}
   if (version < 150_000) {
-    throw new LeadpushError('database', `PostgreSQL ${Math.floor(version / 10_000)} is too old: leadpush needs 15 or newer.`)
+    throw new LeadpushError(
+      'database',
+      `PostgreSQL ${Math.floor(version / 10_000)} is too old: leadpush needs 15 or newer.`,
+    )
   }
   if (encoding !== 'UTF8') {
     throw new LeadpushError('database', `The database's encoding is ${encoding}: leadpush needs UTF8.`, {
@@ -67,7 +72,9 @@ async function checkSchema(db: Database): Promise<void> {
   const state = await schemaState(db)
   if (state === 'current') return
   const message =
-    state === 'behind' ? 'The schema of the database is behind this program.' : 'The database is newer than this program.'
+    state === 'behind'
+      ? 'The schema of the database is behind this program.'
+      : 'The database is newer than this program.'
   throw new LeadpushError('usage', message, { hint: schemaHints[state] })
 }
 
@@ -94,12 +101,13 @@ export async function openDatabase(
     db,
     pool,
     embedded: server !== undefined,
+    migrated: [],
     description: server ? `embedded, in ${server.home}` : describe(settings.databaseUrl ?? ''),
     close: () => close(db, server),
   }
   try {
     await checkServer(db)
-    if (server) await migrate(db)
+    if (server) opened.migrated = await migrate(db)
     else if (options.schema !== 'any') await checkSchema(db)
     return opened
   } catch (error) {

@@ -30,14 +30,14 @@ export function weeklyPass(period: string): Pass {
   return { kind: 'weekly', scope: weeklyScope(period), shareScope: weeklyScope(period), only: sql`true` }
 }
 
-/** A further delivery for those who had theirs before the run `forcedRunId` began. */
-export function forcedPass(period: string, forcedRunId: number): Pass {
+/** A further delivery for those who had theirs before the run `forcedRunId` began; without one, before now. */
+export function forcedPass(period: string, forcedRunId?: number): Pass {
   return {
     kind: 'forced',
     scope: `forced:${forcedRunId}`,
     shareScope: `forced:${forcedRunId}`,
     only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
-      and w.claimed_at < (select r.started_at from runs r where r.id = ${forcedRunId}))`,
+      and w.claimed_at < coalesce((select r.started_at from runs r where r.id = ${forcedRunId ?? null}), now()))`,
   }
 }
 

@@ -1,0 +1,73 @@
+/** `leadpush leads`: listings in. */
+import type { Command } from 'commander'
+import { LeadpushError } from '../errors.ts'
+import { type ExitCode, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import type { Act } from './program.ts'
+import { listenForStop } from './signals.ts'
+
+interface ImportOptions {
+  map: string[]
+  rejects?: string
+  json?: true
+}
+
+export function addLeads(program: Command, act: Act): void {
+  const leads = program.command('leads').description('Listings: import them.')
+  leads
+    .command('import')
+    .description('Take listings in from NDJSON, JSON arrays or CSV, each also with .gz; - reads standard input.')
+    .argument('<file...>', 'files, taken in one after the other')
+    .option(
+      '--map <field=column>',
+      'read a field from a column or key of another name; may be repeated',
+      (entry: string, map: string[]) => [...map, entry],
+      [],
+    )
+    .option('--rejects <file>', 'keep the rejected records in a file, as they came')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush leads import listings.ndjson
+  leadpush leads import listings.csv --map href=property_url --map postalCode=zip_code --map price=list_price
+  zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
+
+Importing the same file again changes nothing; an unknown value never wipes out a known one.`,
+    )
+    .action(act(importFiles))
+}
+
+async function importFiles(log: Log, files: string[], options: ImportOptions): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
+  const { findRecordFiles, importLeads, leadFormats } = await import('../leads/import.ts')
+  const { parseFieldMap } = await import('../leads/pick-fields.ts')
+  const { createImportView } = await import('./import-view.ts')
+  const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+  findRecordFiles(files, leadFormats)
+  const map = parseFieldMap(options.map)
+  return await withDatabase(settings, { create: true }, async (opened) => {
+    const view = await createImportView(log, options)
+    const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
+    try {
+      const { signal } = stop
+      const outcome = await importLeads(opened, files, {
+        map,
+        signal,
+        onRejected: view.onRejected,
+        onProgress: view.onProgress,
+      })
+      await view.end('record', outcome.summary)
+      if (outcome.stopped) log.error('The import was stopped: nothing of the file that was under way went in.')
+      if (outcome.broken)
+        throw new LeadpushError('failed', `${outcome.broken.file}: ${outcome.broken.message}`, {
+          hint: 'Nothing of this file went in.',
+        })
+      return outcome.stopped || outcome.summary.rejected > 0 ? 1 : 0
+    } finally {
+      stop.dispose()
+      await view.close()
+    }
+  })
+}

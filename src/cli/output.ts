@@ -1,0 +1,110 @@
+/**
+ * Results, on standard output: JSON lines or text, with respect for a reader who is slow or has gone. Whether there is a
+ * terminal, colour and motion is decided here for all commands.
+ */
+import { once } from 'node:events'
+
+const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
+
+export type Style = keyof typeof styles
+
+const plain = () => Boolean(process.env.NO_COLOR) || Boolean(process.env.CI)
+
+/** Whether something may move on standard error. */
+export const isLively = () => process.stderr.isTTY === true && !plain()
+
+export function paint(style: Style, text: string): string {
+  if (!process.stdout.isTTY || plain()) return text
+  const [on, off] = styles[style]
+  return `\u001b[${on}m${text}\u001b[${off}m`
+}
+
+/** Writes to standard output; waits where the reader is behind. */
+export async function write(text: string | Uint8Array): Promise<void> {
+  if (!process.stdout.write(text)) await once(process.stdout, 'drain')
+}
+
+export async function writeLine(text: string): Promise<void> {
+  await write(`${text}\n`)
+}
+
+export async function writeJson(value: object): Promise<void> {
+  await writeLine(JSON.stringify(value))
+}
+
+/** 1234567 as 1,234,567. */
+export const count = (value: number): string => value.toLocaleString('en-US')
+
+/** `1 user`, `2 users`. */
+export const plural = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? '' : 's'}`
+
+export function bytes(value: number): string {
+  if (value < 1_000) return `${value} B`
+  if (value < 1_000_000) return `${(value / 1_000).toFixed(1)} kB`
+  return `${(value / 1_000_000).toFixed(value < 1e9 ? 1 : 0)} MB`
+}
+
+export function seconds(value: number): string {
+  if (value < 10) return `${value.toFixed(1)} s`
+  if (value < 120) return `${Math.round(value)} s`
+  return value < 7_200 ? `${Math.floor(value / 60)} min ${Math.round(value % 60)} s` : `${(value / 3_600).toFixed(1)} h`
+}
+
+export interface Column {
+  head: string
+  align?: 'right'
+  /** Shrinks first where the terminal is narrow. */
+  wide?: boolean
+}
+
+const gap = 3
+
+/** A table that fits the terminal: what is too long in a wide column is cut with an ellipsis. */
+export async function writeTable(columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
+  const { default: Table } = await import('cli-table3')
+  const widths = columns.map((column, at) =>
+    Math.max(column.head.length, ...rows.map((row) => [...(row[at] ?? '')].length)),
+  )
+  const total = widths.reduce((sum, width) => sum + width + gap, 0)
+  const room = process.stdout.columns ?? Number.POSITIVE_INFINITY
+  const wide = columns.flatMap((column, at) => (column.wide ? [at] : []))
+  for (let over = total - room; over > 0 && wide.length > 0; over--) {
+    const widest = wide.reduce((a, b) => ((widths[a] ?? 0) >= (widths[b] ?? 0) ? a : b))
+    if ((widths[widest] ?? 0) <= 8) break
+    widths[widest] = (widths[widest] ?? 0) - 1
+  }
+  const none = Object.fromEntries(
+    [
+      'top',
+      'top-mid',
+      'top-left',
+      'top-right',
+      'bottom',
+      'bottom-mid',
+      'bottom-left',
+      'bottom-right',
+      'left',
+      'left-mid',
+      'mid',
+      'mid-mid',
+      'right',
+      'right-mid',
+      'middle',
+    ].map((part) => [part, '']),
+  )
+  const table = new Table({
+    head: columns.map(({ head }) => paint('dim', head)),
+    chars: { ...none, middle: '  ' },
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 1 },
+    colAligns: columns.map(({ align }) => align ?? 'left'),
+    colWidths: widths.map((width) => width + 1),
+  })
+  for (const row of rows) table.push([...row])
+  await writeLine(table.toString().replace(/[ \t]+$/gm, ''))
+}
+
+/** Two columns: what, and how much or which. */
+export async function writeFacts(facts: readonly (readonly [string, string])[]): Promise<void> {
+  const width = Math.max(...facts.map(([name]) => name.length))
+  for (const [name, value] of facts) await writeLine(`${paint('dim', name.padEnd(width))}  ${value}`)
+}

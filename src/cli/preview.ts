@@ -1,0 +1,141 @@
+/** `leadpush preview`: what a push would send, without sending or writing anything. */
+import type { Command } from 'commander'
+import { type ExitCode, usageError, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { bytes, count, paint, plural, write, writeJson, writeLine, writeTable } from './output.ts'
+import type { Act } from './program.ts'
+
+interface PreviewOptions {
+  user?: string
+  force?: true
+  failed?: true
+  unknown?: true
+  body?: true
+  json?: true
+}
+
+export function addPreview(program: Command, act: Act): void {
+  program
+    .command('preview')
+    .description('Show what a push would send now. Nothing is sent, nothing is written.')
+    .option('--user <email>', 'what `push --user` would send')
+    .option('--force', 'what `push --all --force` would send')
+    .option('--failed', 'what `push --failed` would send')
+    .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
+    .option('--body', 'print each body, one to a line, byte for byte')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush preview
+  leadpush preview --user ann@example.com --body | jq '.fsbos | length'`,
+    )
+    .action(act(preview))
+}
+
+async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
+  const exclusive = [
+    options.user !== undefined && '--user',
+    options.force && '--force',
+    options.failed && '--failed',
+  ].filter(Boolean)
+  if (exclusive.length > 1) throw usageError(`${exclusive.join(' and ')} exclude each other.`)
+  if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
+  if (options.body && options.json)
+    throw usageError('--body and --json exclude each other.', 'A body is a line of JSON already.')
+  const { processSource, readSettings } = await import('../config.ts')
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
+    processSource(),
+  )
+  const startedAt = performance.now()
+  return await withDatabase(settings, {}, async ({ db }) => {
+    const { findUser } = await import('../users/users.ts')
+    const { Preview } = await import('../push/preview.ts')
+    const planned = await Preview.create(
+      db,
+      options.user !== undefined
+        ? { what: 'user', ...(await findUser(db, options.user)) }
+        : options.failed
+          ? { what: 'failed', unknown: options.unknown ?? false }
+          : { what: 'all', force: options.force ?? false },
+      settings,
+    )
+    const show = options.body ? showBodies : options.json ? showJson : showTable
+    await show(planned)
+    const seconds = Math.round(performance.now() - startedAt) / 1_000
+    const summary = planned.summary(seconds)
+    if (options.json) await writeJson(summary)
+    else if (!options.body) await writeSummary(summary)
+    return 0
+  })
+}
+
+type Planned = import('../push/preview.ts').Preview
+
+async function showBodies(planned: Planned): Promise<void> {
+  for await (const found of planned.lines()) {
+    if (!('line' in found)) continue
+    await write(await found.readBody())
+    await write('\n')
+  }
+}
+
+async function showJson(planned: Planned): Promise<void> {
+  for await (const found of planned.lines()) await writeJson('line' in found ? found.line : found)
+}
+
+/** So many lines make a table; then the next begins: a table needs to know all its rows. */
+const rowsPerTable = 200
+
+async function showTable(planned: Planned): Promise<void> {
+  let rows: string[][] = []
+  const flush = async () => {
+    const numbers = ['queries', 'matches', 'leads', 'bytes', 'part'].map((head) => ({ head, align: 'right' as const }))
+    if (rows.length > 0) await writeTable([{ head: 'user', wide: true }, { head: 'kind' }, ...numbers], rows)
+    rows = []
+  }
+  for await (const found of planned.lines()) {
+    if ('line' in found) {
+      const { user, kind, queries, leads, part, parts, attempts } = found.line
+      const begun = attempts > 0 ? ', 2nd attempt' : ''
+      const matches = found.matches === null ? '' : count(found.matches)
+      rows.push([
+        user ?? '',
+        `${kind}${begun}`,
+        count(queries),
+        matches,
+        count(leads),
+        bytes(found.line.bytes),
+        parts > 1 ? `${part}/${parts}` : '',
+      ])
+      if (rows.length >= rowsPerTable) await flush()
+      continue
+    }
+    await flush()
+    if (found.type === 'skip')
+      await writeLine(`${found.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${found.reason}`)
+    if (found.type === 'warning')
+      await writeLine(`${found.user}  ${paint('yellow', 'warning')}  ${found.href}: ${found.message}`)
+  }
+  await flush()
+}
+
+async function writeSummary(summary: {
+  period: string
+  users: number
+  deliveries: number
+  skipped: number
+  leads: number
+  bytes: number
+}): Promise<void> {
+  if (summary.deliveries === 0) {
+    await writeLine(`Nothing would be sent in ${summary.period}.`)
+    return
+  }
+  const skipped = summary.skipped > 0 ? `, ${count(summary.skipped)} skipped` : ''
+  await writeLine(
+    `\n${summary.period}: ${plural(summary.deliveries, 'delivery').replace(/deliverys$/, 'deliveries')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
+  )
+}

@@ -1,0 +1,113 @@
+/** The command line: which commands there are, and the one map from what happened to an exit code. */
+import { Command, CommanderError } from 'commander'
+import { LeadpushError } from '../errors.ts'
+import { packageVersion } from '../root.ts'
+import type { ExitCode } from './command.ts'
+import { openLog } from './command.ts'
+import { addDb } from './db.ts'
+import { addDemo } from './demo.ts'
+import { addLeads } from './leads.ts'
+import { type Log, logError } from './log.ts'
+import { addMigrate } from './migrate.ts'
+import { addPreview } from './preview.ts'
+import { addPush } from './push.ts'
+import { addReceiver } from './receiver.ts'
+import { addStatus } from './status.ts'
+import { addUsers } from './users.ts'
+import { addValidate } from './validate.ts'
+
+const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
+
+/** Registers an action that returns an exit code; commander itself knows only success. */
+export type Act = <A extends unknown[]>(
+  action: (log: Log, ...args: A) => Promise<ExitCode>,
+) => (...args: A) => Promise<void>
+
+function buildProgram(act: Act, writeError: (text: string) => void): Command {
+  const program = new Command('leadpush')
+    .description("Delivers each user's for-sale-by-owner leads to the service they work with.")
+    .version(packageVersion, '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print help')
+    .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
+    .configureOutput({ outputError: writeError, writeErr: (text) => writeError(text) })
+    .showSuggestionAfterError(true)
+    .addHelpText(
+      'after',
+      `
+Begin with:
+  leadpush demo                                 see it work, with nothing to set up
+  leadpush leads import listings.csv            listings in
+  leadpush users import users.json              users in
+  leadpush preview                              what would be sent
+  LEADPUSH_RECEIVER_URL=https://… leadpush push --all
+
+Settings are environment variables; README.md lists them.`,
+    )
+  for (const add of [
+    addDemo,
+    addMigrate,
+    addLeads,
+    addUsers,
+    addPush,
+    addPreview,
+    addValidate,
+    addStatus,
+    addReceiver,
+    addDb,
+  ]) {
+    add(program, act)
+  }
+  inherit(program, program)
+  return program
+}
+
+function inherit(parent: Command, root: Command): void {
+  for (const command of parent.commands) {
+    command.copyInheritedSettings(root).exitOverride()
+    inherit(command, root)
+  }
+}
+
+/** Runs the command that `args` (without node and script) name, and returns what to exit with. */
+export async function runProgram(args: readonly string[]): Promise<ExitCode> {
+  let exitCode: ExitCode = 0
+  let log: Log | undefined
+  let usage = ''
+  const act: Act =
+    (action) =>
+    async (...given) => {
+      log = await openLog()
+      exitCode = await action(log, ...given)
+    }
+  const program = buildProgram(act, (text) => {
+    usage += text
+  }).exitOverride()
+  try {
+    await program.parseAsync([...args], { from: 'user' })
+    return exitCode
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return 0
+      log ??= await openLog()
+      reportUsage(log, usage, args)
+      return 2
+    }
+    logError(log ?? (await openLog()), error)
+    return error instanceof LeadpushError ? exitCodeOf[error.code] : 1
+  }
+}
+
+/** commander's own words, or where a command was given without its subcommand, its help. */
+function reportUsage(log: Log, usage: string, args: readonly string[]): void {
+  const text = usage.replace(/^error: /, '').trim()
+  if (log.format === 'json') {
+    for (const line of text.split('\n').filter((line) => line.trim() !== '')) log.error(line)
+  } else if (/^Usage: /.test(text)) log.info(text)
+  else
+    log.error(
+      `${text}\n       Run \`leadpush ${args
+        .filter((arg) => /^[a-z]+$/.test(arg))
+        .slice(0, 1)
+        .join('')} --help\` for how to use it.`.replace('leadpush  --', 'leadpush --'),
+    )
+}

@@ -1,0 +1,169 @@
+/** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
+import { type Command, InvalidArgumentError } from 'commander'
+import { LeadpushError } from '../errors.ts'
+import type { PushRequest } from '../push/run-push.ts'
+import { type ExitCode, usageError, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import type { Act } from './program.ts'
+import { listenForStop } from './signals.ts'
+
+export interface PushOptions {
+  all?: true
+  user?: string
+  resume?: true
+  failed?: true
+  unknown?: true
+  force?: true
+  limit?: number
+  accept?: true
+  concurrency?: string
+  rate?: string
+  json?: true
+}
+
+export function parseCount(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is a whole number, 1 or more.')
+  return Number(text)
+}
+
+export function addPush(program: Command, act: Act): void {
+  program
+    .command('push')
+    .description('Send deliveries to the receiver, and record what came of them.')
+    .option('--all', 'the weekly delivery: every subscribed user who has none in this period yet')
+    .option('--user <email>', 'one user, now')
+    .option('--resume', 'go on with what was interrupted, and send subscription pushes that are owed')
+    .option('--failed', 'a further delivery for users whose delivery of this period failed')
+    .option('--force', 'with --all: also a further delivery for those who had theirs')
+    .option('--limit <n>', 'with --all: serve so many users and be over', parseCount)
+    .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
+    .option('--accept', 'send what the guard holds back')
+    .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
+    .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush push --all                    what cron runs once a week; running it twice sends nothing twice
+  leadpush push --all --limit 5          a careful beginning
+  leadpush push --user ann@example.com   one user, also outside the week
+  leadpush push --resume                 after a crash or a stop; cron may run it every hour
+  leadpush push --failed                 once the receiver is repaired`,
+    )
+    .action(act(push))
+}
+
+function checkOptions(options: PushOptions): void {
+  const forms = [
+    options.all && '--all',
+    options.user !== undefined && '--user',
+    options.resume && '--resume',
+    options.failed && '--failed',
+  ]
+  const given = forms.filter((form) => typeof form === 'string')
+  if (given.length === 0)
+    throw usageError('What shall be pushed?', 'Give one of --all, --user EMAIL, --resume, --failed.')
+  if (given.length > 1) throw usageError(`${given.join(' and ')} exclude each other.`, 'Give one of them.')
+  if (options.force && !options.all) throw usageError('--force goes with --all only.')
+  if (options.limit !== undefined && !options.all) throw usageError('--limit goes with --all only.')
+  if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
+}
+
+async function readPushSettings(options: Pick<PushOptions, 'concurrency' | 'rate'>) {
+  const { processSource, readProxies, readSettings } = await import('../config.ts')
+  const flags = {
+    ...(options.concurrency !== undefined && { concurrency: { flag: '--concurrency', value: options.concurrency } }),
+    ...(options.rate !== undefined && { ratePerSecond: { flag: '--rate', value: options.rate } }),
+  }
+  const source = processSource(flags)
+  const settings = readSettings(
+    [
+      'databaseUrl', 'home', 'receiverUrl', 'dataSource', 'concurrency', 'ratePerSecond', 'timeoutMs', 'retryDelayMs',
+      'outageMs', 'leaseMs', 'guard', 'maxLeadAgeMs', 'timeZone', 'logFormat', 'pingUrl',
+    ],
+    source,
+  ) // biome-ignore format: a list
+  if (settings.receiverUrl === undefined) {
+    throw new LeadpushError('usage', 'LEADPUSH_RECEIVER_URL: is not set; a push needs to know where to send.', {
+      hint: "Set it to the receiver's full URL, such as https://receiver.example/leads.",
+    })
+  }
+  return { ...settings, receiverUrl: settings.receiverUrl, proxies: readProxies(source) }
+}
+
+async function push(log: Log, options: PushOptions): Promise<ExitCode> {
+  checkOptions(options)
+  const settings = await readPushSettings(options)
+  const ping = options.all ? await createPing(log, settings) : undefined
+  return await withDatabase(settings, {}, async (opened) => {
+    log.info(`Database: ${opened.description}`)
+    await ping?.('start')
+    try {
+      const { findUser } = await import('../users/users.ts')
+      const request: PushRequest = options.all
+        ? { what: 'all', force: options.force ?? false, limit: options.limit }
+        : options.resume
+          ? { what: 'resume' }
+          : options.failed
+            ? { what: 'failed', unknown: options.unknown ?? false }
+            : { what: 'user', ...(await findUser(opened.db, options.user ?? '')) }
+      const exitCode = await sendPush(log, opened, settings, request, options)
+      await ping?.(exitCode === 0 ? 'success' : 'fail')
+      return exitCode
+    } catch (error) {
+      await ping?.('fail')
+      throw error
+    }
+  })
+}
+
+/** Runs a push with everything that a person or a machine sees of it. */
+export async function sendPush(
+  log: Log,
+  opened: { db: import('../db/open.ts').Database },
+  settings: Awaited<ReturnType<typeof readPushSettings>>,
+  request: PushRequest,
+  options: { json?: true },
+): Promise<ExitCode> {
+  const { createHttp } = await import('../http.ts')
+  const { runPush } = await import('../push/run-push.ts')
+  const { createPushView } = await import('./push-view.ts')
+  const stop = listenForStop((signal) =>
+    log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
+  )
+  const http = createHttp(settings)
+  const view = await createPushView(log, { json: options.json ?? false, single: request.what === 'user' })
+  try {
+    const end = await runPush({ db: opened.db, http, settings, request, reporter: view.reporter, stop: stop.signal })
+    await view.end(end.summary)
+    return stop.exitCode ?? (end.ok ? 0 : 1)
+  } finally {
+    view.stop()
+    stop.dispose()
+    await http.close()
+  }
+}
+
+export { readPushSettings }
+
+/** The dead man's switch: trouble with it is logged, and changes nothing. */
+async function createPing(log: Log, settings: Awaited<ReturnType<typeof readPushSettings>>) {
+  const { pingUrl } = settings
+  if (pingUrl === undefined) return undefined
+  const { createHttp } = await import('../http.ts')
+  const { pingTimeoutMs } = await import('../limits.ts')
+  return async (what: 'start' | 'success' | 'fail') => {
+    const url = new URL(pingUrl)
+    if (what !== 'success') url.pathname = `${url.pathname.replace(/\/$/, '')}/${what}`
+    const http = createHttp({ concurrency: 1, timeoutMs: pingTimeoutMs, proxies: settings.proxies })
+    try {
+      const outcome = await http.get(url.href, pingTimeoutMs)
+      const trouble =
+        outcome.kind === 'no-answer' ? outcome.error : outcome.status >= 400 ? `HTTP ${outcome.status}` : undefined
+      if (trouble !== undefined) log.warn(`LEADPUSH_PING_URL: the ping (${what}) did not arrive: ${trouble}`)
+    } finally {
+      await http.close()
+    }
+  }
+}

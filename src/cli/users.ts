@@ -1,0 +1,152 @@
+/** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
+import type { Command } from 'commander'
+import type { OpenDatabase } from '../db/open.ts'
+import { LeadpushError } from '../errors.ts'
+import { type ExitCode, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { paint, writeJson, writeLine, writeTable } from './output.ts'
+import type { Act } from './program.ts'
+import { listenForStop } from './signals.ts'
+
+interface JsonOption {
+  json?: true
+}
+
+export function addUsers(program: Command, act: Act): void {
+  const users = program.command('users').description('Users: import, list, subscribe, unsubscribe, remove them.')
+  users
+    .command('import')
+    .description('Take users in from NDJSON or a JSON array; - reads standard input. Sends nothing.')
+    .argument('<file...>', 'files, taken in one after the other')
+    .option('--rejects <file>', 'keep the rejected records in a file, as they came')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush users import users.ndjson
+
+A record: {"email":"ann@example.com","receiverApiKey":"…","subscribed":true,
+           "queries":[{"type":"zipcode","value":"78704","radius":25},{"type":"text","value":"pool"}]}
+A field that is left out keeps its value; queries that are given replace the user's.`,
+    )
+    .action(act(importFiles))
+  users
+    .command('list')
+    .description('Show the users and their queries, never a key.')
+    .option('--json', 'print one JSON object a line')
+    .action(act((_log: Log, options: JsonOption) => list(options)))
+  users
+    .command('subscribe')
+    .description('Subscribe a user to the lead push; sends the subscription push, if the user was not subscribed.')
+    .argument('<email>')
+    .option('--json', 'print one JSON object a line')
+    .action(act(subscribe))
+  users
+    .command('unsubscribe')
+    .description('End the subscription, and what is owed by it and was not begun.')
+    .argument('<email>')
+    .option('--json', 'print one JSON object')
+    .action(act((_log: Log, email: string, options: JsonOption) => change(email, options, 'unsubscribed')))
+  users
+    .command('remove')
+    .description('Remove a user with all that is owed.')
+    .argument('<email>')
+    .option('--json', 'print one JSON object')
+    .action(act((_log: Log, email: string, options: JsonOption) => change(email, options, 'removed')))
+}
+
+async function readDatabaseSettings() {
+  const { processSource, readSettings } = await import('../config.ts')
+  return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+}
+
+async function importFiles(log: Log, files: string[], options: JsonOption & { rejects?: string }): Promise<ExitCode> {
+  const settings = await readDatabaseSettings()
+  const { findRecordFiles } = await import('../leads/import.ts')
+  const { importUsers, userFormats } = await import('../users/import.ts')
+  const { createImportView } = await import('./import-view.ts')
+  findRecordFiles(files, userFormats)
+  return await withDatabase(settings, { create: true }, async (opened) => {
+    const view = await createImportView(log, options)
+    const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
+    try {
+      const { signal } = stop
+      const outcome = await importUsers(opened, files, {
+        signal,
+        onRejected: view.onRejected,
+        onProgress: view.onProgress,
+      })
+      await view.end('record', outcome.summary)
+      if (outcome.stopped) log.error('The import was stopped: nothing of the file that was under way went in.')
+      if (outcome.broken)
+        throw new LeadpushError('failed', `${outcome.broken.file}: ${outcome.broken.message}`, {
+          hint: 'Nothing of this file went in.',
+        })
+      return outcome.stopped || outcome.summary.rejected > 0 ? 1 : 0
+    } finally {
+      stop.dispose()
+      await view.close()
+    }
+  })
+}
+
+/** So many users are a table; more of them are lines, which need no look ahead. */
+const tableUsersMax = 200
+
+async function list({ json }: JsonOption): Promise<ExitCode> {
+  return await withDatabase(await readDatabaseSettings(), {}, async ({ db }) => {
+    const { listUsers } = await import('../users/users.ts')
+    let rows: string[][] = []
+    const flush = async () => {
+      const columns = [{ head: 'user', wide: true }, { head: 'subscribed' }, { head: 'queries', wide: true }]
+      if (rows.length > 0) await writeTable(columns, rows)
+      rows = []
+    }
+    let users = 0
+    for await (const { email, subscribed, queries } of listUsers(db)) {
+      users++
+      if (json) await writeJson({ type: 'user', email, subscribed, queries })
+      else rows.push([email, subscribed ? 'yes' : paint('dim', 'no'), queries.map(describeQuery).join('; ')])
+      if (rows.length >= tableUsersMax) await flush()
+    }
+    await flush()
+    if (users === 0 && !json) await writeLine('There are no users yet: `leadpush users import FILE` brings them in.')
+    return 0
+  })
+}
+
+const describeQuery = ({ value, radius }: { value: string; radius: number }) =>
+  radius > 0 ? `${value} (${radius} mi)` : value
+
+async function subscribe(log: Log, email: string, options: JsonOption): Promise<ExitCode> {
+  const { readPushSettings, sendPush } = await import('./push.ts')
+  const settings = await readPushSettings({})
+  return await withDatabase(settings, {}, async (opened) => {
+    const { findUser, recordSubscription } = await import('../users/users.ts')
+    const { user } = await findUser(opened.db, email)
+    const { was, owed, tooSoon } = await recordSubscription(opened.db, user.id)
+    if (options.json) await writeJson({ type: 'user', email: user.email, subscribed: true, was })
+    else await writeLine(was ? `${user.email} is subscribed already.` : `${user.email} is subscribed.`)
+    if (tooSoon && !owed) log.info('The last subscription push was less than a minute ago: no further one is sent.')
+    return was || !owed ? 0 : await sendPush(log, opened, settings, { what: 'user', user, owed }, options)
+  })
+}
+
+async function change(email: string, options: JsonOption, what: 'unsubscribed' | 'removed'): Promise<ExitCode> {
+  return await withDatabase(await readDatabaseSettings(), {}, async (opened) => {
+    const { findUser, recordUnsubscription, removeUser } = await import('../users/users.ts')
+    const { user } = await findUser(opened.db, email)
+    if (what === 'removed') await removeUser(opened.db, user.id)
+    else await recordUnsubscription(opened.db, user.id)
+    const ended = await endWhatNobodyWants(opened)
+    if (options.json) await writeJson({ type: 'user', email: user.email, [what]: true, ended })
+    else await writeLine(`${user.email} is ${what}.${ended > 0 ? ' What was owed and not begun is ended.' : ''}`)
+    return 0
+  })
+}
+
+async function endWhatNobodyWants({ db }: OpenDatabase): Promise<number> {
+  const { endAbandoned } = await import('../deliveries/ledger.ts')
+  return (await endAbandoned(db)).length
+}

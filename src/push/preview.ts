@@ -1,0 +1,175 @@
+/**
+ * What a push would send now, planned with what a push plans with, and nothing else: interrupted deliveries first, from
+ * their recipes, then those that would be begun. Writes nothing.
+ */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import { buildBody } from '../deliveries/body.ts'
+import type { DeliveryKind } from '../deliveries/ledger.ts'
+import type { PlannedDelivery } from '../deliveries/plan.ts'
+import { decodeRecipe } from '../deliveries/recipe.ts'
+import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
+import { Planner, type UserPlan, type UserToServe } from './planner.ts'
+import { type DeliveryLine, type PushLine, Tally } from './reporter.ts'
+import { tooLargeWarning } from './run-push.ts'
+import {
+  type Cursor,
+  failedPass,
+  findUsersOwedSubscription,
+  findUsersToServe,
+  findUsersWithoutQueries,
+  forcedPass,
+  type Pass,
+  weeklyPass,
+} from './users-to-serve.ts'
+
+export type PreviewRequest =
+  | { what: 'all'; force: boolean }
+  | { what: 'failed'; unknown: boolean }
+  | { what: 'user'; user: UserToServe; owed: boolean }
+
+export interface PreviewedDelivery {
+  line: DeliveryLine
+  /** What its queries match together, before repeats are dropped; null for a delivery that was begun before. */
+  matches: number | null
+  /** The bytes that would be sent. */
+  readBody(): Promise<Buffer>
+}
+
+const usersPerPage = 500
+const deliveriesPerPage = 100
+
+export class Preview {
+  readonly tally = new Tally()
+  private readonly db: Database
+  private readonly request: PreviewRequest
+  private readonly period: string
+  private readonly planner: Planner
+  private users = 0
+
+  private constructor(db: Database, request: PreviewRequest, period: string, seenSince: Date) {
+    this.db = db
+    this.request = request
+    this.period = period
+    this.planner = new Planner(db, seenSince)
+  }
+
+  static async create(
+    db: Database,
+    request: PreviewRequest,
+    settings: { timeZone: string; maxLeadAgeMs: number },
+  ): Promise<Preview> {
+    const { period, seenSince } = await findPeriod(db, settings)
+    return new Preview(db, request, period, seenSince)
+  }
+
+  /** Everything in the order in which a push would come to it. */
+  async *lines(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
+    for await (const found of this.find()) {
+      this.tally.add('line' in found ? found.line : found)
+      yield found
+    }
+  }
+
+  summary(seconds: number): Extract<PushLine, { type: 'summary' }> {
+    const { deliveries, skipped, leads, bytes } = this.tally
+    return {
+      type: 'summary', period: this.period, users: this.users + skipped, deliveries, delivered: 0, failed: 0, unknown: 0,
+      skipped, already: 0, elsewhere: 0, owed: 0, leads, bytes, seconds,
+    } // biome-ignore format: in the order in which it is printed
+  }
+
+  private async *find(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
+    const { request } = this
+    if (request.what === 'user') {
+      yield* this.planSome([request.user], request.owed ? 'subscription' : 'single')
+      return
+    }
+    if (request.what === 'all') {
+      yield* this.findInterrupted()
+      yield* this.planSome(await findUsersOwedSubscription(this.db), 'subscription')
+      for await (const user of findUsersWithoutQueries(this.db, weeklyPass(this.period).scope)) yield skipLine(user)
+    }
+    for (const pass of await this.passes()) yield* this.planPass(pass)
+  }
+
+  private async passes(): Promise<Pass[]> {
+    const { request, period } = this
+    if (request.what === 'failed')
+      return [failedPass(period, 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
+    if (request.what !== 'all') return []
+    const interrupted = await findInterruptedRuns(this.db, period)
+    const forced = interrupted.filter(({ command }) => command === 'force').map(({ id }) => forcedPass(period, id))
+    return [weeklyPass(period), ...forced, ...(request.force ? [forcedPass(period)] : [])]
+  }
+
+  private async *planPass(pass: Pass) {
+    let cursor: Cursor | undefined
+    do {
+      const users = await findUsersToServe(this.db, pass, cursor, usersPerPage)
+      yield* this.planSome(users, pass.kind)
+      cursor = users.at(-1)
+    } while (cursor)
+  }
+
+  private async *planSome(users: readonly UserToServe[], kind: DeliveryKind) {
+    for await (const plan of this.planner.plan(users)) {
+      if (plan.deliveries.length === 0) yield skipLine(plan.user.email)
+      else this.users++
+      for (const href of plan.tooLarge) yield tooLargeWarning(plan.user.email, href)
+      for (const delivery of plan.deliveries) yield this.preview(plan, delivery, kind)
+    }
+  }
+
+  private preview({ user, matches }: UserPlan, delivery: PlannedDelivery, kind: DeliveryKind): PreviewedDelivery {
+    const { part, parts, queries, leads, bytes } = delivery
+    return {
+      line: {
+        type: 'delivery', user: user.email, kind, idempotencyKey: null, period: this.period, part, parts, queries, leads, bytes,
+        status: 'planned', attempts: 0, httpStatus: null, error: null,
+      }, // biome-ignore format: in the order in which it is printed
+      matches: part === 1 ? matches : null,
+      readBody: () => this.readBody(delivery),
+    }
+  }
+
+  private async readBody({
+    queryList,
+    versionIds,
+    bytes,
+  }: Pick<PlannedDelivery, 'queryList' | 'versionIds' | 'bytes'>): Promise<Buffer> {
+    const leads = await this.planner.leads.readJson(versionIds)
+    if (!leads) throw new Error('a listing was erased while its delivery was previewed')
+    return buildBody(queryList, leads, bytes)
+  }
+
+  /** Deliveries that were begun and have an attempt left. */
+  private async *findInterrupted(): AsyncGenerator<PreviewedDelivery> {
+    let lastKey = ''
+    for (;;) {
+      const { rows } = await sql<DeliveryLine & { queryList: string; recipe: Buffer }>`
+        select u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
+          d.bytes, d.attempts, d.query_list as "queryList", d.recipe
+        from deliveries d join users u on u.id = d.user_id
+        where d.status = 'pending' and d.attempts < 2 and d.idempotency_key > ${lastKey}
+        order by d.idempotency_key limit ${deliveriesPerPage}
+      `.execute(this.db)
+      for (const { queryList, recipe, ...row } of rows) {
+        const delivery = { queryList, versionIds: decodeRecipe(recipe), bytes: row.bytes }
+        const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = row
+        yield {
+          line: {
+            type: 'delivery', user, kind, idempotencyKey, period, part, parts, queries, leads, bytes,
+            status: 'planned', attempts, httpStatus: null, error: null,
+          }, // biome-ignore format: in the order in which it is printed
+          matches: null,
+          readBody: () => this.readBody(delivery),
+        }
+      }
+      if (rows.length < deliveriesPerPage) return
+      lastKey = rows.at(-1)?.idempotencyKey ?? ''
+    }
+  }
+}
+
+const skipLine = (user: string) => ({ type: 'skip', user, reason: 'no queries' }) as const

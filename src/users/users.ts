@@ -1,0 +1,93 @@
+/** Users as commands meet them: found by e-mail, listed, subscribed to the lead push and off it, removed. */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import { LeadpushError } from '../errors.ts'
+import { subscriptionPauseMs } from '../limits.ts'
+import type { Query } from './query.ts'
+
+export interface FoundUser {
+  user: { id: number; email: string }
+  subscribed: boolean
+  /** Whether a subscription push is owed. */
+  owed: boolean
+}
+
+const normaliseEmail = (email: string) => email.trim().toLowerCase()
+
+/** Throws `usage` where there is none. */
+export async function findUser(db: Database, email: string): Promise<FoundUser> {
+  const found = await db
+    .selectFrom('users')
+    .select(['id', 'email', 'subscribed', 'subscription_owed_at'])
+    .where('email', '=', normaliseEmail(email))
+    .executeTakeFirst()
+  if (!found) {
+    throw new LeadpushError('usage', `There is no user ${JSON.stringify(email)}.`, {
+      hint: '`leadpush users list` shows them, `leadpush users import FILE` brings them in.',
+    })
+  }
+  const { id, subscribed, subscription_owed_at } = found
+  return { user: { id, email: found.email }, subscribed, owed: subscription_owed_at !== null }
+}
+
+export interface ListedUser {
+  email: string
+  subscribed: boolean
+  queries: Query[]
+}
+
+const usersPerPage = 500
+
+/** All users by e-mail, a page at a time. */
+export async function* listUsers(db: Database): AsyncGenerator<ListedUser> {
+  let last = ''
+  for (;;) {
+    const { rows } = await sql<ListedUser>`
+      select u.email, u.subscribed, coalesce((
+        select jsonb_agg(jsonb_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
+        from queries q where q.user_id = u.id), '[]') as queries
+      from users u where u.email > ${last} order by u.email limit ${usersPerPage}
+    `.execute(db)
+    for (const { email, subscribed, queries } of rows) {
+      // jsonb has an order of keys of its own
+      yield { email, subscribed, queries: queries.map(({ type, value, radius }) => ({ type, value, radius })) }
+    }
+    if (rows.length < usersPerPage) return
+    last = rows.at(-1)?.email ?? ''
+  }
+}
+
+/**
+ * Subscribes a user to the lead push. `owed`: a subscription push is owed now; `tooSoon`: none is, because the last one was
+ * begun less than a minute ago (contract 5.3).
+ */
+export async function recordSubscription(
+  db: Database,
+  userId: number,
+): Promise<{ was: boolean; owed: boolean; tooSoon: boolean }> {
+  const { rows } = await sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
+    with before as (
+      select id, subscribed, subscription_owed_at is not null as owed,
+        coalesce(subscription_begun_at > now() - ${subscriptionPauseMs} * interval '1 millisecond', false) as recent
+      from users where id = ${userId} for update
+    )
+    update users u set subscribed = true,
+      subscription_owed_at = case when b.owed or b.subscribed or b.recent then u.subscription_owed_at else now() end
+    from before b where u.id = b.id
+    returning b.subscribed as was, u.subscription_owed_at is not null as owed, not b.subscribed and b.recent as "tooSoon"
+  `.execute(db)
+  return rows[0] ?? { was: false, owed: false, tooSoon: false }
+}
+
+/** Ends the subscription, and what is owed by it and was not begun. */
+export async function recordUnsubscription(db: Database, userId: number): Promise<void> {
+  await db
+    .updateTable('users')
+    .set({ subscribed: false, subscription_owed_at: null })
+    .where('id', '=', userId)
+    .execute()
+}
+
+export async function removeUser(db: Database, userId: number): Promise<void> {
+  await db.deleteFrom('users').where('id', '=', userId).execute()
+}
