@@ -1,0 +1,85 @@
+// Builds the program from `src/`: `node bin/build.js` for the package, into `dist/`; the door of a checkout into a folder
+// of `dist/` that is named after the state of the sources, so that any number may start, build or be killed at once.
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const source = join(root, 'src')
+const dist = join(root, 'dist')
+const dayMs = 86_400_000
+
+function readStamp() {
+  const hash = createHash('sha1')
+  const add = (path) => {
+    const { mtimeMs, size } = statSync(path)
+    hash.update(`${path} ${mtimeMs} ${size}\n`)
+  }
+  const visit = (folder) => {
+    const entries = readdirSync(folder, { withFileTypes: true })
+    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      const path = join(folder, entry.name)
+      if (entry.isDirectory()) visit(path)
+      else add(path)
+    }
+  }
+  visit(source)
+  for (const path of [join(root, 'package.json'), fileURLToPath(import.meta.url)]) add(path)
+  return hash.digest('hex').slice(0, 16)
+}
+
+/** The built program of the sources as they are, if there is one. */
+export function findCheckoutBuild() {
+  const main = join(dist, readStamp(), 'main.js')
+  return existsSync(main) ? main : undefined
+}
+
+async function bundle(folder) {
+  const { build } = await import('esbuild')
+  await build({
+    entryPoints: [join(source, 'main.ts')],
+    outdir: folder,
+    bundle: true,
+    splitting: true,
+    packages: 'external',
+    format: 'esm',
+    platform: 'node',
+    target: 'node20.19',
+    sourcemap: true,
+    legalComments: 'none',
+    logLevel: 'error',
+  })
+}
+
+function removeOld() {
+  for (const name of readdirSync(dist)) {
+    const path = join(dist, name)
+    const found = statSync(path, { throwIfNoEntry: false })
+    const ours = /^([0-9a-f]{16}|\.new-.+)$/.test(name)
+    if (ours && found && Date.now() - found.mtimeMs > dayMs) rmSync(path, { recursive: true, force: true })
+  }
+}
+
+/** Builds the sources as they are, and returns the path of the program. */
+export async function buildCheckout() {
+  const stamp = readStamp()
+  const target = join(dist, stamp)
+  const temporary = join(dist, `.new-${process.pid}-${randomBytes(6).toString('hex')}`)
+  mkdirSync(temporary, { recursive: true })
+  try {
+    await bundle(temporary)
+    renameSync(temporary, target)
+    removeOld()
+  } catch (error) {
+    rmSync(temporary, { recursive: true, force: true })
+    // another process was faster
+    if (!existsSync(join(target, 'main.js'))) throw error
+  }
+  return join(target, 'main.js')
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  rmSync(dist, { recursive: true, force: true })
+  await bundle(dist)
+}
