@@ -22,13 +22,10 @@ const stopWords: ReadonlySet<string> = new Set(
 )
 
 function normalise(text: string): string[] {
-  const plain = text
-    .normalize('NFKD')
-    .replace(/\p{M}+/gu, '')
-    .toLowerCase()
-  // lower case may bring marks of its own (İ)
-  const words = plain.replace(/\p{M}+/gu, '').split(/[^\p{L}\p{N}]+/u)
-  return words.filter((word) => word !== '' && word.length <= wordCharsMax)
+  const withoutMarks = (marked: string) => marked.normalize('NFKD').replace(/\p{M}+/gu, '')
+  // lower case may bring marks of its own (İ); composed again, Korean is no longer than it was
+  const plain = withoutMarks(withoutMarks(text).toLowerCase()).normalize('NFC')
+  return plain.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '' && word.length <= wordCharsMax)
 }
 
 /** The words of `text` as they are searched, with a space between; empty where it has none. */

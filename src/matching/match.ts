@@ -1,0 +1,211 @@
+/**
+ * The newest leads that a search matches, as version ids that fall (contract 4.3, 4.9): for one search, or for many places
+ * at once, whose lists the process merges. Words are looked up in stretches of ids, from the newest back, so that a common word
+ * costs little more than a rare one, whether it is common now or was long ago.
+ */
+import { sql, type Transaction } from 'kysely'
+import type { Database } from '../db/open.ts'
+import type { Tables } from '../db/tables.ts'
+import { leadsPerQueryMax } from '../limits.ts'
+import { blockStart, blocksBetween } from './blocks.ts'
+import { readIds } from './newest.ts'
+
+export { mergeNewest } from './newest.ts'
+
+/** The columns of `searches` that say what it matches. */
+export interface SearchToMatch {
+  kind: 'place' | 'words' | 'both'
+  places: string[] | null
+  words: string | null
+}
+
+const statementMsMax = 30_000
+/** The first stretch holds so many leads; each later one spans four times the ids of the one before. */
+const firstStretchLeads = 8_000
+const stretchGrowth = 4
+/** Where a region has fewer leads than this, they are read one by one; otherwise the words lead. */
+const leadsOfPlacesMax = 20_000
+
+/**
+ * Runs `work` where the planner can choose no other plan than the one that was measured: these statements read little, and
+ * are wrong to read whole tables for it, or to compile.
+ */
+function withSettings<T>(db: Database, work: (transaction: Transaction<Tables>) => Promise<T>): Promise<T> {
+  return db.transaction().execute(async (transaction) => {
+    await sql`
+      select set_config(name, value, true) from (values ('statement_timeout', ${String(statementMsMax)}), ('jit', 'off'),
+        ('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),
+        ('max_parallel_workers_per_gather', '0')) as settings (name, value)
+    `.execute(transaction)
+    return work(transaction)
+  })
+}
+
+/** `ids` are (id, version_id) of leads, the newest first: the first `limit` of them that are not too old. */
+const fresh = (seenSince: Date, limit: number, newestFirst: ReturnType<typeof sql>) => sql<{ ids: string | null }>`
+  select string_agg(version_id::text, ',' order by version_id desc) as ids from (
+    select m.version_id from (${newestFirst}) m join lead_seen s on s.lead_id = m.id
+    where s.seen_at >= ${seenSince} order by m.version_id desc limit ${limit}
+  ) n`
+
+/** Of each place the version ids of its newest 300 leads, falling; a place without leads is left out. */
+export async function findNewestByPlace(
+  db: Database,
+  places: readonly string[],
+  seenSince: Date,
+  limit: number = leadsPerQueryMax,
+): Promise<Map<string, Float64Array>> {
+  const { rows } = await withSettings(db, (transaction) =>
+    sql<{ place: string; ids: string | null }>`
+      select p.place, newest.ids from unnest(${[...new Set(places)]}::text[]) as p (place) cross join lateral (
+        select string_agg(version_id::text, ',' order by version_id desc) as ids from (
+          select l.version_id from leads l join lead_seen s on s.lead_id = l.id
+          where l.postal_key = p.place and s.seen_at >= ${seenSince} order by l.version_id desc limit ${limit}
+        ) n
+      ) newest where newest.ids is not null
+    `.execute(transaction),
+  )
+  return new Map(rows.map(({ place, ids }) => [place, readIds(ids)]))
+}
+
+/** The newest of the places' leads. Their age is looked up for the newest alone, unless too many of these are too old. */
+async function findInPlaces(
+  db: Transaction<Tables>,
+  places: readonly string[],
+  seenSince: Date,
+  limit: number,
+): Promise<Float64Array> {
+  const candidatesMax = 2 * limit
+  const { rows } = await sql<{ candidates: number; ids: string | null }>`
+    select count(*)::integer as candidates,
+      string_agg(version_id::text, ',' order by version_id desc) filter (where seen_at >= ${seenSince}) as ids
+    from (
+      select c.version_id, s.seen_at from (
+        select l.id, l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
+          select id, version_id from leads where postal_key = p.place order by version_id desc limit ${candidatesMax}
+        ) l order by l.version_id desc limit ${candidatesMax}
+      ) c join lead_seen s on s.lead_id = c.id
+    ) n
+  `.execute(db)
+  const { candidates = 0, ids = null } = rows[0] ?? {}
+  const found = readIds(ids)
+  if (candidates < candidatesMax || found.length >= limit) return found.subarray(0, limit)
+  const exact = await sql<{ ids: string | null }>`
+    select string_agg(version_id::text, ',' order by version_id desc) as ids from (
+      select l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
+        select l.version_id from leads l join lead_seen s on s.lead_id = l.id
+        where l.postal_key = p.place and s.seen_at >= ${seenSince} order by l.version_id desc limit ${limit}
+      ) l order by l.version_id desc limit ${limit}
+    ) n
+  `.execute(db)
+  return readIds(exact.rows[0]?.ids)
+}
+
+/** How many leads the places have, up to `max` of them. */
+async function countInPlaces(db: Transaction<Tables>, places: readonly string[], max: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::integer as count from (
+      select from unnest(${places}::text[]) as p (place) join leads l on l.postal_key = p.place limit ${max}
+    ) n
+  `.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+const hasWords = (words: string) => sql`search @@ plainto_tsquery('english'::regconfig, ${words})`
+
+async function findInPlacesByWords(
+  db: Transaction<Tables>,
+  places: readonly string[],
+  words: string,
+  seenSince: Date,
+  limit: number,
+): Promise<Float64Array> {
+  const { rows } = await fresh(
+    seenSince,
+    limit,
+    sql`select l.id, l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
+      select id, version_id from leads where postal_key = p.place and ${hasWords(words)} offset 0
+    ) l order by l.version_id desc`,
+  ).execute(db)
+  return readIds(rows[0]?.ids)
+}
+
+interface Ends {
+  first: number | null
+  last: number | null
+  stretch: number | null
+}
+
+/** By the words, in stretches of ids from the newest back; `places` narrows it where it is given. */
+async function findByWords(
+  db: Transaction<Tables>,
+  words: string,
+  places: readonly string[] | null,
+  seenSince: Date,
+  limit: number,
+): Promise<Float64Array> {
+  const ends = await sql<Ends>`
+    select (select min(version_id) from leads) as first, (select max(version_id) from leads) as last,
+      (select version_id from leads order by version_id desc offset ${firstStretchLeads} limit 1) as stretch
+  `.execute(db)
+  const { first, last, stretch } = ends.rows[0] ?? {}
+  if (first == null || last == null) return new Float64Array()
+
+  const bottom = blockStart(first)
+  const found: number[] = []
+  let to = blockStart(last) + blockStart(2 ** 12)
+  let span = to - blockStart(stretch ?? first)
+  while (to > bottom && found.length < limit) {
+    const from = Math.max(bottom, to - span)
+    const inPlaces = places ? sql`and postal_key = any(${places}::text[])` : sql``
+    const { rows } = await fresh(
+      seenSince,
+      limit - found.length,
+      sql`select id, version_id from leads
+        where ${hasWords(words)} and version_blocks(version_id) && ${blocksBetween(from, to)}::bigint[] ${inPlaces}
+        order by version_id desc offset 0`,
+    ).execute(db)
+    found.push(...readIds(rows[0]?.ids))
+    to = from
+    span *= stretchGrowth
+  }
+  return Float64Array.from(found)
+}
+
+/**
+ * The version ids of the newest `limit` leads that match, falling: leads that were seen at `seenSince` or later. Throws when
+ * a statement takes longer than 30 s.
+ */
+export function findMatches(
+  db: Database,
+  search: SearchToMatch,
+  seenSince: Date,
+  limit: number = leadsPerQueryMax,
+): Promise<Float64Array> {
+  const { places, words } = search
+  return withSettings(db, async (transaction) => {
+    if (words === null) return findInPlaces(transaction, places ?? [], seenSince, limit)
+    if (places === null) return findByWords(transaction, words, null, seenSince, limit)
+    const count = await countInPlaces(transaction, places, leadsOfPlacesMax)
+    return count < leadsOfPlacesMax
+      ? findInPlacesByWords(transaction, places, words, seenSince, limit)
+      : findByWords(transaction, words, places, seenSince, limit)
+  })
+}
+
+/** How many leads match, before the cut to 300: counted up to `max`. */
+export function countMatches(db: Database, search: SearchToMatch, seenSince: Date, max = 10_000): Promise<number> {
+  const { places, words } = search
+  return withSettings(db, async (transaction) => {
+    const inPlaces = places
+      ? sql`unnest(${places}::text[]) as p (place) join leads l on l.postal_key = p.place`
+      : sql`leads l`
+    const { rows } = await sql<{ count: number }>`
+      select count(*)::integer as count from (
+        select from ${inPlaces} join lead_seen s on s.lead_id = l.id
+        where s.seen_at >= ${seenSince} ${words === null ? sql`` : sql`and ${hasWords(words)}`} limit ${max}
+      ) n
+    `.execute(transaction)
+    return rows[0]?.count ?? 0
+  })
+}

@@ -1,0 +1,43 @@
+/** Lists of version ids that fall: the newest first. */
+
+/** Moves the value at `at` down to its place in a heap whose smallest stands first. */
+function siftDown(heap: Float64Array, size: number, at: number): void {
+  const value = heap[at] as number
+  for (;;) {
+    let child = 2 * at + 1
+    if (child >= size) break
+    if (child + 1 < size && (heap[child + 1] as number) < (heap[child] as number)) child += 1
+    if ((heap[child] as number) >= value) break
+    heap[at] = heap[child] as number
+    at = child
+  }
+  heap[at] = value
+}
+
+/**
+ * The `limit` largest of many falling lists that have no id in common, falling. Of each list no more is looked at than what
+ * can still be among them.
+ */
+export function mergeNewest(lists: readonly Float64Array[], limit: number): Float64Array {
+  const heap = new Float64Array(limit)
+  let size = 0
+  for (const list of lists) {
+    for (const id of list) {
+      if (size < limit) {
+        heap[size] = id
+        size += 1
+        // a full heap once is cheaper than keeping it one from the start
+        if (size === limit) for (let at = (limit >> 1) - 1; at >= 0; at -= 1) siftDown(heap, size, at)
+      } else if (id > (heap[0] as number)) {
+        heap[0] = id
+        siftDown(heap, size, 0)
+      } else break
+    }
+  }
+  return heap.subarray(0, size).sort().reverse()
+}
+
+/** Ids that stand in a text with commas between, as statements return them. */
+export function readIds(text: string | null | undefined): Float64Array {
+  return text ? Float64Array.from(text.split(','), Number) : new Float64Array()
+}

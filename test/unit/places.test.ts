@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { centreOf, distanceMiles } from '../../src/places/distance.ts'
+import { parsePlace } from '../../src/places/parse-place.ts'
+import { findCodesWithin } from '../../src/places/places.ts'
+import { places } from '../support/places.ts'
+
+const codesOf = (text: string) => [...(parsePlace(places, text)?.codes ?? [])].sort()
+const austin = codesOf('Austin, TX')
+
+test('the postal codes hold the states, the territories and Canada, and no military ones', () => {
+  assert.ok(places.byCode.size > 42_000)
+  for (const code of ['78704', '00501', '99950', '00601', '96910', '00802', '96799', '96950', 'M5V', 'H2X']) {
+    assert.ok(places.byCode.has(code), code)
+  }
+  for (const code of ['09001', '96201', '34002']) assert.ok(!places.byCode.has(code), code)
+})
+
+for (const text of [
+  'Austin, TX',
+  'austin, tx',
+  'AUSTIN,TX',
+  'Austin, Texas',
+  'Austin TX',
+  'austin tx',
+  'Austin Texas',
+  ' Austin ,  TX. ',
+  'Austin, TX, USA',
+  'Austin, Texas, United States',
+]) {
+  // biome-ignore format: a list
+  test(`${JSON.stringify(text)} is Austin alone`, () => {
+    assert.deepEqual(codesOf(text), austin)
+    assert.equal(parsePlace(places, text)?.words, '')
+  })
+}
+
+test('Austin has its own codes, and none of its neighbours', () => {
+  assert.ok(austin.includes('78704') && austin.includes('78701'))
+  assert.ok(!austin.includes('78664'), 'Round Rock')
+})
+
+const sameText: readonly (readonly [string, string])[] = [
+  ['Mayagüez, PR', 'Mayaguez, Puerto Rico'],
+  ['St. Louis, MO', 'Saint Louis, Missouri'],
+  ['Ft. Worth, TX', 'Fort Worth, TX'],
+  ['Mt Pleasant, SC', 'Mount Pleasant, SC'],
+  ["O'Fallon, IL", 'O Fallon, IL'],
+  ["Coeur d'Alene, ID", 'Coeur dAlene, Idaho'],
+  ['Winston Salem, NC', 'Winston-Salem, NC'],
+  ['Washington, D.C.', 'Washington, DC'],
+  ['Washington D.C.', 'Washington, District of Columbia'],
+  ['NYC, NY', 'New York City, New York'],
+  ['Manhattan, NY', 'New York, NY'],
+  ['The Bronx, NY', 'Bronx, New York'],
+  ['Montréal, Québec', 'Montreal, QC'],
+  ['St Thomas, US Virgin Islands', 'Saint Thomas, VI'],
+]
+for (const [one, other] of sameText) {
+  test(`${one} is ${other}`, () => {
+    assert.ok(codesOf(one).length > 0)
+    assert.deepEqual(codesOf(one), codesOf(other))
+  })
+}
+
+test('the boroughs are parts of New York City', () => {
+  const city = codesOf('New York City, NY')
+  for (const borough of ['Manhattan', 'Brooklyn', 'Queens', 'Bronx', 'Staten Island']) {
+    const codes = codesOf(`${borough}, NY`)
+    assert.ok(codes.length > 5, borough)
+    assert.ok(
+      codes.every((code) => city.includes(code)),
+      borough,
+    )
+  }
+  assert.ok(codesOf('Queens, NY').includes('11354'))
+})
+
+const withWords: readonly (readonly [string, string, string])[] = [
+  ['pool Austin, TX', 'pool', 'Austin, TX'],
+  ['pool Austin TX', 'pool', 'Austin, TX'],
+  ['big pool, Austin, Texas', 'big pool', 'Austin, TX'],
+  ['pool Salt Lake City, UT', 'pool', 'Salt Lake City, UT'],
+  ['pool in Portland OR', 'pool in', 'Portland, OR'],
+  ['1600 Pennsylvania Ave, Washington, DC', '1600 Pennsylvania Ave', 'Washington, DC'],
+  ['pool 78704', 'pool', '78704'],
+  ['pool, 78704-1234', 'pool', '78704'],
+  ['12 Oak Street, Austin, TX 78704', '12 Oak Street', '78704'],
+  ['Austin, TX 78704', '', '78704'],
+  ['TX 78704', '', '78704'],
+  ['pool M5V 3L9', 'pool', 'M5V'],
+  ['M5V', '', 'M5V'],
+  ['78704-1234', '', '78704'],
+]
+for (const [text, words, place] of withWords) {
+  test(`${JSON.stringify(text)} is ${JSON.stringify(words)} before ${place}`, () => {
+    assert.equal(parsePlace(places, text)?.words, words)
+    assert.deepEqual(codesOf(text), codesOf(place))
+  })
+}
+
+test('a ZIP that no table knows is a place of its own, alone and not behind words', () => {
+  assert.deepEqual(parsePlace(places, '99999'), { words: '', codes: ['99999'], entries: undefined })
+  assert.equal(parsePlace(places, 'lot 99999'), undefined)
+})
+
+for (const text of [
+  'Springfield',
+  'pool',
+  'house, pool',
+  'pool in Austin Texas',
+  'house on Lake Michigan',
+  'Lake Michigan',
+  'Texas',
+  'TX',
+  'West Virginia',
+  'New York',
+  'contact us',
+  '1999',
+  'house Nowhere, TX',
+  'Austin, TX pool',
+  'home or pool',
+  'call me',
+  ',',
+  '',
+]) {
+  // biome-ignore format: a list
+  test(`${JSON.stringify(text)} names no place`, () => assert.equal(parsePlace(places, text), undefined))
+}
+
+test('distances are those of the great circle', () => {
+  const newYork = { latitude: 40.7128, longitude: -74.006 }
+  const losAngeles = { latitude: 34.0522, longitude: -118.2437 }
+  assert.ok(Math.abs(distanceMiles(newYork, losAngeles) - 2445.6) < 1)
+  assert.equal(distanceMiles(newYork, newYork), 0)
+  assert.ok(distanceMiles({ latitude: 52, longitude: 179.9 }, { latitude: 52, longitude: -179.9 }) < 9)
+})
+
+test('the centre is the median, which one far code does not move', () => {
+  const at = (latitude: number, longitude: number) => ({ latitude, longitude })
+  assert.deepEqual(centreOf([at(1, 10), at(2, 20), at(50, 90)]), at(2, 20))
+  assert.deepEqual(centreOf([at(1, 10), at(2, 20)]), at(1.5, 15))
+})
+
+test('codes within a radius are those that a look at every code finds, the limit included', () => {
+  for (const code of ['78704', '10001', '99501', '00901', '96910', '00501', '99546', 'M5V']) {
+    const centre = places.byCode.get(code)
+    assert.ok(centre)
+    const distances = places.byLatitude.map((entry) => ({ code: entry.code, miles: distanceMiles(centre, entry) }))
+    for (const radius of [0, 1, 5, 25, 100]) {
+      const expected = distances.filter(({ miles }) => miles <= radius).map((entry) => entry.code)
+      assert.deepEqual(findCodesWithin(places, centre, radius).sort(), expected.sort(), `${code} ${radius}`)
+    }
+    const [near] = distances.filter(({ miles }) => miles > 3).sort((a, b) => a.miles - b.miles)
+    assert.ok(near)
+    assert.ok(findCodesWithin(places, centre, near.miles).includes(near.code))
+    assert.ok(findCodesWithin(places, centre, near.miles + 1e-6).includes(near.code))
+    assert.ok(!findCodesWithin(places, centre, near.miles - 1e-6).includes(near.code))
+  }
+})
