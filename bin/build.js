@@ -80,6 +80,8 @@ export async function buildCheckout() {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  rmSync(dist, { recursive: true, force: true })
+  mkdirSync(dist, { recursive: true })
+  // the folders beside them may be in use
+  for (const name of readdirSync(dist)) if (/\.js(\.map)?$/.test(name)) rmSync(join(dist, name))
   await bundle(dist)
 }
