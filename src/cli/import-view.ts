@@ -2,8 +2,7 @@
 
 import { once } from 'node:events'
 import { createWriteStream, type WriteStream } from 'node:fs'
-import type { ImportProgress } from '../leads/import.ts'
-import type { Rejected } from '../leads/stage.ts'
+import type { ImportProgress, Rejected } from '../leads/import-each.ts'
 import type { Log } from './log.ts'
 import { bytes, count, isLively, paint, plural, writeFacts, writeJson, writeLine } from './output.ts'
 

@@ -2,10 +2,20 @@
  * A transaction on a connection of its own, for the work that Kysely has no words for: copies in and out, temporary tables.
  * Nothing in it needs a session, so it goes through a PgBouncer in transaction mode. Stopping it cancels its statement.
  */
+import { Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
-import type { OpenDatabase } from './open.ts'
+import { isDatabaseError, rideOut } from './away.ts'
+import type { Database, OpenDatabase } from './open.ts'
+import type { Tables } from './tables.ts'
 
 export type Connection = pg.PoolClient
+
+/** Kysely on `connection`, inside its transaction. It needs no closing. */
+export function kyselyOn(connection: Connection): Database {
+  const client = { query: connection.query.bind(connection), release: () => {} }
+  const pool = { connect: async () => client, end: async () => {} }
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: pool as never }) })
+}
 
 /** A statement that will not be cancelled is left behind after so long. */
 const cancelMs = 3_000
@@ -31,8 +41,9 @@ export async function withTransaction<T>(
     await connection.query('begin')
     stop = await listen(opened, connection, signal)
     const result = await work(connection)
+    const { rows } = await connection.query('select pg_current_xact_id()::text as id')
     signal?.throwIfAborted()
-    await connection.query('commit')
+    await commit(opened, connection, rows[0].id)
     return result
   } catch (error) {
     await connection.query('rollback').catch((trouble) => {
@@ -44,6 +55,18 @@ export async function withTransaction<T>(
     stop?.()
     connection.off('error', onError)
     connection.release(broken)
+  }
+}
+
+/** A connection that breaks during the commit leaves open what came of it: the database knows. */
+async function commit(opened: OpenDatabase, connection: Connection, id: string): Promise<void> {
+  try {
+    await connection.query('commit')
+  } catch (error) {
+    if (!isDatabaseError(error)) throw error
+    const find = () => opened.pool.query('select pg_xact_status($1::xid8) as status', [id])
+    const { rows } = await rideOut(find)
+    if (rows[0]?.status !== 'committed') throw error
   }
 }
 

@@ -3,6 +3,7 @@
  * that CSV holds as text, and what means unknown; counts the fields that a lead has not. Then the schema has the last word.
  */
 import { LeadpushError } from '../errors.ts'
+import { IgnoredFields } from './ignored-fields.ts'
 import { isLeadField, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
 import type { CsvHeader, ReadRecord } from './record.ts'
 
@@ -27,29 +28,6 @@ export function parseFieldMap(entries: readonly string[]): FieldMap {
     map.set(field, column)
   }
   return map
-}
-
-/** How often each field that a lead does not have occurred; so many names are told apart, of so many characters. */
-export class IgnoredFields {
-  readonly #counts = new Map<string, number>()
-  static readonly namesMax = 1_000
-  static readonly charsMax = 100
-  /** What further names are counted under. */
-  static readonly others = '…'
-
-  add(name: string, records = 1): void {
-    let key = name.length > IgnoredFields.charsMax ? `${name.slice(0, IgnoredFields.charsMax)}…` : name
-    if (!this.#counts.has(key) && this.#counts.size >= IgnoredFields.namesMax) key = IgnoredFields.others
-    this.#counts.set(key, (this.#counts.get(key) ?? 0) + records)
-  }
-
-  addAll(others: IgnoredFields): void {
-    for (const [name, records] of others.#counts) this.add(name, records)
-  }
-
-  toObject(): Record<string, number> {
-    return Object.fromEntries(this.#counts)
-  }
 }
 
 const decimal = /^\$?\s*(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(e[+-]?\d{1,3})?$/i

@@ -33,6 +33,8 @@ export interface RecordPage {
 }
 
 const chunkBytes = 512 * 1024
+/** White space may stand before the first character that tells what it is. */
+const sniffedBytes = 512
 const endings: Record<string, RecordFormat> = { ndjson: 'ndjson', jsonl: 'ndjson', json: 'json', csv: 'csv' }
 
 /**
@@ -137,8 +139,7 @@ async function openText(file: RecordFile, chunks: Chunks): Promise<{ first: Buff
   const raw = await peek(chunks, 2)
   if (file.gzip && raw.first.length === 0) throw new LeadpushError('failed', 'it is empty, so it is no valid gzip')
   const zipped = file.gzip ?? isGzip(raw.first)
-  const text = await peek(zipped ? gunzip(raw.all) : raw.all, 3)
-  return text
+  return peek(zipped ? gunzip(raw.all) : raw.all, file.format ? 3 : sniffedBytes)
 }
 
 async function* withoutByteOrderMark(chunks: Chunks): Chunks {

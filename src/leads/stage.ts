@@ -7,25 +7,12 @@ import type { Readable } from 'node:stream'
 import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { postalKey } from '../places/postal-key.ts'
+import type { IgnoredFields } from './ignored-fields.ts'
+import type { OnRejected } from './import-each.ts'
 import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
-import { type FieldMap, FieldPicker, type IgnoredFields } from './pick-fields.ts'
+import { type FieldMap, FieldPicker } from './pick-fields.ts'
 import { type RecordFile, type RecordFormat, readRecords } from './read-records.ts'
 import type { CsvHeader, ReadRecord } from './record.ts'
-
-export interface Rejected {
-  /** As it was named. */
-  file: string
-  /** Where the record begins, 1-based; in a JSON array its number. */
-  line: number
-  /** The field, or '' for the record as a whole. */
-  path: string
-  message: string
-  /** The record as it came. */
-  raw: Buffer
-  format: RecordFormat
-  /** CSV: the header line as it came. */
-  header: Buffer | undefined
-}
 
 export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */
@@ -42,7 +29,7 @@ export interface StageOptions {
   map?: FieldMap | undefined
   stdin?: Readable | undefined
   signal?: AbortSignal | undefined
-  onRejected?: ((rejected: Rejected) => void | Promise<void>) | undefined
+  onRejected: OnRejected
   /** After each page. */
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
 }
@@ -74,8 +61,15 @@ function addRow(rows: CopyRows, n: number, record: ReadRecord, patch: LeadPatch 
   rows.text(json)
   rows.bytea(sha256(json))
   // only these can still be rejected, and are shown then
-  rows.bytea(key === undefined ? record.raw : undefined)
+  rows.bytea(key === undefined ? onOneLine(record.raw) : undefined)
   return key !== undefined
+}
+
+/** An element of an array as a line of NDJSON: outside of strings a line end is a space, and inside there can be none. */
+export function onOneLine(raw: Buffer): Buffer {
+  return raw.includes(0x0a) || raw.includes(0x0d)
+    ? Buffer.from(raw.map((byte) => (byte === 0x0a || byte === 0x0d ? 0x20 : byte)))
+    : raw
 }
 
 /** A postal code that is given must be one; one that is not given may be known. */
@@ -101,9 +95,10 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
         const problem = 'patch' in picked ? problemOf(picked.patch) : picked
         if (problem || !('patch' in picked)) {
           rejected++
-          const { line, raw } = record
+          const { line } = record
+          const raw = format === 'json' ? onOneLine(record.raw) : record.raw
           const told = { file: file.name, line, path: '', message: '', ...problem, raw, format, header: header?.raw }
-          await options.onRejected?.(told)
+          await options.onRejected(told)
           continue
         }
         staged++

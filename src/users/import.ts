@@ -1,0 +1,74 @@
+/**
+ * `users import`: file by file, each in one transaction: its records are staged, then merged into the users, whose queries
+ * are resolved to searches. It sends nothing and owes no subscription push.
+ */
+import type { OpenDatabase } from '../db/open.ts'
+import { withTransaction } from '../db/transaction.ts'
+import type { IgnoredFields } from '../leads/ignored-fields.ts'
+import {
+  findRecordFiles,
+  type ImportCounts,
+  type ImportOptions,
+  type ImportOutcome,
+  type ImportProgress,
+  importEach,
+  type OnRejected,
+} from '../leads/import-each.ts'
+import type { RecordFile, RecordFormat } from '../leads/read-records.ts'
+import { findPlaces } from '../places/places.ts'
+import { mergeUsers } from './merge.ts'
+import { Resolver, stageUsers } from './stage.ts'
+
+export const userFormats: readonly RecordFormat[] = ['ndjson', 'json']
+
+export type UserImportOutcome = ImportOutcome<ImportCounts>
+
+async function importFile(
+  opened: OpenDatabase,
+  file: RecordFile,
+  resolver: Resolver,
+  options: ImportOptions,
+  onRejected: OnRejected,
+): Promise<{ counts: ImportCounts; ignored: IgnoredFields }> {
+  const { name, bytesTotal } = file
+  const read = { records: 0, bytesRead: 0 }
+  const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
+  const { signal, stdin } = options
+  return withTransaction(
+    opened,
+    async (connection) => {
+      const onRead = (state: typeof read) => {
+        Object.assign(read, state)
+        tell('reading')
+      }
+      const staged = await stageUsers(connection, file, { signal, stdin, resolver, onRejected, onRead })
+      tell('merging')
+      const told = { file: name, path: 'receiverApiKey', message: 'is missing: a new user needs one' }
+      const merged = await mergeUsers(connection, {
+        ...staged,
+        resolver,
+        signal,
+        onRejected: (line, raw) => onRejected({ ...told, line, raw, format: staged.format, header: undefined }),
+      })
+      const total = staged.staged + staged.rejected
+      const rejected = staged.rejected + merged.rejected
+      return { counts: { read: total, ...merged, rejected }, ignored: staged.ignored }
+    },
+    signal,
+  )
+}
+
+/**
+ * Imports `files` in their order. Throws `usage` where a file of the names is not there: then nothing was done; `database`
+ * where that is away for too long.
+ */
+export async function importUsers(
+  opened: OpenDatabase,
+  files: readonly string[],
+  options: ImportOptions = {},
+): Promise<UserImportOutcome> {
+  const found = findRecordFiles(files, userFormats)
+  const resolver = new Resolver(await findPlaces(opened.db))
+  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0 }
+  return importEach(found, none, options, (file, onRejected) => importFile(opened, file, resolver, options, onRejected))
+}

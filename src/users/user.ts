@@ -1,0 +1,100 @@
+/**
+ * What a record of a users file may say (contract 3, 4.11), and what is wrong with one that says something else. No message
+ * holds a receiver key.
+ */
+import { z } from 'zod'
+import type { IgnoredFields } from '../leads/ignored-fields.ts'
+import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../limits.ts'
+import { findSameHash, type Query, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
+
+/** What a record knows of a user: a field that is unknown to it is not there. */
+export interface UserPatch {
+  /** In lower case. */
+  email: string
+  receiverApiKey?: string
+  subscribed?: boolean
+  queries?: Query[]
+}
+
+/** Enough to be told from a typing error; whether anybody reads there is not for us to know. */
+// biome-ignore format: one pattern
+const emailPattern = /^[^\s@\p{Cc}\p{Cs}"(),:;<>[\]\\]+@[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}.-]*[\p{L}\p{N}\p{M}])?$/u
+
+export const emailSchema = z
+  .string({ error: 'must be text' })
+  .transform((text) => text.toLowerCase())
+  .refine((text) => emailPattern.test(text), { error: 'must be an e-mail address' })
+  .refine((text) => [...text.slice(0, 2 * emailCharsMax + 1)].length <= emailCharsMax, {
+    error: `must have at most ${emailCharsMax} characters`,
+  })
+
+const keyRule = { error: `must be 1 to ${receiverKeyCharsMax} visible ASCII characters, without spaces` }
+
+export const receiverKeySchema = z.string(keyRule).regex(new RegExp(`^[!-~]{1,${receiverKeyCharsMax}}$`), keyRule)
+
+/** Null counts as left out, as it does in a lead. */
+const orUnknown = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform((value) => (value ?? undefined) as z.output<T> | undefined)
+
+const querySchema = z.object(
+  {
+    type: queryTypeSchema,
+    value: queryValueSchema,
+    // JSON writes -0 as 0, and so the hash does
+    radius: radiusSchema.nullish().transform((radius) => (radius ?? 0) + 0),
+  },
+  { error: 'must be an object with type, value and radius' },
+)
+
+const describeQuery = (at: number, { type, value, radius }: Query) =>
+  `query ${at + 1} (${type} ${JSON.stringify(value)}, radius ${JSON.stringify(radius)})`
+
+const queriesSchema = z
+  .array(querySchema, { error: 'must be a list of queries' })
+  .max(queriesPerUserMax, { error: `must be at most ${queriesPerUserMax} queries` })
+  .superRefine((queries, context) => {
+    const same = findSameHash(queries)
+    if (!same) return
+    const [earlier, later] = same.map((at) => describeQuery(at, queries[at] as Query))
+    const message = `${earlier} and ${later} are one to the receiver: value and radius together read alike`
+    context.addIssue({ code: 'custom', path: [same[1]], message })
+  })
+
+export const userPatchSchema = z.object({
+  email: emailSchema,
+  receiverApiKey: orUnknown(receiverKeySchema),
+  subscribed: orUnknown(z.boolean({ error: 'must be true or false' })),
+  queries: orUnknown(queriesSchema),
+})
+
+const userFields = new Set(['email', 'receiverApiKey', 'subscribed', 'queries'])
+const queryFields = new Set(['type', 'value', 'radius'])
+
+function countIgnored(value: object, ignored: IgnoredFields): void {
+  for (const key of Object.keys(value)) if (!userFields.has(key)) ignored.add(key)
+  const { queries } = value as { queries?: unknown }
+  if (!Array.isArray(queries)) return
+  const names = new Set<string>()
+  for (const query of queries) {
+    if (typeof query !== 'object' || query === null) continue
+    for (const key of Object.keys(query)) if (!queryFields.has(key)) names.add(key)
+  }
+  for (const name of names) ignored.add(`queries.${name}`)
+}
+
+export type ParsedUser = { user: UserPatch } | { path: string; message: string }
+
+/** What a record says, or its first problem: `path` is `email`, `queries.2.radius`, or '' for the record as a whole. */
+export function parseUser(value: unknown, ignored: IgnoredFields): ParsedUser {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { path: '', message: 'is no JSON object' }
+  }
+  countIgnored(value, ignored)
+  const parsed = userPatchSchema.safeParse(value)
+  if (parsed.success) return { user: parsed.data as UserPatch }
+  const issue = parsed.error.issues[0]
+  const path = (issue?.path ?? []).join('.')
+  const isMissing =
+    (issue?.path ?? []).reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown>)?.[key], value) === undefined
+  return { path, message: isMissing ? 'is missing' : (issue?.message ?? 'is wrong') }
+}
