@@ -5,31 +5,8 @@
 import type { Socket } from 'node:net'
 import { Agent, buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import type { Proxies } from './config.ts'
-import { codeOf } from './errors.ts'
-import { describeTrouble, type TroubleStage } from './http-trouble.ts'
-import { responseBytesMax } from './limits.ts'
+import { Exchange, type ExchangeSlot, type HttpOutcome, Unreached } from './http-exchange.ts'
 import { packageVersion } from './root.ts'
-
-export interface HttpAnswer {
-  kind: 'answer'
-  status: number
-  /** These headers as they came. */
-  retryAfter: string | undefined
-  date: string | undefined
-  complete: true
-}
-
-export interface HttpNoAnswer {
-  kind: 'no-answer'
-  /** false: certainly nothing of the request reached the peer. */
-  sent: boolean
-  stage: TroubleStage
-  /** One line in plain words, without secrets and without text from the peer. */
-  error: string
-  code: string | undefined
-}
-
-export type HttpOutcome = HttpAnswer | HttpNoAnswer
 
 export interface HttpPost {
   url: string
@@ -56,19 +33,14 @@ export interface HttpOptions {
   proxies?: Proxies
 }
 
+export type { HttpAnswer, HttpNoAnswer, HttpOutcome } from './http-exchange.ts'
+
 const userAgent = `leadpush/${packageVersion}`
 
-/** What connecting failed with, wrapped: undici connects again at once, without end, when it sees some of its own errors. */
-class Unreached extends Error {}
-
-const over = new Error('over')
-
 /** A place of the concurrency: at most one request and one connection to its target at a time. */
-interface Slot {
+interface Slot extends ExchangeSlot {
   direct: Dispatcher
   proxied: Dispatcher | undefined
-  /** The connection made last. */
-  socket: Socket | undefined
 }
 
 function buildSlot(connector: buildConnector.connector, { timeoutMs, proxies = {} }: HttpOptions): Slot {
@@ -81,6 +53,7 @@ function buildSlot(connector: buildConnector.connector, { timeoutMs, proxies = {
         connect(target, (error, socket) => {
           if (error) return callback(new Unreached('not connected', { cause: error }), null)
           slot.socket = socket as Socket
+          slot.used = false
           callback(null, socket as Socket)
         }),
     })
@@ -102,92 +75,19 @@ function buildSlot(connector: buildConnector.connector, { timeoutMs, proxies = {
           })
         : undefined,
     socket: undefined,
+    used: false,
   }
   return slot
 }
 
-const first = (value: string | string[] | undefined) => (Array.isArray(value) ? value[0] : value)
+/**
+ * Some receivers promise to keep a connection and close it all the same; every second attempt would be lost on them. Where
+ * a kept connection broke under a request, none is kept for so long.
+ */
+const mistrustMs = 30_000
 
-/** One request, from dispatch to its outcome. */
-class Exchange implements Dispatcher.DispatchHandler {
-  readonly #slot: Slot
-  readonly #settle: (outcome: HttpOutcome, reusable: boolean) => void
-  readonly #timer: NodeJS.Timeout
-  #controller: Dispatcher.DispatchController | undefined
-  #settled = false
-  #ended = false
-  #status = 0
-  #retryAfter: string | undefined
-  #date: string | undefined
-  #bytes = 0
-
-  constructor(slot: Slot, timeoutMs: number, settle: (outcome: HttpOutcome, reusable: boolean) => void) {
-    this.#slot = slot
-    this.#settle = settle
-    this.#timer = setTimeout(() => this.#fail('TIMEOUT'), timeoutMs)
-  }
-
-  /** From here on bytes may reach the peer. */
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#settled || this.#controller) {
-      // too late, or a second time: undici must not send a request again by itself
-      controller.abort(over)
-      if (!this.#settled) this.#fail('ECONNRESET')
-      return
-    }
-    this.#controller = controller
-  }
-
-  onResponseStart(_: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {
-    if (status < 200) return
-    this.#status = status
-    this.#retryAfter = first(headers['retry-after'])
-    this.#date = first(headers.date)
-  }
-
-  onResponseData(_: unknown, chunk: Buffer): void {
-    this.#bytes += chunk.length
-    if (this.#bytes > responseBytesMax && !this.#settled) this.#answer()
-  }
-
-  onResponseEnd(): void {
-    if (this.#settled) return
-    this.#ended = true
-    // a response without a length ends with its connection, but not with a broken one
-    if (this.#slot.socket?.errored) this.#fail('ECONNRESET')
-    else this.#answer()
-  }
-
-  onResponseError(_: unknown, error: Error): void {
-    if (!this.#settled) this.#fail(codeOf(error instanceof Unreached ? error.cause : error), error)
-  }
-
-  /** Whatever did not come to its end in both directions ends with its connection, so that nothing reads the body any more. */
-  #finish(outcome: HttpOutcome): void {
-    this.#settled = true
-    clearTimeout(this.#timer)
-    if (!this.#ended) this.#controller?.abort(over)
-    if ((this.#slot.socket?.writableLength ?? 0) > 0) this.#slot.socket?.destroy()
-    this.#settle(outcome, this.#controller !== undefined)
-  }
-
-  #answer(): void {
-    this.#finish({
-      kind: 'answer',
-      status: this.#status,
-      retryAfter: this.#retryAfter,
-      date: this.#date,
-      complete: true,
-    })
-  }
-
-  #fail(code: string | undefined, error?: Error): void {
-    const stage = this.#status > 0 ? 'response' : this.#controller ? 'request' : 'connect'
-    const cause = error instanceof Unreached ? error.cause : error
-    const text = describeTrouble(stage, code, cause)
-    this.#finish({ kind: 'no-answer', sent: this.#controller !== undefined, stage, error: text, code })
-  }
-}
+const isBroken = (outcome: HttpOutcome) =>
+  outcome.kind === 'no-answer' && outcome.stage === 'request' && outcome.code !== 'TIMEOUT'
 
 export function createHttp(options: HttpOptions): Http {
   const connector = buildConnector({
@@ -199,6 +99,7 @@ export function createHttp(options: HttpOptions): Http {
   const slots = new Set<Slot>()
   const free: Slot[] = []
   const waiting: Array<(slot: Slot) => void> = []
+  let keepNoneUntilMs = 0
 
   const addSlot = () => {
     const slot = buildSlot(connector, options)
@@ -222,10 +123,12 @@ export function createHttp(options: HttpOptions): Http {
 
   const run = (slot: Slot, request: Dispatcher.DispatchOptions & { origin: string }, timeoutMs: number) =>
     new Promise<HttpOutcome>((resolve) => {
-      const exchange = new Exchange(slot, timeoutMs, (outcome, reusable) => {
+      const exchange = new Exchange(slot, timeoutMs, (outcome) => {
+        const reached = outcome.kind === 'answer' || outcome.sent
         // a connection that is still being made, or was not, takes its place with it: the next request begins afresh
-        if (!reusable) discard(slot)
-        giveBack(reusable ? slot : addSlot())
+        if (!reached) discard(slot)
+        giveBack(reached ? slot : addSlot())
+        if (exchange.reused && isBroken(outcome)) keepNoneUntilMs = performance.now() + mistrustMs
         resolve(outcome)
       })
       try {
@@ -240,12 +143,14 @@ export function createHttp(options: HttpOptions): Http {
     timeoutMs: number,
     rest: Pick<Dispatcher.DispatchOptions, 'method' | 'headers' | 'body'>,
   ) => {
+    const { origin, pathname, search } = parseUrl(url)
     const slot =
       free.pop() ??
       (slots.size < options.concurrency ? addSlot() : await new Promise<Slot>((resolve) => waiting.push(resolve)))
-    const { origin, pathname, search } = parseUrl(url)
+    const path = pathname + search
+    const reset = performance.now() < keepNoneUntilMs
     // undici's own timeouts are off: they start anew with each phase
-    return run(slot, { origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0, ...rest }, timeoutMs)
+    return run(slot, { origin, path, reset, headersTimeout: 0, bodyTimeout: 0, ...rest }, timeoutMs)
   }
 
   return {

@@ -1,0 +1,128 @@
+/** One request on the wire: what of it may have reached the peer, when it is over, and when its connection must go with it. */
+import type { Socket } from 'node:net'
+import { codeOf } from './errors.ts'
+import { describeTrouble, type TroubleStage } from './http-trouble.ts'
+import { responseBytesMax } from './limits.ts'
+
+export interface HttpAnswer {
+  kind: 'answer'
+  status: number
+  /** These headers as they came. */
+  retryAfter: string | undefined
+  date: string | undefined
+  complete: true
+}
+
+export interface HttpNoAnswer {
+  kind: 'no-answer'
+  /** false: certainly nothing of the request reached the peer. */
+  sent: boolean
+  stage: TroubleStage
+  /** One line in plain words, without secrets and without text from the peer. */
+  error: string
+  code: string | undefined
+}
+
+export type HttpOutcome = HttpAnswer | HttpNoAnswer
+
+/** What connecting failed with, wrapped: undici connects again at once, without end, when it sees some of its own errors. */
+export class Unreached extends Error {}
+
+const over = new Error('over')
+
+interface Controller {
+  abort(reason: Error): void
+}
+
+/** What an exchange needs to know of its place: the connection made last, and whether it has carried a request yet. */
+export interface ExchangeSlot {
+  socket: Socket | undefined
+  used: boolean
+}
+
+const first = (value: string | string[] | undefined) => (Array.isArray(value) ? value[0] : value)
+
+/** One request, from dispatch to its outcome: the handler that undici calls. */
+export class Exchange {
+  readonly #slot: ExchangeSlot
+  readonly #settle: (outcome: HttpOutcome) => void
+  readonly #timer: NodeJS.Timeout
+  #controller: Controller | undefined
+  /** Whether the request went over a connection that had carried another before. */
+  reused = false
+  #settled = false
+  #ended = false
+  #status = 0
+  #retryAfter: string | undefined
+  #date: string | undefined
+  #bytes = 0
+
+  constructor(slot: ExchangeSlot, timeoutMs: number, settle: (outcome: HttpOutcome) => void) {
+    this.#slot = slot
+    this.#settle = settle
+    this.#timer = setTimeout(() => this.#fail('TIMEOUT'), timeoutMs)
+  }
+
+  /** From here on bytes may reach the peer. */
+  onRequestStart(controller: Controller): void {
+    if (this.#settled || this.#controller) {
+      // too late, or a second time: undici must not send a request again by itself
+      controller.abort(over)
+      if (!this.#settled) this.#fail('ECONNRESET')
+      return
+    }
+    this.#controller = controller
+    this.reused = this.#slot.used
+    this.#slot.used = true
+  }
+
+  onResponseStart(_: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {
+    if (status < 200) return
+    this.#status = status
+    this.#retryAfter = first(headers['retry-after'])
+    this.#date = first(headers.date)
+  }
+
+  onResponseData(_: unknown, chunk: Buffer): void {
+    this.#bytes += chunk.length
+    if (this.#bytes > responseBytesMax && !this.#settled) this.#answer()
+  }
+
+  onResponseEnd(): void {
+    if (this.#settled) return
+    this.#ended = true
+    // a response without a length ends with its connection, but not with a broken one
+    if (this.#slot.socket?.errored) this.#fail('ECONNRESET')
+    else this.#answer()
+  }
+
+  onResponseError(_: unknown, error: Error): void {
+    if (!this.#settled) this.#fail(codeOf(error instanceof Unreached ? error.cause : error), error)
+  }
+
+  /** Whatever did not come to its end in both directions ends with its connection, so that nothing reads the body any more. */
+  #finish(outcome: HttpOutcome): void {
+    this.#settled = true
+    clearTimeout(this.#timer)
+    if (!this.#ended) this.#controller?.abort(over)
+    if ((this.#slot.socket?.writableLength ?? 0) > 0) this.#slot.socket?.destroy()
+    this.#settle(outcome)
+  }
+
+  #answer(): void {
+    this.#finish({
+      kind: 'answer',
+      status: this.#status,
+      retryAfter: this.#retryAfter,
+      date: this.#date,
+      complete: true,
+    })
+  }
+
+  #fail(code: string | undefined, error?: Error): void {
+    const stage = this.#status > 0 ? 'response' : this.#controller ? 'request' : 'connect'
+    const cause = error instanceof Unreached ? error.cause : error
+    const text = describeTrouble(stage, code, cause)
+    this.#finish({ kind: 'no-answer', sent: this.#controller !== undefined, stage, error: text, code })
+  }
+}

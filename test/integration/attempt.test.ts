@@ -1,0 +1,628 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import http from 'node:http'
+import net from 'node:net'
+import { after, test } from 'node:test'
+import tls from 'node:tls'
+import type { Proxies } from '../../src/config.ts'
+import { type AttemptOutcome, sendAttempt } from '../../src/deliveries/attempt.ts'
+import { createHttp, type Http } from '../../src/http.ts'
+import { packageRoot, packageVersion } from '../../src/root.ts'
+import {
+  certificate,
+  findClosedPort,
+  type Listening,
+  listen,
+  type RawRequest,
+  readRequests,
+} from '../support/sockets.ts'
+
+const request = {
+  idempotencyKey: 'key-1',
+  receiverKey: 'secret-of-the-user',
+  body: Buffer.from('{"queryList":[],"fsbos":[]}'),
+}
+const open: { close(): Promise<void> }[] = []
+after(() => Promise.all(open.map((it) => it.close())))
+
+function newHttp(options: { timeoutMs?: number; concurrency?: number; proxies?: Proxies } = {}): Http {
+  const made = createHttp({ timeoutMs: 1_000, concurrency: 4, ...options })
+  open.push(made)
+  return made
+}
+
+const target = (url: string | number, timeoutMs = 1_000) => ({
+  receiverUrl: typeof url === 'number' ? `http://127.0.0.1:${url}/push` : url,
+  dataSource: 'source-1',
+  timeoutMs,
+})
+
+async function serve(onSocket: (socket: net.Socket) => void): Promise<Listening> {
+  const listening = await listen(net.createServer(onSocket))
+  open.push(listening)
+  return listening
+}
+
+/** A receiver that answers each whole request with these bytes, and then perhaps closes. */
+const answering = (response: string | Buffer, then: 'stay' | 'end' | 'reset' = 'stay') =>
+  serve((socket) =>
+    readRequests(socket, () => {
+      socket.write(response, () => {
+        if (then === 'end') socket.end()
+        if (then === 'reset') setTimeout(() => socket.resetAndDestroy(), 50)
+      })
+    }),
+  )
+
+const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+const withStatus = (status: number, headers = '') => `HTTP/1.1 ${status} Any\r\n${headers}Content-Length: 0\r\n\r\n`
+
+type Judgement = Pick<AttemptOutcome, 'ok' | 'open' | 'httpStatus'>
+const judgement = ({ ok, open, httpStatus }: AttemptOutcome): Judgement => ({ ok, open, httpStatus })
+const success = (httpStatus = 200): Judgement => ({ ok: true, open: false, httpStatus })
+const refused = (httpStatus: number): Judgement => ({ ok: false, open: false, httpStatus })
+const unreached: Judgement = { ok: false, open: false, httpStatus: null }
+const unanswered: Judgement = { ok: false, open: true, httpStatus: null }
+
+test('the request on the wire has exactly the headers of the contract, the length and the bytes of the body', async () => {
+  const seen: RawRequest[] = []
+  const receiver = await serve((socket) =>
+    readRequests(socket, (whole) => {
+      seen.push(whole)
+      socket.write(ok)
+    }),
+  )
+  const body = Buffer.from('{"queryList":[],"fsbos":["Zoë – 🏡"]}')
+  await sendAttempt(newHttp(), target(`http://127.0.0.1:${receiver.port}/in/leads?tenant=7#part`), { ...request, body })
+  assert.deepEqual(seen[0]?.head.split('\r\n'), [
+    'POST /in/leads?tenant=7 HTTP/1.1',
+    `host: 127.0.0.1:${receiver.port}`,
+    'connection: keep-alive',
+    'Content-Type: application/json',
+    'X-Service-API-Key: secret-of-the-user',
+    'X-Data-Source: source-1',
+    'X-Idempotency-Key: key-1',
+    `User-Agent: leadpush/${packageVersion}`,
+    `content-length: ${body.length}`,
+  ])
+  assert.deepEqual(seen[0]?.body, body)
+})
+
+for (const [status, expected, words] of [
+  [200, success(200), null],
+  [201, success(201), null],
+  [204, success(204), null],
+  [299, success(299), null],
+  [300, refused(300), /redirect/],
+  [301, refused(301), /not followed: set LEADPUSH_RECEIVER_URL/],
+  [304, refused(304), /redirect/],
+  [308, refused(308), /redirect/],
+  [400, refused(400), /malformed/],
+  [401, refused(401), /receiver key/],
+  [403, refused(403), /receiver key/],
+  [404, refused(404), /LEADPUSH_RECEIVER_URL/],
+  [409, { ok: false, open: true, httpStatus: 409 }, /under way/],
+  [413, refused(413), /too large/],
+  [422, refused(422), /refused the body, or has this key with another body/],
+  [429, refused(429), /LEADPUSH_RATE/],
+  [500, refused(500), /in trouble/],
+  [599, refused(599), /in trouble/],
+] as const) {
+  test(`status ${status} counts as ${expected.ok ? 'a success' : expected.open ? 'open' : 'a failure that is certain'}`, async () => {
+    const location = status === 301 ? 'Location: http://127.0.0.1:1/secret\r\n' : ''
+    const receiver = await answering(withStatus(status, location))
+    const outcome = await sendAttempt(newHttp(), target(receiver.port), request)
+    assert.deepEqual(judgement(outcome), expected)
+    assert.equal(receiver.connections(), 1)
+    if (words) assert.match(outcome.error ?? '', words)
+    else assert.equal(outcome.error, null)
+    assert.doesNotMatch(outcome.error ?? '', /secret|\n/)
+  })
+}
+
+const limit = 64 * 1024
+for (const [size, words] of [
+  [limit - 1, 'one byte below'],
+  [limit, 'at'],
+  [limit + 1, 'one byte above'],
+] as const) {
+  for (const status of [200, 500]) {
+    test(`a complete ${status} answer ${words} 64 KiB is an answer`, async () => {
+      const receiver = await answering(`HTTP/1.1 ${status} Any\r\nContent-Length: ${size}\r\n\r\n${'x'.repeat(size)}`)
+      const sender = newHttp({ concurrency: 1 })
+      for (const connections of [1, size > limit ? 2 : 1]) {
+        const outcome = await sendAttempt(sender, target(receiver.port), request)
+        assert.deepEqual(judgement(outcome), status === 200 ? success() : refused(500))
+        assert.equal(receiver.connections(), connections)
+      }
+    })
+  }
+}
+
+test('a 200 answer that exceeds 64 KiB and never ends is a success, and its connection is closed', async () => {
+  let resolveClosed = () => {}
+  const connectionClosed = new Promise<void>((resolve) => {
+    resolveClosed = resolve
+  })
+  const receiver = await serve((socket) => {
+    socket.on('close', () => resolveClosed())
+    readRequests(socket, () => socket.write(`HTTP/1.1 200 OK\r\n\r\n${'x'.repeat(limit + 1)}`))
+  })
+  assert.deepEqual(judgement(await sendAttempt(newHttp(), target(receiver.port), request)), success())
+  await connectionClosed
+})
+
+test('a 200 answer of exactly 64 KiB that never ends is no answer', async () => {
+  const receiver = await answering(`HTTP/1.1 200 OK\r\n\r\n${'x'.repeat(limit)}`)
+  const outcome = await sendAttempt(newHttp(), target(receiver.port, 200), request)
+  assert.deepEqual(judgement(outcome), unanswered)
+  assert.match(outcome.error ?? '', /end of the answer did not come in time/)
+})
+
+for (const [name, response, then, expected] of [
+  [
+    'an answer with chunks',
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+    'stay',
+    success(),
+  ],
+  ['an answer of HTTP/1.0 that ends with its connection', 'HTTP/1.0 200 OK\r\n\r\nok', 'end', success()],
+  ['an early hint before the answer', `HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n${ok}`, 'stay', success()],
+  [
+    'an answer whose chunks break off',
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok',
+    'end',
+    unanswered,
+  ],
+  ['an answer that is shorter than its length', 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok', 'end', unanswered],
+  ['a refusal that is shorter than its length', 'HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\nok', 'end', unanswered],
+  ['an answer reset in its middle', 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok', 'reset', unanswered],
+  ['an answer without length that is reset', 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok', 'reset', unanswered],
+  ['half a status line', 'HTTP/1.1 20', 'end', unanswered],
+  ['something that is not HTTP', '220 mail.example.com ESMTP\r\n', 'stay', unanswered],
+  ['headers without end', `HTTP/1.1 200 OK\r\nX: ${'x'.repeat(20_000)}`, 'stay', unanswered],
+] as const) {
+  test(`${name} is ${expected.ok ? 'a success' : 'no answer, and open'}`, async () => {
+    const receiver = await answering(response, then)
+    const outcome = await sendAttempt(newHttp(), target(receiver.port), request)
+    assert.deepEqual(judgement(outcome), expected)
+    assert.ok(outcome.durationMs < 900, `took ${outcome.durationMs} ms`)
+    assert.equal(receiver.connections(), 1, 'sent once')
+  })
+}
+
+for (const [name, act] of [
+  ['closed', (socket: net.Socket) => socket.end()],
+  ['reset', (socket: net.Socket) => socket.resetAndDestroy()],
+] as const) {
+  test(`a connection ${name} after the request, without an answer, is open`, async () => {
+    const receiver = await serve((socket) => readRequests(socket, () => act(socket)))
+    const outcome = await sendAttempt(newHttp(), target(receiver.port), request)
+    assert.deepEqual(judgement(outcome), unanswered)
+    assert.match(outcome.error ?? '', /the connection broke before an answer came/)
+    assert.equal(receiver.connections(), 1, 'sent once')
+  })
+
+  test(`a connection ${name} as soon as it is made is open, since bytes may have arrived`, async () => {
+    const receiver = await serve((socket) => {
+      socket.once('data', () => act(socket))
+    })
+    const body = Buffer.alloc(3_000_000, 'x')
+    assert.deepEqual(judgement(await sendAttempt(newHttp(), target(receiver.port), { ...request, body })), unanswered)
+    assert.equal(receiver.connections(), 1, 'sent once')
+  })
+}
+
+test('a refused connection was certainly not sent', async () => {
+  const outcome = await sendAttempt(newHttp(), target(await findClosedPort()), request)
+  assert.deepEqual(judgement(outcome), unreached)
+  assert.match(outcome.error ?? '', /refused.*ECONNREFUSED.*check LEADPUSH_RECEIVER_URL/)
+})
+
+test('a host name that does not exist was certainly not sent', async () => {
+  const outcome = await sendAttempt(newHttp(), target('http://receiver.invalid/', 5_000), request)
+  assert.deepEqual(judgement(outcome), unreached)
+  assert.match(outcome.error ?? '', /host name/)
+})
+
+/** A listening socket whose queue is full takes no further connection: the handshake hangs, as behind a firewall. */
+async function listenWithFullQueue(): Promise<{ port: number; close(): Promise<void> }> {
+  const script = `
+    const server = require('node:net').createServer().listen({ host: '127.0.0.1', port: 0, backlog: 1 }, () => {
+      require('node:fs').writeSync(1, server.address().port + '\\n')
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+    })`
+  const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const port = Number(String(await new Promise((resolve) => child.stdout.once('data', resolve))))
+  const fillers = Array.from({ length: 8 }, () => net.connect(port, '127.0.0.1').on('error', () => {}))
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  return {
+    port,
+    close: async () => {
+      for (const socket of fillers) socket.destroy()
+      child.kill('SIGKILL')
+    },
+  }
+}
+
+test('a connection that is not made in time was certainly not sent, and holds up nothing after it', async () => {
+  const full = await listenWithFullQueue()
+  open.push(full)
+  const receiver = await answering(ok)
+  const sender = newHttp({ concurrency: 1 })
+  const outcome = await sendAttempt(sender, target(full.port, 300), request)
+  assert.deepEqual(judgement(outcome), unreached)
+  assert.match(outcome.error ?? '', /no connection in time \(LEADPUSH_TIMEOUT is 0.3 s\)/)
+  assert.ok(outcome.durationMs >= 299 && outcome.durationMs < 600, `took ${outcome.durationMs} ms`)
+  const next = await sendAttempt(sender, target(receiver.port), request)
+  assert.deepEqual(judgement(next), success())
+  assert.ok(next.durationMs < 300, `took ${next.durationMs} ms`)
+})
+
+test('an answer that does not come in time is open', async () => {
+  const receiver = await serve((socket) => socket.resume())
+  const outcome = await sendAttempt(newHttp(), target(receiver.port, 200), request)
+  assert.deepEqual(judgement(outcome), unanswered)
+  assert.match(outcome.error ?? '', /an answer did not come in time \(LEADPUSH_TIMEOUT is 0.2 s\)/)
+  assert.ok(outcome.durationMs >= 199 && outcome.durationMs < 500, `took ${outcome.durationMs} ms`)
+})
+
+for (const [name, head, drip] of [
+  ['headers', 'HTTP/1.1 200 OK\r\n', 'X: y\r\n'],
+  ['body', 'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n', 'x'],
+] as const) {
+  test(`one timeout spans it all: a ${name} that trickles in is not waited for`, async () => {
+    const receiver = await serve((socket) =>
+      readRequests(socket, () => {
+        socket.write(head)
+        const timer = setInterval(() => socket.write(drip), 40)
+        socket.on('close', () => clearInterval(timer))
+      }),
+    )
+    const outcome = await sendAttempt(newHttp(), target(receiver.port, 300), request)
+    assert.deepEqual(judgement(outcome), unanswered)
+    assert.ok(outcome.durationMs >= 299 && outcome.durationMs < 600, `took ${outcome.durationMs} ms`)
+  })
+}
+
+test('a body that the receiver takes slowly falls under the same timeout', async () => {
+  const receiver = await serve((socket) => socket.pause())
+  const body = Buffer.alloc(5_000_000, 'x')
+  const outcome = await sendAttempt(newHttp(), target(receiver.port, 300), { ...request, body })
+  assert.deepEqual(judgement(outcome), unanswered)
+  assert.ok(outcome.durationMs < 600, `took ${outcome.durationMs} ms`)
+})
+
+test('an answer just within the timeout counts', async () => {
+  const receiver = await serve((socket) => readRequests(socket, () => setTimeout(() => socket.write(ok), 250)))
+  assert.deepEqual(judgement(await sendAttempt(newHttp(), target(receiver.port, 500), request)), success())
+})
+
+test('a refusal that comes before the body was read is seen as the answer', async () => {
+  for (const then of ['stay', 'end'] as const) {
+    const receiver = await serve((socket) => {
+      socket.once('data', () => {
+        socket.pause()
+        socket.write('HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n', () => {
+          if (then === 'end') socket.destroy()
+        })
+      })
+    })
+    const outcome = await sendAttempt(newHttp(), target(receiver.port), {
+      ...request,
+      body: Buffer.alloc(5_000_000, 'x'),
+    })
+    assert.deepEqual(judgement(outcome), refused(413), then)
+  }
+})
+
+test('a body may be overwritten once its attempt is over, even when the answer came before it was sent', async () => {
+  // a receiver that answers early and keeps the connection open, then reads on: it must never see the next body in this one
+  const bodies: Buffer[] = []
+  const receiver = await serve((socket) => {
+    let answered = false
+    socket.on('data', (chunk) => {
+      bodies.push(chunk)
+      if (answered) return
+      answered = true
+      socket.pause()
+      socket.write(ok)
+      setTimeout(() => socket.resume(), 200)
+    })
+  })
+  const body = Buffer.alloc(5_000_000, 'a')
+  const outcome = await sendAttempt(newHttp({ concurrency: 1 }), target(receiver.port), { ...request, body })
+  assert.deepEqual(judgement(outcome), success())
+  body.fill('b')
+  await pause(500)
+  const text = Buffer.concat(bodies)
+  const begin = text.indexOf('\r\n\r\n') + 4
+  assert.ok(text.length > begin)
+  assert.equal(text.subarray(begin).indexOf('b'), -1)
+})
+
+test('connections are kept and used again, never more than the concurrency', async () => {
+  let underWay = 0
+  let most = 0
+  const server = http.createServer((incoming, response) => {
+    underWay++
+    most = Math.max(most, underWay)
+    incoming.resume().on('end', () =>
+      setTimeout(() => {
+        underWay--
+        response.end('ok')
+      }, 5),
+    )
+  })
+  const receiver = await listen(server)
+  open.push(receiver)
+  const sender = newHttp({ concurrency: 3 })
+  const outcomes = await Promise.all(
+    Array.from({ length: 60 }, () => sendAttempt(sender, target(receiver.port), request)),
+  )
+  assert.ok(outcomes.every((outcome) => outcome.ok))
+  assert.equal(most, 3)
+  assert.equal(receiver.connections(), 3)
+})
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+test('a kept connection that the receiver closed meanwhile is not used, and refused after it went away', async () => {
+  const first = await serve((socket) => readRequests(socket, () => socket.end(ok)))
+  const sender = newHttp({ concurrency: 1 })
+  for (const connections of [1, 2]) {
+    assert.deepEqual(judgement(await sendAttempt(sender, target(first.port), request)), success())
+    assert.equal(first.connections(), connections)
+    await pause(50)
+  }
+  await first.close()
+  assert.deepEqual(judgement(await sendAttempt(sender, target(first.port), request)), unreached)
+})
+
+test('after one kept connection broke under a request, the next requests get connections of their own', async () => {
+  // some receivers promise to keep a connection and close it with the answer: each second attempt would be lost on them
+  const heads: string[] = []
+  const receiver = await serve((socket) => {
+    let seen = 0
+    readRequests(socket, ({ head }) => {
+      heads.push(head)
+      if (++seen === 1) socket.write(ok)
+      else socket.resetAndDestroy()
+    })
+  })
+  const sender = newHttp({ concurrency: 1 })
+  const outcomes: Judgement[] = []
+  for (let at = 0; at < 5; at++) outcomes.push(judgement(await sendAttempt(sender, target(receiver.port), request)))
+  assert.deepEqual(outcomes, [success(), unanswered, success(), success(), success()])
+  const kept = heads.map((head) => /^connection: keep-alive$/m.test(head))
+  assert.deepEqual(kept, [true, true, false, false, false])
+})
+
+test('a kept connection that breaks under the next request is open, and the request is not sent again', async () => {
+  let requests = 0
+  const receiver = await serve((socket) => {
+    let seen = 0
+    readRequests(socket, () => {
+      requests++
+      if (++seen === 1) socket.write(ok)
+      else socket.resetAndDestroy()
+    })
+  })
+  const sender = newHttp({ concurrency: 1 })
+  assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
+  assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), unanswered)
+  assert.equal(requests, 2)
+  assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
+})
+
+const httpDate = (ms: number) => new Date(ms).toUTCString()
+for (const [name, status, headers, expected] of [
+  ['seconds', 503, 'Retry-After: 7\r\n', 7_000],
+  ['seconds, on 429', 429, 'Retry-After: 7\r\n', 7_000],
+  ['none', 503, '', null],
+  ['on another status', 500, 'Retry-After: 7\r\n', null],
+  ['299 seconds', 503, 'Retry-After: 299\r\n', 299_000],
+  ['300 seconds', 503, 'Retry-After: 300\r\n', 300_000],
+  ['301 seconds', 503, 'Retry-After: 301\r\n', 300_000],
+  ['nonsense', 503, 'Retry-After: soon\r\n', null],
+  ['a negative number', 503, 'Retry-After: -5\r\n', null],
+  ['a date', 503, `Date: ${httpDate(0)}\r\nRetry-After: ${httpDate(9_000)}\r\n`, 9_000],
+  ['a date in the past', 503, `Date: ${httpDate(9_000)}\r\nRetry-After: ${httpDate(0)}\r\n`, 0],
+  ['a date far away', 503, `Date: ${httpDate(0)}\r\nRetry-After: ${httpDate(9e9)}\r\n`, 300_000],
+] as const) {
+  test(`Retry-After with ${name} asks to wait ${expected} ms`, async () => {
+    const receiver = await answering(withStatus(status, headers))
+    assert.equal((await sendAttempt(newHttp(), target(receiver.port), request)).retryAfterMs, expected)
+  })
+}
+
+test('Retry-After with a date, from a receiver that sends no Date, counts from the own clock', async () => {
+  const receiver = await answering(withStatus(503, `Retry-After: ${httpDate(Date.now() + 60_000)}\r\n`))
+  const { retryAfterMs } = await sendAttempt(newHttp(), target(receiver.port), request)
+  assert.ok(retryAfterMs !== null && retryAfterMs > 58_000 && retryAfterMs <= 60_000, String(retryAfterMs))
+})
+
+const tlsServer = (file: string) =>
+  tls.createServer(
+    { key: readFileSync(certificate('localhost.key')), cert: readFileSync(certificate(file)) },
+    (socket) => {
+      socket.on('error', () => {})
+      readRequests(socket, () => socket.write(ok))
+    },
+  )
+
+test('a certificate that is not trusted was certainly not sent', async () => {
+  const receiver = await listen(tlsServer('localhost.pem'))
+  open.push(receiver)
+  const outcome = await sendAttempt(newHttp(), target(`https://127.0.0.1:${receiver.port}/`), request)
+  assert.deepEqual(judgement(outcome), unreached)
+  assert.match(outcome.error ?? '', /certificate is not trusted.*NODE_EXTRA_CA_CERTS/)
+})
+
+test('https: to a receiver that speaks http:, and the other way round', async () => {
+  const plain = await answering('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
+  const outcome = await sendAttempt(newHttp(), target(`https://127.0.0.1:${plain.port}/`, 300), request)
+  assert.deepEqual(judgement(outcome), unreached)
+  const secure = await listen(tlsServer('localhost.pem'))
+  open.push(secure)
+  assert.deepEqual(judgement(await sendAttempt(newHttp(), target(secure.port), request)), unanswered)
+})
+
+/** An attempt in a process of its own, whose environment alone says which authorities it trusts. */
+function attemptInProcess(url: string, env: Record<string, string>): Promise<AttemptOutcome> {
+  const script = `
+    import { sendAttempt } from './src/deliveries/attempt.ts'
+    import { createHttp } from './src/http.ts'
+    const http = createHttp({ timeoutMs: 5000, concurrency: 1 })
+    const target = { receiverUrl: ${JSON.stringify(url)}, dataSource: 's', timeoutMs: 5000 }
+    const outcome = await sendAttempt(http, target, { idempotencyKey: 'k', receiverKey: 'r', body: Buffer.from('{}') })
+    await http.close()
+    console.log(JSON.stringify(outcome))`
+  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
+    cwd: packageRoot,
+    env: { PATH: process.env.PATH ?? '', ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let output = ''
+  child.stdout.on('data', (chunk) => {
+    output += chunk
+  })
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', () => resolve(JSON.parse(output)))
+  })
+}
+
+test('NODE_EXTRA_CA_CERTS makes an authority of one’s own trusted; name and date are checked all the same', async () => {
+  const env = { NODE_EXTRA_CA_CERTS: certificate('ca.pem') }
+  for (const [file, expected, words] of [
+    ['localhost.pem', success(), null],
+    ['elsewhere.pem', unreached, /another host name/],
+    ['expired.pem', unreached, /expired/],
+  ] as const) {
+    const receiver = await listen(tlsServer(file))
+    open.push(receiver)
+    const outcome = await attemptInProcess(`https://localhost:${receiver.port}/`, env)
+    assert.deepEqual(judgement(outcome), expected, file)
+    if (words) assert.match(outcome.error ?? '', words)
+  }
+})
+
+/** A proxy that forwards in absolute form and makes tunnels; it notes what it was asked for. */
+async function startProxy(refuse = 0) {
+  const asked: string[] = []
+  const server = http.createServer((incoming, response) => {
+    asked.push(`${incoming.method} ${incoming.url} ${incoming.headers['proxy-authorization'] ?? ''}`.trim())
+    if (refuse) return void response.writeHead(refuse).end()
+    const onward = http.request(incoming.url ?? '', { method: 'POST', headers: incoming.headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 500, answer.headers)
+      answer.pipe(response)
+    })
+    incoming.pipe(onward)
+  })
+  server.on('connect', (incoming, socket, head) => {
+    asked.push(`CONNECT ${incoming.url} ${incoming.headers['proxy-authorization'] ?? ''}`.trim())
+    if (refuse) return void socket.end(`HTTP/1.1 ${refuse} No\r\n\r\n`)
+    const [host, port] = (incoming.url ?? '').split(':')
+    const onward = net.connect(Number(port), host, () => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n')
+      onward.write(head)
+      onward.pipe(socket).pipe(onward)
+    })
+    onward.on('error', () => socket.destroy())
+    socket.on('error', () => onward.destroy())
+  })
+  const listening = await listen(server)
+  open.push(listening)
+  return { asked, url: `http://name:pass@127.0.0.1:${listening.port}` }
+}
+
+test('an http: receiver is asked for through HTTP_PROXY, in absolute form, and not through HTTPS_PROXY', async () => {
+  const receiver = await answering(ok)
+  const proxy = await startProxy()
+  const sender = newHttp({ proxies: { http: proxy.url } })
+  assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
+  assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
+  const credentials = `Basic ${Buffer.from('name:pass').toString('base64')}`
+  const line = `POST http://127.0.0.1:${receiver.port}/push ${credentials}`
+  assert.deepEqual(proxy.asked, [line, line])
+  const other = newHttp({ proxies: { https: proxy.url } })
+  assert.deepEqual(judgement(await sendAttempt(other, target(receiver.port), request)), success())
+  assert.equal(proxy.asked.length, 2)
+})
+
+test('an https: receiver is reached through a tunnel of HTTPS_PROXY; its certificate is still checked', async () => {
+  const receiver = await listen(tlsServer('localhost.pem'))
+  open.push(receiver)
+  const proxy = await startProxy()
+  const sender = newHttp({ proxies: { https: proxy.url } })
+  const outcome = await sendAttempt(sender, target(`https://localhost:${receiver.port}/`), request)
+  assert.deepEqual(judgement(outcome), unreached)
+  assert.match(outcome.error ?? '', /certificate/)
+  assert.match(proxy.asked[0] ?? '', new RegExp(`^CONNECT localhost:${receiver.port} Basic `))
+})
+
+test('hosts in NO_PROXY are reached directly', async () => {
+  const receiver = await answering(ok)
+  const proxy = await startProxy()
+  for (const except of ['127.0.0.1', `example.com,127.0.0.1:${receiver.port}`, '*']) {
+    const sender = newHttp({ proxies: { http: proxy.url, except } })
+    assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success(), except)
+  }
+  assert.deepEqual(proxy.asked, [])
+})
+
+test('a proxy that refuses, or is not there, means that nothing was sent', async () => {
+  const proxy = await startProxy(407)
+  const gone = `http://127.0.0.1:${await findClosedPort()}`
+  for (const [proxies, url, words] of [
+    [{ https: proxy.url }, 'https://receiver.example/', /the proxy refused the tunnel with 407/],
+    [{ http: gone }, 'http://receiver.example/', /refused/],
+    [{ https: gone }, 'https://receiver.example/', /refused/],
+  ] as const) {
+    const outcome = await sendAttempt(newHttp({ proxies }), target(url), request)
+    assert.deepEqual(judgement(outcome), unreached)
+    assert.match(outcome.error ?? '', words)
+    assert.doesNotMatch(outcome.error ?? '', /pass/)
+  }
+})
+
+test('a proxy that closes the tunnel without a word is asked once, not over and over', async () => {
+  let asked = 0
+  const rude = await serve((socket) => {
+    asked++
+    socket.once('data', () => socket.end())
+  })
+  const sender = newHttp({ proxies: { https: `http://127.0.0.1:${rude.port}` } })
+  const outcome = await sendAttempt(sender, target('https://receiver.example/'), request)
+  assert.deepEqual(judgement(outcome), unreached)
+  assert.equal(asked, 1)
+})
+
+test('a GET for a ping is sent as it stands, and judged by its caller', async () => {
+  const seen: string[] = []
+  const monitor = await serve((socket) =>
+    readRequests(socket, ({ head }) => {
+      seen.push(head)
+      socket.write(withStatus(404))
+    }),
+  )
+  const outcome = await newHttp().get(`http://127.0.0.1:${monitor.port}/ping/start?x=1`, 1_000)
+  assert.equal(outcome.kind === 'answer' && outcome.status, 404)
+  assert.deepEqual(seen[0]?.split('\r\n'), [
+    'GET /ping/start?x=1 HTTP/1.1',
+    `host: 127.0.0.1:${monitor.port}`,
+    'connection: keep-alive',
+    `User-Agent: leadpush/${packageVersion}`,
+  ])
+})
+
+test('closing waits for what is under way, and leaves no connection behind', async () => {
+  const receiver = await serve((socket) => readRequests(socket, () => setTimeout(() => socket.write(ok), 100)))
+  const sender = createHttp({ timeoutMs: 1_000, concurrency: 2 })
+  const outcome = sendAttempt(sender, target(receiver.port), request)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  await sender.close()
+  assert.deepEqual(judgement(await outcome), success())
+})
