@@ -96,14 +96,20 @@ export async function closeInterruptedRuns(db: Database, runIds: readonly number
   `.execute(db)
 }
 
-/** How long the leases of other workers run that have something in hand, in milliseconds; 0: nobody has. */
-export async function findOthersLeaseMs(db: Database, workerIds: readonly number[]): Promise<number> {
-  const { rows } = await sql<{ ms: number | null }>`
-    select (extract(epoch from max(w.lease_until) - now()) * 1000)::double precision as ms from workers w
+export interface OtherWorker {
+  id: number
+  /** How long its lease still runs, in milliseconds. */
+  leaseMs: number
+}
+
+/** Live workers other than ours that have something in hand. */
+export async function findOthersAtWork(db: Database, workerIds: readonly number[]): Promise<OtherWorker[]> {
+  const { rows } = await sql<OtherWorker>`
+    select w.id, (extract(epoch from w.lease_until - now()) * 1000)::double precision as "leaseMs" from workers w
     where w.lease_until > now() and w.id <> all (${workerIds}) and (
       exists (select from deliveries d where d.status = 'pending' and d.worker_id = w.id)
       or exists (select from shares s where s.worker_id = w.id)
       or exists (select from runs r where r.worker_id = w.id and r.outcome = 'running'))
   `.execute(db)
-  return rows[0]?.ms ?? 0
+  return rows
 }

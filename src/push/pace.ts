@@ -1,7 +1,10 @@
+/** How late a timer may fire on a busy machine. */
+const timerMs = 5
+
 /** Spaces attempts evenly: at most `ratePerSecond`, none saved up while there was nothing to send. Times are milliseconds. */
 export class Pace {
   private readonly intervalMs: number
-  private nextAt = 0
+  private nextAt = Number.NEGATIVE_INFINITY
 
   constructor(ratePerSecond: number | undefined) {
     this.intervalMs = ratePerSecond === undefined ? 0 : 1_000 / ratePerSecond
@@ -11,8 +14,9 @@ export class Pace {
   take(now: number): number {
     if (this.intervalMs === 0) return 0
     if (this.nextAt > now) return this.nextAt - now
-    // a timer that fires late must not slow the average down, but neither may two follow each other at once
-    this.nextAt = Math.max(this.nextAt + this.intervalMs, now + this.intervalMs / 2)
+    // a timer that fires a little late must not slow the average down, but what was long past is not made up for
+    const late = now - this.nextAt
+    this.nextAt = (late <= Math.max(this.intervalMs / 4, timerMs) ? this.nextAt : now) + this.intervalMs
     return 0
   }
 }

@@ -95,8 +95,7 @@ export class Preview {
 
   private async passes(): Promise<Pass[]> {
     const { request, period } = this
-    if (request.what === 'failed')
-      return [failedPass(period, 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
+    if (request.what === 'failed') return [failedPass(period, 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
     if (request.what !== 'all') return []
     const interrupted = await findInterruptedRuns(this.db, period)
     const forced = interrupted.filter(({ command }) => command === 'force').map(({ id }) => forcedPass(period, id))

@@ -2,6 +2,7 @@
  * A run: what each form of `push` sets out to do, in which order, and how it ended. The sending itself is the loop's; who is
  * served is `users-to-serve`'s.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
@@ -11,7 +12,7 @@ import {
   closeInterruptedRuns,
   endRun,
   findInterruptedRuns,
-  findOthersLeaseMs,
+  findOthersAtWork,
   type OpenRun,
   type Run,
   type RunCommand,
@@ -58,6 +59,11 @@ const shareUsersMin = 16
 const shareUsersMax = 1_000
 /** So many stretches at least, so that several processes find something to do. */
 const sharesWanted = 32
+
+const leaseLookMs = 250
+
+/** Ends early when `stop` is aborted. */
+const sleep = (ms: number, stop: AbortSignal) => delay(ms, undefined, { signal: stop }).catch(() => {})
 
 type PlannedPush = Parameters<PushLoop['run']>[0] extends AsyncIterable<infer P> ? P : never
 
@@ -276,21 +282,32 @@ class PushRun {
     }
   }
 
-  /** Waits once for the lease of a process that has something in hand; whether it had to. */
+  /**
+   * Waits once for the leases of others that have something in hand, for no longer than they had to run; one that is
+   * renewed, or that finishes, is waited for no longer. Whether any lease ran out.
+   */
   private async waitForLease(): Promise<boolean> {
-    const ms = await rideOut(() => findOthersLeaseMs(this.db, this.worker.ids))
-    if (ms <= 0) return false
-    this.reporter.note(
-      `Another process has work in hand: waiting ${Math.ceil(ms / 1_000)} s, until its lease is over or renewed.`,
-    )
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms + 50)
-      this.stop.addEventListener('abort', () => {
-        clearTimeout(timer)
-        resolve()
-      })
-    })
-    return !this.stop.aborted
+    const find = () => rideOut(() => findOthersAtWork(this.db, this.worker.ids))
+    const since = performance.now()
+    let waitingFor = await find()
+    const startMs = Math.max(0, ...waitingFor.map(({ leaseMs }) => leaseMs))
+    if (startMs > 0) {
+      this.reporter.note(
+        `Another process has work in hand: waiting until its lease is over (${Math.ceil(startMs / 1_000)} s) or renewed.`,
+      )
+    }
+    let ranOut = false
+    while (waitingFor.length > 0 && !this.stop.aborted) {
+      await sleep(leaseLookMs, this.stop)
+      const passedMs = performance.now() - since
+      const now = new Map((await find()).map(({ id, leaseMs }) => [id, leaseMs]))
+      ranOut ||= waitingFor.some(({ id }) => !now.has(id))
+      // renewed: its lease ends later than it did when this one began to wait
+      waitingFor = waitingFor.filter(
+        ({ id, leaseMs }) => (now.get(id) ?? Number.POSITIVE_INFINITY) + passedMs < leaseMs + leaseLookMs,
+      )
+    }
+    return ranOut && !this.stop.aborted
   }
 
   /** What this run did not come to: users that are owed theirs, and what other processes have in hand. */

@@ -1,0 +1,464 @@
+/** A whole push against a real database and a real receiver, in this process. */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { OpenDatabase } from '../../src/db/open.ts'
+import { createHttp } from '../../src/http.ts'
+import { Preview } from '../../src/push/preview.ts'
+import type { DeliveryLine, PushLine, SummaryLine } from '../../src/push/reporter.ts'
+import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
+import { findUser, recordSubscription, recordUnsubscription, removeUser } from '../../src/users/users.ts'
+import { createDatabase } from '../support/database.ts'
+import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
+import { type SeedUser, seedLeads, seedUsers } from '../support/seed.ts'
+
+const all: PushRequest = { what: 'all', force: false, limit: undefined }
+
+interface Pushed {
+  lines: PushLine[]
+  deliveries: DeliveryLine[]
+  summary: SummaryLine
+  ok: boolean
+  notes: string[]
+}
+
+class House {
+  readonly opened: OpenDatabase
+  readonly receiver: TestReceiver
+
+  constructor(opened: OpenDatabase, receiver: TestReceiver) {
+    this.opened = opened
+    this.receiver = receiver
+  }
+
+  get db() {
+    return this.opened.db
+  }
+
+  async push(
+    request: PushRequest = all,
+    settings: Partial<PushSettings> = {},
+    stop = new AbortController(),
+  ): Promise<Pushed> {
+    const lines: PushLine[] = []
+    const notes: string[] = []
+    const full: PushSettings = {
+      receiverUrl: this.receiver.url, dataSource: 'leadpush', timeoutMs: 5_000, retryDelayMs: 0, concurrency: 16,
+      ratePerSecond: undefined, outageMs: 0, leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, ...settings,
+    } // biome-ignore format: short
+    const http = createHttp({ timeoutMs: full.timeoutMs, concurrency: full.concurrency })
+    try {
+      const reporter = {
+        line: (line: PushLine) => void lines.push(line),
+        note: (note: string) => void notes.push(note),
+        total: () => {},
+        attempt: () => {},
+      }
+      const { ok, summary } = await runPush({ db: this.db, http, settings: full, request, reporter, stop: stop.signal })
+      return { lines, deliveries: lines.filter((line) => line.type === 'delivery'), summary, ok, notes }
+    } finally {
+      await http.close()
+    }
+  }
+
+  async userRequest(email: string): Promise<PushRequest> {
+    return { what: 'user', ...(await findUser(this.db, email)) }
+  }
+}
+
+const users = (n: number, more: Partial<SeedUser> = {}) =>
+  Array.from({ length: n }, (_, at) => ({ email: `user-${String(at).padStart(4, '0')}@example.com`, ...more }))
+
+const lead = (name: string, more = {}) => ({ href: `https://listings.example/${name}`, ...more })
+
+async function build(
+  t: TestContext,
+  given: { users?: SeedUser[]; leads?: ReturnType<typeof lead>[]; answer?: TestReceiver['answer'] } = {},
+) {
+  const database = await createDatabase(t)
+  const receiver = await startTestReceiver(given.answer)
+  t.after(() => receiver.close())
+  const house = new House(await database.open(), receiver)
+  await seedLeads(house.opened, given.leads ?? [lead('a'), lead('b')])
+  await seedUsers(house.db, given.users ?? users(1))
+  return house
+}
+
+test('every subscribed user gets one delivery; the second run of the week sends nothing', async (t) => {
+  const house = await build(t, { users: [...users(40), { email: 'off@example.com', subscribed: false }] })
+  const first = await house.push()
+  assert.equal(first.ok, true)
+  assert.equal(house.receiver.requests.length, 40)
+  assert.deepEqual(
+    { ...first.summary, seconds: 0, period: '' },
+    {
+      type: 'summary',
+      period: '',
+      users: 40,
+      deliveries: 40,
+      delivered: 40,
+      failed: 0,
+      unknown: 0,
+      skipped: 0,
+      already: 0,
+      elsewhere: 0,
+      owed: 0,
+      leads: 80,
+      bytes: first.summary.bytes,
+      seconds: 0,
+    },
+  )
+  const second = await house.push()
+  assert.equal(second.ok, true)
+  assert.deepEqual([second.summary.users, second.summary.already, second.summary.deliveries], [0, 40, 0])
+  assert.equal(house.receiver.requests.length, 40)
+})
+
+test('a request is as the contract has it: headers, length, body', async (t) => {
+  const house = await build(t, { users: users(1, { receiverKey: 'the-key' }) })
+  await house.push(all, { dataSource: 'collector-7' })
+  const [request] = house.receiver.requests
+  assert.ok(request)
+  assert.equal(request.method, 'POST')
+  assert.equal(request.path, '/leads')
+  assert.equal(request.headers['content-type'], 'application/json')
+  assert.equal(request.headers['x-service-api-key'], 'the-key')
+  assert.equal(request.headers['x-data-source'], 'collector-7')
+  assert.match(request.key, /^[!-~]{1,64}$/)
+  assert.equal(request.headers['content-length'], String(request.body.length))
+  assert.equal(request.headers['transfer-encoding'], undefined)
+  assert.deepEqual(request.json.queryList, [{ type: 'zipcode', value: '78704', radius: 0 }])
+  assert.deepEqual(request.json.fsbos.map(({ href }) => href), ['https://listings.example/a', 'https://listings.example/b']) // biome-ignore format: short
+})
+
+test('users without queries are skipped, users whose queries match nothing get an empty delivery', async (t) => {
+  const house = await build(t, {
+    users: [
+      { email: 'none@example.com', queries: [] },
+      { email: 'empty@example.com', queries: [{ value: '99950', places: ['99950'] }] },
+    ],
+  })
+  const { lines, summary, ok } = await house.push()
+  assert.deepEqual(lines.filter(({ type }) => type === 'skip'), [{ type: 'skip', user: 'none@example.com', reason: 'no queries' }]) // biome-ignore format: short
+  assert.deepEqual([summary.users, summary.skipped, summary.deliveries], [2, 1, 1])
+  assert.deepEqual(house.receiver.requests[0]?.json.fsbos, [])
+  assert.equal(ok, true)
+})
+
+test('of 301 matching leads the 300 newest are sent; one query takes as many as it has below that', async (t) => {
+  const at = (place: string, n: number) =>
+    Array.from({ length: n }, (_, i) => lead(`${place}-${i}`, { postalCode: place }))
+  const house = await build(t, {
+    leads: [...at('10001', 299), ...at('10002', 300), ...at('10003', 301)],
+    users: ['10001', '10002', '10003'].map((place) => ({
+      email: `${place}@example.com`,
+      queries: [{ value: place, places: [place] }],
+    })),
+  })
+  const { deliveries } = await house.push()
+  assert.deepEqual(
+    deliveries.map(({ user, leads }) => [user, leads]).sort(),
+    [['10001@example.com', 299], ['10002@example.com', 300], ['10003@example.com', 300]],
+  ) // biome-ignore format: short
+  const cut = house.receiver.requests.find(({ json }) => json.queryList[0]?.value === '10003')
+  assert.equal(cut?.json.fsbos[0]?.href, 'https://listings.example/10003-0')
+  assert.ok(!cut?.json.fsbos.some(({ href }) => href === 'https://listings.example/10003-300'))
+})
+
+test('a failed attempt is followed by one more with the same key and the same bytes, also when the leads changed between', async (t) => {
+  const house = await build(t)
+  house.receiver.answer = (_request, nth) => (nth === 1 ? 503 : 200)
+  const changed = house.push(all, { retryDelayMs: 500 })
+  while (house.receiver.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 10))
+  await seedLeads(house.opened, [lead('c')])
+  const { deliveries, ok } = await changed
+  assert.equal(ok, true)
+  const [first, second] = house.receiver.requests
+  assert.equal(house.receiver.requests.length, 2)
+  assert.equal(second?.key, first?.key)
+  assert.ok(first && second?.body.equals(first.body))
+  assert.ok(second.atMs - first.atMs >= 490)
+  assert.deepEqual(deliveries.map(({ status, attempts, httpStatus, error }) => [status, attempts, httpStatus, error]), [['delivered', 2, 200, null]]) // biome-ignore format: short
+})
+
+test('after two failures nothing more goes out: failed where both were answered, unknown where one was not', async (t) => {
+  for (const [answer, status] of [
+    [() => 500, 'failed'],
+    [(_: unknown, nth: number) => (nth === 1 ? 'drop' : 500), 'unknown'],
+    [() => 409, 'unknown'],
+  ] as [TestReceiver['answer'], string][]) {
+    const house = await build(t, { answer })
+    const { deliveries, ok, summary } = await house.push()
+    assert.equal(ok, false)
+    assert.deepEqual(deliveries.map((delivery) => [delivery.status, delivery.attempts]), [[status, 2]]) // biome-ignore format: short
+    assert.equal(summary.failed + summary.unknown, 1)
+    await house.push()
+    assert.equal(house.receiver.requests.length, 2)
+  }
+})
+
+test('--failed makes a further delivery with a new key, once; --unknown is asked for by name', async (t) => {
+  const house = await build(t, {
+    users: users(2),
+    answer: (request) => (request.headers['x-service-api-key'] === 'key' ? 500 : 'drop'),
+  })
+  await house.db
+    .updateTable('users')
+    .set({ receiver_key: 'other' })
+    .where('email', '=', 'user-0001@example.com')
+    .execute()
+  await house.push()
+  house.receiver.answer = () => 200
+  const failed = await house.push({ what: 'failed', unknown: false })
+  assert.deepEqual(failed.deliveries.map(({ user, kind, status }) => [user, kind, status]), [['user-0000@example.com', 'forced', 'delivered']]) // biome-ignore format: short
+  assert.equal((await house.push({ what: 'failed', unknown: false })).deliveries.length, 0)
+  assert.equal((await house.push({ what: 'failed', unknown: true })).deliveries.length, 1)
+  assert.equal(house.receiver.keys().size, 4)
+})
+
+test('--force: those who had theirs get a further one, the others just theirs', async (t) => {
+  const house = await build(t, { users: users(3) })
+  await house.push({ what: 'all', force: false, limit: 2 })
+  const forced = await house.push({ what: 'all', force: true, limit: undefined })
+  assert.deepEqual(forced.deliveries.map(({ kind }) => kind).sort(), ['forced', 'forced', 'weekly'])
+  assert.equal(house.receiver.keys().size, 5)
+})
+
+test('--limit serves so many, and no --resume goes on with it', async (t) => {
+  const house = await build(t, { users: users(5) })
+  const { summary, ok } = await house.push({ what: 'all', force: false, limit: 2 })
+  assert.deepEqual([summary.deliveries, summary.owed, ok], [2, 3, true])
+  assert.equal((await house.push({ what: 'resume' })).deliveries.length, 0)
+  assert.equal((await house.push()).deliveries.length, 3)
+})
+
+test('a stop finishes what is under way and gives back the rest; --resume goes on, nobody twice', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => ({ status: 200, delayMs: 30 }) })
+  const stop = new AbortController()
+  const pushing = house.push(all, { concurrency: 4 }, stop)
+  while (house.receiver.requests.length < 12) await new Promise((resolve) => setTimeout(resolve, 5))
+  stop.abort()
+  const { summary, deliveries } = await pushing
+  assert.equal(summary.delivered, house.receiver.requests.length)
+  assert.ok(
+    deliveries.every(({ status, attempts }) => status === 'delivered' || (status === 'pending' && attempts === 0)),
+  )
+  assert.ok(house.receiver.requests.length < 30)
+  const resumed = await house.push({ what: 'resume' })
+  assert.equal(resumed.ok, true)
+  assert.equal(house.receiver.keys().size, 60)
+  assert.equal(house.receiver.requests.length, 60)
+  assert.equal((await house.push({ what: 'resume' })).deliveries.length, 0)
+})
+
+test('a stop ends the pause before a second attempt: whoever resumes need not wait for its rest', async (t) => {
+  const house = await build(t, { answer: (_request, nth) => (nth === 1 ? 500 : 200) })
+  const stop = new AbortController()
+  const pushing = house.push(all, { retryDelayMs: 60_000 }, stop)
+  while (house.receiver.requests.length < 1) await new Promise((resolve) => setTimeout(resolve, 5))
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  stop.abort()
+  assert.deepEqual(
+    (await pushing).deliveries.map(({ status, attempts }) => [status, attempts]),
+    [['pending', 1]],
+  )
+  const { deliveries } = await house.push({ what: 'resume' }, { retryDelayMs: 60_000 })
+  assert.deepEqual(
+    deliveries.map(({ status, attempts }) => [status, attempts]),
+    [['delivered', 2]],
+  )
+})
+
+test('a Retry-After that is longer than the delay is honoured, and holds up no other user', async (t) => {
+  const house = await build(t, { users: users(2) })
+  house.receiver.answer = (_request, nth) => (nth === 1 ? { status: 503, headers: { 'retry-after': '1' } } : 200)
+  const { ok } = await house.push(all, { concurrency: 1 })
+  const [first, other, second] = house.receiver.requests
+  assert.equal(ok, true)
+  assert.ok(first && other && second)
+  assert.equal(second.key, first.key)
+  assert.ok(other.atMs - first.atMs < 900, 'the other user does not wait')
+  assert.ok(second.atMs - first.atMs >= 990)
+})
+
+test('what a dead process had begun gets its second attempt once its lease is over, and what it had attempted twice ends unknown', async (t) => {
+  const house = await build(t, { users: users(3) })
+  await house.push({ what: 'all', force: false, limit: 2 }, { concurrency: 1 })
+  // what the ledger looks like after a kill: both attempts under way, by a worker that no longer renews its lease
+  const { id: dead } = await house.db
+    .insertInto('workers')
+    .values({ host: 'gone', process_id: 1, lease_until: new Date(Date.now() + 1_200) })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  const [once, twice] = [...house.receiver.keys().keys()]
+  for (const [key, attempts] of [[once, 1], [twice, 2]] as const) {
+    await house.db
+      .updateTable('deliveries')
+      .set({ status: 'pending', under_way: true, attempts, worker_id: dead, first_status: null })
+      .where('idempotency_key', '=', key ?? '')
+      .execute()
+  } // biome-ignore format: short
+  const early = await house.push()
+  assert.equal(early.summary.elsewhere, 2)
+  assert.equal(early.summary.delivered, 1)
+  assert.equal(early.ok, true)
+  const resumed = await house.push({ what: 'resume' })
+  assert.deepEqual(
+    resumed.deliveries.map(({ idempotencyKey, status, attempts }) => [idempotencyKey, status, attempts]).sort(),
+    [[once, 'delivered', 2], [twice, 'unknown', 2]].sort(),
+  ) // biome-ignore format: short
+  assert.equal(house.receiver.keys().get(once ?? '')?.length, 2)
+  assert.equal(house.receiver.keys().get(twice ?? '')?.length, 1)
+})
+
+test('four pushes at once on one database: everybody once', async (t) => {
+  const house = await build(t, { users: users(400) })
+  const pushes = await Promise.all([1, 2, 3, 4].map(() => house.push(all, { concurrency: 4 })))
+  assert.ok(pushes.every(({ ok }) => ok))
+  assert.equal(house.receiver.requests.length, 400)
+  assert.equal(house.receiver.keys().size, 400)
+  assert.equal(
+    pushes.reduce((sum, { summary }) => sum + summary.delivered, 0),
+    400,
+  )
+  assert.ok(
+    pushes.every(({ summary }) => summary.delivered > 0),
+    'they share the work',
+  )
+})
+
+test('a user who was removed and imported again in the same week gets none', async (t) => {
+  const house = await build(t)
+  await house.push()
+  await removeUser(house.db, (await findUser(house.db, 'user-0000@example.com')).user.id)
+  await seedUsers(house.db, users(1))
+  assert.equal((await house.push()).summary.already, 1)
+  assert.equal(house.receiver.requests.length, 1)
+})
+
+test('--user sends the subscription push if one is owed, else a further delivery, also to who is not subscribed', async (t) => {
+  const house = await build(t, { users: users(1, { subscribed: false }) })
+  const email = 'user-0000@example.com'
+  const { user } = await findUser(house.db, email)
+  assert.deepEqual(
+    (await house.push(await house.userRequest(email))).deliveries.map(({ kind }) => kind),
+    ['single'],
+  )
+  assert.deepEqual(await recordSubscription(house.db, user.id), { was: false, owed: true, tooSoon: false })
+  assert.deepEqual(
+    (await house.push(await house.userRequest(email))).deliveries.map(({ kind }) => kind),
+    ['subscription'],
+  )
+  await recordUnsubscription(house.db, user.id)
+  assert.deepEqual(await recordSubscription(house.db, user.id), { was: false, owed: false, tooSoon: true })
+  assert.deepEqual(
+    (await house.push()).deliveries.map(({ kind }) => kind),
+    ['weekly'],
+  )
+})
+
+test('a subscription push that is owed is sent by --resume, once, also when two resume at once', async (t) => {
+  const house = await build(t, { users: users(5, { subscribed: false }) })
+  for (const { email } of users(5)) await recordSubscription(house.db, (await findUser(house.db, email)).user.id)
+  await Promise.all([house.push({ what: 'resume' }), house.push({ what: 'resume' })])
+  assert.equal(house.receiver.requests.length, 5)
+})
+
+test('the rate spaces attempts evenly', async (t) => {
+  const house = await build(t, { users: users(6) })
+  await house.push(all, { ratePerSecond: 10 })
+  const times = house.receiver.requests.map(({ atMs }) => atMs)
+  const gaps = times.slice(1).map((time, at) => time - (times[at] ?? 0))
+  assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) >= 450, `five pauses of 100 ms: ${gaps}`)
+  assert.ok(
+    gaps.every((gap) => gap > 45),
+    `no two at once: ${gaps}`,
+  )
+})
+
+test('no more requests are under way at once than the concurrency', async (t) => {
+  const house = await build(t, { users: users(30), answer: () => ({ status: 200, delayMs: 10 }) })
+  await house.push(all, { concurrency: 3 })
+  assert.equal(house.receiver.peak(), 3)
+})
+
+test('20 first failures in a row are an outage: the users it had not come to stay owed, and the run gives up', async (t) => {
+  const house = await build(t, { users: users(100), answer: () => 503 })
+  const { summary, ok, notes } = await house.push(all, { concurrency: 4, outageMs: 300, retryDelayMs: 60_000 })
+  assert.equal(ok, false)
+  assert.ok(
+    house.receiver.requests.length >= 20 && house.receiver.requests.length <= 28,
+    `${house.receiver.requests.length}`,
+  )
+  assert.ok(summary.owed >= 70)
+  assert.match(notes.join('\n'), /is down/)
+  house.receiver.answer = () => 200
+  const after = await house.push()
+  assert.equal(after.ok, true)
+  assert.equal(house.receiver.keys().size, 100)
+  assert.ok([...house.receiver.keys().values()].every(({ length }) => length <= 2))
+})
+
+test('one answer below 500 among 20 failures is no outage', async (t) => {
+  const house = await build(t, { users: users(40), answer: (_request, nth) => (nth === 15 || nth === 30 ? 422 : 503) })
+  const { notes } = await house.push(
+    all,
+    { concurrency: 1, outageMs: 60_000, retryDelayMs: 60_000 },
+    stopAfter(house, 40),
+  )
+  assert.deepEqual(notes, [])
+})
+
+function stopAfter(house: House, requests: number): AbortController {
+  const stop = new AbortController()
+  const timer = setInterval(() => {
+    if (house.receiver.requests.length < requests) return
+    clearInterval(timer)
+    stop.abort()
+  }, 10)
+  return stop
+}
+
+test('a preview shows what the push then sends, byte for byte, interrupted deliveries first', async (t) => {
+  const house = await build(t, { users: users(5), answer: (_request, nth) => (nth === 1 ? 500 : 200) })
+  const stop = new AbortController()
+  const pushing = house.push(all, { retryDelayMs: 60_000, concurrency: 1 }, stop)
+  while (house.receiver.requests.length < 3) await new Promise((resolve) => setTimeout(resolve, 2))
+  stop.abort()
+  await pushing
+  const sentBefore = house.receiver.requests.length
+  const preview = await Preview.create(house.db, { what: 'all', force: false }, { timeZone: 'UTC', maxLeadAgeMs: 1e9 })
+  const previewed: string[] = []
+  const attempts: number[] = []
+  for await (const found of preview.lines()) {
+    if ('line' in found) previewed.push((await found.readBody()).toString())
+    if ('line' in found) attempts.push(found.line.attempts)
+  }
+  await house.push()
+  const sent = house.receiver.requests.slice(sentBefore).map(({ body }) => body.toString())
+  assert.deepEqual(previewed.sort(), sent.sort())
+  assert.equal(attempts.filter((n) => n === 1).length, 1, 'the one that was begun is among them')
+})
+
+test('a listing that was not seen for longer than the maximum age is not sent', async (t) => {
+  const house = await build(t, { leads: [lead('fresh')] })
+  await seedLeads(house.opened, [lead('old')], 31)
+  await seedLeads(house.opened, [lead('nearly')], 29.9)
+  await house.push()
+  assert.deepEqual(house.receiver.requests[0]?.json.fsbos.map(({ href }) => href).sort(), ['https://listings.example/fresh', 'https://listings.example/nearly']) // biome-ignore format: short
+})
+
+test('more than 5 MB goes out in parts, each within the limit, all with keys of their own', async (t) => {
+  const big = 'x'.repeat(30_000)
+  const places = ['10001', '10002']
+  const house = await build(t, {
+    leads: places.flatMap((place) =>
+      Array.from({ length: 100 }, (_, at) => lead(`${place}-${at}`, { postalCode: place, description: big })),
+    ),
+    users: [{ email: 'a@example.com', queries: places.map((place) => ({ value: place, places: [place] })) }],
+  })
+  const { deliveries, summary } = await house.push()
+  assert.deepEqual(deliveries.map(({ part, parts, leads }) => [part, parts, leads]).sort(), [[1, 2, 100], [2, 2, 100]]) // biome-ignore format: short
+  assert.equal(summary.users, 1)
+  assert.ok(house.receiver.requests.every(({ body }) => body.length <= 5_000_000))
+  assert.equal(house.receiver.keys().size, 2)
+})

@@ -1,0 +1,84 @@
+/** A receiver for tests: keeps every request as it came, and answers as the test says. */
+import http from 'node:http'
+import { listen } from './sockets.ts'
+
+export interface ReceivedRequest {
+  key: string
+  method: string
+  path: string
+  /** As they came, names in their own letters. */
+  rawHeaders: string[]
+  headers: http.IncomingHttpHeaders
+  body: Buffer
+  json: { queryList: { type: string; value: string; radius: number }[]; fsbos: Record<string, unknown>[] }
+  atMs: number
+}
+
+/** What a request gets: a status, with headers; `drop` ends the connection, `hang` never answers. */
+export type Answer =
+  | number
+  | { status: number; headers?: Record<string, string>; body?: string; delayMs?: number }
+  | 'drop'
+  | 'hang'
+
+export interface TestReceiver {
+  url: string
+  requests: ReceivedRequest[]
+  /** Requests under way at once, at most. */
+  peak(): number
+  keys(): Map<string, ReceivedRequest[]>
+  answer: (request: ReceivedRequest, nth: number) => Answer
+  close(): Promise<void>
+}
+
+export async function startTestReceiver(answer: TestReceiver['answer'] = () => 200, port = 0): Promise<TestReceiver> {
+  let underWay = 0
+  let peak = 0
+  const requests: ReceivedRequest[] = []
+  const server = http.createServer(async (request, response) => {
+    peak = Math.max(peak, ++underWay)
+    response.on('close', () => underWay--)
+    const chunks: Buffer[] = []
+    try {
+      for await (const chunk of request) chunks.push(chunk)
+    } catch {
+      return
+    }
+    const body = Buffer.concat(chunks)
+    const received: ReceivedRequest = {
+      key: String(request.headers['x-idempotency-key']),
+      method: request.method ?? '',
+      path: request.url ?? '',
+      rawHeaders: request.rawHeaders,
+      headers: request.headers,
+      body,
+      json: JSON.parse(body.toString()),
+      atMs: performance.now(),
+    }
+    requests.push(received)
+    const given = receiver.answer(received, requests.length)
+    if (given === 'hang') return
+    if (given === 'drop') return void request.socket.destroy()
+    const {
+      status,
+      headers = {},
+      body: text = '{"ok":true}',
+      delayMs = 0,
+    } = typeof given === 'number' ? { status: given } : given
+    setTimeout(() => response.writeHead(status, headers).end(text), delayMs)
+  })
+  const listening = await listen(server, { port })
+  const receiver: TestReceiver = {
+    url: `http://127.0.0.1:${listening.port}/leads`,
+    requests,
+    peak: () => peak,
+    keys: () => {
+      const keys = new Map<string, ReceivedRequest[]>()
+      for (const request of requests) keys.set(request.key, [...(keys.get(request.key) ?? []), request])
+      return keys
+    },
+    answer,
+    close: () => listening.close(),
+  }
+  return receiver
+}
