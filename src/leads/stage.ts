@@ -61,7 +61,7 @@ function addRow(rows: CopyRows, n: number, record: ReadRecord, patch: LeadPatch 
   rows.text(json)
   rows.bytea(sha256(json))
   // only these can still be rejected, and are shown then
-  rows.bytea(key === undefined ? onOneLine(record.raw) : undefined)
+  rows.bytea(key === undefined ? (record.cells ? record.raw : onOneLine(record.raw)) : undefined)
   return key !== undefined
 }
 
