@@ -41,3 +41,5 @@ export const databaseAwayMsMax = 30_000
 export const subscriptionPauseMs = 60_000
 /** contract 2: a dead man's switch that is slow must not hold up a push. */
 export const pingTimeoutMs = 10_000
+/** contract 3, `status --check`: so long after the last `push --all` that came to its end a monitor must call. */
+export const monitoredRunDays = 8

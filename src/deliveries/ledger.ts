@@ -86,7 +86,7 @@ const liveWorker = (workerId: number) => sql`
     case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)
   from workers where id = ${workerId} and lease_until > now()`
 
-const ledgerColumns = sql`
+export const ledgerColumns = sql`
   d.idempotency_key as "idempotencyKey", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes,
   d.status, d.attempts, coalesce(d.second_status, d.first_status) as "httpStatus",
   case when d.status <> 'delivered' then coalesce(d.end_reason, d.second_error, d.first_error) end as error`
@@ -268,7 +268,11 @@ export async function endAbandoned(db: Database, ofWorkers?: readonly number[]):
 }
 
 /** Takes back attempts that were recorded and certainly not made: they are due at once. */
-export async function recordUnsent(db: Database, workerIds: readonly number[], unsent: readonly string[]): Promise<void> {
+export async function recordUnsent(
+  db: Database,
+  workerIds: readonly number[],
+  unsent: readonly string[],
+): Promise<void> {
   await sql`
     update deliveries set
       attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
