@@ -75,7 +75,7 @@ async function importFile(
  * Imports `files` in their order. Throws `usage` where a file of the names is not there, or the header of the first one has
  * not the columns that `map` asks for: then nothing was done; `database` where that is away for too long.
  */
-export function importLeads(
+export async function importLeads(
   opened: OpenDatabase,
   files: readonly string[],
   options: LeadImportOptions = {},

@@ -219,7 +219,7 @@ async function updateChanged(connection: Connection, base: number, staged: numbe
     `update leads l set version_id = ${versionId('m.n')}, json_sha256 = m.json_sha256,
        postal_key = coalesce(m.postal_key, l.postal_key),
        search = coalesce(to_tsvector('english'::regconfig, m.words), l.search)
-     from merged_leads m where l.id = m.lead_id`,
+     from merged_leads m where m.version_id is not null and l.id = m.lead_id`,
     [base, staged],
   )
   return updated
