@@ -36,7 +36,9 @@ export async function writeJson(value: object): Promise<void> {
 export const count = (value: number): string => value.toLocaleString('en-US')
 
 /** `1 user`, `2 users`. */
-export const plural = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? '' : 's'}`
+export function plural(value: number, noun: string): string {
+  return `${count(value)} ${value === 1 ? noun : noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`
+}
 
 export function bytes(value: number): string {
   if (value < 1_000) return `${value} B`

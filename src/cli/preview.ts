@@ -29,7 +29,7 @@ export function addPreview(program: Command, act: Act): void {
       `
 Examples:
   leadpush preview
-  leadpush preview --user ann@example.com --body | jq '.fsbos | length'`,
+  leadpush preview --user user@example.com --body | jq '.fsbos | length'`,
     )
     .action(act(preview))
 }
@@ -136,6 +136,6 @@ async function writeSummary(summary: {
   }
   const skipped = summary.skipped > 0 ? `, ${count(summary.skipped)} skipped` : ''
   await writeLine(
-    `\n${summary.period}: ${plural(summary.deliveries, 'delivery').replace(/deliverys$/, 'deliveries')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
+    `\n${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
   )
 }

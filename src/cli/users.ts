@@ -26,7 +26,7 @@ export function addUsers(program: Command, act: Act): void {
 Examples:
   leadpush users import users.ndjson
 
-A record: {"email":"ann@example.com","receiverApiKey":"…","subscribed":true,
+A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
            "queries":[{"type":"zipcode","value":"78704","radius":25},{"type":"text","value":"pool"}]}
 A field that is left out keeps its value; queries that are given replace the user's.`,
     )

@@ -1,0 +1,132 @@
+/**
+ * `leadpush demo`: the main job end to end with nothing to set up: a throw-away database, the sample listings and users, a
+ * strict receiver on loopback, a push, and what arrived. Leaves nothing behind.
+ */
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import type { OpenDatabase } from '../db/open.ts'
+import { packageRoot } from '../root.ts'
+import { type ExitCode, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { bytes, count, paint, plural, seconds, writeJson, writeLine, writeTable } from './output.ts'
+import type { Act } from './program.ts'
+import { listenForStop } from './signals.ts'
+
+export function addDemo(program: Command, act: Act): void {
+  program
+    .command('demo')
+    .description('See it work: sample listings and users, a local receiver, a push. Leaves nothing behind.')
+    .option('--json', 'print the push as JSON lines')
+    .action(act(demo))
+}
+
+const sample = (file: string) => join(packageRoot, 'demo', file)
+
+async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
+  readSettings(['logFormat'], processSource())
+  const { startThrowAway } = await import('../db/embedded.ts')
+  const stop = listenForStop((signal) => log.info(`${signal}: cleaning up.`))
+  const say = async (text: string) => {
+    if (!options.json) await writeLine(text)
+  }
+  try {
+    await say(paint('bold', 'leadpush demo: listings in, each user’s weekly delivery out'))
+    const server = await startThrowAway()
+    try {
+      const settings = { databaseUrl: server.url, home: server.home }
+      await say('1. A throw-away PostgreSQL is running; its schema is in place.')
+      return await withDatabase(settings, { create: true, schema: 'any' }, async (opened) => {
+        const { migrate } = await import('../db/migrate.ts')
+        await migrate(opened.db)
+        return await deliver(log, opened, options, stop.signal, say)
+      })
+    } finally {
+      await server.leave()
+    }
+  } finally {
+    stop.dispose()
+    if (stop.exitCode !== undefined) process.exitCode = stop.exitCode
+  }
+}
+
+async function deliver(
+  log: Log,
+  opened: OpenDatabase,
+  { json }: { json?: true },
+  stop: AbortSignal,
+  say: (text: string) => Promise<void>,
+): Promise<ExitCode> {
+  const { importLeads } = await import('../leads/import.ts')
+  const { importUsers } = await import('../users/import.ts')
+  const { startReceiver } = await import('../receiver/receiver.ts')
+  const { createHttp } = await import('../http.ts')
+  const { runPush } = await import('../push/run-push.ts')
+  const { createPushView } = await import('./push-view.ts')
+
+  const leads = await importLeads(opened, [sample('leads.csv')], { signal: stop })
+  const users = await importUsers(opened, [sample('users.json')], { signal: stop })
+  await say(
+    `2. Imported ${plural(leads.summary.inserted, 'listing')} from demo/leads.csv and ${plural(users.summary.inserted, 'user')} from demo/users.json.`,
+  )
+
+  const arrived: string[][] = []
+  const receiver = await startReceiver({
+    db: opened,
+    host: '127.0.0.1',
+    port: 0,
+    onDelivery: ({ status, msg, queries, leads: received, bytes: length }) => {
+      arrived.push([String(status), count(queries), count(received), bytes(length), msg])
+    },
+  })
+  await say(`3. A strict receiver listens on ${receiver.url}; pushing…\n`)
+  const http = createHttp({ timeoutMs: 10_000, concurrency: 16 })
+  const view = await createPushView(log, { json: json ?? false, single: true })
+  try {
+    const end = await runPush({
+      db: opened.db,
+      http,
+      stop,
+      request: { what: 'all', force: false, limit: undefined },
+      reporter: view.reporter,
+      settings: {
+        receiverUrl: receiver.url, dataSource: 'leadpush-demo', timeoutMs: 10_000, retryDelayMs: 500, concurrency: 16,
+        ratePerSecond: undefined, outageMs: 0, leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000,
+      }, // biome-ignore format: short
+    })
+    view.stop()
+    if (json) await writeJson(end.summary)
+    else await tell(end.summary, arrived)
+    return end.ok ? 0 : 1
+  } finally {
+    view.stop()
+    await http.close()
+    await receiver.close()
+  }
+}
+
+async function tell(
+  summary: { delivered: number; leads: number; seconds: number },
+  arrived: readonly (readonly string[])[],
+): Promise<void> {
+  await writeLine(
+    `\n4. What arrived: ${plural(summary.delivered, 'request')} with ${plural(summary.leads, 'lead')} in ${seconds(summary.seconds)}.\n`,
+  )
+  await writeTable(
+    [
+      { head: 'status' },
+      { head: 'queries', align: 'right' },
+      { head: 'leads', align: 'right' },
+      { head: 'bytes', align: 'right' },
+      { head: 'answer', wide: true },
+    ],
+    arrived,
+  )
+  await writeLine(`
+Nothing of this is left. Next, with data of your own:
+  node bin/leadpush.js leads import LISTINGS.csv --map href=url --map postalCode=zip
+  node bin/leadpush.js users import USERS.json
+  node bin/leadpush.js preview
+  LEADPUSH_RECEIVER_URL=https://… node bin/leadpush.js push --all --limit 5
+  node bin/leadpush.js push --help`)
+}
