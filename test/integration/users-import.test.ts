@@ -1,0 +1,227 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import type { ImportOptions, Rejected } from '../../src/leads/import-each.ts'
+import { importUsers } from '../../src/users/import.ts'
+import { createDatabase, postgresVersions } from '../support/database.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+
+const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, ignored: {} }
+const emailOf = (name: string | number) => `${name}@example.com`
+const user = (name: string | number, fields: object = {}) => ({
+  email: emailOf(name),
+  receiverApiKey: 'key-1',
+  ...fields,
+})
+const austin = { type: 'text', value: 'Austin, TX', radius: 5 }
+const zip = { type: 'zipcode', value: '78704', radius: 2.5 }
+const pool = { type: 'text', value: 'pool' }
+
+for (const version of postgresVersions) {
+  describe(`users import on PostgreSQL ${version}`, async () => {
+    const database = await createDatabase(undefined, { version })
+    const opened = await database.open()
+    let files = 0
+
+    async function importing(names: string[], options: ImportOptions = {}) {
+      const rejected: Rejected[] = []
+      const outcome = await importUsers(opened, names, { onRejected: (one) => void rejected.push(one), ...options })
+      const { read, inserted, updated, unchanged, rejected: bad, repeated } = outcome.summary
+      assert.equal(read, inserted + updated + unchanged + bad + repeated)
+      return { ...outcome, rejected }
+    }
+    const importRecords = (...records: unknown[]) =>
+      importing([writeInput(`users-${++files}.ndjson`, toLines(records))])
+
+    async function findUser(name: string | number) {
+      const { rows } = await opened.pool.query(
+        `select u.id, u.receiver_key as key, u.subscribed, u.place, u.subscription_owed_at as owed, u.xmin::text as written,
+           (select coalesce(json_agg(json_build_array(q.json, q.hash, s.kind) order by q.position), '[]') from queries q
+            join searches s on s.id = q.search_id where q.user_id = u.id) as queries
+         from users u where u.email = $1`,
+        [emailOf(name)],
+      )
+      return rows[0]
+    }
+
+    test('a new user is subscribed, with their queries as they were given, and owed nothing', async () => {
+      const { summary } = await importRecords(user('New', { queries: [pool, zip, austin] }))
+      assert.deepEqual(summary, { ...none, read: 1, inserted: 1 })
+      const stored = await findUser('new')
+      assert.deepEqual([stored.key, stored.subscribed, stored.owed, stored.place], ['key-1', true, null, '78704'])
+      assert.deepEqual(stored.queries, [
+        ['{"type":"text","value":"pool","radius":0}', 'pool0', 'words'],
+        ['{"type":"zipcode","value":"78704","radius":2.5}', '787042.5', 'place'],
+        ['{"type":"text","value":"Austin, TX","radius":5}', 'Austin, TX5', 'place'],
+      ])
+    })
+
+    test('the same record again, or one that knows less, writes nothing', async () => {
+      await importRecords(user('same', { queries: [pool, zip] }))
+      const before = await findUser('same')
+      const again = [
+        user('SAME', { queries: [pool, zip] }),
+        { email: emailOf('same') },
+        user('same', { subscribed: null, queries: null }),
+      ]
+      for (const record of again) {
+        assert.deepEqual((await importRecords(record)).summary, { ...none, read: 1, unchanged: 1 })
+      }
+      assert.deepEqual(await findUser('same'), before)
+    })
+
+    test('a field that is given is changed, the others stay', async () => {
+      await importRecords(user('change', { queries: [pool, zip] }))
+      assert.equal((await importRecords({ email: emailOf('change'), receiverApiKey: 'key-2' })).summary.updated, 1)
+      assert.equal((await importRecords({ email: emailOf('change'), subscribed: false })).summary.updated, 1)
+      const stored = await findUser('change')
+      assert.deepEqual(
+        [stored.key, stored.subscribed, stored.queries.length, stored.place],
+        ['key-2', false, 2, '78704'],
+      )
+    })
+
+    test("queries that are given replace the user's, in their order; an empty list leaves none", async () => {
+      await importRecords(user('replace', { queries: [pool, zip] }))
+      await importRecords(user('replace', { queries: [zip, pool] }))
+      assert.deepEqual(
+        (await findUser('replace')).queries.map(([, hash]: [string, string]) => hash),
+        ['787042.5', 'pool0'],
+      )
+      assert.equal((await importRecords(user('replace', { queries: [] }))).summary.updated, 1)
+      const stored = await findUser('replace')
+      assert.deepEqual([stored.queries, stored.place], [[], ''])
+    })
+
+    test('a user who is unsubscribed by an import is owed nothing any more', async () => {
+      await importRecords(user('owed'))
+      await opened.pool.query('update users set subscription_owed_at = now() where email = $1', [emailOf('owed')])
+      await importRecords(user('owed', { receiverApiKey: 'key-3' }))
+      assert.notEqual((await findUser('owed')).owed, null)
+      await importRecords(user('owed', { subscribed: false }))
+      assert.equal((await findUser('owed')).owed, null)
+    })
+
+    test('the last of two records with one e-mail wins, as if the earlier were not there', async () => {
+      const records = [
+        user('twice', { subscribed: false, queries: [pool] }),
+        user('x1'),
+        user('Twice', { receiverApiKey: 'key-9' }),
+      ]
+      const { summary } = await importRecords(...records)
+      assert.deepEqual(summary, { ...none, read: 3, inserted: 2, repeated: 1 })
+      const stored = await findUser('twice')
+      assert.deepEqual([stored.key, stored.subscribed, stored.queries], ['key-9', true, []])
+    })
+
+    test('a new user needs a key; the record that lacks it hides no good one', async () => {
+      const { summary, rejected } = await importRecords({ email: emailOf('keyless') }, user('keyed'), {
+        email: emailOf('keyed'),
+      })
+      assert.deepEqual(summary, { ...none, read: 3, inserted: 1, rejected: 2 })
+      assert.deepEqual(
+        rejected.map(({ line, path }) => [line, path]),
+        [
+          [1, 'receiverApiKey'],
+          [3, 'receiverApiKey'],
+        ],
+      )
+      assert.equal(rejected[0]?.raw.toString(), JSON.stringify({ email: emailOf('keyless') }))
+    })
+
+    test('what is wrong is told with its line and place; the rest goes in', async () => {
+      const { summary, rejected } = await importRecords(
+        user('good', { name: 'x' }),
+        user('r1', { queries: [pool, { ...pool, radius: 0 }] }),
+        user('r2', { queries: [pool, { type: 'text', value: 'the' }] }),
+        user('r3', { queries: [{ type: 'zipcode', value: ' - ' }] }),
+        user('r4', { receiverApiKey: 'secret key' }),
+      )
+      assert.deepEqual(summary, { ...none, read: 5, inserted: 1, rejected: 4, ignored: { name: 1 } })
+      assert.deepEqual(
+        rejected.map(({ line, path }) => [line, path]),
+        [
+          [2, 'queries.1'],
+          [3, 'queries.1.value'],
+          [4, 'queries.0.value'],
+          [5, 'receiverApiKey'],
+        ],
+      )
+      assert.ok(!rejected.some(({ message }) => message.includes('secret')))
+    })
+
+    test('queries that mean the same share one search', async () => {
+      const value = 'Shared Words 42'
+      await importRecords(
+        user('s1', { queries: [{ type: 'text', value }] }),
+        user('s2', { queries: [{ type: 'text', value: ' words  SHARED 42 ', radius: 3 }] }),
+      )
+      const { rows } = await opened.pool.query(
+        `select count(distinct search_id) from queries where user_id in (select id from users where email = any($1))`,
+        [[emailOf('s1'), emailOf('s2')]],
+      )
+      assert.equal(rows[0].count, 1)
+    })
+
+    test('a JSON array, gzip and standard input hold the same users', async () => {
+      const records = [user('f1', { queries: [zip] }), user('f2')]
+      const array = JSON.stringify(records, null, 1)
+      assert.equal((await importing([writeInput('u.json', array)])).summary.inserted, 2)
+      assert.equal((await importing([writeInput('u.json.gz', gzipSync(array))])).summary.unchanged, 2)
+      assert.equal((await importing(['-'], { stdin: Readable.from([Buffer.from(array)]) })).summary.unchanged, 2)
+      const lines = gzipSync(toLines(records))
+      assert.equal((await importing(['-'], { stdin: Readable.from([lines]) })).summary.unchanged, 2)
+    })
+
+    test('a file that breaks off, and CSV, leave nothing behind', async () => {
+      const cut = await importing([writeInput('cut.ndjson', `${toLines([user('cut')])}{"email":"c`)])
+      assert.match(cut.broken?.message ?? '', /line 2/)
+      const csv = await importing(['-'], {
+        stdin: Readable.from([Buffer.from('email,receiverApiKey\ncut@example.com,k\n')]),
+      })
+      assert.match(csv.broken?.message ?? '', /neither NDJSON nor a JSON array/)
+      await assert.rejects(importUsers(opened, [writeInput('u.csv', 'email\n')]), /does not say what it is/)
+      assert.equal(await findUser('cut'), undefined)
+    })
+
+    test('1,000 queries of one user, and many users, go in, in batches', async () => {
+      const queries = Array.from({ length: 1_000 }, (_, at) => ({
+        type: 'text',
+        value: `word${at} ${'é'.repeat(400)}`,
+      }))
+      const many = Array.from({ length: 2_500 }, (_, at) =>
+        user(`many-${at}`, { queries: at === 1_500 ? queries : [zip, pool] }),
+      )
+      assert.deepEqual((await importRecords(...many)).summary, { ...none, read: 2_500, inserted: 2_500 })
+      assert.equal((await findUser('many-1500')).queries.length, 1_000)
+      many[7] = user('many-7', { queries: [pool] })
+      assert.deepEqual((await importRecords(...many)).summary, { ...none, read: 2_500, updated: 1, unchanged: 2_499 })
+      assert.equal((await findUser('many-7')).place, '')
+    })
+
+    test('two imports of the same users at once both go in', async () => {
+      const users = (key: string) =>
+        Array.from({ length: 500 }, (_, at) => user(`at-once-${at}`, { receiverApiKey: key, queries: [zip] }))
+      const outcomes = await Promise.all([importRecords(...users('a')), importRecords(...users('b').reverse())])
+      assert.deepEqual(
+        outcomes.map(({ summary }) => summary.inserted + summary.updated),
+        [500, 500],
+      )
+    })
+
+    test('an import that is stopped leaves nothing of its file', async () => {
+      const controller = new AbortController()
+      async function* slow() {
+        for (let at = 0; ; at++) {
+          yield Buffer.from(toLines([user(`stopped-${at}`)]))
+          await new Promise((resolve) => setTimeout(resolve, 5))
+        }
+      }
+      setTimeout(() => controller.abort(), 100)
+      const outcome = await importing(['-'], { stdin: Readable.from(slow()), signal: controller.signal })
+      assert.deepEqual([outcome.stopped, outcome.summary], [true, none])
+      assert.equal(await findUser('stopped-0'), undefined)
+    })
+  })
+}
