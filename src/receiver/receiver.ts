@@ -206,7 +206,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
   server.on('clientError', (error, socket) => {
     // what follows a request may be no HTTP, such as a body without its length: that request is answered all the same
     const pending = underWay.get(socket as Socket)
-    if (pending) pending.once('finish', () => (socket as Socket).destroySoon())
+    if (pending?.req.complete) pending.once('finish', () => (socket as Socket).destroySoon())
     else answerParserError(error, socket as Socket)
   })
   await listen(server, options.host, options.port)
