@@ -117,7 +117,7 @@ async function findAccountForRoot(place: Place, owner: { uid: number; gid: numbe
   const user = passwd.find((entry) => entry.uid === nobody) ?? passwd.find((entry) => entry.name === 'nobody')
   const { uid, gid } = owner ?? { uid: user?.uid ?? nobody, gid: user?.uid === nobody ? nobody : (user?.gid ?? nobody) }
   const name = passwd.find((entry) => entry.uid === uid)?.name
-  const peers = owner && owner.uid !== nobody && name ? ['root', name] : ['root']
+  const peers = owner && owner.uid !== nobody && name ? [name, 'root'] : ['root']
   const account = { uid, gid, wrapper: [], peers }
   if (uid !== 0 && (await canEnter(account, place.home))) return account
   const namespace = owner === undefined || uid === 0 ? await findNamespace(0, 0) : undefined

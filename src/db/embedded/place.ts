@@ -1,6 +1,6 @@
 /** Where everything of an embedded server is: data, socket, log, marker. Paths alone, worked out from its home folder. */
 import { createHash } from 'node:crypto'
-import { chmod, chown, lstat, mkdir, realpath, stat } from 'node:fs/promises'
+import { chmod, chown, lstat, mkdir, realpath, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { codeOf, LeadpushError, messageOf } from '../../errors.ts'
 import type { Account } from './account.ts'
@@ -89,4 +89,9 @@ export async function makeSocketFolder(place: Place, account: Account): Promise<
       hint: 'Remove it, or set LEADPUSH_HOME to another, shorter path.',
     })
   }
+}
+
+/** Leaves nothing outside of `home`; not where another process has begun to start a server again. */
+export async function removeOutsideFolder(place: Place): Promise<void> {
+  if (dirname(place.socketFolder) !== place.home) await rmdir(place.socketFolder).catch(() => {})
 }

@@ -96,7 +96,13 @@ async function openLog(place: Place) {
     () => 0,
   )
   if (size > logBytesMax) await truncate(place.log)
-  return open(place.log, 'a', 0o600)
+  const log = await open(place.log, 'a', 0o600)
+  if (process.getuid?.() === 0) {
+    // in the home of another user, who must be able to write it later
+    const owner = await stat(place.home)
+    await log.chown(owner.uid, owner.gid)
+  }
+  return log
 }
 
 /** The last thing that a server said when it could not start. */

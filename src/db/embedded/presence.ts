@@ -10,7 +10,7 @@ import { codeOf, LeadpushError, messageOf } from '../../errors.ts'
 import { findAccount } from './account.ts'
 import { type Binaries, findBinaries } from './binaries.ts'
 import { checkVersion, makeCluster, newTemporaryName, removeLeftovers, writeAccess } from './cluster.ts'
-import { hasData, makeSocketFolder, type Place } from './place.ts'
+import { hasData, makeSocketFolder, type Place, removeOutsideFolder } from './place.ts'
 import { endOrphans, findServer, hasEnded, readLastComplaint, spawnServer, stopServer } from './postmaster.ts'
 
 /** Any number that nothing else in the database locks. */
@@ -77,9 +77,11 @@ async function prepare(place: Place, options: EnterOptions) {
   const binaries = options.binaries ?? (await findBinaries(account, place.home, newTemporaryName()))
   if (!(await hasData(place))) await makeCluster(place, account, binaries, { throwAway: options.throwAway === true })
   await checkVersion(place, binaries)
-  await makeSocketFolder(place, account)
   await writeAccess(place, account)
-  return () => spawnServer(place, account, binaries)
+  return async () => {
+    await makeSocketFolder(place, account)
+    return spawnServer(place, account, binaries)
+  }
 }
 
 /** Enters the server of `place`, whatever others do with it at the same time; starts it where it does not run. */
@@ -131,6 +133,7 @@ export async function leave(place: Place, client: pg.Client): Promise<Farewell> 
     if (!(await tryAlone()) && !(await sleep(50).then(tryAlone))) return 'in use'
     if (await isKept(place)) return 'kept'
     await stopServer(place)
+    await removeOutsideFolder(place)
     return 'stopped'
   } finally {
     await endQuietly(client)
