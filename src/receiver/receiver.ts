@@ -213,7 +213,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
 
   const { port } = server.address() as AddressInfo
   return {
-    url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}/`,
+    url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
     port,
     async close() {
       closing.abort()

@@ -426,5 +426,5 @@ test('a port that is taken is a wrong setting, with what to do', async (t) => {
   await assert.rejects(again, { code: 'usage', message: new RegExp(`Cannot listen on 127.0.0.1, port ${port}`) })
   const free = await findClosedPort()
   const { url } = await start(t, { port: free })
-  assert.equal(url, `http://127.0.0.1:${free}/`)
+  assert.equal(url, `http://127.0.0.1:${free}`)
 })
