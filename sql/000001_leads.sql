@@ -29,7 +29,7 @@ create table leads (
   search tsvector not null
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
-create index leads_by_place on leads (postal_key, version_id desc);
+create index leads_by_place on leads (postal_key, version_id desc) include (id);
 create index leads_by_recency on leads (version_id desc);
 
 -- The blocks of 2^12, 2^15, 2^18, 2^21 and 2^24 ids that a version lies in, each marked by its size. Beside the words in one

@@ -23,8 +23,6 @@ const statementMsMax = 30_000
 /** The first stretch holds so many leads; each later one spans four times the ids of the one before. */
 const firstStretchLeads = 8_000
 const stretchGrowth = 4
-/** Where a region has fewer leads than this, they are read one by one; otherwise the words lead. */
-const leadsOfPlacesMax = 20_000
 
 /**
  * Runs `work` where the planner can choose no other plan than the one that was measured: these statements read little, and
@@ -40,13 +38,6 @@ function withSettings<T>(db: Database, work: (transaction: Transaction<Tables>) 
     return work(transaction)
   })
 }
-
-/** `ids` are (id, version_id) of leads, the newest first: the first `limit` of them that are not too old. */
-const fresh = (seenSince: Date, limit: number, newestFirst: ReturnType<typeof sql>) => sql<{ ids: string | null }>`
-  select string_agg(version_id::text, ',' order by version_id desc) as ids from (
-    select m.version_id from (${newestFirst}) m join lead_seen s on s.lead_id = m.id
-    where s.seen_at >= ${seenSince} order by m.version_id desc limit ${limit}
-  ) n`
 
 /** Of each place the version ids of its newest 300 leads, falling; a place without leads is left out. */
 export async function findNewestByPlace(
@@ -113,6 +104,15 @@ async function countInPlaces(db: Transaction<Tables>, places: readonly string[],
 
 const hasWords = (words: string) => sql`search @@ plainto_tsquery('english'::regconfig, ${words})`
 
+/** About how many leads have the words, of any age, as the planner sees it: nothing is read for it. */
+async function estimateByWords(db: Transaction<Tables>, words: string): Promise<number> {
+  const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number } }] }>`
+    explain (format json) select from leads where ${hasWords(words)}
+  `.execute(db)
+  return rows[0]?.['QUERY PLAN'][0].Plan['Plan Rows'] ?? 0
+}
+
+/** The places' leads from the newest back, each looked at for the words, until there are enough. */
 async function findInPlacesByWords(
   db: Transaction<Tables>,
   places: readonly string[],
@@ -120,13 +120,18 @@ async function findInPlacesByWords(
   seenSince: Date,
   limit: number,
 ): Promise<Float64Array> {
-  const { rows } = await fresh(
-    seenSince,
-    limit,
-    sql`select l.id, l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
-      select id, version_id from leads where postal_key = p.place and ${hasWords(words)} offset 0
-    ) l order by l.version_id desc`,
-  ).execute(db)
+  const { rows } = await sql<{ ids: string | null }>`
+    select string_agg(version_id::text, ',' order by version_id desc) as ids from (
+      select p.version_id from (
+        select l.id, l.version_id from unnest(${places}::text[]) as p (place) join leads l on l.postal_key = p.place
+        order by l.version_id desc offset 0
+      ) p join lateral (
+        -- fenced in: the planner would otherwise look the words up for every lead
+        select search from leads where id = p.id offset 0
+      ) l on ${hasWords(words)} join lead_seen s on s.lead_id = p.id
+      where s.seen_at >= ${seenSince} order by p.version_id desc limit ${limit}
+    ) n
+  `.execute(db)
   return readIds(rows[0]?.ids)
 }
 
@@ -157,14 +162,19 @@ async function findByWords(
   let span = to - blockStart(stretch ?? first)
   while (to > bottom && found.length < limit) {
     const from = Math.max(bottom, to - span)
-    const inPlaces = places ? sql`and postal_key = any(${places}::text[])` : sql``
-    const { rows } = await fresh(
-      seenSince,
-      limit - found.length,
-      sql`select id, version_id from leads
-        where ${hasWords(words)} and version_blocks(version_id) && ${blocksBetween(from, to)}::bigint[] ${inPlaces}
-        order by version_id desc offset 0`,
-    ).execute(db)
+    const inPlaces = places ? sql`where postal_key = any(${places}::text[])` : sql``
+    const { rows } = await sql<{ ids: string | null }>`
+      select string_agg(version_id::text, ',' order by version_id desc) as ids from (
+        select m.version_id from (
+          select id, version_id from (
+            -- fenced in: the index of words alone is to answer this
+            select id, version_id, postal_key from leads
+            where ${hasWords(words)} and version_blocks(version_id) && ${blocksBetween(from, to)}::bigint[] offset 0
+          ) w ${inPlaces} order by version_id desc offset 0
+        ) m join lead_seen s on s.lead_id = m.id
+        where s.seen_at >= ${seenSince} order by m.version_id desc limit ${limit - found.length}
+      ) n
+    `.execute(db)
     found.push(...readIds(rows[0]?.ids))
     to = from
     span *= stretchGrowth
@@ -186,8 +196,10 @@ export function findMatches(
   return withSettings(db, async (transaction) => {
     if (words === null) return findInPlaces(transaction, places ?? [], seenSince, limit)
     if (places === null) return findByWords(transaction, words, null, seenSince, limit)
-    const count = await countInPlaces(transaction, places, leadsOfPlacesMax)
-    return count < leadsOfPlacesMax
+    // the fewer of the two lead: whichever way, no more is looked at than they are, and less where both are common
+    const estimate = Math.max(limit, await estimateByWords(transaction, words))
+    const count = await countInPlaces(transaction, places, estimate)
+    return count < estimate
       ? findInPlacesByWords(transaction, places, words, seenSince, limit)
       : findByWords(transaction, words, places, seenSince, limit)
   })

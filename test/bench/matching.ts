@@ -1,0 +1,185 @@
+/**
+ * `npm run bench:matching [-- --leads N --version 15 --url postgresql://…]`: how long a search takes among a million listings,
+ * on a throw-away database, and whether it finds what a plain look at every listing finds. With `--url`, on a database that an
+ * earlier run filled.
+ */
+import { parseArgs } from 'node:util'
+import { sql } from 'kysely'
+import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
+import {
+  countMatches,
+  findMatches,
+  findNewestByPlace,
+  mergeNewest,
+  type SearchToMatch,
+} from '../../src/matching/match.ts'
+import { resolveSearch } from '../../src/matching/search.ts'
+import { findPlaces, type Places } from '../../src/places/places.ts'
+import { type ServerVersion, startServer, templateName, withDatabase } from '../support/servers.ts'
+import { fillListings, randomFrom } from './matching-data.ts'
+
+interface Measured {
+  name: string
+  searches: SearchToMatch[]
+  /** What the 95th percentile must stay below, where it must. */
+  p95Ms?: number
+}
+
+const dayMs = 86_400_000
+const regions = ['Austin, TX', 'New York, NY', 'Los Angeles, CA', 'Fargo, ND', 'Miami, FL']
+const common = ['home', 'kitchen', 'house', 'pool', 'home kitchen', 'street']
+const middling = ['basement', 'fireplace', 'waterfront', 'sauna', 'pool basement', 'house waterfront']
+const rare = ['orchard', 'helipad', 'observatory', 'nowhere', 'sauna orchard']
+/** Two states in one listing: each common, together nowhere. */
+const apart = ['TX CA', 'NY FL', 'Texas California', 'New York Texas']
+/** Common long ago, gone from the newest listings. */
+const gone = ['foreclosure', 'foreclosure home', 'foreclosure pool', 'foreclosure TX']
+
+function buildSearches(places: Places): Measured[] {
+  const random = randomFrom(2)
+  const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code))
+  const zips = Array.from({ length: 60 }, () => codes[Math.floor(random() * codes.length)] as string)
+  const busy = ['10001', '90012', '60601', '77002', '33101', '02108', '20001', '78704', '94103', '11201']
+  const resolve = (type: 'zipcode' | 'text', value: string, radius: number): SearchToMatch => {
+    const search = resolveSearch(places, { type, value, radius })
+    if ('refused' in search) throw new Error(`${value}: ${search.refused}`)
+    return search
+  }
+  const around = (radius: number) => [...zips, ...busy].map((zip) => resolve('zipcode', zip, radius))
+  const texts = (values: string[]) => values.map((value) => resolve('text', value, 0))
+  const both = (values: string[], radius: number) =>
+    values.flatMap((value) => regions.map((region) => resolve('text', `${value} ${region}`, radius)))
+  return [
+    ...[0, 10].map((radius) => ({ name: `ZIP, ${radius} miles`, searches: around(radius) })),
+    { name: 'ZIP, 25 miles', searches: around(25), p95Ms: 60 },
+    ...[50, 100].map((radius) => ({ name: `ZIP, ${radius} miles`, searches: around(radius) })),
+    { name: 'common words', searches: texts(common), p95Ms: 200 },
+    { name: 'middling words', searches: texts(middling), p95Ms: 200 },
+    { name: 'rare words', searches: texts(rare), p95Ms: 200 },
+    { name: 'words that exclude each other', searches: texts(apart), p95Ms: 200 },
+    { name: 'words of old listings alone', searches: texts(gone), p95Ms: 200 },
+    { name: 'words and a place', searches: both([...common, ...middling, ...rare, 'foreclosure'], 0), p95Ms: 200 },
+    { name: 'words and 25 miles', searches: both([...common, ...middling, ...rare, 'foreclosure'], 25), p95Ms: 200 },
+    { name: 'words and 100 miles', searches: both([...common, ...middling, ...rare, 'foreclosure'], 100), p95Ms: 200 },
+  ]
+}
+
+const percentile = (sorted: number[], share: number) => sorted[Math.ceil(sorted.length * share) - 1] ?? 0
+
+async function timeSearches(opened: OpenDatabase, searches: SearchToMatch[], seenSince: Date) {
+  const times: number[] = []
+  let slowest = ''
+  for (let round = 0; round < 3; round += 1) {
+    for (const search of searches) {
+      const start = performance.now()
+      const found = await findMatches(opened.db, search, seenSince)
+      const ms = performance.now() - start
+      if (round > 0 && ms > Math.max(0, ...times))
+        slowest = `${search.words ?? ''} ${search.places?.length ?? ''} places, ${found.length} found`
+      // the first round warms the cache
+      if (round > 0) times.push(ms)
+    }
+  }
+  times.sort((a, b) => a - b)
+  return { p50: percentile(times, 0.5), p95: percentile(times, 0.95), max: times.at(-1) ?? 0, slowest }
+}
+
+/** Every listing looked at, by the plainest statement. */
+async function lookAtAll(opened: OpenDatabase, { places, words }: SearchToMatch, seenSince: Date): Promise<string> {
+  const { rows } = await sql<{ version_id: number }>`
+    select version_id from leads join lead_seen on lead_id = id where seen_at >= ${seenSince}
+      and (${places}::text[] is null or postal_key = any(${places}::text[]))
+      and (${words}::text is null or search @@ plainto_tsquery('english', ${words}))
+    order by version_id desc limit 300
+  `.execute(opened.db)
+  return rows.map((row) => row.version_id).join()
+}
+
+async function measure(opened: OpenDatabase, check: boolean): Promise<boolean> {
+  const seenSince = new Date(Date.now() - 30 * dayMs)
+  const start = performance.now()
+  const places = await findPlaces(opened.db)
+  console.log(`places read in ${(performance.now() - start).toFixed(0)} ms`)
+  let good = true
+  for (const { name, searches, p95Ms } of buildSearches(places)) {
+    const { p50, p95, max, slowest } = await timeSearches(opened, searches, seenSince)
+    const met = p95Ms === undefined || p95 < p95Ms
+    good &&= met
+    const numbers = [p50, p95, max].map((ms) => ms.toFixed(1).padStart(7)).join(' ')
+    console.log(`${name.padEnd(30)} p50, p95, max: ${numbers} ms${met ? '' : `  above ${p95Ms}`}   (${slowest})`)
+    if (!check) continue
+    for (const search of searches.slice(0, 6)) {
+      const found = [...(await findMatches(opened.db, search, seenSince))].join()
+      if (found === (await lookAtAll(opened, search, seenSince))) continue
+      good = false
+      console.log(`  wrong: ${JSON.stringify(search).slice(0, 200)}`)
+    }
+  }
+  await measureShare(opened, places, seenSince)
+  return good
+}
+
+/** What a push does for 1,000 users: the newest of all their places, and one merge a search. */
+async function measureShare(opened: OpenDatabase, places: Places, seenSince: Date): Promise<void> {
+  const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code)).sort()
+  const searches = codes
+    .slice(20_000, 21_000)
+    .map((zip) => resolveSearch(places, { type: 'zipcode', value: zip, radius: 25 }))
+  const keys = searches.map((search) => ('refused' in search ? [] : (search.places ?? [])))
+  const distinct = [...new Set(keys.flat())]
+  const start = performance.now()
+  const newest = await findNewestByPlace(opened.db, distinct, seenSince)
+  const read = performance.now()
+  let ids = 0
+  for (const of of keys)
+    ids += mergeNewest(
+      of.flatMap((key) => newest.get(key) ?? []),
+      300,
+    ).length
+  const merged = performance.now()
+  console.log(
+    `1,000 searches of 25 miles: ${distinct.length} places read in ${(read - start).toFixed(0)} ms, ${ids} ids merged in ${(merged - read).toFixed(0)} ms`,
+  )
+  const counted = performance.now()
+  for (const words of ['home', 'pool']) await countMatches(opened.db, { kind: 'words', places: null, words }, seenSince)
+  console.log(`counting home, pool up to 10,000: ${((performance.now() - counted) / 2).toFixed(0)} ms each`)
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      leads: { type: 'string', default: '1000000' },
+      version: { type: 'string', default: '18' },
+      url: { type: 'string' },
+      check: { type: 'boolean', default: false },
+    },
+  })
+  const server = values.url ? undefined : await startServer(Number(values.version) as ServerVersion)
+  try {
+    if (server) await createBench(server.url)
+    const url = server ? withDatabase(server.url, 'bench') : (values.url ?? '')
+    const opened = await openDatabase({ databaseUrl: url, home: '' }, { schema: 'any' })
+    try {
+      if (server) {
+        console.log(`filling in ${values.leads} listings`)
+        await fillListings(opened, await findPlaces(opened.db), Number(values.leads))
+      }
+      if (!(await measure(opened, values.check))) process.exitCode = 1
+    } finally {
+      await opened.close()
+    }
+  } finally {
+    await server?.leave()
+  }
+}
+
+async function createBench(url: string): Promise<void> {
+  const maintenance = await openDatabase({ databaseUrl: url, home: '' }, { schema: 'any' })
+  try {
+    await maintenance.pool.query(`create database bench template ${templateName}`)
+  } finally {
+    await maintenance.close()
+  }
+}
+
+await main()
