@@ -128,6 +128,9 @@ const definitions = {
 
 export type SettingName = keyof typeof definitions
 
+/** Every setting there is, for whoever checks them all. */
+export const settingNames = Object.keys(definitions) as SettingName[]
+
 type Definition<K extends SettingName> = (typeof definitions)[K]
 type Value<K extends SettingName> = z.output<Definition<K>['schema']>
 

@@ -5,16 +5,54 @@
 import { z } from 'zod'
 import { deliveredLeadSchema, type Lead } from '../leads/lead.ts'
 import { leadsPerQueryMax, queriesPerUserMax } from '../limits.ts'
-import { deliveredQuerySchema, findSameHash, type Query } from '../users/query.ts'
+import { deliveredQuerySchema, type Query, queryHash } from '../users/query.ts'
 
 export interface DeliveryBody {
   queryList: Query[]
   fsbos: Lead[]
 }
 
-function findRepeatedHref(leads: readonly Lead[]): number {
+export interface BodyConflict {
+  path: (string | number)[]
+  message: string
+}
+
+function findSameHashes(queries: readonly Partial<Query>[]): BodyConflict[] {
+  const seen = new Map<string, number>()
+  return queries.flatMap((query, at) => {
+    if (typeof query?.value !== 'string' || typeof query.radius !== 'number') return []
+    const hash = queryHash({ value: query.value, radius: query.radius })
+    const earlier = seen.get(hash)
+    if (earlier === undefined) {
+      seen.set(hash, at)
+      return []
+    }
+    const message = `has the same hash as query ${earlier} of the list: value and radius together read alike`
+    return [{ path: ['queryList', at], message }]
+  })
+}
+
+function findRepeatedHrefs(leads: readonly Partial<Lead>[]): BodyConflict[] {
   const seen = new Set<string>()
-  return leads.findIndex(({ href }) => seen.size === seen.add(href).size)
+  return leads.flatMap((lead, at) => {
+    if (typeof lead?.href !== 'string' || seen.size !== seen.add(lead.href).size) return []
+    return [{ path: ['fsbos', at, 'href'], message: 'stands in the list twice' }]
+  })
+}
+
+/** What is wrong between the entries of a body, rather than in one of them; entries that are malformed are passed over. */
+export function findBodyConflicts(body: {
+  queryList: readonly Partial<Query>[]
+  fsbos: readonly Partial<Lead>[]
+}): BodyConflict[] {
+  const { queryList, fsbos } = body
+  const most = leadsPerQueryMax * queryList.length
+  const tooMany = `holds ${fsbos.length} leads: at most ${leadsPerQueryMax} a query, ${most} here`
+  return [
+    ...findSameHashes(queryList),
+    ...(fsbos.length > most ? [{ path: ['fsbos'], message: tooMany }] : []),
+    ...findRepeatedHrefs(fsbos),
+  ]
 }
 
 /** Issues have the path of what they are about: `['fsbos', 3, 'price']`. */
@@ -25,19 +63,6 @@ export const deliveryBodySchema = z
       .max(queriesPerUserMax, { error: `must hold at most ${queriesPerUserMax} queries` }),
     fsbos: z.array(deliveredLeadSchema, { error: 'must be a list of leads' }),
   })
-  .superRefine(({ queryList, fsbos }, context) => {
-    const same = findSameHash(queryList)
-    if (same) {
-      const message = `has the same hash as query ${same[0]} of the list: value and radius together read alike`
-      context.addIssue({ code: 'custom', path: ['queryList', same[1]], message })
-    }
-    const most = leadsPerQueryMax * queryList.length
-    if (fsbos.length > most) {
-      const message = `holds ${fsbos.length} leads: at most ${leadsPerQueryMax} a query, ${most} here`
-      context.addIssue({ code: 'custom', path: ['fsbos'], message })
-    }
-    const repeated = findRepeatedHref(fsbos)
-    if (repeated >= 0) {
-      context.addIssue({ code: 'custom', path: ['fsbos', repeated, 'href'], message: 'stands in the list twice' })
-    }
+  .superRefine((body, context) => {
+    for (const conflict of findBodyConflicts(body)) context.addIssue({ code: 'custom', ...conflict })
   }) satisfies z.ZodType<DeliveryBody>

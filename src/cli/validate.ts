@@ -1,0 +1,139 @@
+/** `leadpush validate`: settings, connection, schema and all data; or files, before they are imported or sent. */
+import type { Command } from 'commander'
+import type { Finding, Findings } from '../validate/finding.ts'
+import { type ExitCode, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { count, isLively, paint, plural, writeFacts, writeJson, writeLine } from './output.ts'
+import type { Act } from './program.ts'
+import { listenForStop } from './signals.ts'
+
+interface ValidateOptions {
+  json?: true
+}
+
+type Counts = Record<string, number>
+
+const plainProgressMs = 10_000
+const livelyProgressMs = 200
+/** So many problems and so many notes are shown to a person; the rest are counted. */
+const shownMax = { problem: 100, note: 20 } as const
+
+export function addValidate(program: Command, act: Act): void {
+  program
+    .command('validate')
+    .description('Check settings, database and all data; or files: a delivery body (.json), listings (.ndjson, .csv).')
+    .argument('[file...]', 'files to check instead; no database is needed')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush validate                      before the first push, and whenever something looks odd
+  leadpush validate listings.csv         would the import take each record?
+  leadpush preview --user ann@example.com --body > body.json && leadpush validate body.json`,
+    )
+    .action(act(validate))
+}
+
+async function validate(log: Log, files: string[], options: ValidateOptions): Promise<ExitCode> {
+  const stop = listenForStop((signal) =>
+    log.info(`${signal}: coming to an end; what was not looked at is not counted.`),
+  )
+  try {
+    const check = files.length > 0 ? validateFiles : validateDatabase
+    const exitCode = await check(log, files, options, stop.signal)
+    return stop.exitCode ?? exitCode
+  } finally {
+    stop.dispose()
+  }
+}
+
+async function validateFiles(
+  log: Log,
+  names: string[],
+  options: ValidateOptions,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
+  const { checkFiles, findFiles } = await import('../validate/files.ts')
+  readSettings(['logFormat'], processSource())
+  const counts = { files: 0, records: 0 }
+  return await show(log, checkFiles(findFiles(names), counts, signal), counts, options)
+}
+
+async function validateDatabase(
+  log: Log,
+  _files: string[],
+  options: ValidateOptions,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const { processSource, readProxies, readSettings, settingNames } = await import('../config.ts')
+  const source = processSource()
+  const settings = readSettings(settingNames, source)
+  readProxies(source)
+  return await withDatabase(settings, {}, async (opened) => {
+    const { checkDatabase } = await import('../validate/database.ts')
+    log.info(`Database: ${opened.description}`)
+    const counts = { users: 0, subscribed: 0, queries: 0, leads: 0 }
+    return await show(log, checkDatabase(opened.db, settings, counts, signal), counts, options)
+  })
+}
+
+/** Tells on standard error how far it is: in a line that moves on a terminal, elsewhere one every 10 s. */
+async function startProgress(log: Log, counts: Counts, json: boolean): Promise<{ stop(): void }> {
+  const text = () =>
+    Object.entries(counts)
+      .map(([what, value]) => `${count(value)} ${what}`)
+      .join(', ')
+  // beside results on the same terminal it would tear the lines
+  const lively = isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)
+  if (!lively) {
+    const timer = setInterval(() => log.info(`Checked ${text()}.`), plainProgressMs).unref()
+    return { stop: () => clearInterval(timer) }
+  }
+  const { default: ora } = await import('ora')
+  const spinner = ora({ text: text(), stream: process.stderr, discardStdin: false }).start()
+  const timer = setInterval(() => {
+    spinner.text = text()
+  }, livelyProgressMs).unref()
+  return {
+    stop: () => {
+      clearInterval(timer)
+      spinner.stop()
+    },
+  }
+}
+
+const describe = ({ type, where, path, message, hint }: Finding) =>
+  `${where}  ${paint(type === 'problem' ? 'red' : 'yellow', type)}  ${path ? `${path} ` : ''}${message}${hint ? `. ${hint}` : ''}`
+
+async function show(log: Log, findings: Findings, counts: Counts, { json }: ValidateOptions): Promise<ExitCode> {
+  const found = { problem: 0, note: 0 }
+  const progress = await startProgress(log, counts, json ?? false)
+  try {
+    for await (const finding of findings) {
+      found[finding.type]++
+      if (json) await writeJson(finding)
+      else if (found[finding.type] <= shownMax[finding.type]) await writeLine(describe(finding))
+    }
+  } finally {
+    progress.stop()
+  }
+  const { problem: problems, note: notes } = found
+  if (json) await writeJson({ type: 'summary', problems, notes, ...counts })
+  else await writeSummary(problems, notes, counts)
+  return problems > 0 ? 1 : 0
+}
+
+async function writeSummary(problems: number, notes: number, counts: Counts): Promise<void> {
+  for (const [type, value] of [['problem', problems], ['note', notes]] as const) {
+    const more = value - shownMax[type]
+    if (more > 0) await writeLine(`… and ${plural(more, type)} more; --json lists all`)
+  } // biome-ignore format: a list
+  const checked = Object.entries(counts).map(([what, value]): [string, string] => [what, count(value)])
+  await writeFacts([
+    ...checked,
+    ['notes', notes > 0 ? paint('yellow', count(notes)) : '0'],
+    ['problems', problems > 0 ? paint('red', count(problems)) : paint('green', '0')],
+  ])
+}

@@ -1,0 +1,191 @@
+/**
+ * `status`: what the ledger says of the current period and of the last runs, and whether a monitor should call somebody. It
+ * reads, and writes nothing; every statement is bounded in what it returns.
+ */
+import { sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
+import { type LedgerDelivery, ledgerColumns } from '../deliveries/ledger.ts'
+import { findPeriod, type RunCommand, type RunOutcome } from '../deliveries/runs.ts'
+import { isLive } from '../deliveries/workers.ts'
+import { monitoredRunDays } from '../limits.ts'
+import { weeklyScope } from '../push/users-to-serve.ts'
+
+export interface RunReport {
+  command: RunCommand
+  period: string
+  startedAt: Date
+  endedAt: Date | null
+  /** `interrupted` where its process died, whether anybody has noted that or not. */
+  outcome: RunOutcome
+}
+
+/** A delivery that needs somebody's eye, with the moment that it has been so since. */
+export type DeliveryInTrouble = LedgerDelivery & { since: Date; stuck: boolean }
+
+/** The newest of them, and how many there are. */
+export interface Troubles {
+  total: number
+  newest: DeliveryInTrouble[]
+}
+
+export interface Status {
+  period: string
+  subscribed: number
+  /** Deliveries of the period, by how they ended. */
+  delivered: number
+  failed: number
+  unknown: number
+  /** Deliveries of any period that are to get an attempt, or are getting one. */
+  pending: number
+  /** Those of them that no living process has in hand. */
+  stuck: number
+  /** Deliveries of the period that failed, of users who exist and got none since. */
+  failedWithoutLater: number
+  /** Users: without their weekly delivery in the period, with a subscription push to come, or with a delivery pending. */
+  owed: number
+  lastRun: RunReport | undefined
+  /** Whether a `push --all` came to its end so lately that a monitor can rest. */
+  ranLately: boolean
+  hooksInTrouble: number
+}
+
+const runsShown = 5
+export const troublesShown = 20
+
+const pendingColumns = sql`d.created_at as since, not ${isLive(sql`d.worker_id`)} as stuck`
+
+async function countEnded(db: Database, period: string) {
+  const { rows } = await sql<{ delivered: number; failed: number; unknown: number }>`
+    select count(*) filter (where status = 'delivered') as delivered, count(*) filter (where status = 'failed') as failed,
+      count(*) filter (where status = 'unknown') as unknown
+    from deliveries where period = ${period} and status in ('delivered', 'failed', 'unknown')
+  `.execute(db)
+  return rows[0] ?? { delivered: 0, failed: 0, unknown: 0 }
+}
+
+async function countPending(db: Database) {
+  const { rows } = await sql<{ pending: number; stuck: number }>`
+    select count(*) as pending, count(*) filter (where not ${isLive(sql`d.worker_id`)}) as stuck
+    from deliveries d where d.status = 'pending'
+  `.execute(db)
+  return rows[0] ?? { pending: 0, stuck: 0 }
+}
+
+async function countFailedWithoutLater(db: Database, period: string): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    select count(*) as n from deliveries d
+    where d.period = ${period} and d.status = 'failed' and exists (select from users u where u.id = d.user_id)
+      and not exists (
+        select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status = 'delivered'
+      )
+  `.execute(db)
+  return rows[0]?.n ?? 0
+}
+
+async function countUsers(db: Database, period: string) {
+  const { rows } = await sql<{ subscribed: number; owed: number }>`
+    select (select count(*) from users where subscribed) as subscribed, count(*) as owed from (
+      select u.id from users u
+      where u.subscribed and not exists (select from claims c where c.scope = ${weeklyScope(period)} and c.email = u.email)
+        and exists (select from queries q where q.user_id = u.id)
+      union
+      select u.id from users u
+      where u.subscription_owed_at is not null and exists (select from queries q where q.user_id = u.id)
+      union
+      select u.id from deliveries d join users u on u.id = d.user_id where d.status = 'pending'
+    ) owed
+  `.execute(db)
+  return rows[0] ?? { subscribed: 0, owed: 0 }
+}
+
+async function hasRunLately(db: Database): Promise<boolean> {
+  const { rows } = await sql<{ found: boolean }>`
+    select exists (
+      select from runs where command in ('all', 'force') and came_to_end
+        and ended_at >= now() - ${monitoredRunDays} * interval '1 day'
+    ) as found
+  `.execute(db)
+  return rows[0]?.found ?? false
+}
+
+/** The last runs, the newest first. */
+export async function findLastRuns(db: Database, limit: number = runsShown): Promise<RunReport[]> {
+  const { rows } = await rideOut(() =>
+    sql<RunReport>`
+      select command, period, started_at as "startedAt", ended_at as "endedAt",
+        case when outcome = 'running' and not ${isLive(sql`r.worker_id`)} then 'interrupted' else outcome end as outcome
+      from runs r order by started_at desc, id desc limit ${limit}
+    `.execute(db),
+  )
+  return rows
+}
+
+/** The state of the period that the database's clock says, in the time zone. Throws `usage` for one it does not know. */
+export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
+  const { period } = await findPeriod(db, settings)
+  const [ended, pending, failedWithoutLater, users, ranLately, [lastRun]] = await rideOut(() =>
+    Promise.all([
+      countEnded(db, period),
+      countPending(db),
+      countFailedWithoutLater(db, period),
+      countUsers(db, period),
+      hasRunLately(db),
+      findLastRuns(db, 1),
+    ]),
+  )
+  return { period, ...users, ...ended, ...pending, failedWithoutLater, lastRun, ranLately, hooksInTrouble: 0 }
+}
+
+/** The deliveries of a period that ended failed or unknown. */
+export async function findEndedInTrouble(db: Database, period: string, limit = troublesShown): Promise<Troubles> {
+  const { rows } = await rideOut(() =>
+    sql<DeliveryInTrouble & { total: number }>`
+      select ${ledgerColumns}, u.email, d.created_at as since, false as stuck, t.total
+      from (
+        select idempotency_key, count(*) over () as total from deliveries
+        where period = ${period} and status in ('failed', 'unknown') order by created_at desc, part limit ${limit}
+      ) t
+      join deliveries d on d.idempotency_key = t.idempotency_key left join users u on u.id = d.user_id
+      order by d.created_at desc, d.part
+    `.execute(db),
+  )
+  return toTroubles(rows)
+}
+
+/** The deliveries that are still pending, whatever their period; the stuck ones first, then the oldest. */
+export async function findPending(db: Database, limit = troublesShown): Promise<Troubles> {
+  const { rows } = await rideOut(() =>
+    sql<DeliveryInTrouble & { total: number }>`
+      select ${ledgerColumns}, u.email, ${pendingColumns}, count(*) over () as total
+      from deliveries d left join users u on u.id = d.user_id
+      where d.status = 'pending' order by stuck desc, d.created_at, d.part limit ${limit}
+    `.execute(db),
+  )
+  return toTroubles(rows)
+}
+
+function toTroubles(rows: (DeliveryInTrouble & { total: number })[]): Troubles {
+  return { total: rows[0]?.total ?? 0, newest: rows.map(({ total: _, ...delivery }) => delivery) }
+}
+
+/** What a monitor should call somebody for, a sentence each with what to do; none: all is well. */
+export function findAlarms(status: Status): string[] {
+  const { stuck, failedWithoutLater, period, subscribed, ranLately } = status
+  const alarms: string[] = []
+  const of = (count: number) => `${count} ${count === 1 ? 'delivery' : 'deliveries'}`
+  if (stuck > 0) {
+    alarms.push(`${of(stuck)} wait for an attempt in the hands of no living process: run \`leadpush push --resume\`.`)
+  }
+  if (failedWithoutLater > 0) {
+    alarms.push(
+      `${of(failedWithoutLater)} of ${period} failed, and nothing later was delivered: mend the cause, then run \`leadpush push --failed\`.`,
+    )
+  }
+  if (subscribed > 0 && !ranLately) {
+    alarms.push(
+      `No \`push --all\` came to its end in the last ${monitoredRunDays} days: check that cron runs it once a week.`,
+    )
+  }
+  return alarms
+}

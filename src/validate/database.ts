@@ -1,0 +1,35 @@
+/** `validate` without files: everything that the database holds, in the order settings, users, leads. */
+import type { Database } from '../db/open.ts'
+import { findPeriod } from '../deliveries/runs.ts'
+import { hasOutdated } from '../matching/searches.ts'
+import { findPlaces } from '../places/places.ts'
+import type { Findings } from './finding.ts'
+import { checkLeads } from './leads.ts'
+import { findSettingProblems, type SettingsToCheck } from './settings.ts'
+import { checkUsers, type UserCounts } from './users.ts'
+
+export interface DatabaseCounts extends UserCounts {
+  leads: number
+}
+
+async function findLastTimeZone(db: Database): Promise<string | undefined> {
+  const last = await db.selectFrom('runs').select('time_zone').orderBy('started_at', 'desc').limit(1).executeTakeFirst()
+  return last?.time_zone
+}
+
+/** Throws `usage` for a time zone that the database does not know. `counts` goes up as it goes on. */
+export async function* checkDatabase(
+  db: Database,
+  settings: SettingsToCheck & { maxLeadAgeMs: number },
+  counts: DatabaseCounts,
+  signal?: AbortSignal,
+): Findings {
+  await findPeriod(db, settings)
+  yield* findSettingProblems(settings, await findLastTimeZone(db))
+  if (await hasOutdated(db)) {
+    const message = 'were resolved by an older version of this program: they may match other listings now'
+    yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }
+  }
+  yield* checkUsers(db, await findPlaces(db), counts, signal)
+  yield* checkLeads(db, counts, signal)
+}

@@ -1,0 +1,51 @@
+/** What is wrong with settings that are each allowed, but not right together, or not for a push. */
+import { BlockList, isIP } from 'node:net'
+import type { Finding } from './finding.ts'
+
+const localRanges = new BlockList()
+for (const [address, bits] of [['127.0.0.0', 8], ['10.0.0.0', 8], ['172.16.0.0', 12], ['192.168.0.0', 16], ['169.254.0.0', 16]] as const) {
+  localRanges.addSubnet(address, bits, 'ipv4')
+} // biome-ignore format: a list
+localRanges.addAddress('::1', 'ipv6')
+localRanges.addSubnet('fc00::', 7, 'ipv6')
+localRanges.addSubnet('fe80::', 10, 'ipv6')
+
+/** Whether what goes to `hostname` (as a URL has it) stays on this machine or its network. */
+export function isLocalHost(hostname: string): boolean {
+  const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
+  const family = isIP(host)
+  if (family !== 0) return localRanges.check(host, family === 4 ? 'ipv4' : 'ipv6')
+  // a name without a dot is resolved inside: another container, a machine of the office
+  return !host.includes('.') || /\.(localhost|local|internal|lan|home\.arpa)$/i.test(host)
+}
+
+export interface SettingsToCheck {
+  receiverUrl: string | undefined
+  allowInsecureHooks: string | undefined
+  timeZone: string
+}
+
+/** `lastTimeZone` is that of the last run, if there was one. Values that may be secret are not quoted. */
+export function findSettingProblems(settings: SettingsToCheck, lastTimeZone: string | undefined): Finding[] {
+  const findings: Finding[] = []
+  const add = (type: Finding['type'], path: string, message: string, hint: string) => {
+    findings.push({ type, where: 'settings', path, message, hint })
+  }
+  const { receiverUrl, timeZone } = settings
+  if (receiverUrl === undefined) {
+    const hint = "Set it to the receiver's full URL, such as https://receiver.example/leads."
+    add('problem', 'LEADPUSH_RECEIVER_URL', 'is not set: a push needs to know where to send', hint)
+  } else if (/^http:/i.test(receiverUrl) && !isLocalHost(new URL(receiverUrl).hostname)) {
+    const message = 'is http: to a host that is not local: keys and contacts travel where others can read them'
+    add('note', 'LEADPUSH_RECEIVER_URL', message, 'Use https: if the receiver has it.')
+  }
+  if (lastTimeZone !== undefined && lastTimeZone !== timeZone) {
+    const message = `is ${timeZone}, and the last run used ${lastTimeZone}: weeks overlap where machines differ`
+    add('note', 'LEADPUSH_TIME_ZONE', message, 'Give all machines that share a database the same.')
+  }
+  if (settings.allowInsecureHooks !== undefined) {
+    const message = 'is set: hooks may be http: and lead to private addresses'
+    add('note', 'LEADPUSH_ALLOW_INSECURE_HOOKS', message, 'Unset it where this is no machine for development.')
+  }
+  return findings
+}
