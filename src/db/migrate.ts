@@ -21,21 +21,20 @@ async function migrationNames(): Promise<string[]> {
 
 async function loadRows(db: Kysely<any>, name: string): Promise<void> {
   const text = await readFile(join(folder, `${name}.tsv`), 'utf8').catch(() => '')
-  const rows = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
-  if (rows.length === 0) return
-  const cells = rows.map((row) => row.split('\t'))
-  const columns = (cells[0] ?? []).map((_, at) => sql`${cells.map((row) => row[at])}::text[]`)
-  const target = sql.table(name.slice(7))
-  // the columns' own types: an insert from a text column needs each named, so the rows go through json_populate_record
-  const names = await sql<{ column: string; type: string }>`
-    select column_name as column, data_type as type from information_schema.columns
-    where table_schema = current_schema() and table_name = ${name.slice(7)} order by ordinal_position
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  if (lines.length === 0) return
+  const target = name.slice(7)
+  // the columns' own types: what is cut out of a text is text
+  const columns = await sql<{ type: string }>`
+    select data_type as type from information_schema.columns
+    where table_schema = current_schema() and table_name = ${target} order by ordinal_position
   `.execute(db)
-  const casts = names.rows.map(({ type }, at) => sql`${sql.ref(`c${at}`)}::${sql.raw(type)}`)
-  const aliases = names.rows.map((_, at) => sql.ref(`c${at}`))
-  await sql`insert into ${target} select ${sql.join(casts)} from unnest(${sql.join(columns)}) as t(${sql.join(aliases)})`.execute(
-    db,
-  )
+  const cells = columns.rows.map(({ type }, at) => sql`cells[${sql.lit(at + 1)}]::${sql.raw(type)}`)
+  // one text goes to the server many times faster than its cells
+  await sql`
+    insert into ${sql.table(target)} select ${sql.join(cells)}
+    from (select string_to_array(line, E'\t') as cells from string_to_table(${lines.join('\n')}, E'\n') as line) as lines
+  `.execute(db)
 }
 
 const provider: MigrationProvider = {
