@@ -12,13 +12,36 @@ export function countBodyBytes(queries: number, queryBytes: number, leads: numbe
   return frameBytes + queryBytes + Math.max(0, queries - 1) + leadBytes + Math.max(0, leads - 1)
 }
 
+const bufferStepBytes = 64 * 1024
+
+/** Buffers of bodies that are on their way, used again for the next ones: bodies are the bulk of what a push touches. */
+export class BodyBuffers {
+  private readonly free: Buffer[] = []
+
+  take(bytes: number): Buffer {
+    const buffer = this.free.pop()
+    // its memory is its own, never a slice of the shared pool
+    return buffer && buffer.length >= bytes ? buffer : Buffer.allocUnsafeSlow(Math.ceil(bytes / bufferStepBytes) * bufferStepBytes)
+  }
+
+  /** Only when nobody reads it any more. */
+  giveBack(buffer: Buffer): void {
+    this.free.push(buffer)
+  }
+}
+
 /**
- * `queryList` is the queries' JSON, separated by commas; `leads` the leads' JSON as UTF-8; `bytes` what all of it comes to.
- * Throws if it doesn't: a body that is not what was planned is never sent.
+ * `queryList` is the queries' JSON, separated by commas; `leads` the leads' JSON as UTF-8; `bytes` what all of it comes to;
+ * the body is the beginning of `buffer`. Throws if it comes to something else: a body that is not what was planned is never
+ * sent.
  */
-export function buildBody(queryList: string, leads: readonly Uint8Array[], bytes: number): Buffer {
-  // its memory is its own, never a slice of a shared pool: the kernel may still read it after the answer came
-  const body = Buffer.allocUnsafeSlow(bytes)
+export function buildBody(
+  queryList: string,
+  leads: readonly Uint8Array[],
+  bytes: number,
+  buffer: Buffer = Buffer.allocUnsafeSlow(bytes),
+): Buffer {
+  const body = buffer.subarray(0, bytes)
   let at = 0
   const put = (piece: Uint8Array) => {
     body.set(piece, at)

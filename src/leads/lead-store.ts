@@ -14,7 +14,7 @@ export interface StoredLead {
   json: Buffer | undefined
 }
 
-const cacheBytesMax = 96 * 1024 * 1024
+const cacheBytesMax = 64 * 1024 * 1024
 /** What an entry costs beside its bytes: the objects, the key, the links. */
 const entryBytes = 300
 const cachedLeadBytesMax = 64 * 1024

@@ -12,8 +12,8 @@ type Ids = Float64Array
 
 const entryBytes = 200
 const sizeOf = (ids: Ids) => entryBytes + ids.byteLength
-const placeCacheBytesMax = 48 * 1024 * 1024
-const searchCacheBytesMax = 32 * 1024 * 1024
+const placeCacheBytesMax = 24 * 1024 * 1024
+const searchCacheBytesMax = 8 * 1024 * 1024
 const placesPerStatement = 2_000
 /** Searches are read and matched in groups, since the places around one may be thousands. */
 const searchesPerGroup = 200

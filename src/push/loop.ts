@@ -6,7 +6,7 @@
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { type AttemptOutcome, sendAttempt } from '../deliveries/attempt.ts'
-import { buildBody } from '../deliveries/body.ts'
+import { BodyBuffers, buildBody } from '../deliveries/body.ts'
 import {
   endAbandoned,
   endErased,
@@ -79,6 +79,7 @@ export class PushLoop {
   /** Made or being made, and not recorded yet what came of them. */
   private readonly underWay = new Map<string, RecordedAttempt>()
   private onWire = 0
+  private readonly buffers = new BodyBuffers()
   private readonly outcomes: RecordedOutcome[] = []
   private flushing: Promise<void> | undefined
   /** When the next second attempt of ours may be due, by this process's clock; undefined: not known to be any. */
@@ -337,8 +338,10 @@ export class PushLoop {
       this.underWay.delete(attempt.idempotencyKey)
       return
     }
-    const body = buildBody(attempt.queryList, pieces, attempt.bytes)
+    const buffer = this.buffers.take(attempt.bytes)
+    const body = buildBody(attempt.queryList, pieces, attempt.bytes, buffer)
     const outcome = await sendAttempt(http, settings, { ...attempt, body })
+    this.buffers.giveBack(buffer)
     this.context.onAttempt(attempt, outcome)
     await this.noteOutcome(attempt, outcome)
   }

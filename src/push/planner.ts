@@ -28,7 +28,7 @@ interface UserQuery {
 
 const usersPerStatement = 250
 /** Bounds what one group of users brings into memory: 300 leads a query, a few dozen bytes each. */
-const queriesPerGroup = 1_000
+const queriesPerGroup = 250
 
 export class Planner {
   readonly leads: LeadStore

@@ -19,14 +19,6 @@ import { importUsers } from '../../src/users/import.ts'
 
 const listings = Number(process.env.BENCH_LEADS ?? 50_000)
 
-if (process.argv[2] === 'receiver') {
-  const server = http.createServer((request, response) => {
-    request.resume()
-    request.on('end', () => response.end('{"ok":true}'))
-  })
-  server.listen(0, '127.0.0.1', () => process.send?.((server.address() as { port: number }).port))
-} else await main(process.argv.slice(2).map(Number))
-
 async function main(userCounts: number[]): Promise<void> {
   for (const users of userCounts.length > 0 ? userCounts : [2_000, 20_000]) {
     const server = await startThrowAway()
@@ -125,3 +117,11 @@ async function push(databaseUrl: string, receiverUrl: string, users: number): Pr
     `${users} users, ${listings} listings: ${summary.deliveries} deliveries of ${Math.round(summary.bytes / summary.deliveries / 1000)} kB in ${summary.seconds} s (${(summary.deliveries / summary.seconds).toFixed(0)}/s; process ${seconds.toFixed(1)} s), peak ${(peak / 1e6).toFixed(0)} MB`,
   )
 }
+
+if (process.argv[2] === 'receiver') {
+  const server = http.createServer((request, response) => {
+    request.resume()
+    request.on('end', () => response.end('{"ok":true}'))
+  })
+  server.listen(0, '127.0.0.1', () => process.send?.((server.address() as { port: number }).port))
+} else await main(process.argv.slice(2).map(Number))
