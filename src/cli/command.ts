@@ -4,27 +4,18 @@
  */
 import type { Database, OpenDatabase, OpenOptions } from '../db/open.ts'
 import { LeadpushError } from '../errors.ts'
+import { mayNameLogFormat } from '../terminal.ts'
 import { createLog, type Log } from './log.ts'
 
 /** 0, 1, 2, 3, 130 or 143 (contract 3). */
 export type ExitCode = number
 
-export interface CommandContext {
-  log: Log
-}
 
 /** The diagnostics of this process. A bad `LEADPUSH_LOG_FORMAT` is reported by the command, in the default format. */
 export async function openLog(fallback: 'pretty' | 'json' = 'pretty'): Promise<Log> {
-  // most runs name no format: then the settings are not loaded for it
-  if (!process.env.LEADPUSH_LOG_FORMAT && !process.env.LEADPUSH_LOG_FORMAT_FILE && !(await hasDotEnv()))
-    return await createLog(fallback)
+  if (!mayNameLogFormat()) return await createLog(fallback)
   const { processSource, readLogFormat } = await import('../config.ts')
   return await createLog(readLogFormat(processSource()) ?? fallback)
-}
-
-async function hasDotEnv(): Promise<boolean> {
-  const { existsSync } = await import('node:fs')
-  return existsSync('.env')
 }
 
 /** Opens the database, and closes it when `work` is over. */

@@ -3,18 +3,17 @@
  * terminal, colour and motion is decided here for all commands.
  */
 import { once } from 'node:events'
+import { isPlain } from '../terminal.ts'
 
 const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
 
 export type Style = keyof typeof styles
 
-const plain = () => Boolean(process.env.NO_COLOR) || Boolean(process.env.CI)
-
 /** Whether something may move on standard error. */
-export const isLively = () => process.stderr.isTTY === true && !plain()
+export const isLively = () => process.stderr.isTTY === true && !isPlain()
 
 export function paint(style: Style, text: string): string {
-  if (!process.stdout.isTTY || plain()) return text
+  if (!process.stdout.isTTY || isPlain()) return text
   const [on, off] = styles[style]
   return `\u001b[${on}m${text}\u001b[${off}m`
 }
