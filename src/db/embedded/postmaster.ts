@@ -151,9 +151,14 @@ export async function stopServer(place: Place): Promise<void> {
   } catch (error) {
     if (codeOf(error) !== 'ESRCH') throw error
   }
-  for (const end = Date.now() + stopMsMax; Date.now() < end; await sleep(10)) {
-    if (!(await isServerProcess(pid, place.data))) return
-    // frozen parents don't reap: without its file it is as good as gone
-    if ((await readPid(pidFile(place))) !== pid) return
+  let end = Date.now() + stopMsMax
+  let hasFile = true
+  while (Date.now() < end && (await isServerProcess(pid, place.data))) {
+    // the file goes just before the process; a process that can't go on then must not hold up this one
+    if (hasFile && (await readPid(pidFile(place))) !== pid) {
+      hasFile = false
+      end = Date.now() + 1_000
+    }
+    await sleep(10)
   }
 }

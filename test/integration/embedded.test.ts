@@ -1,0 +1,380 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { chmod, chown, mkdir, mkdtemp, readlink, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { enterEmbedded, keepEmbedded, startThrowAway, stopEmbedded } from '../../src/db/embedded.ts'
+import { LeadpushError } from '../../src/errors.ts'
+import { packageRoot } from '../../src/root.ts'
+
+const isRoot = process.getuid?.() === 0
+const onLinux = process.platform === 'linux'
+
+/** An empty folder that goes after the file; private to its owner, as `mktemp -d` makes it, unless `open`. */
+async function makeFolder(open = true): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'leadpush-embedded-'))
+  if (open) await chmod(folder, 0o711)
+  // an `after` here would belong to the test that asked first
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+  return folder
+}
+
+let shared: string | undefined
+
+/** A home that holds a database already, the same for all tests that ask for it; its server does not run. */
+async function usedHome(): Promise<string> {
+  if (shared === undefined) {
+    shared = await newHome()
+    await (await enterEmbedded(shared, { create: true })).leave()
+  }
+  return shared
+}
+
+const newHome = async (open?: boolean) => join(await makeFolder(open), 'home')
+
+async function ask<T extends object>(url: string, statement: string): Promise<T[]> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return (await client.query<T>(statement)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+function readServerPid(home: string): number | undefined {
+  const path = join(home, 'data', 'postmaster.pid')
+  return existsSync(path) ? Number.parseInt(readFileSync(path, 'utf8'), 10) : undefined
+}
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  for (const end = Date.now() + 20_000; !holds(); await sleep(20)) assert.ok(Date.now() < end, `in vain: ${what}`)
+}
+
+/** A process that ended, and whose new parent has not noticed yet, is not alive. */
+function isAlive(pid: number): boolean {
+  if (onLinux)
+    return existsSync(`/proc/${pid}/stat`) && !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const leftIn = (home: string) => readdirSync(home).filter((name) => name.startsWith('.'))
+
+interface Visitor {
+  child: ChildProcess
+  /** The home it entered. */
+  entered: Promise<string>
+  leave(): Promise<void>
+  kill(): Promise<void>
+}
+
+function startVisitor(home: string): Visitor {
+  const file = join(packageRoot, 'test', 'support', 'embedded-visitor.ts')
+  const child = spawn(process.execPath, ['--import', 'tsx', file, home], {
+    cwd: packageRoot,
+    stdio: ['pipe', 'pipe', 'inherit'],
+    timeout: 120_000,
+    killSignal: 'SIGKILL',
+  })
+  const ended = once(child, 'close')
+  let output = ''
+  const entered = new Promise<string>((done, fail) => {
+    child.stdout.on('data', (chunk) => {
+      output += chunk
+      const match = /^in (.*)$/m.exec(output)
+      if (match?.[1]) done(match[1])
+    })
+    child.on('close', () => fail(new Error(`the visitor never got in: ${output}`)))
+  })
+  entered.catch(() => {})
+  return {
+    child,
+    entered,
+    async leave() {
+      child.stdin.end()
+      await ended
+      assert.match(output, /^left$/m)
+    },
+    async kill() {
+      child.kill('SIGKILL')
+      await ended
+    },
+  }
+}
+
+test('where there is no embedded database, only a command that makes one makes it', async () => {
+  const home = await newHome()
+  await assert.rejects(enterEmbedded(home, {}), (error) => {
+    assert.ok(error instanceof LeadpushError)
+    assert.equal(error.code, 'usage')
+    const text = `${error.message} ${error.hint}`
+    for (const name of ['DATABASE_URL', 'leadpush leads import', 'leadpush users import'])
+      assert.ok(text.includes(name))
+    return true
+  })
+  assert.equal(existsSync(home), false)
+})
+
+test('what was written is there after the server was stopped and started again, and nothing runs in between', async () => {
+  const home = await newHome()
+  const first = await enterEmbedded(home, { create: true })
+  await ask(first.url, 'create table kept as select 7 as value')
+  const pid = readServerPid(first.home)
+  assert.ok(pid)
+  await first.leave()
+  await first.leave()
+  assert.equal(isAlive(pid), false)
+  assert.equal(readServerPid(first.home), undefined)
+  const second = await enterEmbedded(home, {})
+  try {
+    assert.equal(second.url, first.url)
+    assert.deepEqual(await ask(second.url, 'select value from kept'), [{ value: 7 }])
+    assert.deepEqual(
+      await ask(
+        second.url,
+        `select current_setting('server_encoding') as encoding, datcollate as collation, current_user as role
+         from pg_database where datname = current_database()`,
+      ),
+      [{ encoding: 'UTF8', collation: 'C', role: 'leadpush' }],
+    )
+  } finally {
+    await second.leave()
+  }
+  assert.deepEqual(leftIn(second.home), [])
+})
+
+test('processes that come at once make one database, share one server, and the last that leaves stops it', async () => {
+  const home = await newHome()
+  const visitors = [0, 1, 2].map(() => startVisitor(home))
+  const [entered = ''] = await Promise.all(visitors.map((visitor) => visitor.entered))
+  const pid = readServerPid(entered)
+  assert.ok(pid)
+  await visitors[0]?.leave()
+  assert.ok(isAlive(pid))
+  await Promise.all([visitors[1]?.leave(), visitors[2]?.leave()])
+  assert.equal(isAlive(pid), false)
+  assert.deepEqual(leftIn(entered), [])
+})
+
+test('after a process was killed while it made the database, the next one just works, and clears up', async () => {
+  const home = await newHome()
+  for (const ms of [600, 1_100]) {
+    const visitor = startVisitor(home)
+    await Promise.race([sleep(ms), visitor.entered])
+    await visitor.kill()
+  }
+  const server = await enterEmbedded(home, { create: true })
+  assert.equal((await ask(server.url, 'select 1')).length, 1)
+  await server.leave()
+  // an initdb that outlived its parent may still have written when it was cleared away: the start after that clears it
+  if (leftIn(server.home).length > 0) await (await enterEmbedded(home, {})).leave()
+  assert.deepEqual(leftIn(server.home), [])
+})
+
+test('a process that was killed leaves its server to the next one, which stops it', async () => {
+  const home = await usedHome()
+  const visitor = startVisitor(home)
+  const entered = await visitor.entered
+  const pid = readServerPid(entered)
+  await visitor.kill()
+  const server = await enterEmbedded(home, {})
+  assert.equal(readServerPid(entered), pid)
+  await server.leave()
+  assert.equal(readServerPid(entered), undefined)
+})
+
+test('a server that was killed is started again, at once by the next command, and for one that is at work when it asks', async () => {
+  const server = await enterEmbedded(await usedHome(), {})
+  await ask(server.url, 'create table survivor as select 7 as value')
+  const busy = new pg.Client({ connectionString: server.url })
+  busy.on('error', () => {})
+  await busy.connect()
+  // deep in a statement it does not notice that its server is gone
+  const working = busy.query('select count(*) from generate_series(1, 300000000)').catch(() => {})
+  await sleep(100)
+  const pid = readServerPid(server.home)
+  assert.ok(pid)
+  process.kill(pid, 'SIGKILL')
+  const next = await enterEmbedded(server.home, {})
+  await server.ensureRunning()
+  assert.notEqual(readServerPid(server.home), pid)
+  await next.leave()
+  assert.deepEqual(await ask(server.url, 'select value from survivor'), [{ value: 7 }])
+  await server.leave()
+  assert.equal(readServerPid(server.home), undefined)
+  await working
+  await busy.end().catch(() => {})
+})
+
+test('a pid file that a killed server left counts for nothing, whatever process has its id by now', async () => {
+  const server = await enterEmbedded(await usedHome(), {})
+  await server.leave()
+  const path = join(server.home, 'data', 'postmaster.pid')
+  const owner = await stat(join(server.home, 'data'))
+  for (const text of [`${process.pid}\n${join(server.home, 'data')}\n`, `${2 ** 22 + 7}\n`, '']) {
+    await writeFile(path, text)
+    await chown(path, owner.uid, owner.gid)
+    const again = await enterEmbedded(server.home, {})
+    assert.equal((await ask(again.url, 'select 1')).length, 1)
+    await again.leave()
+    assert.equal(existsSync(path), false)
+  }
+})
+
+test('kept running on demand, the server is stopped on demand; one that is in use is stopped by the last that leaves', async () => {
+  const home = await usedHome()
+  assert.equal(await stopEmbedded(home), 'not running')
+  const kept = await keepEmbedded(home)
+  const pid = readServerPid(kept.home)
+  assert.ok(pid)
+  const guest = await enterEmbedded(home, {})
+  await guest.leave()
+  assert.equal(readServerPid(kept.home), pid)
+  assert.equal((await ask(kept.url, 'select 1')).length, 1)
+  assert.equal(await stopEmbedded(home), 'stopped')
+  assert.equal(isAlive(pid), false)
+
+  await keepEmbedded(home)
+  const user = await enterEmbedded(home, {})
+  assert.equal(await stopEmbedded(home), 'in use')
+  assert.equal((await ask(user.url, 'select 1')).length, 1)
+  await user.leave()
+  assert.equal(readServerPid(kept.home), undefined)
+})
+
+test('a home whose path is too long for a socket has its socket elsewhere, in private, while the server runs', async () => {
+  const home = join(await makeFolder(), 'long'.repeat(30))
+  const server = await enterEmbedded(home, { create: true })
+  assert.equal((await ask(server.url, 'select 1')).length, 1)
+  const folder = decodeURIComponent(new URL(server.url).hostname)
+  assert.ok(!folder.startsWith(server.home))
+  assert.equal((await stat(folder)).mode & 0o777, 0o700)
+  await server.leave()
+  assert.equal(existsSync(folder), false)
+})
+
+test('as root, in a folder that nobody else may enter, it works as anywhere', {
+  skip: !isRoot || !onLinux,
+}, async () => {
+  const server = await enterEmbedded(await newHome(false), { create: true })
+  const pid = readServerPid(server.home)
+  assert.equal((await ask(server.url, 'select 1')).length, 1)
+  await server.leave()
+  const again = await enterEmbedded(server.home, {})
+  assert.equal((await ask(again.url, 'select 1')).length, 1)
+  await again.leave()
+  assert.ok(pid && !isAlive(pid))
+})
+
+test('no TCP port is open', { skip: !onLinux }, async () => {
+  const server = await enterEmbedded(await usedHome(), {})
+  const pid = readServerPid(server.home)
+  const sockets = await Promise.all(
+    readdirSync(`/proc/${pid}/fd`).map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')),
+  )
+  await server.leave()
+  const inodes = sockets.flatMap((name) => /^socket:\[(\d+)\]$/.exec(name)?.[1] ?? [])
+  assert.ok(inodes.length > 0)
+  const ports = ['tcp', 'tcp6', 'udp', 'udp6'].map((name) => `/proc/net/${name}`).filter((path) => existsSync(path))
+  const open = ports.flatMap((path) =>
+    readFileSync(path, 'utf8')
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/)[9]),
+  )
+  assert.deepEqual(
+    inodes.filter((inode) => open.includes(inode)),
+    [],
+  )
+})
+
+/** What a process of user `uid` gets for an answer when it asks to be let in as `leadpush`. */
+async function knock(socketFolder: string, uid: number): Promise<string> {
+  const startup = 'user\0leadpush\0database\0leadpush\0\0'
+  const script = `
+    const socket = require('net').connect(process.argv[1])
+    const text = Buffer.from(process.argv[2].replaceAll(' ', '\\0'))
+    const head = Buffer.alloc(8); head.writeInt32BE(text.length + 8); head.writeInt32BE(196608, 4)
+    socket.on('connect', () => socket.write(Buffer.concat([head, text])))
+    socket.on('data', (data) => { console.log(data.toString('latin1')); socket.destroy() })
+    socket.on('error', (error) => console.log(error.code))`
+  const args = ['-e', script, join(socketFolder, '.s.PGSQL.5432'), startup.replaceAll('\0', ' ')]
+  const child = spawn(process.execPath, args, { uid, gid: uid, cwd: '/', stdio: ['ignore', 'pipe', 'inherit'] })
+  let output = ''
+  child.stdout.on('data', (chunk) => {
+    output += chunk
+  })
+  await once(child, 'close')
+  return output
+}
+
+for (const open of [true, false]) {
+  const where = open ? 'an open folder' : 'a private folder'
+  test(`as root, in ${where}: other users of the machine cannot connect, even past the socket's folder`, {
+    skip: !isRoot || !onLinux,
+  }, async () => {
+    const folder = await makeFolder(open)
+    const server = await enterEmbedded(join(folder, 'home'), { create: true })
+    const socketFolder = decodeURIComponent(new URL(server.url).hostname)
+    try {
+      assert.match(await knock(socketFolder, 0), /^R/)
+      assert.match(await knock(socketFolder, 54_321), /EACCES/)
+      for (const path of [folder, server.home, socketFolder]) await chmod(path, 0o755)
+      await chmod(join(socketFolder, '.s.PGSQL.5432'), 0o777)
+      for (const uid of [54_321, 65_534, 1]) assert.match(await knock(socketFolder, uid), /C28000/, `user ${uid}`)
+      assert.match(await knock(socketFolder, 0), /^R/)
+    } finally {
+      await chmod(socketFolder, 0o700)
+      await server.leave()
+    }
+  })
+}
+
+test('a home that cannot be one is an error of usage that names what to set', async () => {
+  const folder = await makeFolder()
+  await writeFile(join(folder, 'file'), '')
+  await mkdir(join(folder, 'old', 'data'), { recursive: true })
+  await writeFile(join(folder, 'old', 'data', 'PG_VERSION'), '14\n')
+  if (isRoot) {
+    await chmod(join(folder, 'old'), 0o711)
+    await chown(join(folder, 'old', 'data'), 65_534, 65_534)
+  }
+  for (const [home, expected] of [
+    [join(folder, 'file', 'home'), /DATABASE_URL/],
+    [join(folder, 'old'), /PostgreSQL 14/],
+  ] as const) {
+    await assert.rejects(enterEmbedded(home, { create: true }), (error) => {
+      assert.ok(error instanceof LeadpushError)
+      assert.equal(error.code, 'usage')
+      assert.match(`${error.message} ${error.hint}`, expected)
+      return true
+    })
+  }
+})
+
+test('nothing remains of a throw-away server after it was left, nor after its process was killed', async () => {
+  const server = await startThrowAway()
+  assert.equal((await ask(server.url, 'select 1')).length, 1)
+  const pid = readServerPid(server.home)
+  await server.leave()
+  assert.ok(pid && !isAlive(pid))
+  assert.equal(existsSync(server.home), false)
+
+  const visitor = startVisitor('throw-away')
+  const home = await visitor.entered
+  const orphan = readServerPid(home)
+  assert.ok(orphan && isAlive(orphan))
+  await visitor.kill()
+  await until('the folder of the killed process goes', () => !existsSync(home))
+  await until('its server ends', () => !isAlive(orphan))
+})
