@@ -6,9 +6,9 @@ import { once } from 'node:events'
 import copyStreams from 'pg-copy-streams'
 import type { Connection } from './transaction.ts'
 
-const firstBytes = 256 * 1024
+const firstBytes = 80 * 1024
 /** So much is collected before it goes to the connection. */
-const fullBytes = 192 * 1024
+const fullBytes = 64 * 1024
 
 /** PGCOPY, no flags, no extension: PostgreSQL's documentation of COPY, "Binary Format". */
 const header = Buffer.concat([Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1'), Buffer.alloc(8)])

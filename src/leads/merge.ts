@@ -33,7 +33,7 @@ export interface MergeOptions {
 const turn = 7_310_401
 
 /** The changed listings whose JSON is taken into the process at a time, in bytes of JSON. */
-const bucketBytes = 4 * 1024 * 1024
+const bucketBytes = 512 * 1024
 
 async function run(connection: Connection, statement: string, values: unknown[] = []): Promise<number> {
   const { rowCount } = await connection.query(statement, values)

@@ -32,7 +32,7 @@ export interface RecordPage {
   bytesRead: number
 }
 
-const chunkBytes = 512 * 1024
+const chunkBytes = 128 * 1024
 /** White space may stand before the first character that tells what it is. */
 const sniffedBytes = 512
 const endings: Record<string, RecordFormat> = { ndjson: 'ndjson', jsonl: 'ndjson', json: 'json', csv: 'csv' }

@@ -33,7 +33,8 @@ export class Resolver {
   /** The first query that cannot match anything. */
   findRefused(queries: readonly Query[]): { path: string; message: string } | undefined {
     for (const [at, query] of queries.entries()) {
-      const search = this.resolve(query)
+      // whether it is refused does not hang on the radius, and the places around are the dear part
+      const search = this.resolve({ ...query, radius: 0 })
       if ('refused' in search) return { path: `queries.${at}.value`, message: search.refused }
     }
     return undefined
