@@ -184,13 +184,13 @@ async function writeEnded(troubles: Troubles, time: (at: Date | null) => string)
 }
 
 /** What to do next, a sentence each. */
-function adviseOn({ stuck, failed, unknown, owed, subscribed, lastRun }: Status): string[] {
+function adviseOn({ stuck, failedWithoutLater, unknown, owed, subscribed, lastRun }: Status): string[] {
   const advice: string[] = []
   const isRunning = lastRun?.outcome === 'running'
   if (subscribed === 0) advice.push('Nobody is subscribed yet: leadpush users import FILE')
   if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
   else if (owed > 0 && !isRunning) advice.push('To serve the users that are owed a delivery: leadpush push --all')
-  if (failed > 0) advice.push('Once the cause of what failed is mended: leadpush push --failed')
+  if (failedWithoutLater > 0) advice.push('Once the cause of what failed is mended: leadpush push --failed')
   if (unknown > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
   return advice
 }

@@ -1,0 +1,354 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type RawBuilder, sql } from 'kysely'
+import type { Database } from '../../src/db/open.ts'
+import { toDeliveryLine } from '../../src/push/reporter.ts'
+import { findAlarms, findEndedInTrouble, findLastRuns, findPending, findStatus } from '../../src/report/status.ts'
+import { findUserDeliveries } from '../../src/report/user-deliveries.ts'
+import { createDatabase } from '../support/database.ts'
+import { runProgram } from '../support/program.ts'
+import { seedUsers } from '../support/seed.ts'
+
+const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000 }
+
+async function open(t: TestContext) {
+  const database = await createDatabase(t)
+  const { db } = await database.open()
+  const { period } = await findStatus(db, settings)
+  return { db, url: database.url, period }
+}
+
+async function idOf(db: Database, email: string): Promise<number> {
+  return (await db.selectFrom('users').select('id').where('email', '=', email).executeTakeFirstOrThrow()).id
+}
+
+interface Written {
+  key?: string
+  period: string
+  status: 'pending' | 'delivered' | 'failed' | 'unknown'
+  kind?: 'weekly' | 'forced' | 'single' | 'subscription'
+  secondsAgo?: number
+  workerId?: number | null
+  part?: number
+  parts?: number
+}
+
+let written = 0
+
+/** A delivery as the ledger has it after one attempt. */
+async function writeDelivery(db: Database, userId: number, delivery: Written): Promise<string> {
+  const { period, status, kind = 'weekly', secondsAgo = 0, workerId = null, part = 1, parts = 1 } = delivery
+  const key = delivery.key ?? `key-${++written}`
+  const error = status === 'failed' || status === 'unknown' ? 'HTTP 500: the receiver is in trouble' : null
+  await sql`
+    insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
+      created_at, status, attempts, under_way, worker_id, first_at, first_ms, first_status, first_error)
+    values (${key}, 1, ${userId}, ${period}, ${kind}, ${part}, ${parts}, 1, 2, 300, '', '', now() - ${secondsAgo} * interval '1 second',
+      ${status}, 1, false, ${workerId}, now() - ${secondsAgo} * interval '1 second', 12, ${error ? 500 : 200}, ${error})
+  `.execute(db)
+  return key
+}
+
+async function writeWorker(db: Database, leaseSeconds: number): Promise<number> {
+  const { rows } = await sql<{ id: number }>`
+    insert into workers (host, process_id, lease_until) values ('host', 1, now() + ${leaseSeconds} * interval '1 second') returning id
+  `.execute(db)
+  return rows[0]?.id ?? 0
+}
+
+interface WrittenRun {
+  command?: 'all' | 'force' | 'resume' | 'failed' | 'user'
+  outcome?: 'running' | 'complete' | 'failures' | 'stopped' | 'interrupted'
+  cameToEnd?: boolean
+  workerId?: number
+  ended?: RawBuilder<Date | null>
+}
+
+async function writeRun(db: Database, period: string, run: WrittenRun = {}): Promise<void> {
+  const { command = 'all', outcome = 'complete', cameToEnd = true, workerId = 0, ended = sql`now()` } = run
+  await sql`
+    insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
+    values (${command}, ${period}, 'UTC', ${workerId}, true, coalesce(${ended}, now()) - interval '1 second', ${ended}, ${outcome}, ${cameToEnd})
+  `.execute(db)
+}
+
+const claim = (db: Database, period: string, email: string) =>
+  db
+    .insertInto('claims')
+    .values({ scope: `weekly:${period}`, email })
+    .execute()
+
+test('an empty database is nothing to worry about, and has every field of the contract', async (t) => {
+  const { url, period } = await open(t)
+  const env = { DATABASE_URL: url }
+  const { code, json, stdout } = await runProgram(['status', '--json', '--check'], { env })
+  assert.equal(code, 0)
+  const expected = {
+    type: 'status', period, subscribed: 0, delivered: 0, failed: 0, unknown: 0, owed: 0, lastRun: null, hooksInTrouble: 0,
+  } // biome-ignore format: as the contract has it
+  assert.deepEqual(json, [{ ...expected, pending: 0, stuck: 0, alarms: [] }])
+  assert.equal(stdout.trim().split('\n').length, 1)
+  const text = await runProgram(['status'], { env })
+  assert.equal(text.code, 0)
+  assert.match(text.stdout, /Nobody is subscribed yet/)
+})
+
+test('deliveries are counted by how they ended, in the current period alone', async (t) => {
+  const { db, period } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com' }])
+  const user = await idOf(db, 'a@example.com')
+  for (const status of ['delivered', 'delivered', 'delivered', 'failed', 'failed', 'unknown'] as const) {
+    await writeDelivery(db, user, { period, status })
+  }
+  for (const status of ['delivered', 'failed', 'unknown'] as const) {
+    await writeDelivery(db, user, { period: '2020-W01', status })
+  }
+  await writeDelivery(db, user, { period: '2020-W01', status: 'pending' })
+  const { delivered, failed, unknown, pending } = await findStatus(db, settings)
+  assert.deepEqual({ delivered, failed, unknown, pending }, { delivered: 3, failed: 2, unknown: 1, pending: 1 })
+})
+
+test('owed counts each user once, whatever is owed to them', async (t) => {
+  const { db, period } = await open(t)
+  const owes = async () => (await findStatus(db, settings)).owed
+  await seedUsers(db, [
+    { email: 'served@example.com' },
+    { email: 'owed@example.com' },
+    { email: 'no-queries@example.com', queries: [] },
+    { email: 'unsubscribed@example.com', subscribed: false },
+  ])
+  await claim(db, period, 'served@example.com')
+  await claim(db, '2020-W01', 'owed@example.com')
+  assert.equal(await owes(), 1)
+  assert.equal((await findStatus(db, settings)).subscribed, 3)
+
+  const served = await idOf(db, 'served@example.com')
+  const owed = await idOf(db, 'owed@example.com')
+  await writeDelivery(db, served, { period, status: 'pending' })
+  await writeDelivery(db, served, { period, status: 'pending', part: 2, parts: 2 })
+  await writeDelivery(db, owed, { period, status: 'pending' })
+  assert.equal(await owes(), 2)
+  await db.updateTable('deliveries').set({ status: 'delivered' }).execute()
+  assert.equal(await owes(), 1)
+
+  const owe = (email: string) => sql`update users set subscription_owed_at = now() where email = ${email}`.execute(db)
+  await owe('owed@example.com')
+  assert.equal(await owes(), 1)
+  await owe('served@example.com')
+  assert.equal(await owes(), 2)
+  await owe('no-queries@example.com')
+  assert.equal(await owes(), 2)
+})
+
+test('a run whose process holds its lease is running; when the lease is over it was interrupted', async (t) => {
+  const { db, period, url } = await open(t)
+  const live = await writeWorker(db, 30)
+  await writeRun(db, period, { outcome: 'running', workerId: live, ended: sql`null`, cameToEnd: false })
+  assert.equal((await findLastRuns(db))[0]?.outcome, 'running')
+  await sql`update workers set lease_until = now() - interval '1 second'`.execute(db)
+  const { json } = await runProgram(['status', '--json'], { env: { DATABASE_URL: url } })
+  assert.equal(json[0].lastRun.outcome, 'interrupted')
+  assert.equal(json[0].lastRun.endedAt, null)
+  assert.match(json[0].lastRun.startedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  await db.deleteFrom('workers').execute()
+  assert.equal((await findLastRuns(db))[0]?.outcome, 'interrupted')
+})
+
+test('the last run is the one that began last, and keeps the outcome that was recorded', async (t) => {
+  const { db, period } = await open(t)
+  for (const outcome of ['complete', 'failures', 'interrupted', 'stopped'] as const) {
+    await writeRun(db, period, { outcome })
+    assert.equal((await findStatus(db, settings)).lastRun?.outcome, outcome)
+  }
+  await writeRun(db, period, { outcome: 'complete', ended: sql`now() - interval '1 hour'` })
+  assert.equal((await findStatus(db, settings)).lastRun?.outcome, 'stopped')
+  assert.equal((await findLastRuns(db, 2)).length, 2)
+})
+
+test('a pending delivery is stuck when no living process has it', async (t) => {
+  const { db, period } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com', subscribed: false }])
+  const user = await idOf(db, 'a@example.com')
+  const live = await writeWorker(db, 30)
+  const key = await writeDelivery(db, user, { period: '2020-W01', status: 'pending', workerId: live })
+  const check = async () => {
+    const status = await findStatus(db, settings)
+    return { pending: status.pending, stuck: status.stuck, alarms: findAlarms(status).length }
+  }
+  assert.deepEqual(await check(), { pending: 1, stuck: 0, alarms: 0 })
+  await sql`update workers set lease_until = now() - interval '1 second'`.execute(db)
+  assert.deepEqual(await check(), { pending: 1, stuck: 1, alarms: 1 })
+  await writeDelivery(db, user, { period, status: 'pending', workerId: null })
+  assert.deepEqual(await check(), { pending: 2, stuck: 2, alarms: 1 })
+  const { newest } = await findPending(db)
+  assert.ok(newest.some(({ idempotencyKey, stuck }) => idempotencyKey === key && stuck))
+  await db.updateTable('deliveries').set({ status: 'unknown' }).execute()
+  assert.deepEqual(await check(), { pending: 0, stuck: 0, alarms: 0 })
+})
+
+test('a failed delivery raises an alarm until a later one of the same user was delivered', async (t) => {
+  const { db, period, url } = await open(t)
+  await seedUsers(db, [
+    { email: 'a@example.com', subscribed: false },
+    { email: 'b@example.com', subscribed: false },
+  ])
+  const [a, b] = [await idOf(db, 'a@example.com'), await idOf(db, 'b@example.com')]
+  const isAlarmed = async () => findAlarms(await findStatus(db, settings)).length === 1
+  await writeDelivery(db, a, { period: '2020-W01', status: 'failed', secondsAgo: 60 })
+  await writeDelivery(db, a, { period, status: 'unknown', secondsAgo: 60 })
+  assert.equal(await isAlarmed(), false)
+  await writeDelivery(db, a, { period, status: 'failed', secondsAgo: 60 })
+  await writeDelivery(db, a, { period, status: 'delivered', secondsAgo: 61 })
+  await writeDelivery(db, a, { period, status: 'unknown', secondsAgo: 59 })
+  await writeDelivery(db, b, { period, status: 'delivered', secondsAgo: 59 })
+  assert.equal(await isAlarmed(), true)
+  const { code, stdout } = await runProgram(['status', '--check'], { env: { DATABASE_URL: url } })
+  assert.equal(code, 1)
+  assert.match(stdout, /check {2}1 delivery of .* failed/)
+  assert.match(stdout, /push --failed/)
+  await writeDelivery(db, a, { period, status: 'delivered', secondsAgo: 58 })
+  assert.equal(await isAlarmed(), false)
+  const mended = await runProgram(['status', '--check', '--json'], { env: { DATABASE_URL: url } })
+  assert.equal(mended.code, 0)
+  assert.deepEqual([mended.json[0].failed, mended.json[0].alarms], [1, []])
+  await writeDelivery(db, b, { period, status: 'failed' })
+  assert.equal(await isAlarmed(), true)
+  await sql`delete from users where id = ${b}`.execute(db)
+  assert.equal(await isAlarmed(), false)
+})
+
+test('a part that failed is not made good by another part of the same push', async (t) => {
+  const { db, period } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com', subscribed: false }])
+  const user = await idOf(db, 'a@example.com')
+  await db.transaction().execute(async (tx) => {
+    await writeDelivery(tx, user, { period, status: 'failed', part: 1, parts: 2 })
+    await writeDelivery(tx, user, { period, status: 'delivered', part: 2, parts: 2 })
+  })
+  assert.equal((await findStatus(db, settings)).failedWithoutLater, 1)
+})
+
+test('with subscribed users a monitor is called 8 days after the last push --all that came to its end', async (t) => {
+  const { db, period } = await open(t)
+  const isAlarmed = async () => findAlarms(await findStatus(db, settings)).some((alarm) => alarm.includes('push --all'))
+  assert.equal(await isAlarmed(), false)
+  await seedUsers(db, [{ email: 'a@example.com' }])
+  assert.equal(await isAlarmed(), true)
+  await writeRun(db, period, { command: 'resume' })
+  await writeRun(db, period, { command: 'failed' })
+  await writeRun(db, period, { command: 'user' })
+  await writeRun(db, period, { command: 'all', outcome: 'stopped', cameToEnd: false })
+  assert.equal(await isAlarmed(), true)
+  await writeRun(db, period, { ended: sql`now() - interval '8 days' - interval '1 second'` })
+  assert.equal(await isAlarmed(), true)
+  await writeRun(db, period, { ended: sql`now() - interval '8 days' + interval '20 seconds'` })
+  assert.equal(await isAlarmed(), false)
+  await db.deleteFrom('runs').execute()
+  await writeRun(db, period, { command: 'force', outcome: 'failures' })
+  assert.equal(await isAlarmed(), false)
+})
+
+test('what went wrong is shown up to 20 deliveries, and how many more there are', async (t) => {
+  const { db, period, url } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com' }])
+  const user = await idOf(db, 'a@example.com')
+  for (let n = 0; n < 20; n++) await writeDelivery(db, user, { period, status: 'failed', secondsAgo: 100 - n })
+  const show = async () => (await runProgram(['status'], { env: { DATABASE_URL: url } })).stdout
+  const twenty = await show()
+  assert.equal(twenty.match(/a@example\.com/g)?.length, 20)
+  assert.match(twenty, /HTTP 500: the receiver is in trouble/)
+  assert.doesNotMatch(twenty, /more/)
+  await writeDelivery(db, user, { period, status: 'unknown', key: 'newest' })
+  const { total, newest } = await findEndedInTrouble(db, period)
+  assert.deepEqual([total, newest.length, newest[0]?.idempotencyKey], [21, 20, 'newest'])
+  assert.match(await show(), /… and 1 more/)
+})
+
+test('the deliveries of a user come newest first with their attempts, however many there are', async (t) => {
+  const { db, period } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com' }, { email: 'b@example.com' }])
+  const [a, b] = [await idOf(db, 'a@example.com'), await idOf(db, 'b@example.com')]
+  await writeDelivery(db, b, { period, status: 'delivered' })
+  // a Date knows milliseconds only: between pages nothing may be lost or told twice
+  await sql`
+    insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
+      created_at, status, attempts, under_way)
+    select 'k' || n, 1, ${a}, ${period}, 'single', 1 + n % 2, 2, 1, 0, 10, '', '',
+      timestamptz '2026-01-01 00:00:00Z' + (n / 2) * interval '1 microsecond', 'delivered', 0, false
+    from generate_series(0, 404) n
+  `.execute(db)
+  const keys: string[] = []
+  for await (const { idempotencyKey, email, attemptLog } of findUserDeliveries(db, a)) {
+    assert.equal(email, 'a@example.com')
+    assert.deepEqual(attemptLog, [])
+    keys.push(idempotencyKey)
+  }
+  const pairs = Array.from({ length: 202 }, (_, n) => 201 - n).flatMap((n) => [`k${2 * n}`, `k${2 * n + 1}`])
+  assert.deepEqual(keys, ['k404', ...pairs])
+})
+
+test('status --user --json shows deliveries as push does, with a log of the attempts', async (t) => {
+  const { db, period, url } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com' }])
+  const user = await idOf(db, 'a@example.com')
+  await writeDelivery(db, user, { key: 'old', period, status: 'delivered', secondsAgo: 100 })
+  const key = await writeDelivery(db, user, { period, status: 'failed' })
+  await sql`
+    update deliveries set attempts = 2, first_at = '2026-01-01T00:00:00.25Z', second_at = '2026-01-01T00:00:05Z', second_ms = null,
+      second_status = null, second_error = 'nobody recorded what came of the attempt', status = 'unknown', second_open = true
+    where idempotency_key = ${key}
+  `.execute(db)
+  const { code, json } = await runProgram(['status', '--user', 'A@Example.com', '--json'], {
+    env: { DATABASE_URL: url },
+  })
+  assert.equal(code, 0)
+  assert.deepEqual(
+    json.map(({ idempotencyKey }) => idempotencyKey),
+    [key, 'old'],
+  )
+  const { attemptLog, createdAt: _, ...line } = json[0]
+  assert.deepEqual(attemptLog, [
+    { at: '2026-01-01T00:00:00.250Z', durationMs: 12, httpStatus: 500, error: 'HTTP 500: the receiver is in trouble' },
+    { at: '2026-01-01T00:00:05.000Z', durationMs: null, httpStatus: null, error: 'nobody recorded what came of the attempt' },
+  ]) // biome-ignore format: a list
+  const { rows } = await sql<{ n: number }>`select count(*) as n from deliveries where user_id = ${user}`.execute(db)
+  assert.equal(rows[0]?.n, 2)
+  const push = toDeliveryLine({
+    idempotencyKey: key, userId: user, email: 'a@example.com', kind: 'weekly', period, part: 1, parts: 1, queries: 1, leads: 2,
+    bytes: 300, status: 'unknown', attempts: 2, httpStatus: line.httpStatus, error: 'nobody recorded what came of the attempt',
+  }) // biome-ignore format: a list
+  assert.deepEqual(line, push)
+  assert.deepEqual(Object.keys(json[0]).slice(0, 14), Object.keys(push))
+  const text = await runProgram(['status', '--user', 'a@example.com'], { env: { DATABASE_URL: url } })
+  assert.match(text.stdout, /nobody recorded/)
+  assert.match(text.stdout, /12 ms/)
+})
+
+test('a user that does not exist, and a check of one user, are wrong usage', async (t) => {
+  const { url } = await open(t)
+  const env = { DATABASE_URL: url }
+  const nobody = await runProgram(['status', '--user', 'nobody@example.com', '--json'], { env })
+  assert.deepEqual([nobody.code, nobody.stdout], [2, ''])
+  assert.match(nobody.stderr, /nobody@example\.com/)
+  assert.equal((await runProgram(['status', '--user', 'a@example.com', '--check'], { env })).code, 2)
+})
+
+test('the period is that of LEADPUSH_TIME_ZONE', async (t) => {
+  const { db, url } = await open(t)
+  for (const timeZone of ['Pacific/Kiritimati', 'Pacific/Pago_Pago']) {
+    const { rows } = await sql<{ period: string }>`
+      select to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW') as period
+    `.execute(db)
+    const env = { DATABASE_URL: url, LEADPUSH_TIME_ZONE: timeZone }
+    const { json } = await runProgram(['status', '--json'], { env })
+    assert.equal(json[0].period, rows[0]?.period)
+  }
+})
+
+test('no database yet is wrong usage, one that does not answer is exit 3', async () => {
+  const none = await runProgram(['status', '--json'])
+  assert.deepEqual([none.code, none.stdout], [2, ''])
+  assert.match(none.stderr, /DATABASE_URL/)
+  const away = await runProgram(['status'], { env: { DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' } })
+  assert.equal(away.code, 3)
+})
