@@ -23,13 +23,19 @@ const statementMsMax = 30_000
 /** The first stretch holds so many leads; each later one spans four times the ids of the one before. */
 const firstStretchLeads = 8_000
 const stretchGrowth = 4
+/** The leads of a region that has fewer are looked at one by one, however rare the words are. */
+const fewLeads = 1_000
+/** So few matches are read in one go: where the newest stretch had none of them, and where it had some. */
+const matchesAtOnce = { withNone: 15_000, withSome: 2_000 }
 
 /**
  * Runs `work` where the planner can choose no other plan than the one that was measured: these statements read little, and
  * are wrong to read whole tables for it, or to compile.
  */
 function withSettings<T>(db: Database, work: (transaction: Transaction<Tables>) => Promise<T>): Promise<T> {
-  return db.transaction().execute(async (transaction) => {
+  // one view of the listings for all statements: an import may be committed meanwhile
+  const transactions = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only')
+  return transactions.execute(async (transaction) => {
     await sql`
       select set_config(name, value, true) from (values ('statement_timeout', ${String(statementMsMax)}), ('jit', 'off'),
         ('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),
@@ -145,6 +151,7 @@ interface Ends {
 async function findByWords(
   db: Transaction<Tables>,
   words: string,
+  estimate: number,
   places: readonly string[] | null,
   seenSince: Date,
   limit: number,
@@ -177,7 +184,8 @@ async function findByWords(
     `.execute(db)
     found.push(...readIds(rows[0]?.ids))
     to = from
-    span *= stretchGrowth
+    const atOnce = estimate <= (found.length === 0 ? matchesAtOnce.withNone : matchesAtOnce.withSome)
+    span = atOnce ? Number.POSITIVE_INFINITY : span * stretchGrowth
   }
   return Float64Array.from(found)
 }
@@ -195,13 +203,14 @@ export function findMatches(
   const { places, words } = search
   return withSettings(db, async (transaction) => {
     if (words === null) return findInPlaces(transaction, places ?? [], seenSince, limit)
-    if (places === null) return findByWords(transaction, words, null, seenSince, limit)
+    const estimate = await estimateByWords(transaction, words)
+    if (places === null) return findByWords(transaction, words, estimate, null, seenSince, limit)
     // the fewer of the two lead: whichever way, no more is looked at than they are, and less where both are common
-    const estimate = Math.max(limit, await estimateByWords(transaction, words))
-    const count = await countInPlaces(transaction, places, estimate)
-    return count < estimate
+    const enough = Math.max(fewLeads, estimate)
+    const count = await countInPlaces(transaction, places, enough)
+    return count < enough
       ? findInPlacesByWords(transaction, places, words, seenSince, limit)
-      : findByWords(transaction, words, places, seenSince, limit)
+      : findByWords(transaction, words, estimate, places, seenSince, limit)
   })
 }
 
@@ -209,12 +218,15 @@ export function findMatches(
 export function countMatches(db: Database, search: SearchToMatch, seenSince: Date, max = 10_000): Promise<number> {
   const { places, words } = search
   return withSettings(db, async (transaction) => {
-    const inPlaces = places
-      ? sql`unnest(${places}::text[]) as p (place) join leads l on l.postal_key = p.place`
+    const columns = words === null ? sql`id` : sql`id, search`
+    const found = places
+      ? sql`unnest(${places}::text[]) as p (place) cross join lateral (
+          select ${columns} from leads where postal_key = p.place offset 0
+        ) l`
       : sql`leads l`
     const { rows } = await sql<{ count: number }>`
       select count(*)::integer as count from (
-        select from ${inPlaces} join lead_seen s on s.lead_id = l.id
+        select from ${found} join lead_seen s on s.lead_id = l.id
         where s.seen_at >= ${seenSince} ${words === null ? sql`` : sql`and ${hasWords(words)}`} limit ${max}
       ) n
     `.execute(transaction)
