@@ -158,7 +158,7 @@ async function main(): Promise<void> {
   try {
     if (server) await createBench(server.url)
     const url = server ? withDatabase(server.url, 'bench') : (values.url ?? '')
-    const opened = await openDatabase({ databaseUrl: url, home: '' }, { schema: 'any' })
+    const opened = await openDatabase({ databaseUrl: url, home: '' })
     try {
       if (server) {
         console.log(`filling in ${values.leads} listings`)
