@@ -49,18 +49,13 @@ function findProblems(value: unknown): Problem[] {
   const found = describeIssues(parsed.error.issues, value)
   const { queryList, fsbos } = value as { queryList?: unknown; fsbos?: unknown }
   const lists = { queryList: asList(queryList), fsbos: asList(fsbos) }
-  // the schema looks at the whole only where each entry is right
-  if (parsed.error.issues.some(({ code }) => code !== 'custom') && lists.queryList && lists.fsbos) {
-    found.push(...findBodyConflicts({ queryList: lists.queryList, fsbos: lists.fsbos }))
+  if (lists.queryList && lists.fsbos) {
+    // the schema looks at the whole only where each entry is right
+    const told = new Set(found.map((issue) => JSON.stringify(issue)))
+    const conflicts = findBodyConflicts({ queryList: lists.queryList, fsbos: lists.fsbos })
+    found.push(...conflicts.filter(({ path, message }) => !told.has(JSON.stringify({ path, message }))))
   }
-  const told = new Set<string>()
-  return found.flatMap(({ path, message }) => {
-    const problem = { path: formatPath(path), message }
-    const key = JSON.stringify(problem)
-    if (told.has(key)) return []
-    told.add(key)
-    return [problem]
-  })
+  return found.map(({ path, message }) => ({ path: formatPath(path), message }))
 }
 
 /** Every problem of the file `file`, which is there and can be read. */

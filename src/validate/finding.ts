@@ -26,15 +26,19 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>((at, step) => (at as Record<PropertyKey, unknown> | null | undefined)?.[step], value)
 }
 
-/** The issues that a schema has with `value`, each with its path; values are never quoted. */
+/** The issues that a schema has with `value`, the first of each path; values are never quoted. */
 export function describeIssues(
   issues: readonly z.core.$ZodIssue[],
   value: unknown,
 ): { path: PropertyKey[]; message: string }[] {
+  const told = new Set<string>()
   return issues.flatMap((issue) => {
     if (issue.code === 'unrecognized_keys') {
       return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'is not part of the interface' }))
     }
+    const place = JSON.stringify(issue.path)
+    if (told.has(place)) return []
+    told.add(place)
     // a schema says what a value must be; of one that is not there that would mislead
     const isMissing = issue.path.length > 0 && valueAt(value, issue.path) === undefined
     return [{ path: issue.path, message: isMissing ? 'is missing' : issue.message }]

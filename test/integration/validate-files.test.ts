@@ -1,0 +1,278 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { completeLead, type Lead, leadFields } from '../../src/leads/lead.ts'
+import { checkFiles, findFiles } from '../../src/validate/files.ts'
+import type { Finding } from '../../src/validate/finding.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { runProgram } from '../support/program.ts'
+
+let written = 0
+const write = (text: string | Buffer, ending: string) => writeInput(`validate-${++written}.${ending}`, text)
+
+async function check(...names: string[]) {
+  const counts = { files: 0, records: 0 }
+  const findings: Finding[] = []
+  for await (const finding of checkFiles(findFiles(names), counts)) findings.push(finding)
+  const problems = findings.filter(({ type }) => type === 'problem')
+  return { findings, problems, counts, paths: problems.map(({ path }) => path) }
+}
+
+const leadNumber = (n: number, fields: Partial<Lead> = {}): Lead => ({
+  ...completeLead({ href: `https://listings.example/${n}`, postalCode: '78704' }),
+  ...fields,
+})
+const leads = (count: number) => Array.from({ length: count }, (_, n) => leadNumber(n))
+const query = (fields: object = {}) => ({ type: 'zipcode', value: '78704', radius: 5, ...fields })
+const queries = (count: number) =>
+  Array.from({ length: count }, (_, n) => query({ value: `1${String(n).padStart(4, '0')}` }))
+
+const checkBytes = (bytes: string | Buffer) => check(write(bytes, 'json'))
+const checkBody = (queryList: unknown, fsbos: unknown, more: object = {}) =>
+  checkBytes(JSON.stringify({ queryList, fsbos, ...more }))
+const checkLead = (fields: object) => checkBody([query()], [{ ...leadNumber(1), ...fields }])
+const checkQuery = (fields: object) => checkBody([query(fields)], [])
+
+test('a body as a push sends it is right, with leads and without', async () => {
+  const full = leadNumber(2, { fullAddress: '1 Main St', price: 0.5, description: 'ünïcode 🏡', yearBuilt: 1999 })
+  assert.deepEqual((await checkBody([query()], [leadNumber(1), full])).findings, [])
+  assert.deepEqual((await checkBody([query()], [])).findings, [])
+})
+
+test('every field of a lead must be there, but for fullAddress', async () => {
+  for (const { name } of leadFields) {
+    const { [name]: _, ...rest } = leadNumber(1, { fullAddress: '1 Main St' })
+    const { problems } = await checkBody([query()], [rest])
+    if (name === 'fullAddress') assert.deepEqual(problems, [])
+    else
+      assert.deepEqual(
+        problems.map(({ path, message }) => [path, message]),
+        [[`fsbos[0].${name}`, 'is missing']],
+      )
+  }
+})
+
+test('a field that is unknown has its default, and null only where that is null', async () => {
+  for (const field of leadFields) {
+    const { paths } = await checkLead({ [field.name]: null })
+    const isNull = 'default' in field && field.default === null
+    assert.deepEqual(paths, isNull ? [] : [`fsbos[0].${field.name}`], field.name)
+  }
+})
+
+test('numbers are numbers from 0 to 1e12, and text is text', async () => {
+  for (const { name, kind } of leadFields) {
+    const wrong = kind === 'number' ? ['1', true, -1, 1e12 + 1] : [1, true, {}, '\0', '\ud800']
+    for (const value of wrong) assert.deepEqual((await checkLead({ [name]: value })).paths, [`fsbos[0].${name}`])
+    for (const value of kind === 'number' ? [0, 0.1, 1e12] : []) {
+      assert.deepEqual((await checkLead({ [name]: value })).paths, [])
+    }
+  }
+})
+
+test('href is an absolute http: or https: URL of at most 2,048 bytes', async () => {
+  const ofBytes = (bytes: number) => `https://listings.example/${'a'.repeat(bytes - 25)}`
+  for (const [href, isRight] of [
+    ['http://listings.example/1', true],
+    ['/1', false],
+    ['ftp://listings.example/1', false],
+    ['', false],
+    [ofBytes(2_048), true],
+    [ofBytes(2_049), false],
+  ] as const) {
+    assert.deepEqual((await checkLead({ href })).paths, isRight ? [] : ['fsbos[0].href'], href)
+  }
+})
+
+test('no other field is allowed, and each is named', async () => {
+  const { paths } = await checkBody([query({ hash: 'x' })], [{ ...leadNumber(1), id: 1, score: 2 }], { sentAt: 'now' })
+  assert.deepEqual(paths.sort(), ['fsbos[0].id', 'fsbos[0].score', 'queryList[0].hash', 'sentAt'])
+})
+
+test('queryList and fsbos must be there and be lists', async () => {
+  assert.deepEqual((await checkBytes('{}')).paths, ['queryList', 'fsbos'])
+  assert.deepEqual((await checkBody({}, 'x')).paths, ['queryList', 'fsbos'])
+  assert.deepEqual((await checkBody([1], [null])).paths, ['queryList[0]', 'fsbos[0]'])
+  for (const text of ['[]', 'null', '1', '"x"']) assert.deepEqual((await checkBytes(text)).paths, [''], text)
+})
+
+test('a query gives type, value and radius within their limits', async () => {
+  for (const [fields, path] of [
+    [{ type: 'text' }, undefined],
+    [{ type: 'city' }, 'type'],
+    [{ type: undefined }, 'type'],
+    [{ value: '' }, 'value'],
+    [{ value: 78704 }, 'value'],
+    [{ value: '🏡'.repeat(500) }, undefined],
+    [{ value: '🏡'.repeat(501) }, 'value'],
+    [{ radius: undefined }, 'radius'],
+    [{ radius: '5' }, 'radius'],
+    [{ radius: -0.1 }, 'radius'],
+    [{ radius: 0 }, undefined],
+    [{ radius: 100 }, undefined],
+    [{ radius: 100.1 }, 'radius'],
+  ] as const) {
+    const { paths } = await checkQuery(fields)
+    assert.deepEqual(paths, path === undefined ? [] : [`queryList[0].${path}`], JSON.stringify(fields).slice(0, 40))
+  }
+  assert.deepEqual((await checkBody(queries(1_000), [])).paths, [])
+  assert.deepEqual((await checkBody(queries(1_001), [])).paths, ['queryList'])
+})
+
+test('300 leads a query are allowed, and one more is not', async () => {
+  assert.deepEqual((await checkBody(queries(1), leads(299))).paths, [])
+  assert.deepEqual((await checkBody(queries(1), leads(300))).paths, [])
+  assert.deepEqual((await checkBody(queries(1), leads(301))).paths, ['fsbos'])
+  assert.deepEqual((await checkBody(queries(2), leads(600))).paths, [])
+  assert.deepEqual((await checkBody(queries(2), leads(601))).paths, ['fsbos'])
+})
+
+test('a lead stands in a body once, and no two queries have one hash', async () => {
+  assert.deepEqual((await checkBody([query()], [...leads(2), leadNumber(0), leadNumber(1)])).paths, [
+    'fsbos[2].href',
+    'fsbos[3].href',
+  ])
+  const same = [query({ value: '1', radius: 23 }), query({ value: '12', radius: 3, type: 'text' })]
+  const { problems } = await checkBody([query(), ...same], [])
+  assert.deepEqual(
+    problems.map(({ path }) => path),
+    ['queryList[2]'],
+  )
+  assert.match(problems[0]?.message ?? '', /query 1/)
+  assert.deepEqual((await checkBody([query({ radius: 5 }), query({ radius: 5.5 })], [])).paths, [])
+})
+
+test('what is wrong with one entry hides nothing of what is wrong between them', async () => {
+  const { paths } = await checkBody([query(), query()], [...leads(2), { ...leadNumber(0), price: 'x' }])
+  assert.deepEqual(paths.sort(), ['fsbos[2].href', 'fsbos[2].price', 'queryList[1]'])
+})
+
+test('a body has at most 5,000,000 bytes', async () => {
+  const padded = (bytes: number) => {
+    const body = (text: string) =>
+      Buffer.from(JSON.stringify({ queryList: [query()], fsbos: [leadNumber(1, { description: text })] }))
+    return body('a'.repeat(bytes - body('').length))
+  }
+  for (const bytes of [4_999_999, 5_000_000]) {
+    assert.equal(padded(bytes).length, bytes)
+    assert.deepEqual((await checkBytes(padded(bytes))).problems, [])
+  }
+  const { problems } = await checkBytes(padded(5_000_001))
+  assert.deepEqual(
+    problems.map(({ path, message }) => [path, message]),
+    [['', 'has 5000001 bytes: at most 5000000']],
+  )
+})
+
+test('a body is UTF-8 JSON without a byte order mark', async () => {
+  const right = Buffer.from(JSON.stringify({ queryList: [query()], fsbos: [leadNumber(1, { city: 'MARK' })] }))
+  const broken = Buffer.from(right)
+  broken[broken.indexOf('MARK')] = 0xff
+  for (const [bytes, message] of [
+    [broken, /UTF-8/],
+    [Buffer.concat([Buffer.from('\ufeff'), right]), /byte order mark/],
+    [right.subarray(0, -1), /no valid JSON/],
+    [Buffer.from(''), /empty/],
+  ] as const) {
+    const { problems } = await checkBytes(bytes)
+    assert.equal(problems.length, 1)
+    assert.match(problems[0]?.message ?? '', message)
+  }
+})
+
+test('a leads file is held to the rules of the import, each record by its line', async () => {
+  const lines = toLines([
+    { href: 'https://listings.example/1', postalCode: '78704', price: 0 },
+    { href: 'https://listings.example/2', postalCode: '78704', price: '5' },
+    { href: 'https://listings.example/3' },
+    { href: 'https://listings.example/4', postalCode: ' - ' },
+    { postalCode: '78704' },
+    { href: 'https://listings.example/5', postalCode: '78704', colour: 'red' },
+  ])
+  for (const file of [write(lines, 'ndjson'), write(gzipSync(lines), 'ndjson.gz')]) {
+    const { problems, findings, counts } = await check(file)
+    assert.deepEqual(
+      problems.map(({ where, path }) => [where, path]),
+      [[`${file}:2`, 'price'], [`${file}:3`, 'postalCode'], [`${file}:4`, 'postalCode'], [`${file}:5`, 'href']],
+    ) // biome-ignore format: a list
+    assert.deepEqual(
+      findings.filter(({ type }) => type === 'note').map(({ path }) => path),
+      ['colour'],
+    )
+    assert.deepEqual(counts, { files: 1, records: 6 })
+  }
+})
+
+test('a record of a CSV file is named by the line on which it begins', async () => {
+  const csv = 'href,postalCode,price,description\n'
+  const rows = [
+    'https://listings.example/1,78704,"$350,000","two\nlines"',
+    'https://listings.example/2,78704,cheap,',
+    'https://listings.example/3,78704,1',
+  ]
+  const file = write(`${csv}${rows.join('\n')}\n`, 'csv')
+  const { problems } = await check(file)
+  assert.deepEqual(
+    problems.map(({ where, path }) => [where, path]),
+    [
+      [`${file}:4`, 'price'],
+      [`${file}:5`, ''],
+    ],
+  )
+})
+
+test('a leads file that breaks off is a problem of the file', async () => {
+  const line = '{"href":"https://listings.example/1","postalCode":"78704"}\n'
+  const cut = [
+    write(`${line}{"href":`, 'ndjson'),
+    write(gzipSync(line).subarray(0, -6), 'ndjson.gz'),
+    write('href,postalCode\n"https://listings.example/1', 'csv'),
+    write('href,postalCode,href\nhttps://listings.example/1,78704,x\n', 'csv'),
+  ]
+  for (const file of cut) {
+    const { problems } = await check(file)
+    assert.deepEqual(
+      problems.map(({ where, path }) => [where, path]),
+      [[file, '']],
+    )
+  }
+})
+
+test('validate FILE… exits 1 for a problem, 0 for none, and needs no database', async () => {
+  const env = { DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' }
+  const right = write(JSON.stringify({ queryList: [query()], fsbos: leads(2) }), 'json')
+  const wrong = write(
+    JSON.stringify({ queryList: [query()], fsbos: [...leads(3), leadNumber(4, { price: -1 })] }),
+    'json',
+  )
+  const good = write(toLines([{ href: 'https://listings.example/1', postalCode: '78704' }]), 'ndjson')
+  const fine = await runProgram(['validate', right, good, '--json'], { env })
+  assert.equal(fine.code, 0)
+  assert.deepEqual(fine.json, [{ type: 'summary', problems: 0, notes: 0, files: 2, records: 1 }])
+  const bad = await runProgram(['validate', right, wrong, '--json'], { env })
+  assert.equal(bad.code, 1)
+  assert.deepEqual(bad.json, [
+    { type: 'problem', where: wrong, path: 'fsbos[3].price', message: 'must be from 0 to 1000000000000' },
+    { type: 'summary', problems: 1, notes: 0, files: 2, records: 0 },
+  ])
+  const text = await runProgram(['validate', wrong], { env })
+  assert.equal(text.code, 1)
+  assert.match(text.stdout, /fsbos\[3\]\.price must be from 0/)
+})
+
+test('a file that is not there, or whose name says nothing, is wrong usage, and nothing is checked', async () => {
+  const wrong = write('{}', 'json')
+  for (const name of [
+    `${wrong}.gone.json`,
+    `${wrong}.gone.csv`,
+    write('{}', 'txt'),
+    write('[]', 'json.gz'),
+    '-',
+    '/tmp',
+  ]) {
+    const { code, stdout } = await runProgram(['validate', wrong, name, '--json'])
+    assert.deepEqual([code, stdout], [2, ''], name)
+  }
+  const unknown = await runProgram(['validate', wrong], { env: { LEADPUSH_TYPO: '1' } })
+  assert.deepEqual([unknown.code, unknown.stdout], [2, ''])
+})
