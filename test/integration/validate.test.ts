@@ -1,0 +1,348 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { type TestContext, test } from 'node:test'
+import { sql } from 'kysely'
+import type { OpenDatabase } from '../../src/db/open.ts'
+import { countBodyBytes } from '../../src/deliveries/body.ts'
+import { serialiseLead } from '../../src/leads/lead.ts'
+import { bodyBytesMax } from '../../src/limits.ts'
+import { importUsers } from '../../src/users/import.ts'
+import { checkDatabase } from '../../src/validate/database.ts'
+import type { Finding } from '../../src/validate/finding.ts'
+import { isLocalHost } from '../../src/validate/settings.ts'
+import { createDatabase } from '../support/database.ts'
+import { importRecords, listing, toLines } from '../support/import-files.ts'
+import { runProgram } from '../support/program.ts'
+
+const settings = {
+  receiverUrl: 'https://receiver.example/leads' as string | undefined,
+  allowInsecureHooks: undefined,
+  timeZone: 'UTC',
+  maxLeadAgeMs: 30 * 86_400_000,
+}
+
+async function open(t: TestContext) {
+  const database = await createDatabase(t)
+  const opened = await database.open()
+  return { opened, db: opened.db, url: database.url, run: (statement: string) => opened.pool.query(statement) }
+}
+
+async function addUsers(opened: OpenDatabase, users: object[]): Promise<void> {
+  const records = users.map((user) => ({ receiverApiKey: 'secret-key', ...user }))
+  const stdin = Readable.from([toLines(records)], { objectMode: false })
+  const { summary } = await importUsers(opened, ['-'], { stdin })
+  assert.deepEqual([summary.read, summary.rejected], [users.length, 0])
+}
+
+async function check(opened: OpenDatabase, changed: Partial<typeof settings> = {}) {
+  const counts = { users: 0, subscribed: 0, queries: 0, leads: 0 }
+  const findings: Finding[] = []
+  for await (const finding of checkDatabase(opened.db, { ...settings, ...changed }, counts)) findings.push(finding)
+  const short = ({ type, where, path }: Finding) => `${type} ${where} ${path}`.trim()
+  return { counts, findings, found: findings.map(short) }
+}
+
+const austin = { type: 'text', value: 'Austin, TX', radius: 5 }
+const zip = { type: 'zipcode', value: '78704', radius: 2.5 }
+
+test('what the imports took in is right, and everything of it is looked at', async (t) => {
+  const { opened, url } = await open(t)
+  await addUsers(opened, [
+    { email: 'A@example.com', queries: [austin, zip, { type: 'text', value: 'pool' }, { type: 'text', value: 'pool 78704', radius: 5 }] },
+    { email: 'b@example.com', subscribed: false },
+    { email: 'c@example.com', queries: [{ type: 'zipcode', value: 'K1A 0B1', radius: 100 }] },
+  ]) // biome-ignore format: a list
+  await importRecords(opened, [
+    listing(1),
+    listing(2, { price: 5, fullAddress: '1 Main St', description: 'ünïcode 🏡' }),
+  ])
+  await importRecords(opened, [listing(2, { price: 6, postalCode: '78704-1234' })])
+  const { found, counts } = await check(opened)
+  assert.deepEqual(found, [])
+  assert.deepEqual(counts, { users: 3, subscribed: 2, queries: 5, leads: 2 })
+  const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
+  const { code, json } = await runProgram(['validate', '--json'], { env })
+  assert.equal(code, 0)
+  assert.deepEqual(json, [{ type: 'summary', problems: 0, notes: 0, ...counts }])
+})
+
+test('without LEADPUSH_RECEIVER_URL there is a problem; http: to a host elsewhere is a note', async (t) => {
+  const { opened, url } = await open(t)
+  assert.deepEqual((await check(opened, { receiverUrl: undefined })).found, ['problem settings LEADPUSH_RECEIVER_URL'])
+  assert.deepEqual((await check(opened, { receiverUrl: 'http://receiver.example.com/' })).found, [
+    'note settings LEADPUSH_RECEIVER_URL',
+  ])
+  assert.deepEqual((await check(opened, { receiverUrl: 'http://127.0.0.1:8080/' })).found, [])
+  const unset = await runProgram(['validate', '--json'], { env: { DATABASE_URL: url } })
+  assert.equal(unset.code, 1)
+  assert.deepEqual(
+    [unset.json[0].type, unset.json[0].path, unset.json.at(-1).problems],
+    ['problem', 'LEADPUSH_RECEIVER_URL', 1],
+  )
+  const http = await runProgram(['validate', '--json'], {
+    env: { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'http://receiver.example.com/?token=hidden' },
+  })
+  assert.deepEqual([http.code, http.json[0].type], [0, 'note'])
+  assert.doesNotMatch(http.stdout + http.stderr, /hidden/)
+})
+
+test('a host is local by its address, or by a name that is resolved inside', () => {
+  for (const host of ['localhost', '127.0.0.1', '127.9.9.9', '[::1]', '10.1.2.3', '172.16.0.1', '172.31.255.255', '192.168.1.1', '[fd00::1]', 'receiver', 'box.local', 'x.internal']) {
+    assert.equal(isLocalHost(host), true, host)
+  } // biome-ignore format: a list
+  for (const host of ['receiver.example', '128.0.0.1', '172.15.255.255', '172.32.0.1', '192.169.0.1', '8.8.8.8', '[2606:4700::1]', 'local.example.com']) {
+    assert.equal(isLocalHost(host), false, host)
+  } // biome-ignore format: a list
+})
+
+test('another time zone than that of the last run is a note', async (t) => {
+  const { opened, run } = await open(t)
+  await run(
+    `insert into runs (command, period, time_zone, worker_id, resumable) values ('all', '2026-W01', 'UTC', 1, true)`,
+  )
+  assert.deepEqual((await check(opened)).found, [])
+  assert.deepEqual((await check(opened, { timeZone: 'America/Chicago' })).found, ['note settings LEADPUSH_TIME_ZONE'])
+})
+
+test('every setting of any command is checked before any work, all of them at once', async (t) => {
+  const { url } = await open(t)
+  const env = {
+    DATABASE_URL: url,
+    LEADPUSH_LIMIT_KEY: '0',
+    LEADPUSH_TIMEOUT: '1',
+    LEADPUSH_PING_URL: 'x',
+    LEADPUSH_X: '1',
+  }
+  const { code, stdout, stderr } = await runProgram(['validate', '--json'], { env })
+  assert.deepEqual([code, stdout], [2, ''])
+  for (const name of ['LEADPUSH_LIMIT_KEY', 'LEADPUSH_TIMEOUT', 'LEADPUSH_PING_URL', 'LEADPUSH_X']) {
+    assert.match(stderr, new RegExp(name))
+  }
+})
+
+test('a schema that is behind is exit 2, a database that does not answer exit 3, none at all exit 2', async (t) => {
+  const empty = await createDatabase(t, { empty: true })
+  const behind = await runProgram(['validate', '--json'], { env: { DATABASE_URL: empty.url } })
+  assert.deepEqual([behind.code, behind.stdout], [2, ''])
+  assert.match(behind.stderr, /leadpush migrate/)
+  const away = await runProgram(['validate'], { env: { DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' } })
+  assert.deepEqual([away.code, away.stdout], [3, ''])
+  const none = await runProgram(['validate'])
+  assert.deepEqual([none.code, none.stdout], [2, ''])
+})
+
+test('what is right but hardly meant is a note: it does not change the exit code', async (t) => {
+  const { opened, url } = await open(t)
+  await addUsers(opened, [
+    { email: 'words@example.com', queries: [{ type: 'text', value: 'pool', radius: 0 }, { type: 'text', value: 'barn', radius: 0.5 }] },
+    { email: 'nowhere@example.com', queries: [{ type: 'zipcode', value: '00000', radius: 5 }, { type: 'text', value: '00000' }] },
+    { email: 'none@example.com' },
+  ]) // biome-ignore format: a list
+  const { found, findings } = await check(opened)
+  assert.deepEqual(found, [
+    'note user words@example.com queries[1].radius',
+    'note user nowhere@example.com queries[0].value',
+    'note user nowhere@example.com queries[1].value',
+    'note user none@example.com queries',
+  ])
+  assert.match(findings[0]?.message ?? '', /only passed on/)
+  const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
+  const { code, stdout } = await runProgram(['validate'], { env })
+  assert.equal(code, 0)
+  assert.match(stdout, /notes\s+4\nproblems\s+0/)
+})
+
+test('users that something else wrote are held to the rules, and no key is shown', async (t) => {
+  const { opened, run, url } = await open(t)
+  const some = { queries: [zip] }
+  const names = ['upper', 'address', 'long', 'key', 'hidden']
+  await addUsers(
+    opened,
+    names.map((name) => ({ email: `${name}@example.com`, ...some })),
+  )
+  await run('alter table users drop constraint users_email_check, drop constraint users_receiver_key_check')
+  const set = (name: string, change: string) => run(`update users set ${change} where email = '${name}@example.com'`)
+  const long = `${'a'.repeat(243)}@example.com`
+  await set('upper', `email = 'Upper@example.com'`)
+  await set('address', `email = 'nobody'`)
+  await set('long', `email = '${long}'`)
+  await set('key', `receiver_key = repeat('k', 51)`)
+  await set('hidden', `receiver_key = 'sec ret'`)
+  assert.equal(long.length, 255)
+  assert.deepEqual((await check(opened)).found.sort(), [
+    'problem user Upper@example.com email',
+    `problem user ${long} email`,
+    'problem user hidden@example.com receiverApiKey',
+    'problem user key@example.com receiverApiKey',
+    'problem user nobody email',
+  ].sort()) // biome-ignore format: a list
+  const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
+  const { code, stdout, stderr } = await runProgram(['validate', '--json'], { env })
+  assert.equal(code, 1)
+  assert.doesNotMatch(stdout + stderr, /sec ret|kkkkk/)
+})
+
+test('queries that something else wrote are held to the rules', async (t) => {
+  const { opened, run } = await open(t)
+  const names = ['value', 'radius', 'type', 'empty', 'refused', 'hash', 'json', 'meaning', 'same']
+  for (const name of names) await addUsers(opened, [{ email: `${name}@example.com`, queries: [zip, austin] }])
+  await run(`alter table queries drop constraint queries_value_check, drop constraint queries_radius_check,
+    drop constraint queries_type_check, drop constraint queries_user_id_hash_key`)
+  const set = (name: string, change: string) =>
+    run(
+      `update queries set ${change} where position = 1 and user_id = (select id from users where email = '${name}@example.com')`,
+    )
+  const consistent = (type: string, value: string, radius: string) =>
+    `type = '${type}', value = '${value}', radius = ${radius}, hash = '${value}${radius}',
+      json = '{"type":"${type}","value":"${value}","radius":${radius}}'`
+  await set('value', consistent('text', 'x'.repeat(501), '0'))
+  await set('radius', consistent('text', 'pool', '100.5'))
+  await set('type', consistent('city', 'pool', '0'))
+  await set('empty', consistent('text', '', '0'))
+  await set('refused', consistent('text', 'the', '0'))
+  await set('hash', `hash = 'other'`)
+  await set('json', `json = '{"type":"text","value":"Austin, TX","radius":6}'`)
+  await set('meaning', `search_id = (select search_id from queries where position = 0 limit 1)`)
+  await set(
+    'same',
+    `${consistent('text', '78704', '2.5')}, search_id = (select search_id from queries where position = 0 limit 1)`,
+  )
+  assert.deepEqual((await check(opened)).found, [
+    'problem user value@example.com queries[1].value',
+    'problem user radius@example.com queries[1].radius',
+    'problem user type@example.com queries[1].type',
+    'problem user empty@example.com queries[1].value',
+    'problem user refused@example.com queries[1].value',
+    'problem user hash@example.com queries[1]',
+    'problem user json@example.com queries[1]',
+    'problem user meaning@example.com queries[1]',
+    'problem user same@example.com queries[1]',
+  ])
+})
+
+test('more than 1,000 queries are too many for a user', async (t) => {
+  const { opened, run } = await open(t)
+  const queries = Array.from({ length: 1_000 }, (_, n) => ({ type: 'text', value: `word${n}` }))
+  await addUsers(opened, [{ email: 'a@example.com', queries }])
+  assert.deepEqual((await check(opened)).found, [])
+  await run('alter table queries drop constraint queries_position_check')
+  await run(`insert into queries select user_id, 1000, 'text', 'pool', 0, 'pool0', '{"type":"text","value":"pool","radius":0}', search_id
+    from queries where position = 0`)
+  const { found } = await check(opened)
+  assert.deepEqual(found, ['problem user a@example.com queries', 'problem user a@example.com queries[1000]'])
+})
+
+test('searches of an older program are told once', async (t) => {
+  const { opened, run } = await open(t)
+  await addUsers(opened, [{ email: 'a@example.com', queries: [zip, austin] }])
+  await run(`update searches set resolver = 0, meaning_sha256 = sha256(meaning_sha256)`)
+  const { found, findings } = await check(opened)
+  assert.deepEqual(found, ['problem queries'])
+  assert.match(findings[0]?.hint ?? '', /leadpush migrate/)
+})
+
+test('no user and no query is lost between two pages', async (t) => {
+  const { opened, run } = await open(t)
+  await addUsers(opened, [{ email: 'a@example.com', queries: [zip] }])
+  await run(
+    `insert into users (email, receiver_key, subscribed) select 'user' || n || '@example.com', 'k', false from generate_series(1, 2100) n`,
+  )
+  // 7 for each of the first page: no page of 4,000 queries ends where a user does
+  await run(`insert into queries select u.id, n, 'text', 'pool', n, 'wrong' || n, q.json, q.search_id
+    from users u, generate_series(0, 6) n, (select * from queries limit 1) q where u.email like 'user%'`)
+  const { counts, found } = await check(opened)
+  assert.deepEqual(counts, { users: 2_101, subscribed: 1, queries: 14_701, leads: 0 })
+  const wrong = (n: number) => found.filter((line) => line === `problem user user${n}@example.com queries[6]`).length
+  for (const n of [1, 571, 572, 999, 1_000, 1_001, 2_100]) assert.equal(wrong(n), 3, String(n))
+})
+
+test('a listing that something else wrote is held to the interface', async (t) => {
+  const { opened, run } = await open(t)
+  const names = ['price', 'extra', 'missing', 'broken', 'href', 'place', 'lost', 'unseen', 'other']
+  await importRecords(
+    opened,
+    names.map((name) => listing(name)),
+  )
+  const jsonOf = (name: string) => serialiseLead(listing(name))
+  const set = async (name: string, json: string) => {
+    await opened.pool.query(
+      `update lead_versions set json = $2 where id = (select version_id from leads where href_sha256 = sha256($1::bytea))`,
+      [Buffer.from(listing(name).href), json],
+    )
+    await opened.pool.query(`update leads set json_sha256 = sha256($2::bytea) where href_sha256 = sha256($1::bytea)`, [
+      Buffer.from(listing(name).href),
+      Buffer.from(json),
+    ])
+  }
+  const where = (name: string) => `href_sha256 = sha256('${listing(name).href}'::bytea)`
+  await set('price', jsonOf('price').replace('"price":0', '"price":"0"'))
+  await set('extra', jsonOf('extra').replace('"price":0', '"price":0,"score":1'))
+  await set('missing', jsonOf('missing').replace('"price":0,', ''))
+  await set('broken', '{"href":')
+  await set('href', jsonOf('elsewhere'))
+  await run(`update leads set postal_key = '10001' where ${where('place')}`)
+  await run(`delete from lead_versions where id = (select version_id from leads where ${where('lost')})`)
+  await run(`delete from lead_seen where lead_id = (select id from leads where ${where('unseen')})`)
+  await run(
+    `update lead_versions set json = json || ' ' where id = (select version_id from leads where ${where('other')})`,
+  )
+  const { found, counts } = await check(opened)
+  const number = async (name: string) => {
+    const { rows } = await sql<{ id: number }>`select id from leads where ${sql.raw(where(name))}`.execute(opened.db)
+    return `lead number ${rows[0]?.id}`
+  }
+  const expected = [
+    `problem lead ${listing('price').href} price`,
+    `problem lead ${listing('extra').href} score`,
+    `problem lead ${listing('missing').href} price`,
+    `problem ${await number('broken')}`,
+    `problem lead ${listing('elsewhere').href} href`,
+    `problem lead ${listing('place').href} postalCode`,
+    `problem ${await number('lost')}`,
+    `problem lead ${listing('unseen').href}`,
+    `problem lead ${listing('other').href}`,
+  ]
+  assert.deepEqual(found.sort(), expected.sort())
+  assert.equal(counts.leads, names.length)
+})
+
+test('a listing is too large when no request has room for it, even beside the shortest query', async (t) => {
+  const { opened } = await open(t)
+  const room = bodyBytesMax - countBodyBytes(1, '{"type":"text","value":"a","radius":0}'.length, 1, 0)
+  const ofBytes = (name: string, bytes: number) => {
+    const empty = Buffer.byteLength(serialiseLead(listing(name, { description: '' })))
+    return listing(name, { description: 'a'.repeat(bytes - empty) })
+  }
+  await importRecords(opened, [ofBytes('fits', room - 1), ofBytes('just', room), ofBytes('over', room + 1)])
+  const { rows } = await sql<{ bytes: number }>`select bytes from lead_versions order by bytes`.execute(opened.db)
+  assert.deepEqual(
+    rows.map(({ bytes }) => bytes),
+    [room - 1, room, room + 1],
+  )
+  // each of them fills a page of its own
+  const { found, counts } = await check(opened)
+  assert.deepEqual(found, [`problem lead ${listing('over').href}`])
+  assert.equal(counts.leads, 3)
+})
+
+test('no listing is lost between two pages', async (t) => {
+  const { opened, run } = await open(t)
+  const names = Array.from({ length: 2_001 }, (_, n) => n)
+  await importRecords(
+    opened,
+    names.map((name) => listing(name)),
+  )
+  await run(`update leads set postal_key = 'X'`)
+  const { counts, found } = await check(opened)
+  assert.deepEqual([counts.leads, new Set(found).size], [2_001, 2_001])
+})
+
+test('a check that is stopped looks at nothing more', async (t) => {
+  const { opened } = await open(t)
+  await importRecords(opened, [listing(1)])
+  await addUsers(opened, [{ email: 'a@example.com' }])
+  const stopped = AbortSignal.abort()
+  const counts = { users: 0, subscribed: 0, queries: 0, leads: 0 }
+  for await (const _ of checkDatabase(opened.db, settings, counts, stopped)) assert.fail('nothing is wrong')
+  assert.deepEqual(counts, { users: 0, subscribed: 0, queries: 0, leads: 0 })
+})
