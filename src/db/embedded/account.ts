@@ -48,6 +48,8 @@ export function spawnAs(account: Account, file: string, args: readonly string[],
   })
 }
 
+const programMsMax = 120_000
+
 /** Runs a program to its end. `code` is null where it could not be started or was killed; `output` is what it wrote. */
 export function runAs(
   account: Account,
@@ -56,7 +58,9 @@ export function runAs(
   input = '',
 ): Promise<{ code: number | null; output: string }> {
   return new Promise((done) => {
-    const child = spawnAs(account, file, args, { stdio: 'pipe', timeout: 120_000, killSignal: 'SIGKILL' })
+    const child = spawnAs(account, file, args, { stdio: 'pipe' })
+    // not spawn's own: where the program cannot be started, that one keeps this process until it fires
+    const timer = setTimeout(() => child.kill('SIGKILL'), programMsMax)
     let output = ''
     const collect = (chunk: Buffer) => {
       output = (output + chunk).slice(-8_000)
@@ -65,8 +69,12 @@ export function runAs(
     child.stderr?.on('data', collect)
     child.stdin?.on('error', () => {}) // it may end before it has read all
     child.stdin?.end(input)
-    child.on('error', (error) => done({ code: null, output: error.message }))
-    child.on('close', (code) => done({ code, output }))
+    const end = (code: number | null, text: string) => {
+      clearTimeout(timer)
+      done({ code, output: text })
+    }
+    child.on('error', (error) => end(null, error.message))
+    child.on('close', (code) => end(code, output))
   })
 }
 
