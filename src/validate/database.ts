@@ -1,4 +1,5 @@
 /** `validate` without files: everything that the database holds, in the order settings, users, leads. */
+import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { findPeriod } from '../deliveries/runs.ts'
 import { hasOutdated } from '../matching/searches.ts'
@@ -25,11 +26,12 @@ export async function* checkDatabase(
   signal?: AbortSignal,
 ): Findings {
   await findPeriod(db, settings)
-  yield* findSettingProblems(settings, await findLastTimeZone(db))
-  if (await hasOutdated(db)) {
+  const lastTimeZone = await rideOut(() => findLastTimeZone(db))
+  yield* findSettingProblems(settings, lastTimeZone)
+  if (await rideOut(() => hasOutdated(db))) {
     const message = 'were resolved by an older version of this program: they may match other listings now'
     yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }
   }
-  yield* checkUsers(db, await findPlaces(db), counts, signal)
+  yield* checkUsers(db, await rideOut(() => findPlaces(db)), counts, signal)
   yield* checkLeads(db, counts, signal)
 }
