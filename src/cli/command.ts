@@ -10,7 +10,6 @@ import { createLog, type Log } from './log.ts'
 /** 0, 1, 2, 3, 130 or 143 (contract 3). */
 export type ExitCode = number
 
-
 /** The diagnostics of this process. A bad `LEADPUSH_LOG_FORMAT` is reported by the command, in the default format. */
 export async function openLog(fallback: 'pretty' | 'json' = 'pretty'): Promise<Log> {
   if (!mayNameLogFormat()) return await createLog(fallback)

@@ -39,6 +39,14 @@ export function asDatabaseError(error: unknown): unknown {
   })
 }
 
+const remedies = new Set<() => Promise<void>>()
+
+/** Registers what may bring the database back (the embedded server is started again); returns how to take that back. */
+export function onDatabaseAway(remedy: () => Promise<void>): () => void {
+  remedies.add(remedy)
+  return () => void remedies.delete(remedy)
+}
+
 /**
  * Runs `work` again while the database is away, for `databaseAwayMsMax` at most; after that, a `database` error. `work`
  * must be harmless when an earlier try of it was committed without saying so.
@@ -64,7 +72,11 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
           awaySince.at ??= Date.now()
           return Date.now() - awaySince.at < databaseAwayMsMax
         },
-        onFailedAttempt: ({ error }) => onAway?.(error),
+        onFailedAttempt: async ({ error }) => {
+          onAway?.(error)
+          // what they fail with, the next try meets too
+          await Promise.allSettled([...remedies].map((remedy) => remedy()))
+        },
       },
     )
   } catch (error) {

@@ -43,14 +43,20 @@ export class CopyRows {
   }
 
   bigint(value: number | undefined): void {
-    if (value === undefined) return this.null()
+    if (value === undefined) {
+      this.null()
+      return
+    }
     this.#ensure(12)
     this.#at = this.#buffer.writeInt32BE(8, this.#at)
     this.#at = this.#buffer.writeBigInt64BE(BigInt(value), this.#at)
   }
 
   bytea(value: Uint8Array | undefined): void {
-    if (value === undefined) return this.null()
+    if (value === undefined) {
+      this.null()
+      return
+    }
     this.#ensure(4 + value.length)
     this.#at = this.#buffer.writeInt32BE(value.length, this.#at)
     this.#buffer.set(value, this.#at)
@@ -58,7 +64,10 @@ export class CopyRows {
   }
 
   text(value: string | undefined): void {
-    if (value === undefined) return this.null()
+    if (value === undefined) {
+      this.null()
+      return
+    }
     // a UTF-16 unit takes 3 bytes of UTF-8 at most
     this.#ensure(4 + value.length * 3)
     const bytes = this.#buffer.write(value, this.#at + 4, 'utf8')

@@ -11,6 +11,9 @@ import { packageRoot } from '../root.ts'
 const folder = join(packageRoot, 'sql')
 const table = 'schema_migrations'
 
+// biome-ignore lint/suspicious/noExplicitAny: a migration meets every schema there ever was
+type AnyDatabase = Kysely<any>
+
 async function migrationNames(): Promise<string[]> {
   const files = await readdir(folder)
   return files
@@ -19,7 +22,7 @@ async function migrationNames(): Promise<string[]> {
     .sort()
 }
 
-async function loadRows(db: Kysely<any>, name: string): Promise<void> {
+async function loadRows(db: AnyDatabase, name: string): Promise<void> {
   const text = await readFile(join(folder, `${name}.tsv`), 'utf8').catch(() => '')
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   if (lines.length === 0) return
@@ -50,7 +53,7 @@ const provider: MigrationProvider = {
   },
 }
 
-async function appliedNames(db: Kysely<any>): Promise<string[]> {
+async function appliedNames(db: AnyDatabase): Promise<string[]> {
   const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
   if (!rows[0]?.found) return []
   const applied = await sql<{ name: string }>`select name from ${sql.table(table)}`.execute(db)
@@ -58,7 +61,7 @@ async function appliedNames(db: Kysely<any>): Promise<string[]> {
 }
 
 /** How the database's schema stands to this program's. */
-export async function schemaState(db: Kysely<any>): Promise<'current' | 'behind' | 'newer'> {
+export async function schemaState(db: AnyDatabase): Promise<'current' | 'behind' | 'newer'> {
   const [names, applied] = await Promise.all([migrationNames(), appliedNames(db)])
   if (applied.some((name) => !names.includes(name))) return 'newer'
   return names.every((name) => applied.includes(name)) ? 'current' : 'behind'
@@ -68,8 +71,7 @@ export async function schemaState(db: Kysely<any>): Promise<'current' | 'behind'
  * Applies what is missing, and returns the names of what it applied. Any number of processes may do so at once. Throws
  * `usage` where the database is newer than the program, or holds tables of another program.
  */
-// biome-ignore lint/suspicious/noExplicitAny: the migrator works on any schema
-export async function migrate(db: Kysely<any>): Promise<string[]> {
+export async function migrate(db: AnyDatabase): Promise<string[]> {
   const state = await schemaState(db)
   if (state === 'current') return []
   if (state === 'newer') {

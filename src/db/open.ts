@@ -5,8 +5,8 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { LeadpushError } from '../errors.ts'
-import { asDatabaseError } from './away.ts'
-import { type EmbeddedServer, enterEmbedded } from './embedded.ts'
+import { asDatabaseError, onDatabaseAway } from './away.ts'
+import { enterEmbedded } from './embedded.ts'
 import { migrate, schemaState } from './migrate.ts'
 import type { Tables } from './tables.ts'
 
@@ -93,9 +93,13 @@ export async function openDatabase(
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
     types,
+    // what PGSSLMODE asks for is not meant for a socket of our own
+    ...(server && { ssl: false }),
   })
   // an idle connection that breaks is the pool's affair; a statement that meets a broken one throws by itself
   pool.on('error', () => {})
+  pool.on('connect', (client) => void client.on('error', () => {}))
+  const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
   const opened: OpenDatabase = {
     db,
@@ -103,7 +107,11 @@ export async function openDatabase(
     embedded: server !== undefined,
     migrated: [],
     description: server ? `embedded, in ${server.home}` : describe(settings.databaseUrl ?? ''),
-    close: () => close(db, server),
+    close: async () => {
+      forget()
+      await db.destroy()
+      await server?.leave()
+    },
   }
   try {
     await checkServer(db)
@@ -114,9 +122,4 @@ export async function openDatabase(
     await opened.close()
     throw asDatabaseError(error)
   }
-}
-
-async function close(db: Database, server: EmbeddedServer | undefined): Promise<void> {
-  await db.destroy()
-  await server?.leave()
 }

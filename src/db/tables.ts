@@ -26,7 +26,13 @@ export interface Tables {
     search: string
   }
   lead_seen: { lead_id: number; seen_at: Date }
-  lead_versions: { id: number; lead_id: number; json: string; bytes: GeneratedAlways<number>; superseded_at: Date | null }
+  lead_versions: {
+    id: number
+    lead_id: number
+    json: string
+    bytes: GeneratedAlways<number>
+    superseded_at: Date | null
+  }
   postal_codes: {
     code: string
     country: 'US' | 'CA'

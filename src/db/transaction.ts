@@ -2,6 +2,8 @@
  * A transaction on a connection of its own, for the work that Kysely has no words for: copies in and out, temporary tables.
  * Nothing in it needs a session, so it goes through a PgBouncer in transaction mode. Stopping it cancels its statement.
  */
+
+import type { Duplex } from 'node:stream'
 import { Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
 import { isDatabaseError, rideOut } from './away.ts'
@@ -81,7 +83,10 @@ async function listen(opened: OpenDatabase, connection: Connection, signal?: Abo
     const statement =
       'select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and xact_start = $2::timestamptz'
     opened.pool.query(statement, [pid, since]).catch(() => {})
-    timer = setTimeout(() => (connection as any).connection?.stream?.destroy(), cancelMs)
+    timer = setTimeout(
+      () => (connection as unknown as { connection?: { stream?: Duplex } }).connection?.stream?.destroy(),
+      cancelMs,
+    )
   }
   signal.addEventListener('abort', cancel, { once: true })
   return () => {

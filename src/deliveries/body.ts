@@ -21,7 +21,9 @@ export class BodyBuffers {
   take(bytes: number): Buffer {
     const buffer = this.free.pop()
     // its memory is its own, never a slice of the shared pool
-    return buffer && buffer.length >= bytes ? buffer : Buffer.allocUnsafeSlow(Math.ceil(bytes / bufferStepBytes) * bufferStepBytes)
+    return buffer && buffer.length >= bytes
+      ? buffer
+      : Buffer.allocUnsafeSlow(Math.ceil(bytes / bufferStepBytes) * bufferStepBytes)
   }
 
   /** Only when nobody reads it any more. */

@@ -3,6 +3,7 @@
  * breaks off, or one that is under way when the import is stopped, leaves nothing behind; those before it stay.
  */
 import type { OpenDatabase } from '../db/open.ts'
+import { tidyTables } from '../db/tidy.ts'
 import { withTransaction } from '../db/transaction.ts'
 import type { IgnoredFields } from './ignored-fields.ts'
 import {
@@ -81,7 +82,11 @@ export async function importLeads(
   options: LeadImportOptions = {},
 ): Promise<LeadImportOutcome> {
   const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0 }
-  return importEach(findRecordFiles(files, leadFormats), none, options, (file, onRejected) =>
+  const outcome = await importEach(findRecordFiles(files, leadFormats), none, options, (file, onRejected) =>
     importFile(opened, file, options, onRejected),
   )
+  const { inserted, updated, unchanged } = outcome.summary
+  await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)
+  await tidyTables(opened, ['lead_seen'], inserted + updated + unchanged)
+  return outcome
 }

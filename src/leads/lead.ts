@@ -89,6 +89,7 @@ const numberSchema = z
 
 /** Spaces and control characters are what URL parsers forgive and receivers may not. */
 function isAbsoluteHttpUrl(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   return /^https?:\/\/[^\s\u0000-\u0020\u007f]+$/i.test(text) && URL.canParse(text)
 }
 

@@ -188,7 +188,7 @@ async function insertNew(connection: Connection, base: number, staged: number, i
     `insert into leads (id, href_sha256, postal_key, version_id, json_sha256, first_import_id, search)
      overriding system value
      select m.lead_id, s.href_sha256, s.postal_key, ${versionId('s.n')}, s.json_sha256, $3,
-       to_tsvector('english'::regconfig, m.words)
+       strip(to_tsvector('english'::regconfig, m.words))
      from staged_leads s join merged_leads m on m.n = s.n where m.version_id is null`,
     [base, staged, importId],
   )
@@ -218,7 +218,7 @@ async function updateChanged(connection: Connection, base: number, staged: numbe
     connection,
     `update leads l set version_id = ${versionId('m.n')}, json_sha256 = m.json_sha256,
        postal_key = coalesce(m.postal_key, l.postal_key),
-       search = coalesce(to_tsvector('english'::regconfig, m.words), l.search)
+       search = coalesce(strip(to_tsvector('english'::regconfig, m.words)), l.search)
      from merged_leads m where m.version_id is not null and l.id = m.lead_id`,
     [base, staged],
   )

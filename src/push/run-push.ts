@@ -213,7 +213,7 @@ class PushRun {
     if (request.what !== 'failed') {
       const owed = await rideOut(() => findUsersOwedSubscription(this.db))
       yield* this.planSome(owed, { kind: 'subscription', scope: null })
-      if (request.what === 'all') yield* this.skipUsersWithoutQueries()
+      if (request.what === 'all') await this.skipUsersWithoutQueries()
     }
     const limit = (request.what === 'all' ? request.limit : undefined) ?? Number.POSITIVE_INFINITY
     for (const pass of this.passes()) {
@@ -276,7 +276,7 @@ class PushRun {
     }
   }
 
-  private async *skipUsersWithoutQueries(): AsyncGenerator<never> {
+  private async skipUsersWithoutQueries(): Promise<void> {
     for await (const email of findUsersWithoutQueries(this.db, weeklyPass(this.run.period).scope)) {
       this.reporter.line({ type: 'skip', user: email, reason: 'no queries' })
     }

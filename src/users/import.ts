@@ -3,6 +3,7 @@
  * are resolved to searches. It sends nothing and owes no subscription push.
  */
 import type { OpenDatabase } from '../db/open.ts'
+import { tidyTables } from '../db/tidy.ts'
 import { withTransaction } from '../db/transaction.ts'
 import type { IgnoredFields } from '../leads/ignored-fields.ts'
 import {
@@ -70,5 +71,10 @@ export async function importUsers(
   const found = findRecordFiles(files, userFormats)
   const resolver = new Resolver(await findPlaces(opened.db))
   const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0 }
-  return importEach(found, none, options, (file, onRejected) => importFile(opened, file, resolver, options, onRejected))
+  const outcome = await importEach(found, none, options, (file, onRejected) =>
+    importFile(opened, file, resolver, options, onRejected),
+  )
+  const { inserted, updated } = outcome.summary
+  await tidyTables(opened, ['users', 'queries', 'searches'], inserted + updated)
+  return outcome
 }

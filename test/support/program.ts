@@ -21,6 +21,7 @@ export interface ProgramResult {
   stdout: string
   stderr: string
   /** The lines of standard output that are JSON objects. */
+  // biome-ignore lint/suspicious/noExplicitAny: whatever a command prints
   json: any[]
 }
 
