@@ -1,0 +1,174 @@
+/**
+ * `npm run chaos -- [--rounds N] [--minutes M] [--seed S] [--round R]`: pushes of the real program against a database and a
+ * receiver that are killed, stopped, frozen and slowed at random, with the processes themselves; after each round the
+ * receiver's own log and the ledger must agree. Exit 1 where they did not. `--round` plays one round of a seed again.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { parseArgs } from 'node:util'
+import pg from 'pg'
+import { migrate } from '../../src/db/migrate.ts'
+import { openDatabase } from '../../src/db/open.ts'
+import { packageRoot } from '../../src/root.ts'
+import { importUsers } from '../../src/users/import.ts'
+import { startProgram } from '../support/program.ts'
+import { checkRound, readEvidence } from './check-round.ts'
+import { planRound, type RoundPlan } from './plan-round.ts'
+import { type BreakablePostgres, startPostgres } from './postgres.ts'
+import { Random } from './random.ts'
+import { importChanged, runRound } from './round.ts'
+
+const roundsByDefault = 20
+const templateName = 'chaos_template'
+
+async function query(url: string, ...statements: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    for (const statement of statements) await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+function* userLines(random: Random): Generator<string> {
+  const towns = ['78704', '10001', '60601', '94103']
+  for (let at = 0; at < 60; at++) {
+    const query = (value: string) => ({ type: 'zipcode', value, radius: 0 })
+    const queries = at % 20 === 7 ? [query('99501'), query(random.one(towns))] : [query(random.one(towns))]
+    yield `${JSON.stringify({ email: `user-${at}@example.com`, receiverApiKey: `key-${at}`, queries })}\n`
+  }
+}
+
+async function makeTemplate(postgres: BreakablePostgres): Promise<void> {
+  await query(postgres.url('postgres'), `create database ${templateName}`)
+  const opened = await openDatabase({ databaseUrl: postgres.url(templateName), home: '' }, { schema: 'any' })
+  try {
+    await migrate(opened.db)
+    await importChanged(opened, new Random('leads'), 'first')
+    const lines = userLines(new Random('users'))
+    await importUsers(opened, ['-'], { stdin: Readable.from(lines, { objectMode: false }) })
+    await opened.pool.query('vacuum analyze')
+  } finally {
+    await opened.close()
+  }
+}
+
+class Chaos {
+  private readonly seed: string
+  private readonly folder: string
+  private readonly postgres: BreakablePostgres
+  private readonly receiver: ChildProcess
+  private readonly port: number
+  readonly total = { rounds: 0, processes: 0, processKills: 0, postgresKills: 0, users: 0, requests: 0, violations: 0 }
+  readonly troubles: Record<string, number> = {}
+  readonly ended: Record<string, number> = {}
+
+  private constructor(seed: string, folder: string, postgres: BreakablePostgres, receiver: ChildProcess, port: number) {
+    this.seed = seed
+    this.folder = folder
+    this.postgres = postgres
+    this.receiver = receiver
+    this.port = port
+  }
+
+  static async start(seed: string): Promise<Chaos> {
+    const folder = mkdtempSync(join(tmpdir(), 'leadpush-chaos-'))
+    const receiver = fork(join(packageRoot, 'test/chaos/receiver.ts'), [folder, seed], {
+      execArgv: ['--import', 'tsx'],
+    })
+    const [[port], postgres] = await Promise.all([once(receiver, 'message'), startPostgres()])
+    const chaos = new Chaos(seed, folder, postgres, receiver, port as number)
+    try {
+      // a checkout builds the program when it is first run
+      await Promise.all([makeTemplate(postgres), startProgram(['--version']).done])
+      return chaos
+    } catch (error) {
+      await chaos.end()
+      throw error
+    }
+  }
+
+  async round(round: number): Promise<void> {
+    const plan = planRound(this.seed, round)
+    const { postgres, seed, folder: logFolder, port: receiverPort } = this
+    const database = `chaos_${round}`
+    const early = plan.confirmsEarly ? [`alter database ${database} set synchronous_commit = off`] : []
+    await query(postgres.url('postgres'), `create database ${database} template ${templateName}`, ...early)
+    const closeReceiver = (forMs: number) => void this.receiver.send(forMs)
+    const stage = { postgres, receiverPort, closeReceiver, logFolder, round, database, seed }
+    const violations = await runRound(stage, plan, async (ran, db) => {
+      const evidence = await readEvidence(db, ran, join(logFolder, `${round}.log`))
+      this.add(plan, ran, evidence)
+      return checkRound(evidence)
+    })
+    this.total.violations += violations.length
+    if (violations.length > 0) console.log(`round ${round}: ${JSON.stringify(plan)}`)
+    for (const violation of violations) console.log(`  VIOLATION ${violation}`)
+    await query(postgres.url('postgres'), `drop database ${database} with (force)`)
+  }
+
+  private add(
+    plan: RoundPlan,
+    ran: { processes: unknown[]; settling: unknown[]; kills: { processes: number; postgres: number } },
+    { requests, deliveries }: Awaited<ReturnType<typeof readEvidence>>,
+  ): void {
+    this.total.rounds++
+    this.total.processes += ran.processes.length + ran.settling.length
+    this.total.processKills += ran.kills.processes
+    this.total.postgresKills += ran.kills.postgres
+    this.total.users += plan.users
+    for (const came of requests.values()) this.total.requests += came.length
+    for (const { what } of plan.troubles) this.troubles[what] = (this.troubles[what] ?? 0) + 1
+    for (const { status } of deliveries.values()) this.ended[status] = (this.ended[status] ?? 0) + 1
+  }
+
+  async end(): Promise<void> {
+    this.receiver.disconnect()
+    await this.postgres.leave()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+function readArguments() {
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: 'string' },
+      minutes: { type: 'string' },
+      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+      round: { type: 'string' },
+    },
+  })
+  const minutes = Number(values.minutes ?? Number.POSITIVE_INFINITY)
+  const rounds = Number(values.rounds ?? (values.minutes === undefined ? roundsByDefault : Number.POSITIVE_INFINITY))
+  if (!(minutes > 0) || !(rounds > 0)) throw new Error('--rounds and --minutes are numbers above 0')
+  const first = Number(values.round ?? 1)
+  return { seed: values.seed, first, last: values.round === undefined ? rounds : first, endsMs: minutes * 60_000 }
+}
+
+async function main(): Promise<number> {
+  const { seed, first, last, endsMs } = readArguments()
+  console.log(`seed ${seed}`)
+  const began = performance.now()
+  const chaos = await Chaos.start(seed)
+  let stopped = false
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => (stopped = true))
+  try {
+    for (let round = first; round <= last && performance.now() - began < endsMs && !stopped; round++) {
+      await chaos.round(round)
+      if (round % 10 === 0) console.log(`${round} rounds, ${chaos.total.violations} violations`)
+    }
+  } finally {
+    await chaos.end()
+  }
+  const seconds = Math.round((performance.now() - began) / 1_000)
+  console.log(JSON.stringify({ seed, seconds, ...chaos.total, ended: chaos.ended, troubles: chaos.troubles }))
+  return chaos.total.violations > 0 ? 1 : 0
+}
+
+process.exitCode = await main()

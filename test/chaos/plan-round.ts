@@ -1,0 +1,78 @@
+/** What is to happen in a round: how many users, which processes, which troubles and when. Follows from the seed alone. */
+import { Random } from './random.ts'
+import type { Temper } from './receiver.ts'
+
+export interface PlannedProcess {
+  args: string[]
+  concurrency: number
+  /** After the round began. */
+  atMs: number
+}
+
+/** `atMs` counts from when the first process has opened the database; `process` is an index of the round's. */
+export type Trouble = { atMs: number } & (
+  | { what: 'kill' | 'stop' | 'stop twice'; process: number }
+  | { what: 'freeze'; process: number; forMs: number }
+  | { what: 'kill postgres'; downMs: number }
+  | { what: 'kill session' | 'end sessions' }
+  | { what: 'freeze session'; forMs: number }
+  | { what: 'import' }
+  | { what: 'close receiver'; forMs: number }
+)
+
+export interface RoundPlan {
+  users: number
+  temper: Temper
+  /** The server confirms commits before they are on disk. */
+  confirmsEarly: boolean
+  outage: string
+  processes: PlannedProcess[]
+  troubles: Trouble[]
+}
+
+const usersMax = 60
+
+function planTrouble(random: Random, atMs: number, processes: number, onlyProcesses: boolean): Trouble {
+  const process = random.from(0, processes - 1)
+  const kind = random.from(1, onlyProcesses ? 10 : 19)
+  if (kind <= 4) return { atMs, what: 'kill', process }
+  if (kind <= 5) return { atMs, what: 'stop', process }
+  if (kind <= 6) return { atMs, what: 'stop twice', process }
+  // some for longer than the lease of 1 s
+  if (kind <= 8) return { atMs, what: 'freeze', process, forMs: random.from(300, 2_200) }
+  if (kind <= 9) return { atMs, what: 'import' }
+  if (kind <= 10) return { atMs, what: 'close receiver', forMs: random.from(50, 500) }
+  if (kind <= 14) return { atMs, what: 'kill postgres', downMs: random.chance(0.6) ? 0 : random.from(100, 1_800) }
+  if (kind <= 15) return { atMs, what: 'kill session' }
+  if (kind <= 17) return { atMs, what: 'end sessions' }
+  return { atMs, what: 'freeze session', forMs: random.from(200, 2_000) }
+}
+
+export function planRound(seed: string, round: number): RoundPlan {
+  const random = new Random(seed, round)
+  const processes = Array.from({ length: random.from(1, 4) }, (_, at): PlannedProcess => {
+    const kind = random.next()
+    const args = kind < 0.75 || at === 0 ? ['--all'] : kind < 0.92 ? ['--resume'] : ['--all', '--force']
+    return { args, concurrency: random.from(2, 6), atMs: at === 0 ? 0 : random.from(0, 600) }
+  })
+  const onlyProcesses = random.chance(0.4)
+  const troubles = Array.from({ length: random.from(1, 5) }, () =>
+    planTrouble(random, random.from(0, 1_200), processes.length, onlyProcesses),
+  )
+  // and processes that come when others have died
+  for (let more = random.from(0, 2); more > 0; more--) {
+    processes.push({
+      args: [random.one(['--all', '--resume'])],
+      concurrency: random.from(2, 6),
+      atMs: random.from(900, 2_500),
+    })
+  }
+  return {
+    users: random.from(30, usersMax),
+    temper: random.one(['well', 'rough', 'rough', 'failing']),
+    confirmsEarly: random.chance(0.3),
+    outage: random.chance(0.15) ? '3s' : '0s',
+    processes,
+    troubles: troubles.sort((a, b) => a.atMs - b.atMs),
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * A PostgreSQL for breaking: on disk as a real one is (fsync on), killed and started again at will, its sessions killed,
+ * ended or frozen. It goes with this process, however that ends.
+ */
+import { appendFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { findPlace } from '../../src/db/embedded/place.ts'
+import { findServer } from '../../src/db/embedded/postmaster.ts'
+import { endQuietly, enter } from '../../src/db/embedded/presence.ts'
+import { startThrowAway } from '../../src/db/embedded.ts'
+
+export interface BreakablePostgres {
+  /** Of the database with this name. */
+  url(database: string): string
+  /** SIGKILL for the server, whose sessions then end by themselves; a new one after `downMs`. */
+  kill(downMs: number): Promise<void>
+  leave(): Promise<void>
+}
+
+/** As `signal`, where the process is still there. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch {}
+}
+
+export async function startPostgres(): Promise<BreakablePostgres> {
+  const server = await startThrowAway()
+  const place = await findPlace(server.home)
+  const start = async () => endQuietly(await enter(place, { throwAway: true }))
+  const kill = async (downMs: number) => {
+    const pid = await findServer(place)
+    if (pid !== undefined) signal(pid, 'SIGKILL')
+    await sleep(downMs)
+    await start()
+  }
+  await appendFile(
+    `${place.data}/postgresql.conf`,
+    'fsync = on\nsynchronous_commit = on\nfull_page_writes = on\nwal_sync_method = fdatasync\n',
+  )
+  await kill(0)
+  return { url: (name) => server.url.replace(/[^/]*$/, name), kill, leave: () => server.leave() }
+}

@@ -1,0 +1,121 @@
+/**
+ * The receiver, a process of its own: writes down every request before it answers, and drops, delays, refuses or answers it
+ * as the seed has it. Started with the folder for its logs and the seed; the path of a request is
+ * `/ROUND/PROCESS/TEMPER`, and each round has a log.
+ */
+import { createHash } from 'node:crypto'
+import { openSync, writeSync } from 'node:fs'
+import http from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Random } from './random.ts'
+
+/** A line of the log. `answered` is written before the answer; `closed`: the sender left without one. */
+export type Logged =
+  | { event: 'came'; id: number; atMs: number; key: string; userKey: string; process: number }
+  | { event: 'read'; id: number; atMs: number; sha256: string; bytes: number }
+  | { event: 'answered'; id: number; atMs: number; status: number; how: 'whole' | 'partly' | 'dropped' }
+  | { event: 'closed'; id: number; atMs: number }
+
+export type Temper = 'well' | 'rough' | 'failing'
+
+interface Mood {
+  delayMs: number
+  how: 'whole' | 'partly' | 'dropped'
+  /** Drops without having read the body. */
+  unread: boolean
+  status: number
+  headers: Record<string, string>
+}
+
+const faults = { well: 0.05, rough: 0.35, failing: 0.75 }
+
+function findMood(random: Random, temper: Temper): Mood {
+  const delayMs = random.chance(0.7) ? random.from(0, 60) : random.from(60, 350)
+  const well: Mood = { delayMs, how: 'whole', unread: false, status: random.one([200, 200, 201, 204]), headers: {} }
+  if (!random.chance(faults[temper])) return well
+  const what = random.from(1, 12)
+  if (what === 1) return { ...well, how: 'dropped', unread: true }
+  if (what === 2) return { ...well, how: 'dropped' }
+  if (what === 3) return { ...well, how: 'partly', status: 200 }
+  // longer than the sender's patience, and then a success that comes too late
+  if (what === 4) return { ...well, delayMs: 900 }
+  if (what === 5) return { ...well, status: 409 }
+  if (what === 6) return { ...well, status: 302, headers: { Location: '/elsewhere' } }
+  if (what <= 8) return { ...well, status: 500 }
+  if (what <= 10) return { ...well, status: 503, headers: random.chance(0.3) ? { 'Retry-After': '1' } : {} }
+  return { ...well, status: random.one([429, 400, 422]) }
+}
+
+async function readBody(request: http.IncomingMessage): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = []
+  try {
+    for await (const chunk of request) chunks.push(chunk)
+    return Buffer.concat(chunks)
+  } catch {
+    return undefined
+  }
+}
+
+function serve(folder: string, seed: string): http.Server {
+  const logs = new Map<string, number>()
+  const times = new Map<string, number>()
+  let ids = 0
+  return http.createServer(async (request, response) => {
+    const id = ++ids
+    const [, round = '', sender = '', temper = ''] = (request.url ?? '').split('/')
+    const file = logs.get(round) ?? openSync(`${folder}/${round}.log`, 'a')
+    logs.set(round, file)
+    const log = (line: Record<string, unknown>) =>
+      writeSync(file, `${JSON.stringify({ id, atMs: performance.now(), ...line })}\n`)
+    const key = String(request.headers['x-idempotency-key'])
+    const nth = (times.get(round + key) ?? 0) + 1
+    times.set(round + key, nth)
+    log({ event: 'came', key, userKey: String(request.headers['x-service-api-key']), process: Number(sender) })
+    let answered = false
+    response.on('close', () => {
+      if (!answered) log({ event: 'closed' })
+    })
+    const mood = findMood(new Random(seed, round, key, nth), temper as Temper)
+    if (!mood.unread) {
+      const body = await readBody(request)
+      if (body === undefined) return
+      log({ event: 'read', sha256: createHash('sha256').update(body).digest('hex'), bytes: body.length })
+      await sleep(mood.delayMs)
+    }
+    if (response.closed || request.socket.destroyed) return
+    answered = true
+    log({ event: 'answered', status: mood.status, how: mood.how })
+    if (mood.how === 'dropped') request.socket.destroy()
+    else if (mood.how === 'partly') {
+      response.writeHead(mood.status, { 'Content-Length': '100' })
+      response.write('{"ok":', () => request.socket.destroy())
+    } else response.writeHead(mood.status, mood.headers).end(mood.status === 204 ? undefined : '{"ok":true}')
+  })
+}
+
+/** Listens, tells its port, and closes itself for so many milliseconds as it is told. */
+function main(folder: string, seed: string): void {
+  const server = serve(folder, seed)
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => sockets.delete(socket))
+  })
+  server.listen(0, '127.0.0.1', () => {
+    const { port } = server.address() as AddressInfo
+    process.on('message', async (closedMs: number) => {
+      if (!server.listening) return
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      await sleep(closedMs)
+      server.listen(port, '127.0.0.1')
+    })
+    process.send?.(port)
+  })
+  process.on('disconnect', () => process.exit())
+}
+
+const [, , folder = '', seed = ''] = process.argv
+if (process.send) main(folder, seed)

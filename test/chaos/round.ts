@@ -1,0 +1,251 @@
+/**
+ * One round: a fresh database, processes of the real program that push at once, and what befalls them; then the program is
+ * run undisturbed until nothing is pending. What is left to check is the ledger and the receiver's log.
+ */
+import { readFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { type Database, type OpenDatabase, openDatabase } from '../../src/db/open.ts'
+import { importLeads } from '../../src/leads/import.ts'
+import { type ProgramResult, type StartedProgram, startProgram } from '../support/program.ts'
+import type { PlannedProcess, RoundPlan, Trouble } from './plan-round.ts'
+import { type BreakablePostgres, signal } from './postgres.ts'
+import { Random } from './random.ts'
+
+export const retryDelayMs = 100
+
+export interface RanProcess extends PlannedProcess {
+  pid: number
+  /** What was done to it. */
+  befell: Trouble['what'][]
+  result: ProgramResult
+}
+
+export interface RanRound {
+  plan: RoundPlan
+  processes: RanProcess[]
+  /** The undisturbed runs at the end. */
+  settling: RanProcess[]
+  /** For each killed process: attempts of its that were under way in the ledger, and those of them not on the wire. */
+  killed: { process: number; concurrency: number; underWay: number; unmade: number }[]
+  kills: { processes: number; postgres: number }
+}
+
+export interface Stage {
+  postgres: BreakablePostgres
+  /** Tells the receiver to close itself for so long. */
+  closeReceiver(forMs: number): void
+  receiverPort: number
+  logFolder: string
+  round: number
+  database: string
+  seed: string
+}
+
+/** Listings of a few towns; of one of them so long that its users get two parts. */
+export function* leadLines(random: Random, change: string): Generator<string> {
+  for (let at = 0; at < 120; at++) {
+    const long = at % 10 === 0
+    yield `${JSON.stringify({
+      href: `https://listings.example/${at}`,
+      postalCode: long ? '99501' : random.one(['78704', '10001', '60601', '94103']),
+      price: 100_000 + random.from(0, 900_000),
+      description: long ? `${change} ${'A long story. '.repeat(40_000)}` : `${change} ${'A house. '.repeat(40)}`,
+    })}\n`
+  }
+}
+
+export async function importChanged(opened: OpenDatabase, random: Random, change: string): Promise<void> {
+  await importLeads(opened, ['-'], { stdin: Readable.from(leadLines(random, change), { objectMode: false }) })
+}
+
+class Round {
+  private readonly stage: Stage
+  private readonly plan: RoundPlan
+  private readonly url: string
+  private readonly programs: StartedProgram[] = []
+  private readonly befell: Trouble['what'][][] = []
+  private readonly killed: RanRound['killed'] = []
+  private readonly kills = { processes: 0, postgres: 0 }
+  private postgresInHand: Promise<void> = Promise.resolve()
+  private opened!: OpenDatabase
+  private imports = 0
+
+  constructor(stage: Stage, plan: RoundPlan) {
+    this.stage = stage
+    this.plan = plan
+    this.url = stage.postgres.url(stage.database)
+  }
+
+  async run(opened: OpenDatabase): Promise<RanRound> {
+    this.opened = opened
+    const { plan } = this
+    await opened.pool.query('update users set subscribed = false where id > $1', [plan.users])
+    const began = performance.now()
+    const starting = plan.processes.map(async (planned, at) => {
+      await sleep(planned.atMs)
+      this.befell[at] = []
+      this.programs[at] = this.start(planned, at)
+    })
+    await starting[0]
+    await this.programs[0]?.waitFor(/Database:/).catch(() => {})
+    const openedAfterMs = performance.now() - began
+    const troubles = plan.troubles.map(async (trouble) => {
+      await sleep(trouble.atMs)
+      await this.apply(trouble)
+    })
+    await Promise.all([...starting, ...troubles])
+    await this.postgresInHand
+    if (openedAfterMs > 20_000) throw new Error('a process did not open the database')
+    const results = await Promise.all(this.programs.map(({ done }) => done))
+    const processes = results.map((result, at): RanProcess => {
+      const planned = plan.processes[at] as PlannedProcess
+      return { ...planned, pid: this.programs[at]?.pid ?? 0, befell: this.befell[at] ?? [], result }
+    })
+    const settling = await this.settle()
+    return { plan, processes, settling, killed: this.killed, kills: this.kills }
+  }
+
+  private start(planned: PlannedProcess, at: number): StartedProgram {
+    const { receiverPort, round } = this.stage
+    return startProgram(['push', ...planned.args, '--json'], {
+      timeoutMs: 45_000,
+      env: {
+        DATABASE_URL: this.url,
+        LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${receiverPort}/${round}/${at}/${this.plan.temper}`,
+        LEADPUSH_CONCURRENCY: String(planned.concurrency),
+        LEADPUSH_LEASE: '1s',
+        LEADPUSH_TIMEOUT: '600ms',
+        LEADPUSH_RETRY_DELAY: `${retryDelayMs}ms`,
+        LEADPUSH_OUTAGE: this.plan.outage,
+        LEADPUSH_GUARD: 'off',
+      },
+    })
+  }
+
+  private async apply(trouble: Trouble): Promise<void> {
+    switch (trouble.what) {
+      case 'kill postgres':
+        return this.oneAtATime(async () => {
+          this.kills.postgres++
+          await this.stage.postgres.kill(trouble.downMs)
+        })
+      case 'kill session':
+      case 'end sessions':
+      case 'freeze session':
+        return await this.troubleSessions(trouble).catch(() => {}) // it is down already
+      case 'import':
+        return await importChanged(
+          this.opened,
+          new Random(this.stage.seed, this.stage.round),
+          `change ${++this.imports}`,
+        ).catch(
+          () => {}, // the database went away under it
+        )
+      case 'close receiver':
+        return this.stage.closeReceiver(trouble.forMs)
+      default:
+        return await this.troubleProcess(trouble)
+    }
+  }
+
+  private async oneAtATime(work: () => Promise<void>): Promise<void> {
+    this.postgresInHand = this.postgresInHand.then(work)
+    await this.postgresInHand
+  }
+
+  private async troubleProcess(trouble: Trouble & { process: number }): Promise<void> {
+    const program = this.programs[trouble.process]
+    if (!program || program.child.exitCode !== null || program.child.signalCode !== null) return
+    this.befell[trouble.process]?.push(trouble.what)
+    if (trouble.what === 'kill') {
+      this.kills.processes++
+      program.kill('SIGKILL')
+      await program.done
+      await this.countLost(trouble.process, program.pid).catch(() => {}) // no database to look into
+    } else if (trouble.what === 'freeze') {
+      program.kill('SIGSTOP')
+      await sleep(trouble.forMs)
+      program.kill('SIGCONT')
+    } else {
+      program.kill('SIGTERM')
+      if (trouble.what === 'stop') return
+      await sleep(20)
+      program.kill('SIGTERM')
+    }
+  }
+
+  private async troubleSessions(trouble: Trouble): Promise<void> {
+    const others = 'from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()'
+    if (trouble.what === 'end sessions') {
+      await this.opened.pool.query(`select pg_terminate_backend(pid) ${others}`)
+      return
+    }
+    const { rows } = await this.opened.pool.query(
+      `select pid ${others} order by state = 'active' desc, random() limit 1`,
+    )
+    const pid = rows[0]?.pid as number | undefined
+    if (pid === undefined) return
+    if (trouble.what === 'kill session') {
+      this.kills.postgres++
+      signal(pid, 'SIGKILL')
+    } else if (trouble.what === 'freeze session') {
+      signal(pid, 'SIGSTOP')
+      await sleep(trouble.forMs)
+      signal(pid, 'SIGCONT')
+    }
+  }
+
+  /** At once, before its lease is over and others take what it had. */
+  private async countLost(process: number, pid: number): Promise<void> {
+    const { rows } = await sql<{ key: string; attempts: number; answered: boolean }>`
+      select idempotency_key as key, attempts, first_status is not null as answered
+      from deliveries d join workers w on w.id = d.worker_id
+      where w.process_id = ${pid} and d.status = 'pending' and d.under_way
+    `.execute(this.opened.db)
+    // what is still in the receiver's sockets
+    await sleep(100)
+    const log = readFileSync(`${this.stage.logFolder}/${this.stage.round}.log`, 'utf8')
+    const unmade = rows.filter(({ key, attempts, answered }) => {
+      const came = log.split(`"key":"${key}"`).length - 1
+      return attempts === 1 ? came === 0 : answered && came < 2
+    })
+    const concurrency = this.plan.processes[process]?.concurrency ?? 0
+    this.killed.push({ process, concurrency, underWay: rows.length, unmade: unmade.length })
+  }
+
+  private async settle(): Promise<RanProcess[]> {
+    const ran: RanProcess[] = []
+    for (let turn = 0; turn < 6; turn++) {
+      const planned: PlannedProcess = { args: [turn % 2 === 0 ? '--resume' : '--all'], concurrency: 6, atMs: 0 }
+      const program = this.start(planned, 100 + turn)
+      ran.push({ ...planned, pid: program.pid, befell: [], result: await program.done })
+      if (turn > 0 && (await isSettled(this.opened.db))) break
+    }
+    return ran
+  }
+}
+
+async function isSettled(db: Database): Promise<boolean> {
+  const { rows } = await sql<{ settled: boolean }>`
+    select not exists (select from deliveries where status = 'pending')
+      and not exists (select from runs where not came_to_end and resumable and command = 'force')
+      and not exists (select from users u where subscribed and not exists (
+        select from claims c where c.email = u.email and c.scope like 'weekly:%')) as settled
+  `.execute(db)
+  return rows[0]?.settled ?? false
+}
+
+export async function runRound<T>(
+  stage: Stage,
+  plan: RoundPlan,
+  check: (round: RanRound, db: Database) => Promise<T>,
+): Promise<T> {
+  const opened = await openDatabase({ databaseUrl: stage.postgres.url(stage.database), home: '' })
+  try {
+    return await check(await new Round(stage, plan).run(opened), opened.db)
+  } finally {
+    await opened.close()
+  }
+}
