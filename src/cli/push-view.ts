@@ -32,7 +32,7 @@ class Progress {
   private trouble = 0
   private readonly startedAt = performance.now()
   private timer: NodeJS.Timeout | undefined
-  private spinner: { text: string; stop(): unknown } | undefined
+  private spinner: import('ora').Ora | undefined
 
   async start(log: Log, json: boolean): Promise<void> {
     if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
@@ -67,7 +67,9 @@ class Progress {
 
   /** Runs `print` with the moving line out of the way. */
   aside(print: () => void): void {
+    this.spinner?.clear()
     print()
+    this.spinner?.render()
   }
 
   stop(): void {

@@ -29,6 +29,8 @@ export interface PushToBegin {
 /** A recorded attempt that this process is to make. */
 export interface RecordedAttempt {
   idempotencyKey: string
+  /** Of the run that began the delivery. */
+  runId: number
   attempt: 1 | 2
   userId: number
   email: string
@@ -88,7 +90,7 @@ const liveWorker = (workerId: number) => sql`
 
 export const ledgerColumns = sql`
   d.idempotency_key as "idempotencyKey", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes,
-  d.status, d.attempts, coalesce(d.second_status, d.first_status) as "httpStatus",
+  d.status, d.attempts, case when d.attempts = 2 and (d.status <> 'delivered' or d.second_status between 200 and 299) then d.second_status else d.first_status end as "httpStatus",
   case when d.status <> 'delivered' then coalesce(d.end_reason, d.second_error, d.first_error) end as error`
 
 /**
@@ -154,7 +156,7 @@ interface AttemptRow extends Omit<RecordedAttempt, 'versionIds'> {
 }
 
 const attemptColumns = sql`
-  d.idempotency_key as "idempotencyKey", d.attempts as attempt, d.user_id as "userId", u.email, u.receiver_key as "receiverKey",
+  d.idempotency_key as "idempotencyKey", d.run_id as "runId", d.attempts as attempt, d.user_id as "userId", u.email, u.receiver_key as "receiverKey",
   d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes, d.query_list as "queryList", d.recipe`
 
 const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({ ...row, versionIds: decodeRecipe(recipe) })

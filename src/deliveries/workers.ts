@@ -71,7 +71,17 @@ export class Worker {
         .returning('id')
         .executeTakeFirstOrThrow(),
     )
+    if (this.allIds.length > 0) await this.takeRunAlong(id)
     this.allIds.push(id)
+  }
+
+  private async takeRunAlong(id: number): Promise<void> {
+    await this.db
+      .updateTable('runs')
+      .set({ worker_id: id })
+      .where('worker_id', 'in', this.allIds)
+      .where('outcome', '=', 'running')
+      .execute()
   }
 
   private leaseEnd() {

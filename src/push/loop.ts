@@ -66,8 +66,8 @@ const plannedMax = 64
 const outcomesPerStatement = 256
 
 export class PushLoop {
-  /** Users whose pushes this loop began. */
-  begun = 0
+  /** Users whose pushes this loop began, and those with whose it went on. */
+  users = 0
   gaveUp = false
 
   private readonly context: LoopContext
@@ -254,6 +254,7 @@ export class PushLoop {
       // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
       if (this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
     } else if (attempts.length < room) await this.noteNextDue()
+    this.users += attempts.filter(({ part, runId }) => part === 1 && runId !== this.context.runId).length
     return attempts
   }
 
@@ -291,15 +292,16 @@ export class PushLoop {
   private beginPush(pushes: PushToBegin[], user: { userId: number; email: string; receiverKey: string }): void {
     const push = pushes.find(({ userId }) => userId === user.userId)
     if (!push) return
-    this.begun++
+    this.users++
+    const { runId, period } = this.context
     for (const { started, ...delivery } of push.deliveries) {
-      if (started) this.ready.push({ ...delivery, ...user, kind: push.kind, period: this.context.period, attempt: 1 })
+      if (started) this.ready.push({ ...delivery, ...user, kind: push.kind, runId, period, attempt: 1 })
       else this.dueAt = 0
     }
   }
 
   private begin(attempt: RecordedAttempt): void {
-    if (attempt.part === 1 && attempt.attempt === 1) this.begun++
+    if (attempt.part === 1 && attempt.attempt === 1) this.users++
     this.ready.push(attempt)
     this.dueAt = 0
   }

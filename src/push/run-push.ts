@@ -106,10 +106,12 @@ class PushRun {
 
     let loop = this.newLoop()
     await loop.run(this.pushes())
+    let users = loop.users
     if (this.request.what === 'resume' && !this.stop.aborted && (await this.waitForLease())) {
       this.interrupted = await findInterruptedRuns(this.db, this.run.period)
       loop = this.newLoop()
       await loop.run(this.pushes())
+      users += loop.users
     }
 
     const left = await this.countLeft()
@@ -124,7 +126,7 @@ class PushRun {
     const ok = cameToEnd && failed + unknown + pending === 0
     await endRun(this.db, this.run.id, stopped ? 'stopped' : ok ? 'complete' : 'failures', cameToEnd)
     await rideOut(() => this.worker.stop())
-    const users = this.request.what === 'user' ? 1 : this.served + skipped + left.owed
+    users = this.request.what === 'user' ? 1 : users + skipped + left.owed
     const seconds = Math.round(performance.now() - startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary', period: this.run.period, users, deliveries, delivered, failed, unknown, skipped, already,
