@@ -164,11 +164,16 @@ const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({ ...row
 /**
  * Records the next attempt of up to `limit` deliveries whose time has come, second ones first: this process's own, and unless `own` is set those
  * that were given back and those of workers whose lease is over. A first attempt that such a worker left under way counts as
- * made, without an outcome.
+ * made, without an outcome. Not those that are `known`: while this process lost its lease it may still be making an attempt.
  */
 export async function recordDueAttempts(
   db: Database,
-  { workerIds, limit, own }: { workerIds: readonly number[]; limit: number; own: boolean },
+  {
+    workerIds,
+    limit,
+    own,
+    known,
+  }: { workerIds: readonly number[]; limit: number; own: boolean; known: readonly string[] },
 ): Promise<RecordedAttempt[]> {
   const workerId = workerIds.at(-1) ?? 0
   const abandoned = own ? sql`false` : sql`(d.worker_id is null or not ${isLive(sql`d.worker_id`)})`
@@ -177,7 +182,7 @@ export async function recordDueAttempts(
     due as (
       select d.idempotency_key from deliveries d
       where d.status = 'pending' and exists (select from live) and exists (select from users u where u.id = d.user_id)
-        and case when d.under_way then d.attempts = 1 and ${abandoned}
+        and d.idempotency_key <> all (${known}) and case when d.under_way then d.attempts = 1 and ${abandoned}
           else d.due_at <= now() and (d.worker_id = any (${workerIds}) or ${abandoned}) end
       order by d.attempts desc, d.due_at limit ${limit} for update of d skip locked
     )
@@ -244,10 +249,13 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
 
 /**
  * Ends what will get no further attempt: the second was left without an outcome by a worker whose lease is over; the user
- * was removed; or nothing of it was sent and the user is no longer subscribed. With `ofWorkers` only what these have. Returns
- * what it ended.
+ * was removed; or nothing of it was sent and the user is no longer subscribed. With `ofWorkers` only what these have; never
+ * what this process is at, `known`. Returns what it ended.
  */
-export async function endAbandoned(db: Database, ofWorkers?: readonly number[]): Promise<LedgerDelivery[]> {
+export async function endAbandoned(
+  db: Database,
+  { ofWorkers, known = [] }: { ofWorkers?: readonly number[] | undefined; known?: readonly string[] } = {},
+): Promise<LedgerDelivery[]> {
   const whose = ofWorkers === undefined ? sql`true` : sql`p.worker_id = any (${ofWorkers})`
   const { rows } = await sql<LedgerDelivery>`
     update deliveries d set
@@ -258,7 +266,7 @@ export async function endAbandoned(db: Database, ofWorkers?: readonly number[]):
       status = case when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
     from (
       select p.idempotency_key, u.id as user_id, u.email from deliveries p left join users u on u.id = p.user_id
-      where p.status = 'pending' and ${whose} and case
+      where p.status = 'pending' and ${whose} and p.idempotency_key <> all (${known}) and case
         when p.under_way then p.attempts = 2 and not ${isLive(sql`p.worker_id`)}
         else u.id is null or (p.attempts = 0 and p.kind <> 'single' and not u.subscribed) end
       for update of p skip locked

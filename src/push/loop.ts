@@ -238,8 +238,11 @@ export class PushLoop {
     const attempts = await rideOut(
       async () => {
         // a try whose answer was lost may have recorded attempts: they are ours to make
-        const adrift = uncertain ? await findAdrift(db, worker.id, this.knownKeys()) : []
-        return adrift.length > 0 ? adrift : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, own })
+        const known = this.knownKeys()
+        const adrift = uncertain ? await findAdrift(db, worker.id, known) : []
+        return adrift.length > 0
+          ? adrift
+          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, own, known })
       },
       (error) => {
         uncertain = true
@@ -247,8 +250,8 @@ export class PushLoop {
       },
     )
     if (attempts.length === 0) {
-      for (const ended of await rideOut(() => endAbandoned(db, own ? worker.ids : undefined)))
-        this.context.onDelivery(ended)
+      const abandoned = () => endAbandoned(db, { ofWorkers: own ? worker.ids : undefined, known: this.knownKeys() })
+      for (const ended of await rideOut(abandoned)) this.context.onDelivery(ended)
       await rideOut(() => worker.renew())
       await this.noteNextDue()
       // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago

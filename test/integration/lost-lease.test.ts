@@ -1,0 +1,83 @@
+/** A process that lost its lease while it lives: frozen for a while, or cut off from the database. */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Database } from '../../src/db/open.ts'
+import { createHttp } from '../../src/http.ts'
+import type { PushLine } from '../../src/push/reporter.ts'
+import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
+import { createDatabase } from '../support/database.ts'
+import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
+import { seedLeads, seedUsers } from '../support/seed.ts'
+
+const all: PushRequest = { what: 'all', force: false, limit: undefined }
+
+async function push(db: Database, receiver: TestReceiver, more: Partial<PushSettings> = {}): Promise<PushLine[]> {
+  const lines: PushLine[] = []
+  const settings: PushSettings = {
+    receiverUrl: receiver.url, dataSource: 'leadpush', timeoutMs: 5_000, retryDelayMs: 300, concurrency: 8,
+    ratePerSecond: undefined, outageMs: 0, leaseMs: 1_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, ...more,
+  } as PushSettings // biome-ignore format: short
+  const http = createHttp({ timeoutMs: settings.timeoutMs, concurrency: settings.concurrency })
+  const reporter = {
+    line: (line: PushLine) => void lines.push(line),
+    note: () => {},
+    total: () => {},
+    attempt: () => {},
+  }
+  try {
+    await runPush({ db, http, settings, request: all, reporter, stop: new AbortController().signal })
+    return lines
+  } finally {
+    await http.close()
+  }
+}
+
+async function build(t: TestContext, emails: string[], answer: TestReceiver['answer']) {
+  const database = await createDatabase(t)
+  const { db, ...opened } = await database.open()
+  await seedLeads({ db, ...opened }, [{ href: 'https://listings.example/a' }])
+  await seedUsers(
+    db,
+    emails.map((email) => ({ email, receiverKey: email })),
+  )
+  const receiver = await startTestReceiver(answer)
+  t.after(() => receiver.close())
+  return { db, receiver }
+}
+
+const endLeases = (db: Database) => sql`update workers set lease_until = now() - interval '1 second'`.execute(db)
+
+// A process that came back as a new worker took what the old one had under way for another's, and sent it a second time
+// while the first attempt was still waiting for its answer.
+test('a process that lost its lease does not take from itself what it is still sending', async (t) => {
+  const { db, receiver } = await build(t, ['slow@example.com', 'retried@example.com'], ({ headers }, nth) =>
+    headers['x-service-api-key'] === 'slow@example.com' ? { status: 200, delayMs: 1_800 } : nth <= 2 ? 500 : 200,
+  )
+  const pushing = push(db, receiver)
+  while (receiver.requests.length < 2) await sleep(10)
+  await endLeases(db)
+  const lines = await pushing
+  const keys = receiver.requests.map(({ headers }) => headers['x-service-api-key'])
+  assert.deepEqual(keys.sort(), ['retried@example.com', 'retried@example.com', 'slow@example.com'])
+  const told = lines.flatMap((line) => (line.type === 'delivery' ? `${line.user} ${line.status}` : []))
+  assert.deepEqual(told.sort(), ['retried@example.com delivered', 'slow@example.com delivered'])
+})
+
+test('what another took over from a process that lost its lease goes out twice at most, and a late success counts', async (t) => {
+  const { db, receiver } = await build(t, ['slow@example.com'], (_, nth) =>
+    nth === 1 ? { status: 200, delayMs: 1_200 } : 500,
+  )
+  const pushing = push(db, receiver)
+  while (receiver.requests.length < 1) await sleep(10)
+  await endLeases(db)
+  await push(db, receiver)
+  assert.equal(receiver.requests.length, 2)
+  assert.equal(new Set(receiver.requests.map(({ key }) => key)).size, 1)
+  assert.ok(receiver.requests[0]?.body.equals(receiver.requests[1]?.body ?? Buffer.alloc(0)))
+  await pushing
+  assert.equal(receiver.requests.length, 2)
+  const row = await db.selectFrom('deliveries').selectAll().executeTakeFirstOrThrow()
+  assert.deepEqual([row.status, row.attempts, row.first_status, row.second_status], ['delivered', 2, 200, 500])
+})
