@@ -40,23 +40,37 @@ export async function findPeriod(
   }
 }
 
+/** Begins the one run of a process, which is known by `workerIds`. */
 export async function startRun(
   db: Database,
-  run: { command: RunCommand; workerId: number; resumable: boolean; timeZone: string; maxLeadAgeMs: number },
+  run: {
+    command: RunCommand
+    workerIds: readonly number[]
+    resumable: boolean
+    timeZone: string
+    maxLeadAgeMs: number
+  },
 ): Promise<Run> {
   const { period, seenSince } = await findPeriod(db, run)
-  const last = await db.selectFrom('runs').select('time_zone').orderBy('started_at', 'desc').limit(1).executeTakeFirst()
-  const { id } = await db
-    .insertInto('runs')
-    .values({
-      command: run.command,
-      period,
-      time_zone: run.timeZone,
-      worker_id: run.workerId,
-      resumable: run.resumable,
-    })
-    .returning('id')
-    .executeTakeFirstOrThrow()
+  const last = await rideOut(() =>
+    db.selectFrom('runs').select('time_zone').orderBy('started_at', 'desc').limit(1).executeTakeFirst(),
+  )
+  const { id } = await rideOut(async () => {
+    // a try whose answer was lost may have begun it
+    const begun = await db.selectFrom('runs').select('id').where('worker_id', 'in', run.workerIds).executeTakeFirst()
+    if (begun) return begun
+    return await db
+      .insertInto('runs')
+      .values({
+        command: run.command,
+        period,
+        time_zone: run.timeZone,
+        worker_id: run.workerIds.at(-1) ?? 0,
+        resumable: run.resumable,
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+  })
   return { id, period, seenSince, otherTimeZone: last && last.time_zone !== run.timeZone ? last.time_zone : undefined }
 }
 
@@ -77,23 +91,27 @@ export interface OpenRun {
 
 /** Runs of all users in `period` that were interrupted before they came to the last one: the oldest first. */
 export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
-  const { rows } = await sql<OpenRun>`
-    select id, command from runs
-    where period = ${period} and not came_to_end and resumable and command in ('all', 'force')
-      and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)})
-    order by id
-  `.execute(db)
+  const { rows } = await rideOut(() =>
+    sql<OpenRun>`
+      select id, command from runs
+      where period = ${period} and not came_to_end and resumable and command in ('all', 'force')
+        and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)})
+      order by id
+    `.execute(db),
+  )
   return rows
 }
 
 /** Notes that what was left of interrupted runs has been done by another; one that died is marked as interrupted. */
 export async function closeInterruptedRuns(db: Database, runIds: readonly number[]): Promise<void> {
   if (runIds.length === 0) return
-  await sql`
-    update runs set came_to_end = true, ended_at = coalesce(ended_at, now()),
-      outcome = case outcome when 'running' then 'interrupted' else outcome end
-    where id = any (${runIds})
-  `.execute(db)
+  await rideOut(() =>
+    sql`
+      update runs set came_to_end = true, ended_at = coalesce(ended_at, now()),
+        outcome = case outcome when 'running' then 'interrupted' else outcome end
+      where id = any (${runIds})
+    `.execute(db),
+  )
 }
 
 export interface OtherWorker {

@@ -117,7 +117,8 @@ class PushRun {
     const left = await this.countLeft()
     const stopped = this.stop.aborted
     const cameToEnd = !stopped && !loop.gaveUp
-    if (cameToEnd)
+    // what another process has in hand of them, and may yet leave behind, stays to be resumed
+    if (cameToEnd && left.elsewhere === 0)
       await closeInterruptedRuns(
         this.db,
         this.interrupted.map(({ id }) => id),
@@ -146,7 +147,7 @@ class PushRun {
     const { request, settings } = this
     const run = await startRun(this.db, {
       command: request.what === 'all' && request.force ? 'force' : commands[request.what],
-      workerId: this.worker.id,
+      workerIds: this.worker.ids,
       resumable: request.what === 'all' && request.limit === undefined,
       timeZone: settings.timeZone,
       maxLeadAgeMs: settings.maxLeadAgeMs,
@@ -166,14 +167,16 @@ class PushRun {
       return 0
     }
     if (this.request.what !== 'failed') this.interrupted = await findInterruptedRuns(this.db, this.run.period)
-    for (const pass of this.passes()) this.toServe += (await countUsersToServe(this.db, pass)).free
+    for (const pass of this.passes()) this.toServe += (await rideOut(() => countUsersToServe(this.db, pass))).free
     const limit = this.request.what === 'all' ? this.request.limit : undefined
     this.reporter.total(Math.min(this.toServe, limit ?? this.toServe))
     if (this.request.what !== 'all') return 0
-    const { rows } = await sql<{ n: number }>`
-      select count(*) as n from users u
-      where u.subscribed and exists (select from claims c where c.scope = ${weeklyPass(this.run.period).scope} and c.email = u.email)
-    `.execute(this.db)
+    const { rows } = await rideOut(() =>
+      sql<{ n: number }>`
+        select count(*) as n from users u
+        where u.subscribed and exists (select from claims c where c.scope = ${weeklyPass(this.run.period).scope} and c.email = u.email)
+      `.execute(this.db),
+    )
     return rows[0]?.n ?? 0
   }
 
