@@ -37,3 +37,10 @@ export function codeOf(error: unknown): string | undefined {
   if (error instanceof AggregateError) return codeOf(error.errors[0])
   return undefined
 }
+
+/** `['fsbos', 3, 'price']` as `fsbos[3].price`. */
+export function formatPath(path: readonly PropertyKey[]): string {
+  let text = ''
+  for (const step of path) text += typeof step === 'number' ? `[${step}]` : `${text === '' ? '' : '.'}${String(step)}`
+  return text
+}

@@ -1,31 +1,29 @@
-/** What an import shows: how far it is, the records it rejected, and what it came to. */
-
+/** An import as its operator meets it: how far it is, the records it rejected, what it came to, and its exit code. */
 import { once } from 'node:events'
 import { createWriteStream, type WriteStream } from 'node:fs'
-import type { ImportProgress, Rejected } from '../leads/import-each.ts'
+import { codeOf, LeadpushError, messageOf } from '../errors.ts'
+import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../leads/import-each.ts'
+import { type ExitCode, usageError } from './command.ts'
 import type { Log } from './log.ts'
 import { bytes, count, isLively, paint, plural, writeFacts, writeJson, writeLine } from './output.ts'
+import { listenForStop } from './signals.ts'
 
 const plainProgressMs = 10_000
 /** So many rejected records are shown to a person; the rest are counted, and in --rejects. */
 const shownMax = 50
 
-export interface ImportView {
+interface ImportView {
   onProgress(progress: ImportProgress): void
   onRejected(rejected: Rejected): Promise<void>
-  end(what: string, summary: ImportCounts): Promise<void>
+  end(summary: Summary): Promise<void>
   close(): Promise<void>
 }
 
-export interface ImportCounts {
-  read: number
-  inserted: number
-  updated: number
-  unchanged: number
-  rejected: number
-  repeated: number
-  erased?: number
-  ignored: Record<string, number>
+type Summary = ImportOutcome<ImportCounts & { erased?: number }>['summary']
+
+export interface ImportViewOptions {
+  json?: true
+  rejects?: string
 }
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
@@ -37,8 +35,13 @@ class RejectsFile {
     this.stream = createWriteStream(path)
   }
 
+  /** Throws `usage` where it cannot be written. */
   async open(): Promise<void> {
-    await once(this.stream, 'open')
+    try {
+      await once(this.stream, 'open')
+    } catch (error) {
+      throw usageError(`--rejects: ${this.stream.path} cannot be written (${codeOf(error) ?? messageOf(error)}).`)
+    }
   }
 
   async add({ raw, header }: Rejected): Promise<void> {
@@ -57,7 +60,7 @@ class RejectsFile {
   }
 }
 
-export async function createImportView(log: Log, options: { json?: true; rejects?: string }): Promise<ImportView> {
+async function createImportView(log: Log, options: ImportViewOptions): Promise<ImportView> {
   const rejects = options.rejects === undefined ? undefined : new RejectsFile(options.rejects)
   await rejects?.open()
   const { default: ora } = isLively() ? await import('ora') : { default: undefined }
@@ -86,14 +89,14 @@ export async function createImportView(log: Log, options: { json?: true; rejects
       else if (++shown <= shownMax)
         await writeLine(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
     },
-    async end(what, summary) {
+    async end(summary) {
       spinner?.stop()
       if (options.json) return await writeJson({ type: 'summary', ...summary })
       if (shown > shownMax)
         await writeLine(
           `… and ${plural(shown - shownMax, 'rejected record')} more${rejects ? '' : '; --json lists all, --rejects FILE keeps them'}`,
         )
-      await writeFacts(describe(what, summary))
+      await writeFacts(describe(summary))
     },
     async close() {
       spinner?.stop()
@@ -102,8 +105,8 @@ export async function createImportView(log: Log, options: { json?: true; rejects
   }
 }
 
-function describe(what: string, summary: ImportCounts): [string, string][] {
-  const facts: [string, string][] = [['read', plural(summary.read, what)]]
+function describe(summary: Summary): [string, string][] {
+  const facts: [string, string][] = [['read', plural(summary.read, 'record')]]
   const names = ['inserted', 'updated', 'unchanged', 'rejected', 'repeated', 'erased'] as const
   const meanings = {
     repeated: ' replaced by a later record of the file',
@@ -124,4 +127,30 @@ function describe(what: string, summary: ImportCounts): [string, string][] {
     ])
   }
   return facts
+}
+
+/** Runs an import of leads or users with everything that is seen of it. */
+export async function runImport(
+  log: Log,
+  options: ImportViewOptions,
+  importFiles: (options: ImportOptions) => Promise<ImportOutcome<ImportCounts>>,
+): Promise<ExitCode> {
+  const view = await createImportView(log, options)
+  const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
+  try {
+    const { onRejected, onProgress } = view
+    const onAway = () => log.warn('The database is away: the file is begun again when it is back, for 30 s at most.')
+    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway })
+    await view.end(outcome.summary)
+    if (outcome.stopped)
+      throw new LeadpushError('failed', 'The import was stopped: nothing of the file under way went in.')
+    if (outcome.broken) {
+      const { file, message } = outcome.broken
+      throw new LeadpushError('failed', `${file}: ${message}`, { hint: 'Nothing of this file went in.' })
+    }
+    return outcome.summary.rejected > 0 ? 1 : 0
+  } finally {
+    stop.dispose()
+    await view.close()
+  }
 }

@@ -1,10 +1,8 @@
 /** `leadpush leads`: listings in. */
 import type { Command } from 'commander'
-import { LeadpushError } from '../errors.ts'
 import { type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import type { Act } from './program.ts'
-import { listenForStop } from './signals.ts'
 
 interface ImportOptions {
   map: string[]
@@ -43,31 +41,11 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   const { processSource, readSettings } = await import('../config.ts')
   const { findRecordFiles, importLeads, leadFormats } = await import('../leads/import.ts')
   const { parseFieldMap } = await import('../leads/pick-fields.ts')
-  const { createImportView } = await import('./import-view.ts')
+  const { runImport } = await import('./import-view.ts')
   const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
   findRecordFiles(files, leadFormats)
   const map = parseFieldMap(options.map)
   return await withDatabase(settings, { create: true }, async (opened) => {
-    const view = await createImportView(log, options)
-    const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
-    try {
-      const { signal } = stop
-      const outcome = await importLeads(opened, files, {
-        map,
-        signal,
-        onRejected: view.onRejected,
-        onProgress: view.onProgress,
-      })
-      await view.end('record', outcome.summary)
-      if (outcome.stopped) log.error('The import was stopped: nothing of the file that was under way went in.')
-      if (outcome.broken)
-        throw new LeadpushError('failed', `${outcome.broken.file}: ${outcome.broken.message}`, {
-          hint: 'Nothing of this file went in.',
-        })
-      return outcome.stopped || outcome.summary.rejected > 0 ? 1 : 0
-    } finally {
-      stop.dispose()
-      await view.close()
-    }
+    return await runImport(log, options, (how) => importLeads(opened, files, { ...how, map }))
   })
 }

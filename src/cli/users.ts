@@ -1,12 +1,10 @@
 /** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
-import { LeadpushError } from '../errors.ts'
 import { type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, writeJson, writeLine, writeTable } from './output.ts'
 import type { Act } from './program.ts'
-import { listenForStop } from './signals.ts'
 
 interface JsonOption {
   json?: true
@@ -65,29 +63,10 @@ async function importFiles(log: Log, files: string[], options: JsonOption & { re
   const settings = await readDatabaseSettings()
   const { findRecordFiles } = await import('../leads/import.ts')
   const { importUsers, userFormats } = await import('../users/import.ts')
-  const { createImportView } = await import('./import-view.ts')
+  const { runImport } = await import('./import-view.ts')
   findRecordFiles(files, userFormats)
   return await withDatabase(settings, { create: true }, async (opened) => {
-    const view = await createImportView(log, options)
-    const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
-    try {
-      const { signal } = stop
-      const outcome = await importUsers(opened, files, {
-        signal,
-        onRejected: view.onRejected,
-        onProgress: view.onProgress,
-      })
-      await view.end('record', outcome.summary)
-      if (outcome.stopped) log.error('The import was stopped: nothing of the file that was under way went in.')
-      if (outcome.broken)
-        throw new LeadpushError('failed', `${outcome.broken.file}: ${outcome.broken.message}`, {
-          hint: 'Nothing of this file went in.',
-        })
-      return outcome.stopped || outcome.summary.rejected > 0 ? 1 : 0
-    } finally {
-      stop.dispose()
-      await view.close()
-    }
+    return await runImport(log, options, (how) => importUsers(opened, files, how))
   })
 }
 

@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { z } from 'zod'
 import { type DeliveryBody, deliveryBodySchema } from '../deliveries/body-schema.ts'
+import { formatPath } from '../errors.ts'
 import { bodyBytesMax, receiverKeyCharsMax } from '../limits.ts'
 
 export interface Problem {
@@ -86,12 +87,6 @@ export function checkHead(request: IncomingMessage): { head: DeliveryHead } | { 
   return { head: { receiverKey, dataSource, idempotencyKey, length: bytes } }
 }
 
-function describePath(path: readonly PropertyKey[]): string {
-  let text = ''
-  for (const step of path) text += typeof step === 'number' ? `[${step}]` : `${text === '' ? '' : '.'}${String(step)}`
-  return text || 'body'
-}
-
 /** What the schema's types don't say are rules of other clauses: how many leads, none of them twice, hashes, what text may hold. */
 function clauseOf({ code, path, message }: z.core.$ZodIssue): string {
   if (code !== 'custom') return '4.2'
@@ -100,7 +95,7 @@ function clauseOf({ code, path, message }: z.core.$ZodIssue): string {
 }
 
 function toProblem(issue: z.core.$ZodIssue): Problem {
-  return { clause: clauseOf(issue), path: describePath(issue.path), message: issue.message }
+  return { clause: clauseOf(issue), path: formatPath(issue.path) || 'body', message: issue.message }
 }
 
 const refuse = (status: number, message: string) => ({

@@ -35,7 +35,7 @@ export class Resolver {
     for (const [at, query] of queries.entries()) {
       // whether it is refused does not hang on the radius, and the places around are the dear part
       const search = this.resolve({ ...query, radius: 0 })
-      if ('refused' in search) return { path: `queries.${at}.value`, message: search.refused }
+      if ('refused' in search) return { path: `queries[${at}].value`, message: search.refused }
     }
     return undefined
   }

@@ -2,7 +2,9 @@
  * What a record of a users file may say (contract 3, 4.11), and what is wrong with one that says something else. No message
  * holds a receiver key.
  */
+
 import { z } from 'zod'
+import { formatPath } from '../errors.ts'
 import type { IgnoredFields } from '../leads/ignored-fields.ts'
 import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../limits.ts'
 import { findSameHash, type Query, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
@@ -84,7 +86,7 @@ function countIgnored(value: object, ignored: IgnoredFields): void {
 
 export type ParsedUser = { user: UserPatch } | { path: string; message: string }
 
-/** What a record says, or its first problem: `path` is `email`, `queries.2.radius`, or '' for the record as a whole. */
+/** What a record says, or its first problem: `path` is `email`, `queries[2].radius`, or '' for the record as a whole. */
 export function parseUser(value: unknown, ignored: IgnoredFields): ParsedUser {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return { path: '', message: 'is no JSON object' }
@@ -93,7 +95,7 @@ export function parseUser(value: unknown, ignored: IgnoredFields): ParsedUser {
   const parsed = userPatchSchema.safeParse(value)
   if (parsed.success) return { user: parsed.data as UserPatch }
   const issue = parsed.error.issues[0]
-  const path = (issue?.path ?? []).join('.')
+  const path = formatPath(issue?.path ?? [])
   const isMissing =
     (issue?.path ?? []).reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown>)?.[key], value) === undefined
   return { path, message: isMissing ? 'is missing' : (issue?.message ?? 'is wrong') }

@@ -2,8 +2,9 @@
 import { isUtf8 } from 'node:buffer'
 import { createReadStream } from 'node:fs'
 import { deliveryBodySchema, findBodyConflicts } from '../deliveries/body-schema.ts'
+import { formatPath } from '../errors.ts'
 import { bodyBytesMax } from '../limits.ts'
-import { describeIssues, type Finding, type Findings, formatPath } from './finding.ts'
+import { describeIssues, type Finding, type Findings } from './finding.ts'
 
 /** What is longer than a body may be is read on up to here, to tell what else is wrong with it. */
 const readBytesMax = 64 * 1024 * 1024

@@ -15,13 +15,6 @@ export interface Finding {
 
 export type Findings = AsyncGenerator<Finding, void, undefined>
 
-/** `['fsbos', 3, 'price']` as `fsbos[3].price`. */
-export function formatPath(path: readonly PropertyKey[]): string {
-  let text = ''
-  for (const step of path) text += typeof step === 'number' ? `[${step}]` : `${text === '' ? '' : '.'}${String(step)}`
-  return text
-}
-
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>((at, step) => (at as Record<PropertyKey, unknown> | null | undefined)?.[step], value)
 }

@@ -7,11 +7,12 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { countBodyBytes } from '../deliveries/body.ts'
+import { formatPath } from '../errors.ts'
 import { deliveredLeadSchema, type Lead } from '../leads/lead.ts'
 import { bodyBytesMax } from '../limits.ts'
 import { postalKey } from '../places/postal-key.ts'
 import { serialiseQuery } from '../users/query.ts'
-import { describeIssues, type Finding, type Findings, formatPath } from './finding.ts'
+import { describeIssues, type Finding, type Findings } from './finding.ts'
 
 interface LeadRow {
   id: number

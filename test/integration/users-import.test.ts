@@ -142,9 +142,9 @@ for (const version of postgresVersions) {
       assert.deepEqual(
         rejected.map(({ line, path }) => [line, path]),
         [
-          [2, 'queries.1'],
-          [3, 'queries.1.value'],
-          [4, 'queries.0.value'],
+          [2, 'queries[1]'],
+          [3, 'queries[1].value'],
+          [4, 'queries[0].value'],
           [5, 'receiverApiKey'],
         ],
       )

@@ -40,20 +40,20 @@ const cases: [string, unknown, string | undefined][] = [
   ['999 queries', { email, queries: queries(999) }, undefined],
   ['1,000 queries', { email, queries: queries(1_000) }, undefined],
   ['1,001 queries', { email, queries: queries(1_001) }, 'queries'],
-  ['a query that is null', { email, queries: [null] }, 'queries.0'],
-  ['a query without type', { email, queries: [{ value: 'x' }] }, 'queries.0.type'],
-  ['a query of another type', { email, queries: [query(1), { type: 'zip', value: 'x' }] }, 'queries.1.type'],
-  ['an empty value', { email, queries: [{ type: 'text', value: '' }] }, 'queries.0.value'],
+  ['a query that is null', { email, queries: [null] }, 'queries[0]'],
+  ['a query without type', { email, queries: [{ value: 'x' }] }, 'queries[0].type'],
+  ['a query of another type', { email, queries: [query(1), { type: 'zip', value: 'x' }] }, 'queries[1].type'],
+  ['an empty value', { email, queries: [{ type: 'text', value: '' }] }, 'queries[0].value'],
   ['a value of 499 characters', { email, queries: [{ type: 'text', value: '🏠'.repeat(499) }] }, undefined],
   ['a value of 500 characters', { email, queries: [{ type: 'text', value: '🏠'.repeat(500) }] }, undefined],
-  ['a value of 501 characters', { email, queries: [{ type: 'text', value: '🏠'.repeat(501) }] }, 'queries.0.value'],
-  ['a value with a NUL', { email, queries: [{ type: 'text', value: 'a\0' }] }, 'queries.0.value'],
-  ['a value that is a number', { email, queries: [{ type: 'zipcode', value: 78704 }] }, 'queries.0.value'],
+  ['a value of 501 characters', { email, queries: [{ type: 'text', value: '🏠'.repeat(501) }] }, 'queries[0].value'],
+  ['a value with a NUL', { email, queries: [{ type: 'text', value: 'a\0' }] }, 'queries[0].value'],
+  ['a value that is a number', { email, queries: [{ type: 'zipcode', value: 78704 }] }, 'queries[0].value'],
   ['a radius of 99.99', { email, queries: [{ ...query(1), radius: 99.99 }] }, undefined],
   ['a radius of 100', { email, queries: [{ ...query(1), radius: 100 }] }, undefined],
-  ['a radius of 100.01', { email, queries: [{ ...query(1), radius: 100.01 }] }, 'queries.0.radius'],
-  ['a radius of -0.01', { email, queries: [{ ...query(1), radius: -0.01 }] }, 'queries.0.radius'],
-  ['a radius as text', { email, queries: [{ ...query(1), radius: '5' }] }, 'queries.0.radius'],
+  ['a radius of 100.01', { email, queries: [{ ...query(1), radius: 100.01 }] }, 'queries[0].radius'],
+  ['a radius of -0.01', { email, queries: [{ ...query(1), radius: -0.01 }] }, 'queries[0].radius'],
+  ['a radius as text', { email, queries: [{ ...query(1), radius: '5' }] }, 'queries[0].radius'],
   ['a list', [], ''],
   ['null', null, ''],
 ]
@@ -104,7 +104,7 @@ test('two queries of one hash are refused with an error that names both', () => 
   ]
   const parsed = parse({ email, queries: given })
   assert.ok('message' in parsed)
-  assert.equal(parsed.path, 'queries.2')
+  assert.equal(parsed.path, 'queries[2]')
   assert.match(parsed.message, /query 1 \(text "Highway 1", radius 10\) and query 3 \(text "Highway 11", radius 0\)/)
 })
 
@@ -113,7 +113,7 @@ test('two queries of one hash are refused also where their types differ', () => 
     { type: 'text', value: '78704', radius: 5 },
     { type: 'zipcode', value: '78704', radius: 5 },
   ]
-  assert.equal(pathOf({ email, queries: given }), 'queries.1')
+  assert.equal(pathOf({ email, queries: given }), 'queries[1]')
 })
 
 test('no message holds the receiver key', () => {
