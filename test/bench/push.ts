@@ -9,6 +9,7 @@ import http from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { startThrowAway } from '../../src/db/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
@@ -81,6 +82,17 @@ async function fill(opened: OpenDatabase, users: number): Promise<void> {
   await opened.pool.query('vacuum analyze')
 }
 
+async function measure(databaseUrl: string): Promise<{ wal: number; transactions: number }> {
+  const opened = await openDatabase({ databaseUrl, home: '' })
+  // the server tells its counters with a delay
+  await setTimeout(1_500)
+  const { rows } = await opened.pool.query(`
+    select (pg_current_wal_insert_lsn() - '0/0')::double precision as wal,
+      (select xact_commit from pg_stat_database where datname = current_database())::double precision as transactions`)
+  await opened.close()
+  return rows[0]
+}
+
 async function push(databaseUrl: string, receiverUrl: string, users: number): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'leadpush-bench-'))
   const peakFile = join(folder, 'peak')
@@ -92,6 +104,7 @@ async function push(databaseUrl: string, receiverUrl: string, users: number): Pr
     PEAK_MEMORY_FILE: peakFile,
     ...(process.env.BENCH_NODE_OPTIONS && { NODE_OPTIONS: process.env.BENCH_NODE_OPTIONS }),
   }
+  const before = await measure(databaseUrl)
   const startedAt = performance.now()
   const hook = join(packageRoot, 'test/support/peak-memory.js')
   const child = spawn(
@@ -110,11 +123,12 @@ async function push(databaseUrl: string, receiverUrl: string, users: number): Pr
   const [code] = await once(child, 'close')
   const seconds = (performance.now() - startedAt) / 1_000
   if (code !== 0) console.error(`exit ${code}\n${errors}`)
+  const after = await measure(databaseUrl)
   const summary = JSON.parse(last.trim().split('\n').at(-1) ?? '{}')
   const peak = Number(await readFile(peakFile, 'utf8'))
   await rm(folder, { recursive: true })
   console.log(
-    `${users} users, ${listings} listings: ${summary.deliveries} deliveries of ${Math.round(summary.bytes / summary.deliveries / 1000)} kB in ${summary.seconds} s (${(summary.deliveries / summary.seconds).toFixed(0)}/s; process ${seconds.toFixed(1)} s), peak ${(peak / 1e6).toFixed(0)} MB`,
+    `${users} users, ${listings} listings: ${summary.deliveries} deliveries of ${Math.round(summary.bytes / summary.deliveries / 1000)} kB in ${summary.seconds} s (${(summary.deliveries / summary.seconds).toFixed(0)}/s; process ${seconds.toFixed(1)} s), peak ${(peak / 1e6).toFixed(0)} MB, ${((after.wal - before.wal) / summary.deliveries).toFixed(0)} B WAL and ${((after.transactions - before.transactions) / summary.deliveries).toFixed(2)} transactions a delivery`,
   )
 }
 
