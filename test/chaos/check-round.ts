@@ -170,18 +170,19 @@ function* checkUsers({ users, deliveries, forcedRuns }: Evidence): Generator<str
   }
 }
 
-const allowedCodes: Record<string, (number | null)[]> = {
-  kill: [null],
-  stop: [0, 1, 143],
-  'stop twice': [0, 1, 143, null],
+const allowedEnds: Record<string, (number | string)[]> = {
+  kill: ['SIGKILL'],
+  // by the signal itself where it comes before a command listens for it: nothing is begun by then
+  stop: [0, 1, 143, 'SIGTERM'],
+  'stop twice': [0, 1, 143, 'SIGTERM'],
 }
 
 function* checkProcess({ result, befell, args }: RanProcess, databaseTrouble: boolean): Generator<string> {
-  const codes = new Set([0, 1, ...befell.flatMap((what) => allowedCodes[what] ?? [])])
+  const ends = new Set([0, 1, ...befell.flatMap((what) => allowedEnds[what] ?? [])])
   // a database that is away when a command begins is not waited for
-  if (databaseTrouble && !/Database:/.test(result.stderr)) codes.add(3)
-  if (!codes.has(result.code))
-    yield `push ${args.join(' ')} exited ${result.code ?? result.signal}: ${result.stderr.slice(-400)}`
+  if (databaseTrouble && !/Database:/.test(result.stderr)) ends.add(3)
+  const end = result.code ?? result.signal ?? ''
+  if (!ends.has(end)) yield `push ${args.join(' ')} ended with ${end}: ${result.stderr.slice(-400)}`
 }
 
 function* checkProcesses({ round }: Evidence): Generator<string> {
