@@ -108,7 +108,8 @@ export async function copyInto<T>(
   fill: (rows: CopyRows, flush: () => Promise<void> | void) => Promise<T>,
 ): Promise<T> {
   const stream = connection.query(copyStreams.from(`copy ${target} from stdin (format binary)`))
-  const failed = new Promise<never>((_, reject) => stream.once('error', reject))
+  // not once: a stream whose connection is gone fails again when it is ended
+  const failed = new Promise<never>((_, reject) => stream.on('error', reject))
   failed.catch(() => {})
   const rows = new CopyRows()
   const write = async (bytes: Buffer) => {
