@@ -106,7 +106,7 @@ function* checkWire({ requests, deliveries }: Evidence): Generator<string> {
 }
 
 /** Where nobody was stopped or frozen, a failed attempt is followed by the pause. */
-function* checkPauses({ round, requests }: Evidence): Generator<string> {
+function* checkPauses({ round, requests, deliveries }: Evidence): Generator<string> {
   const { processes, plan } = round
   const calm = ['kill', 'import', 'close receiver']
   if (processes.some(({ befell }) => befell.some((what) => !calm.includes(what)))) return
@@ -115,7 +115,8 @@ function* checkPauses({ round, requests }: Evidence): Generator<string> {
     if (first?.status === undefined || first.endedMs === undefined || second === undefined) continue
     const pauseMs = second.cameMs - first.endedMs
     if (pauseMs < retryDelayMs - 2) yield `the second attempt came after ${pauseMs.toFixed(0)} ms: ${key}`
-    if (isSuccess(first) && first.process === second.process) yield `sent again after a success: ${key}`
+    const recorded = deliveries.get(key)?.first_status ?? 0
+    if (recorded >= 200 && recorded < 300) yield `sent again after a success: ${key}`
   }
 }
 
