@@ -63,7 +63,7 @@ class RejectsFile {
 async function createImportView(log: Log, options: ImportViewOptions): Promise<ImportView> {
   const rejects = options.rejects === undefined ? undefined : new RejectsFile(options.rejects)
   await rejects?.open()
-  const { default: ora } = isLively() ? await import('ora') : { default: undefined }
+  const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   let toldAt = performance.now()
   let shown = 0

@@ -1,5 +1,6 @@
 /** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
 import { type Command, InvalidArgumentError } from 'commander'
+import type { Database } from '../db/open.ts'
 import { LeadpushError } from '../errors.ts'
 import type { PushRequest } from '../push/run-push.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
@@ -96,32 +97,34 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   checkOptions(options)
   const settings = await readPushSettings(options)
   const ping = options.all ? await createPing(log, settings) : undefined
-  return await withDatabase(settings, {}, async (opened) => {
-    log.info(`Database: ${opened.description}`)
-    await ping?.('start')
-    try {
-      const { findUser } = await import('../users/users.ts')
-      const request: PushRequest = options.all
-        ? { what: 'all', force: options.force ?? false, limit: options.limit }
-        : options.resume
-          ? { what: 'resume' }
-          : options.failed
-            ? { what: 'failed', unknown: options.unknown ?? false }
-            : { what: 'user', ...(await findUser(opened.db, options.user ?? '')) }
-      const exitCode = await sendPush(log, opened, settings, request, options)
-      await ping?.(exitCode === 0 ? 'success' : 'fail')
-      return exitCode
-    } catch (error) {
-      await ping?.('fail')
-      throw error
-    }
-  })
+  await ping?.('start')
+  try {
+    const exitCode = await withDatabase(settings, {}, async (opened) => {
+      log.info(`Database: ${opened.description}`)
+      return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), options)
+    })
+    await ping?.(exitCode === 0 ? 'success' : 'fail')
+    return exitCode
+  } catch (error) {
+    await ping?.('fail')
+    throw error
+  }
+}
+
+async function findRequest(log: Log, db: Database, options: PushOptions): Promise<PushRequest> {
+  if (options.all) return { what: 'all', force: options.force ?? false, limit: options.limit }
+  if (options.resume) return { what: 'resume' }
+  if (options.failed) return { what: 'failed', unknown: options.unknown ?? false }
+  const { findUser } = await import('../users/users.ts')
+  const { user, owed, subscribed } = await findUser(db, options.user ?? '')
+  if (!subscribed) log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
+  return { what: 'user', user, owed }
 }
 
 /** Runs a push with everything that a person or a machine sees of it. */
 export async function sendPush(
   log: Log,
-  opened: { db: import('../db/open.ts').Database },
+  opened: { db: Database },
   settings: Awaited<ReturnType<typeof readPushSettings>>,
   request: PushRequest,
   options: { json?: true },
