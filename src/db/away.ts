@@ -10,8 +10,13 @@ const networkCodes = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT', 'EACCES',
   'ENOTFOUND', 'EAI_AGAIN', 'EPERM', 'ERR_SSL_WRONG_VERSION_NUMBER',
 ]) // biome-ignore format: a list
-/** SQLSTATE classes and codes: connection exceptions, authorisation, no such database, resources, operator intervention. */
-const sqlStates = /^(08|28|53|57P|58|3D000|XX000$)/
+/**
+ * SQLSTATE classes and codes: connection exceptions, authorisation, no such database, resources, operator intervention; and a
+ * server that only reads, which a failover may lead to.
+ */
+const sqlStates = /^(08|28|53|57P|58|3D000|25006|XX000$)/
+/** Of two transactions that wait for each other PostgreSQL ends one, which was right all the same. */
+const beginAgain = /^(40001|40P01)$/
 /** What pg says without a code when a connection ends or cannot be had in time. */
 const phrases =
   /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|server does not support SSL|SASL|password must be a string|Query read timeout|self[- ]signed certificate|certificate/i
@@ -26,8 +31,8 @@ export function isDatabaseError(error: unknown): boolean {
 
 /** Such trouble may pass by itself: not a wrong password, not a database that does not exist. */
 function mayPass(error: unknown): boolean {
-  const code = codeOf(error)
-  return isDatabaseError(error) && !(code !== undefined && /^(28|3D)/.test(code))
+  const code = codeOf(error) ?? ''
+  return beginAgain.test(code) || (isDatabaseError(error) && !/^(28|3D)/.test(code))
 }
 
 /** The same trouble as a sentence for the operator; anything else stays as it is. */
