@@ -198,11 +198,18 @@ export async function recordDueAttempts(
   return rows.map(toAttempt)
 }
 
-/** Attempts that are recorded as this worker's and under way, but not among `known`: it recorded them without hearing so. */
-export async function findAdrift(db: Database, workerId: number, known: readonly string[]): Promise<RecordedAttempt[]> {
+/**
+ * Attempts that are recorded as this process's and under way, but not among `known`: it recorded them without hearing so,
+ * maybe before it lost its lease. Whoever takes one over by then makes it the second, as of any other.
+ */
+export async function findAdrift(
+  db: Database,
+  workerIds: readonly number[],
+  known: readonly string[],
+): Promise<RecordedAttempt[]> {
   const { rows } = await sql<AttemptRow>`
     select ${attemptColumns} from deliveries d join users u on u.id = d.user_id
-    where d.status = 'pending' and d.under_way and d.worker_id = ${workerId} and d.idempotency_key <> all (${known})
+    where d.status = 'pending' and d.under_way and d.worker_id = any (${workerIds}) and d.idempotency_key <> all (${known})
   `.execute(db)
   return rows.map(toAttempt)
 }

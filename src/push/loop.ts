@@ -76,6 +76,8 @@ export class PushLoop {
   private readonly planned: Planned[] = []
   private plannedAll = false
   private ready: RecordedAttempt[] = []
+  /** Being taken back: until that is certain, they must not be found or recorded again. */
+  private takingBack: readonly string[] = []
   /** Made or being made, and not recorded yet what came of them. */
   private readonly underWay = new Map<string, RecordedAttempt>()
   private onWire = 0
@@ -239,7 +241,7 @@ export class PushLoop {
       async () => {
         // a try whose answer was lost may have recorded attempts: they are ours to make
         const known = this.knownKeys()
-        const adrift = uncertain ? await findAdrift(db, worker.id, known) : []
+        const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
         return adrift.length > 0
           ? adrift
           : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, own, known })
@@ -262,7 +264,7 @@ export class PushLoop {
   }
 
   private knownKeys(): string[] {
-    return [...this.underWay.keys(), ...this.ready.map(({ idempotencyKey }) => idempotencyKey)]
+    return [...this.underWay.keys(), ...this.ready.map(({ idempotencyKey }) => idempotencyKey), ...this.takingBack]
   }
 
   private async recordBatch(batch: Planned[], room: number): Promise<void> {
@@ -277,7 +279,7 @@ export class PushLoop {
     let uncertain = false
     await rideOut(
       async () => {
-        if (uncertain) for (const attempt of await findAdrift(db, worker.id, this.knownKeys())) this.begin(attempt)
+        if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
         for (;;) {
           const { live, begun } = await recordPushes(db, { workerId: worker.id, runId, period }, pushes)
           for (const user of begun) this.beginPush(pushes, user)
@@ -368,7 +370,9 @@ export class PushLoop {
     this.context.onNote('The receiver is down: 20 first attempts in a row failed. Trying again every 10 s.')
     const unsent = this.ready.map(({ idempotencyKey }) => idempotencyKey)
     this.ready = []
+    this.takingBack = [...this.takingBack, ...unsent]
     await rideOut(() => recordUnsent(this.context.db, this.context.worker.ids, unsent))
+    this.takingBack = this.takingBack.filter((key) => !unsent.includes(key))
     if (unsent.length > 0) this.dueAt = 0
   }
 
