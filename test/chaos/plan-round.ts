@@ -67,11 +67,12 @@ export function planRound(seed: string, round: number): RoundPlan {
       atMs: random.from(900, 2_500),
     })
   }
+  const isDown = random.chance(0.12)
   return {
     users: random.from(30, usersMax),
-    temper: random.one(['well', 'rough', 'rough', 'failing']),
+    temper: isDown ? 'down' : random.one(['well', 'rough', 'rough', 'failing']),
     confirmsEarly: random.chance(0.3),
-    outage: random.chance(0.15) ? '3s' : '0s',
+    outage: isDown ? '2s' : random.chance(0.1) ? '10s' : '0s',
     processes,
     troubles: troubles.sort((a, b) => a.atMs - b.atMs),
   }

@@ -17,7 +17,7 @@ export type Logged =
   | { event: 'answered'; id: number; atMs: number; status: number; how: 'whole' | 'partly' | 'dropped' }
   | { event: 'closed'; id: number; atMs: number }
 
-export type Temper = 'well' | 'rough' | 'failing'
+export type Temper = 'well' | 'rough' | 'failing' | 'down'
 
 interface Mood {
   delayMs: number
@@ -28,13 +28,13 @@ interface Mood {
   headers: Record<string, string>
 }
 
-const faults = { well: 0.05, rough: 0.35, failing: 0.75 }
+const faults = { well: 0.05, rough: 0.35, failing: 0.75, down: 1 }
 
 function findMood(random: Random, temper: Temper): Mood {
   const delayMs = random.chance(0.7) ? random.from(0, 60) : random.from(60, 350)
   const well: Mood = { delayMs, how: 'whole', unread: false, status: random.one([200, 200, 201, 204]), headers: {} }
   if (!random.chance(faults[temper])) return well
-  const what = random.from(1, 12)
+  const what = temper === 'down' ? random.one([2, 3, 7, 9]) : random.from(1, 12)
   if (what === 1) return { ...well, how: 'dropped', unread: true }
   if (what === 2) return { ...well, how: 'dropped' }
   if (what === 3) return { ...well, how: 'partly', status: 200 }

@@ -106,18 +106,18 @@ class Round {
     return { plan, processes, settling, killed: this.killed, kills: this.kills }
   }
 
-  private start(planned: PlannedProcess, at: number): StartedProgram {
+  private start(planned: PlannedProcess, at: number, { temper, outage }: RoundPlan = this.plan): StartedProgram {
     const { receiverPort, round } = this.stage
     return startProgram(['push', ...planned.args, '--json'], {
       timeoutMs: 45_000,
       env: {
         DATABASE_URL: this.url,
-        LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${receiverPort}/${round}/${at}/${this.plan.temper}`,
+        LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${receiverPort}/${round}/${at}/${temper}`,
         LEADPUSH_CONCURRENCY: String(planned.concurrency),
         LEADPUSH_LEASE: '1s',
         LEADPUSH_TIMEOUT: '600ms',
         LEADPUSH_RETRY_DELAY: `${retryDelayMs}ms`,
-        LEADPUSH_OUTAGE: this.plan.outage,
+        LEADPUSH_OUTAGE: outage,
         LEADPUSH_GUARD: 'off',
       },
     })
@@ -208,9 +208,14 @@ class Round {
 
   private async settle(): Promise<RanProcess[]> {
     const ran: RanProcess[] = []
+    const calm: RoundPlan = {
+      ...this.plan,
+      outage: '0s',
+      temper: this.plan.temper === 'down' ? 'rough' : this.plan.temper,
+    }
     for (let turn = 0; turn < 6; turn++) {
       const planned: PlannedProcess = { args: [turn % 2 === 0 ? '--resume' : '--all'], concurrency: 6, atMs: 0 }
-      const program = this.start(planned, 100 + turn)
+      const program = this.start(planned, 100 + turn, calm)
       ran.push({ ...planned, pid: program.pid, befell: [], result: await program.done })
       if (turn > 0 && (await isSettled(this.opened.db))) break
     }
