@@ -47,9 +47,17 @@ const httpUrl = z.string().refine((text) => {
   return url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
 }, refuse('a full http: or https: URL without a user name or password'))
 
+/** As pg reads it: spaces and a lone % are encoded for it, and the host may be missing. */
+function isPostgresUrl(text: string): boolean {
+  return /^postgres(ql)?:\/\//.test(text) && (URL.canParse(text) || URL.canParse(text.replace('@/', '@localhost/')))
+}
+
 const postgresUrl = z
   .string()
-  .refine((text) => /^postgres(ql)?:\/\//.test(text), refuse('a URL like postgresql://user@host:5432/database'))
+  .refine(
+    isPostgresUrl,
+    refuse('a URL like postgresql://user:password@host:5432/database, with / # ? @ in the password as %2F %23 %3F %40'),
+  )
 
 const limit = z.union([z.literal('off').transform(() => undefined), integer(1, 1_000_000)], {
   error: 'a whole number from 1 to 1000000, or `off`',

@@ -1,6 +1,6 @@
 /** An import as its operator meets it: how far it is, the records it rejected, what it came to, and its exit code. */
 import { once } from 'node:events'
-import { createWriteStream, type WriteStream } from 'node:fs'
+import { createWriteStream, statSync, type WriteStream } from 'node:fs'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../leads/import-each.ts'
 import { type ExitCode, usageError } from './command.ts'
@@ -16,34 +16,42 @@ interface ImportView {
   onProgress(progress: ImportProgress): void
   onRejected(rejected: Rejected): Promise<void>
   end(summary: Summary): Promise<void>
+  /** Throws `failed` where not all the rejected records could be kept. */
+  finish(): Promise<void>
   close(): Promise<void>
 }
 
 type Summary = ImportOutcome<ImportCounts & { erased?: number }>['summary']
 
 export interface ImportViewOptions {
+  files: readonly string[]
   json?: true
   rejects?: string
 }
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
 class RejectsFile {
+  private readonly path: string
   private readonly stream: WriteStream
   private header: string | undefined
+  private trouble: unknown
 
   constructor(path: string) {
-    this.stream = createWriteStream(path)
+    this.path = path
+    // records of users hold receiver keys, those of listings contacts
+    this.stream = createWriteStream(path, { mode: 0o600 })
+    this.stream.on('error', (error) => {
+      this.trouble ??= error
+    })
   }
 
   /** Throws `usage` where it cannot be written. */
   async open(): Promise<void> {
-    try {
-      await once(this.stream, 'open')
-    } catch (error) {
-      throw usageError(`--rejects: ${this.stream.path} cannot be written (${codeOf(error) ?? messageOf(error)}).`)
-    }
+    await once(this.stream, 'open').catch(() => {})
+    if (this.trouble) throw usageError(this.describeTrouble())
   }
 
+  /** Throws `failed` where it cannot be written on. */
   async add({ raw, header }: Rejected): Promise<void> {
     const pieces: (string | Uint8Array)[] = [raw, '\n']
     const head = header === undefined ? undefined : Buffer.from(header).toString()
@@ -51,16 +59,42 @@ class RejectsFile {
       this.header = head
       pieces.unshift(head, '\n')
     }
-    for (const piece of pieces) if (!this.stream.write(piece)) await once(this.stream, 'drain')
+    for (const piece of pieces) {
+      if (!this.trouble && !this.stream.write(piece)) await once(this.stream, 'drain').catch(() => {})
+    }
+    if (this.trouble) throw new LeadpushError('failed', this.describeTrouble())
+  }
+
+  /** Throws `failed` where not all of it was written. */
+  async finish(): Promise<void> {
+    await this.close()
+    if (this.trouble) throw new LeadpushError('failed', `${this.describeTrouble()} The import itself went in.`)
   }
 
   async close(): Promise<void> {
+    if (this.stream.closed) return
     this.stream.end()
-    await once(this.stream, 'close')
+    await once(this.stream, 'close').catch(() => {})
+  }
+
+  private describeTrouble(): string {
+    return `--rejects: ${this.path} cannot be written (${codeOf(this.trouble) ?? messageOf(this.trouble)}).`
+  }
+}
+
+/** Opening the file for the rejected records empties it. Throws `usage` where it is one of those to be imported. */
+function checkRejects(path: string, files: readonly string[]): void {
+  const rejects = statSync(path, { throwIfNoEntry: false })
+  if (!rejects?.isFile()) return
+  for (const file of files) {
+    const found = file === '-' ? undefined : statSync(file, { throwIfNoEntry: false })
+    if (found?.dev !== rejects.dev || found.ino !== rejects.ino) continue
+    throw usageError(`--rejects: ${path} is the file to be imported, and would be overwritten.`, 'Name another one.')
   }
 }
 
 async function createImportView(log: Log, options: ImportViewOptions): Promise<ImportView> {
+  if (options.rejects !== undefined) checkRejects(options.rejects, options.files)
   const rejects = options.rejects === undefined ? undefined : new RejectsFile(options.rejects)
   await rejects?.open()
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
@@ -97,6 +131,9 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
           `… and ${plural(shown - shownMax, 'rejected record')} more${rejects ? '' : '; --json lists all, --rejects FILE keeps them'}`,
         )
       await writeFacts(describe(summary))
+    },
+    async finish() {
+      await rejects?.finish()
     },
     async close() {
       spinner?.stop()
@@ -148,6 +185,7 @@ export async function runImport(
       const { file, message } = outcome.broken
       throw new LeadpushError('failed', `${file}: ${message}`, { hint: 'Nothing of this file went in.' })
     }
+    await view.finish()
     return outcome.summary.rejected > 0 ? 1 : 0
   } finally {
     stop.dispose()

@@ -46,6 +46,6 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   findRecordFiles(files, leadFormats)
   const map = parseFieldMap(options.map)
   return await withDatabase(settings, { create: true }, async (opened) => {
-    return await runImport(log, options, (how) => importLeads(opened, files, { ...how, map }))
+    return await runImport(log, { ...options, files }, (how) => importLeads(opened, files, { ...how, map }))
   })
 }

@@ -3,7 +3,7 @@ import { Command, CommanderError } from 'commander'
 import { LeadpushError } from '../errors.ts'
 import { packageVersion } from '../root.ts'
 import type { ExitCode } from './command.ts'
-import { openLog } from './command.ts'
+import { openLog, usageError } from './command.ts'
 import { addDb } from './db.ts'
 import { addDemo } from './demo.ts'
 import { addLeads } from './leads.ts'
@@ -62,6 +62,7 @@ Settings are environment variables; README.md lists them.`,
 }
 
 function inherit(parent: Command, root: Command): void {
+  if (parent.commands.length > 0) parent.helpCommand('help [command]', 'print help')
   for (const command of parent.commands) {
     command.copyInheritedSettings(root).exitOverride()
     inherit(command, root)
@@ -89,7 +90,12 @@ export async function runProgram(args: readonly string[]): Promise<ExitCode> {
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return 0
       log ??= await openLog()
-      reportUsage(log, usage, args)
+      reportUsage(
+        log,
+        usage,
+        args,
+        program.commands.map((command) => command.name()),
+      )
       return 2
     }
     logError(log ?? (await openLog()), error)
@@ -98,16 +104,14 @@ export async function runProgram(args: readonly string[]): Promise<ExitCode> {
 }
 
 /** commander's own words, or where a command was given without its subcommand, its help. */
-function reportUsage(log: Log, usage: string, args: readonly string[]): void {
+function reportUsage(log: Log, usage: string, args: readonly string[], commands: readonly string[]): void {
   const text = usage.replace(/^error: /, '').trim()
-  if (log.format === 'json') {
-    for (const line of text.split('\n').filter((line) => line.trim() !== '')) log.error(line)
-  } else if (/^Usage: /.test(text)) log.info(text)
-  else
-    log.error(
-      `${text}\n       Run \`leadpush ${args
-        .filter((arg) => /^[a-z]+$/.test(arg))
-        .slice(0, 1)
-        .join('')} --help\` for how to use it.`.replace('leadpush  --', 'leadpush --'),
-    )
+  if (/^Usage: /.test(text) && log.format === 'pretty') {
+    log.info(text)
+    return
+  }
+  const command = commands.find((name) => name === args[0])
+  const help = `Run \`${['leadpush', command, '--help'].filter(Boolean).join(' ')}\` for how to use it.`
+  const message = /^Usage: /.test(text) ? 'no command was given' : text.replace(/\s*\n\(?(.*?)\)?$/, '; $1')
+  logError(log, usageError(message.replace('; Did', '; did'), help))
 }

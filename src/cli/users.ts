@@ -66,7 +66,7 @@ async function importFiles(log: Log, files: string[], options: JsonOption & { re
   const { runImport } = await import('./import-view.ts')
   findRecordFiles(files, userFormats)
   return await withDatabase(settings, { create: true }, async (opened) => {
-    return await runImport(log, options, (how) => importUsers(opened, files, how))
+    return await runImport(log, { ...options, files }, (how) => importUsers(opened, files, how))
   })
 }
 

@@ -30,7 +30,7 @@ export function addValidate(program: Command, act: Act): void {
 Examples:
   leadpush validate                      before the first push, and whenever something looks odd
   leadpush validate listings.csv         would the import take each record?
-  leadpush preview --user ann@example.com --body > body.json && leadpush validate body.json`,
+  leadpush preview --user user@example.com --body > body.json && leadpush validate body.json`,
     )
     .action(act(validate))
 }

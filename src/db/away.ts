@@ -11,10 +11,10 @@ const networkCodes = new Set([
   'ENOTFOUND', 'EAI_AGAIN', 'EPERM', 'ERR_SSL_WRONG_VERSION_NUMBER',
 ]) // biome-ignore format: a list
 /**
- * SQLSTATE classes and codes: connection exceptions, authorisation, no such database, resources, operator intervention; and a
- * server that only reads, which a failover may lead to.
+ * SQLSTATE classes and codes: connection exceptions, authorisation, no such database, resources, operator intervention; rights
+ * that are missing; and a server that only reads, which a failover may lead to.
  */
-const sqlStates = /^(08|28|53|57P|58|3D000|25006|XX000$)/
+const sqlStates = /^(08|28|53|57P|58|3D000|42501|25006|XX000$)/
 /** Of two transactions that wait for each other PostgreSQL ends one, which was right all the same. */
 const beginAgain = /^(40001|40P01)$/
 /** What pg says without a code when a connection ends or cannot be had in time. */
@@ -29,17 +29,33 @@ export function isDatabaseError(error: unknown): boolean {
   return phrases.test(messageOf(error))
 }
 
-/** Such trouble may pass by itself: not a wrong password, not a database that does not exist. */
+/** Such trouble may pass by itself: not a wrong password, a database that does not exist, or a right that is missing. */
 function mayPass(error: unknown): boolean {
   const code = codeOf(error) ?? ''
-  return beginAgain.test(code) || (isDatabaseError(error) && !/^(28|3D)/.test(code))
+  return beginAgain.test(code) || (isDatabaseError(error) && !/^(28|3D|42501)/.test(code))
+}
+
+function adviseOn(code: string, message: string): string {
+  if (code.startsWith('28') || /password must be a string/.test(message)) {
+    return 'Check the user name and the password in DATABASE_URL.'
+  }
+  if (code === '3D000') return 'Create it (`createdb`), or correct the name in DATABASE_URL.'
+  if (code === '42501') return 'The user in DATABASE_URL must own the tables of leadpush, or have all rights to them.'
+  if (code === '25006') return 'It only reads: DATABASE_URL must lead to the primary server, not to a standby.'
+  if (/certificate/i.test(message)) {
+    return 'A certificate authority of your own goes into NODE_EXTRA_CA_CERTS, or as sslrootcert into DATABASE_URL.'
+  }
+  return 'Check that PostgreSQL runs and that DATABASE_URL is right; running the command again goes on where it was.'
 }
 
 /** The same trouble as a sentence for the operator; anything else stays as it is. */
 export function asDatabaseError(error: unknown): unknown {
   if (error instanceof LeadpushError || !isDatabaseError(error)) return error
-  return new LeadpushError('database', `The database cannot be used: ${messageOf(error) || codeOf(error)}`, {
-    hint: 'Check that PostgreSQL runs and that DATABASE_URL is right; running the command again goes on where it was.',
+  const message = messageOf(error)
+  // what pg says of a missing password names a step of the protocol
+  const what = /password must be a string/.test(message) ? 'it asks for a password, and none is given' : message
+  return new LeadpushError('database', `The database cannot be used: ${what || codeOf(error)}`, {
+    hint: adviseOn(codeOf(error) ?? '', message),
     cause: error,
   })
 }

@@ -5,7 +5,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely'
-import { LeadpushError } from '../errors.ts'
+import { codeOf, LeadpushError, messageOf } from '../errors.ts'
 import { packageRoot } from '../root.ts'
 
 const folder = join(packageRoot, 'sql')
@@ -56,8 +56,20 @@ const provider: MigrationProvider = {
 async function appliedNames(db: AnyDatabase): Promise<string[]> {
   const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
   if (!rows[0]?.found) return []
-  const applied = await sql<{ name: string }>`select name from ${sql.table(table)}`.execute(db)
-  return applied.rows.map(({ name }) => name)
+  try {
+    const applied = await sql<{ name: string }>`select name from ${sql.table(table)}`.execute(db)
+    return applied.rows.map(({ name }) => name)
+  } catch (error) {
+    // other frameworks keep a table of this name, with other columns
+    if (codeOf(error) === '42703') throw anothersTables(error)
+    throw error
+  }
+}
+
+function anothersTables(error: unknown): LeadpushError {
+  return new LeadpushError('usage', `The database holds tables of another program (${messageOf(error)}).`, {
+    hint: 'Give leadpush a database of its own; nothing was changed.',
+  })
 }
 
 /** How the database's schema stands to this program's. */
@@ -81,11 +93,7 @@ export async function migrate(db: AnyDatabase): Promise<string[]> {
   }
   const migrator = new Migrator({ db, provider, migrationTableName: table, migrationLockTableName: `${table}_lock` })
   const { error, results = [] } = await migrator.migrateToLatest()
-  if ((error as { code?: string } | undefined)?.code === '42P07') {
-    throw new LeadpushError('usage', `The database holds tables of something else (${(error as Error).message}).`, {
-      hint: 'Give leadpush a database of its own; nothing was changed.',
-    })
-  }
+  if (codeOf(error) === '42P07') throw anothersTables(error)
   if (error) throw error
   return results.filter(({ status }) => status === 'Success').map(({ migrationName }) => migrationName)
 }

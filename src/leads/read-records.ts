@@ -51,7 +51,8 @@ export function findRecordFile(name: string, formats: readonly RecordFormat[]): 
   if (!format && saysNothing) return { name, format: undefined, gzip: undefined, bytesTotal: size }
   if (!format || !formats.includes(format)) {
     const allowed = Object.keys(endings).filter((key) => formats.includes(endings[key] as RecordFormat))
-    throw new LeadpushError('usage', `${name}: its name does not say what it is`, {
+    const why = format ? `${format.toUpperCase()} is not taken here` : 'its name does not say what it is'
+    throw new LeadpushError('usage', `${name}: ${why}`, {
       hint: `It should end in ${allowed.map((key) => `.${key}`).join(', ')}, or in one of these and .gz.`,
     })
   }

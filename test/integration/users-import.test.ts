@@ -181,7 +181,7 @@ for (const version of postgresVersions) {
         stdin: Readable.from([Buffer.from('email,receiverApiKey\ncut@example.com,k\n')]),
       })
       assert.match(csv.broken?.message ?? '', /neither NDJSON nor a JSON array/)
-      await assert.rejects(importUsers(opened, [writeInput('u.csv', 'email\n')]), /does not say what it is/)
+      await assert.rejects(importUsers(opened, [writeInput('u.csv', 'email\n')]), /CSV is not taken here/)
       assert.equal(await findUser('cut'), undefined)
     })
 

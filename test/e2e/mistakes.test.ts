@@ -1,0 +1,119 @@
+/** What an operator gets wrong: each mistake is told in a sentence with what to do, with the right exit code, and no stack. */
+import assert from 'node:assert/strict'
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { openDatabase } from '../../src/db/open.ts'
+import { createDatabase } from '../support/database.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { runProgram, testHome } from '../support/program.ts'
+
+async function meets(
+  args: string[],
+  env: Record<string, string>,
+  code: number,
+  ...patterns: RegExp[]
+): Promise<string> {
+  const ended = await runProgram(args, { env })
+  const said = `${args.join(' ')}\n${ended.stderr}`
+  assert.equal(ended.code, code, said)
+  for (const pattern of patterns) assert.match(ended.stderr, pattern)
+  assert.doesNotMatch(ended.stderr, /^ +at |fault of leadpush/m, said)
+  return ended.stderr
+}
+
+test('a word that is no command, option or argument is told with what was meant and where the help is', async () => {
+  await meets(['psuh'], {}, 2, /^error: unknown command 'psuh'; did you mean push\?\n {7}Run `leadpush --help` /)
+  await meets(
+    ['push', '--al'],
+    {},
+    2,
+    /^error: unknown option '--al'; did you mean --all\?\n {7}Run `leadpush push --help` /,
+  )
+  await meets(
+    ['users', 'import', writeInput('users.csv', 'email\n')],
+    {},
+    2,
+    /users\.csv: CSV is not taken here\n.*\.ndjson/,
+  )
+})
+
+test('with JSON lines a command that is not given is one line, not a page of help', async () => {
+  const said = await meets(['leads'], { LEADPUSH_LOG_FORMAT: 'json' }, 2)
+  const lines = said.trimEnd().split('\n')
+  assert.equal(lines.length, 1)
+  const { level, msg, hint } = JSON.parse(lines[0] ?? '')
+  assert.deepEqual([level, msg], ['error', 'no command was given'])
+  assert.match(hint, /leadpush leads --help/)
+})
+
+test('a DATABASE_URL that is no URL, often for a character of its password, is a wrong setting, and is not shown', async () => {
+  for (const url of ['postgresql://app:s3cr#et@localhost/app', 'postgresql://app:s3cr/et@localhost/app', 'postgresql://app:s3cret@localhost:99999/app']) {
+    const said = await meets(['status'], { DATABASE_URL: url }, 2, /^error: DATABASE_URL: holds a value .* not shown.*%23/)
+    assert.doesNotMatch(said, /s3cr/)
+  }
+}) // biome-ignore format: a list
+
+test('a DATABASE_URL without a host is one', async () => {
+  await meets(['status'], { DATABASE_URL: 'postgresql://app@/app?host=/nonexistent' }, 3, /ENOENT/)
+})
+
+test('a database of another program is left alone, also where its table of migrations has the name of ours', async (t) => {
+  const database = await createDatabase(t, { empty: true })
+  const env = { DATABASE_URL: database.url }
+  const opened = await openDatabase({ databaseUrl: database.url, home: '' }, { schema: 'any' })
+  t.after(() => opened.close())
+  await opened.pool.query('create table schema_migrations (version text primary key)')
+  for (const command of ['status', 'migrate']) {
+    await meets([command], env, 2, /tables of another program/, /a database of its own; nothing was changed/)
+  }
+  await opened.pool.query('drop table schema_migrations')
+  await opened.pool.query('create table users (id integer)')
+  await meets(['migrate'], env, 2, /tables of another program .*"users" already exists/)
+})
+
+test('rights that are missing, and a server that only reads, are trouble with the database', async (t) => {
+  const database = await createDatabase(t)
+  const { pool } = await database.open()
+  const role = `stranger_${process.pid}`
+  const withOptions = (options: string) => ({ DATABASE_URL: `${database.url}?options=${encodeURIComponent(options)}` })
+  await pool.query(`create role ${role}`)
+  try {
+    await meets(['status'], withOptions(`-c role=${role}`), 3, /permission denied/, /must own the tables/)
+  } finally {
+    await pool.query(`drop role ${role}`)
+  }
+  // standard input, which cannot be read again: a file would be, for as long as an absence is ridden out
+  const readOnly = withOptions('-c default_transaction_read_only=on')
+  await meets(['leads', 'import', '-'], readOnly, 3, /read-only/, /primary server/)
+})
+
+test('a file for rejected records that is to be imported is not overwritten', async (t) => {
+  const database = await createDatabase(t)
+  const leads = writeInput('twice.ndjson', '{"href":"https://example.com/1"}\n')
+  const args = ['leads', 'import', leads, '--rejects', join(leads, '..', '.', 'twice.ndjson')]
+  await meets(args, { DATABASE_URL: database.url }, 2, /is the file to be imported/)
+  assert.equal(readFileSync(leads, 'utf8'), '{"href":"https://example.com/1"}\n')
+})
+
+test('rejected records, which hold receiver keys, are kept for their owner alone', async (t) => {
+  const database = await createDatabase(t)
+  const users = writeInput('users.ndjson', '{"email":"wrong","receiverApiKey":"key-1"}\n')
+  const rejects = join(testHome(), 'rejects.ndjson')
+  const ended = await runProgram(['users', 'import', users, '--rejects', rejects], {
+    env: { DATABASE_URL: database.url },
+  })
+  assert.equal(ended.code, 1)
+  assert.equal(readFileSync(rejects, 'utf8'), readFileSync(users, 'utf8'))
+  assert.equal(statSync(rejects).mode & 0o777, 0o600)
+})
+
+test('a full disk under the file for rejected records ends the import, in a sentence', async (t) => {
+  const database = await createDatabase(t)
+  const env = { DATABASE_URL: database.url }
+  const few = writeInput('few.ndjson', toLines([{ price: 1 }, { href: 'https://example.com/1', postalCode: '78704' }]))
+  const args = (file: string) => ['leads', 'import', file, '--rejects', '/dev/full']
+  await meets(args(few), env, 1, /--rejects: \/dev\/full cannot be written \(ENOSPC\)\. The import itself went in\./)
+  const many = writeInput('many.ndjson', toLines(Array.from({ length: 20_000 }, () => ({ price: 1 }))))
+  await meets(args(many), env, 1, /--rejects: \/dev\/full cannot be written \(ENOSPC\)/, /Nothing of this file went in/)
+})
