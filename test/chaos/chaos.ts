@@ -20,7 +20,7 @@ import { checkRound, readEvidence } from './check-round.ts'
 import { planRound, type RoundPlan } from './plan-round.ts'
 import { type BreakablePostgres, startPostgres } from './postgres.ts'
 import { Random } from './random.ts'
-import { importChanged, runRound } from './round.ts'
+import { importChanged, type RanRound, runRound } from './round.ts'
 
 const roundsByDefault = 20
 const templateName = 'chaos_template'
@@ -65,7 +65,17 @@ class Chaos {
   private readonly postgres: BreakablePostgres
   private readonly receiver: ChildProcess
   private readonly port: number
-  readonly total = { rounds: 0, processes: 0, processKills: 0, postgresKills: 0, users: 0, requests: 0, violations: 0 }
+  readonly total = {
+    rounds: 0,
+    processes: 0,
+    processKills: 0,
+    postgresKills: 0,
+    /** Attempts under way in the ledger when their process was killed. */
+    attemptsLost: 0,
+    users: 0,
+    requests: 0,
+    violations: 0,
+  }
   readonly troubles: Record<string, number> = {}
   readonly ended: Record<string, number> = {}
 
@@ -115,13 +125,14 @@ class Chaos {
 
   private add(
     plan: RoundPlan,
-    ran: { processes: unknown[]; settling: unknown[]; kills: { processes: number; postgres: number } },
+    ran: RanRound,
     { requests, deliveries }: Awaited<ReturnType<typeof readEvidence>>,
   ): void {
     this.total.rounds++
     this.total.processes += ran.processes.length + ran.settling.length
     this.total.processKills += ran.kills.processes
     this.total.postgresKills += ran.kills.postgres
+    for (const { underWay } of ran.killed) this.total.attemptsLost += underWay
     this.total.users += plan.users
     for (const came of requests.values()) this.total.requests += came.length
     for (const { what } of plan.troubles) this.troubles[what] = (this.troubles[what] ?? 0) + 1

@@ -9,7 +9,7 @@ export interface PlannedProcess {
   atMs: number
 }
 
-/** `atMs` counts from when the first process has opened the database; `process` is an index of the round's. */
+/** `atMs` counts from the first request; `process` is an index of the round's: if that has ended, one that came later. */
 export type Trouble = { atMs: number } & (
   | { what: 'kill' | 'stop' | 'stop twice'; process: number }
   | { what: 'freeze'; process: number; forMs: number }
@@ -57,7 +57,7 @@ export function planRound(seed: string, round: number): RoundPlan {
   })
   const onlyProcesses = random.chance(0.4)
   const troubles = Array.from({ length: random.from(1, 5) }, () =>
-    planTrouble(random, random.from(0, 1_200), processes.length, onlyProcesses),
+    planTrouble(random, random.from(0, 900), processes.length, onlyProcesses),
   )
   // and processes that come when others have died
   for (let more = random.from(0, 2); more > 0; more--) {
@@ -69,7 +69,7 @@ export function planRound(seed: string, round: number): RoundPlan {
   }
   const isDown = random.chance(0.12)
   return {
-    users: random.from(30, usersMax),
+    users: random.from(40, usersMax),
     temper: isDown ? 'down' : random.one(['well', 'rough', 'rough', 'failing']),
     confirmsEarly: random.chance(0.3),
     outage: isDown ? '2s' : random.chance(0.1) ? '10s' : '0s',

@@ -31,7 +31,7 @@ interface Mood {
 const faults = { well: 0.05, rough: 0.35, failing: 0.75, down: 1 }
 
 function findMood(random: Random, temper: Temper): Mood {
-  const delayMs = random.chance(0.7) ? random.from(0, 60) : random.from(60, 350)
+  const delayMs = random.chance(0.7) ? random.from(10, 120) : random.from(120, 400)
   const well: Mood = { delayMs, how: 'whole', unread: false, status: random.one([200, 200, 201, 204]), headers: {} }
   if (!random.chance(faults[temper])) return well
   const what = temper === 'down' ? random.one([2, 3, 7, 9]) : random.from(1, 12)
