@@ -217,11 +217,20 @@ function defaultHome(source: SettingsSource): string {
   return process.getuid?.() === 0 ? '/var/lib/leadpush' : join(source.env.HOME || homedir(), '.local/share/leadpush')
 }
 
+const wrongSettings = (problems: readonly string[]) =>
+  new LeadpushError('usage', problems.join('\n'), {
+    hint: 'Nothing was done. Correct the settings and run it again.',
+  })
+
 /**
- * The settings that `names` lists. Every name in the environment is checked, the values only of those.
- * Throws a `usage` error whose message has one line a problem.
+ * The settings that `names` lists. Every name in the environment is checked, the values only of those. `needed` says of
+ * settings without a default why the command cannot do without. Throws a `usage` error whose message has one line a problem.
  */
-export function readSettings<const K extends SettingName>(names: readonly K[], source: SettingsSource): Settings<K> {
+export function readSettings<const K extends SettingName>(
+  names: readonly K[],
+  source: SettingsSource,
+  needed: { readonly [P in K]?: string } = {},
+): Settings<K> {
   const problems: string[] = []
   const merged = mergeSources(source, problems)
   const settings: Partial<Record<SettingName, unknown>> = {}
@@ -234,7 +243,11 @@ export function readSettings<const K extends SettingName>(names: readonly K[], s
     }
     const flag = source.flags?.[key]
     const text = flag?.value ?? readValue(name, merged, source.cwd, problems) ?? rest.fallback
-    if (text === undefined) continue
+    if (text === undefined) {
+      const why = needed[key]
+      if (why !== undefined && !merged.has(`${name}_FILE`)) problems.push(`${name}: is not set; ${why}`)
+      continue
+    }
     const parsed = schema.safeParse(text)
     if (parsed.success) settings[key] = parsed.data
     else {
@@ -242,11 +255,7 @@ export function readSettings<const K extends SettingName>(names: readonly K[], s
       problems.push(`${flag?.flag ?? name}: ${holds}; allowed: ${parsed.error.issues[0]?.message}`)
     }
   }
-  if (problems.length > 0) {
-    throw new LeadpushError('usage', problems.join('\n'), {
-      hint: 'Nothing was done. Correct the settings and run it again.',
-    })
-  }
+  if (problems.length > 0) throw wrongSettings(problems)
   if ((names as readonly SettingName[]).includes('home')) settings.home ??= defaultHome(source)
   return Object.freeze(settings) as Settings<K>
 }
@@ -282,12 +291,25 @@ export function readProxies(source: SettingsSource): Proxies {
       else problems.push(`${name}: holds a value that is not allowed (and not shown); allowed: an http: or https: URL`)
     }
   }
-  if (problems.length > 0) {
-    throw new LeadpushError('usage', problems.join('\n'), {
-      hint: 'Nothing was done. Correct the settings and run it again.',
-    })
-  }
+  if (problems.length > 0) throw wrongSettings(problems)
   return proxies
+}
+
+/** What both of `reads` return; what is wrong in either is thrown as one `usage` error. */
+export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
+  const problems: string[] = []
+  const attempt = <T>(read: () => T): T | undefined => {
+    try {
+      return read()
+    } catch (error) {
+      if (!(error instanceof LeadpushError)) throw error
+      problems.push(error.message)
+      return undefined
+    }
+  }
+  const both = [attempt(first), attempt(second)]
+  if (problems.length > 0) throw wrongSettings(problems)
+  return both as [A, B]
 }
 
 /** How diagnostics are wanted, if that is said and can be read: it is needed to report that something else cannot. */

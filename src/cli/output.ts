@@ -18,9 +18,23 @@ export function paint(style: Style, text: string): string {
   return `\u001b[${on}m${text}\u001b[${off}m`
 }
 
+let isUnread = false
+
+/** The reader has gone: what is written from now on is dropped. */
+export function stopWriting(): void {
+  isUnread = true
+}
+
 /** Writes to standard output; waits where the reader is behind. */
 export async function write(text: string | Uint8Array): Promise<void> {
-  if (!process.stdout.write(text)) await once(process.stdout, 'drain')
+  if (writeNow(text)) return
+  // an error here is that the reader has gone
+  await once(process.stdout, 'drain').catch(() => {})
+}
+
+/** The same without waiting; whether there is room for more. */
+export function writeNow(text: string | Uint8Array): boolean {
+  return isUnread || process.stdout.write(text)
 }
 
 export async function writeLine(text: string): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import type { DeliveryLine, PushLine, PushReporter, SummaryLine } from '../push/reporter.ts'
 import type { Log } from './log.ts'
-import { bytes, count, isLively, paint, plural, seconds, writeFacts, writeJson, writeLine } from './output.ts'
+import { bytes, count, isLively, paint, plural, seconds, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
 
 const plainProgressMs = 10_000
 const livelyProgressMs = 200
@@ -97,7 +97,7 @@ export async function createPushView(
       progress.add(line)
       if (line.type === 'summary') return
       const text = show(line)
-      if (text !== undefined) progress.aside(() => void process.stdout.write(`${text}\n`))
+      if (text !== undefined) progress.aside(() => void writeNow(`${text}\n`))
     },
     note: (text) => log.warn(text),
     total: (users) => progress.setTotal(users),

@@ -1,7 +1,6 @@
 /** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Database } from '../db/open.ts'
-import { LeadpushError } from '../errors.ts'
 import type { PushRequest } from '../push/run-push.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
@@ -72,25 +71,25 @@ function checkOptions(options: PushOptions): void {
 }
 
 async function readPushSettings(options: Pick<PushOptions, 'concurrency' | 'rate'>) {
-  const { processSource, readProxies, readSettings } = await import('../config.ts')
+  const { processSource, readProxies, readSettings, readTogether } = await import('../config.ts')
   const flags = {
     ...(options.concurrency !== undefined && { concurrency: { flag: '--concurrency', value: options.concurrency } }),
     ...(options.rate !== undefined && { ratePerSecond: { flag: '--rate', value: options.rate } }),
   }
   const source = processSource(flags)
-  const settings = readSettings(
-    [
-      'databaseUrl', 'home', 'receiverUrl', 'dataSource', 'concurrency', 'ratePerSecond', 'timeoutMs', 'retryDelayMs',
-      'outageMs', 'leaseMs', 'guard', 'maxLeadAgeMs', 'timeZone', 'logFormat', 'pingUrl',
-    ],
-    source,
-  ) // biome-ignore format: a list
-  if (settings.receiverUrl === undefined) {
-    throw new LeadpushError('usage', 'LEADPUSH_RECEIVER_URL: is not set; a push needs to know where to send.', {
-      hint: "Set it to the receiver's full URL, such as https://receiver.example/leads.",
-    })
+  const names = [
+    'databaseUrl', 'home', 'receiverUrl', 'dataSource', 'concurrency', 'ratePerSecond', 'timeoutMs', 'retryDelayMs',
+    'outageMs', 'leaseMs', 'guard', 'maxLeadAgeMs', 'timeZone', 'logFormat', 'pingUrl',
+  ] as const // biome-ignore format: a list
+  const needed = {
+    receiverUrl:
+      'a push needs to know where to send: the full URL of the receiver, such as https://receiver.example/leads',
   }
-  return { ...settings, receiverUrl: settings.receiverUrl, proxies: readProxies(source) }
+  const [settings, proxies] = readTogether(
+    () => readSettings(names, source, needed),
+    () => readProxies(source),
+  )
+  return { ...settings, receiverUrl: settings.receiverUrl ?? '', proxies }
 }
 
 async function push(log: Log, options: PushOptions): Promise<ExitCode> {

@@ -8,6 +8,11 @@ export interface Stop {
   dispose(): void
 }
 
+let isCareful = false
+
+/** Whether the command is one that must not just be ended in the middle: it has asked to be told. */
+export const mustFinish = (): boolean => isCareful
+
 /** `onFirst` tells whoever waits that the command is coming to an end. */
 export function listenForStop(onFirst: (signal: string) => void): Stop {
   const controller = new AbortController()
@@ -20,6 +25,7 @@ export function listenForStop(onFirst: (signal: string) => void): Stop {
   }
   const onInterrupt = listen('SIGINT')
   const onTerminate = listen('SIGTERM')
+  isCareful = true
   process.on('SIGINT', onInterrupt)
   process.on('SIGTERM', onTerminate)
   return {

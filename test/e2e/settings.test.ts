@@ -1,0 +1,180 @@
+/** Settings as an operator meets them (contract 2): what is allowed on both sides of every limit, and where values come from. */
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { runProgram, testHome } from '../support/program.ts'
+
+/** What `push --all` says of settings when there is no database: nothing is done in either case. */
+async function checkSettings(env: Record<string, string>, options: { cwd?: string; flags?: string[] } = {}) {
+  const args = ['push', '--all', '--json', ...(options.flags ?? [])]
+  const { code, stdout, stderr } = await runProgram(args, { env, ...(options.cwd && { cwd: options.cwd }) })
+  assert.equal(code, 2, stderr)
+  assert.equal(stdout, '')
+  return stderr
+}
+
+const isAccepted = (said: string) => /^error: There is no database yet/.test(said)
+
+let folders = 0
+function makeFolder(files: Record<string, string>): string {
+  const folder = join(testHome(), `settings-${++folders}`)
+  mkdirSync(folder)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  return folder
+}
+
+const url = 'https://receiver.example/leads?token=1'
+
+test('every setting takes the least that it may hold', async () => {
+  const said = await checkSettings({
+    LEADPUSH_RECEIVER_URL: url, LEADPUSH_DATA_SOURCE: '!', LEADPUSH_CONCURRENCY: '1', LEADPUSH_RATE: '0.001',
+    LEADPUSH_TIMEOUT: '100ms', LEADPUSH_RETRY_DELAY: '0s', LEADPUSH_OUTAGE: '0s', LEADPUSH_LEASE: '1s', LEADPUSH_GUARD: 'off',
+    LEADPUSH_MAX_LEAD_AGE: '1s', LEADPUSH_TIME_ZONE: 'America/Chicago', LEADPUSH_LOG_FORMAT: 'pretty',
+  }) // biome-ignore format: a list
+  assert.ok(isAccepted(said), said)
+})
+
+test('every setting takes the most that it may hold', async () => {
+  const said = await checkSettings({
+    LEADPUSH_RECEIVER_URL: 'http://[::1]:9000', LEADPUSH_DATA_SOURCE: '~'.repeat(100), LEADPUSH_CONCURRENCY: '256',
+    LEADPUSH_RATE: '100000', LEADPUSH_TIMEOUT: '10m', LEADPUSH_RETRY_DELAY: '5m', LEADPUSH_OUTAGE: '1d', LEADPUSH_LEASE: '1h',
+    LEADPUSH_GUARD: 'on', LEADPUSH_MAX_LEAD_AGE: '3650d', LEADPUSH_TIME_ZONE: 'UTC',
+  }) // biome-ignore format: a list
+  assert.ok(isAccepted(said), said)
+})
+
+for (const [what, values] of [
+  ['less than', {
+    LEADPUSH_DATA_SOURCE: 'two words', LEADPUSH_CONCURRENCY: '0', LEADPUSH_RATE: '0.0009', LEADPUSH_TIMEOUT: '99ms',
+    LEADPUSH_RETRY_DELAY: '-1s', LEADPUSH_OUTAGE: '0', LEADPUSH_LEASE: '999ms', LEADPUSH_GUARD: 'OFF',
+    LEADPUSH_MAX_LEAD_AGE: '0.9s', LEADPUSH_TIME_ZONE: 'Mars/Olympus', LEADPUSH_LOG_FORMAT: 'xml',
+  }],
+  ['more than', {
+    LEADPUSH_DATA_SOURCE: 'x'.repeat(101), LEADPUSH_CONCURRENCY: '257', LEADPUSH_RATE: '100001', LEADPUSH_TIMEOUT: '601s',
+    LEADPUSH_RETRY_DELAY: '301s', LEADPUSH_OUTAGE: '25h', LEADPUSH_LEASE: '61m', LEADPUSH_GUARD: 'on!',
+    LEADPUSH_MAX_LEAD_AGE: '3651d', LEADPUSH_TIME_ZONE: '+05:00', LEADPUSH_LOG_FORMAT: 'JSON',
+  }],
+] as const) {
+  test(`what is ${what} a setting may hold is refused, all of them at once, with the value and what is allowed`, async () => {
+    const said = await checkSettings({ LEADPUSH_RECEIVER_URL: url, ...values })
+    for (const [name, value] of Object.entries(values)) {
+      const line = said.split('\n').find((each) => each.includes(`${name}: `)) ?? ''
+      assert.ok(line.includes(`holds ${JSON.stringify(value)}; allowed: `), `${name}:\n${said}`)
+    }
+  })
+} // biome-ignore format: a table
+
+test('a setting that is missing is told with those that are wrong, and no secret is shown', async () => {
+  const said = await checkSettings({
+    DATABASE_URL: 'mysql://app:hidden-1@db/app', LEADPUSH_RATE: 'fast', LEADPUSH_PING_URL: 'ftp://hidden-2.example',
+    HTTPS_PROXY: 'socks5://app:hidden-3@proxy',
+  }) // biome-ignore format: a list
+  for (const name of ['DATABASE_URL', 'LEADPUSH_RATE', 'LEADPUSH_PING_URL', 'HTTPS_PROXY', 'LEADPUSH_RECEIVER_URL']) {
+    assert.match(said, new RegExp(`^(error:| {6}) ${name}: `, 'm'))
+  }
+  assert.doesNotMatch(said, /hidden/)
+})
+
+test('every command refuses an unknown name, with the one that may be meant', async () => {
+  const commands = [
+    'demo', 'migrate', 'leads import -', 'users import -', 'users list', 'users subscribe a@example.com',
+    'users unsubscribe a@example.com', 'users remove a@example.com', 'push --all', 'push --resume', 'push --user a@example.com',
+    'preview', 'validate', 'status', 'receiver', 'db path', 'db url', 'db stop',
+  ] // biome-ignore format: a list
+  const run = async (command: string) => {
+    const { code, stdout, stderr } = await runProgram(command.split(' '), {
+      env: { LEADPUSH_RECIEVER_URL: '', LEADPUSH_RECEIVER_URL: url },
+    })
+    assert.equal(code, 2, `${command}: ${stderr}`)
+    assert.equal(stdout, '')
+    assert.match(stderr, /^error: LEADPUSH_RECIEVER_URL: .*did you mean LEADPUSH_RECEIVER_URL\?/)
+  }
+  for (let at = 0; at < commands.length; at += 3) await Promise.all(commands.slice(at, at + 3).map(run))
+})
+
+test('a .env file fills in what the environment lacks, and the environment wins', async () => {
+  const cwd = makeFolder({
+    '.env': `LEADPUSH_RECEIVER_URL=${url}\nLEADPUSH_RATE=nothing # a number\nLEADPUSH_CONCURRENCY="0"\nOTHER=1\n`,
+  })
+  const said = await checkSettings({ LEADPUSH_RATE: '5' }, { cwd })
+  assert.match(said, /LEADPUSH_CONCURRENCY: holds "0"/)
+  assert.doesNotMatch(said, /LEADPUSH_RATE|RECEIVER_URL|OTHER/)
+  assert.match(await checkSettings({ LEADPUSH_RATE: '' }, { cwd }), /LEADPUSH_RATE: holds "nothing"/)
+})
+
+test('an unknown name in .env is an error, and its log format holds for that', async () => {
+  const cwd = makeFolder({ '.env': 'LEADPUSH_LOG_FORMAT=json\nLEADPUSH_TYPO=1\n' })
+  const [line = '', ...rest] = (await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { cwd })).split('\n')
+  assert.match(JSON.parse(line).msg, /^LEADPUSH_TYPO: /)
+  assert.deepEqual(rest, [''])
+})
+
+test('NAME_FILE names a file that holds the value, for any setting, from the environment and from .env', async () => {
+  const cwd = makeFolder({
+    '.env': 'LEADPUSH_CONCURRENCY_FILE=concurrency\nLEADPUSH_RATE=1\n',
+    receiver: `${url}\n`,
+    concurrency: '300\n',
+    rate: '0',
+    empty: '\n',
+  })
+  const env = {
+    LEADPUSH_RECEIVER_URL_FILE: join(cwd, 'receiver'),
+    LEADPUSH_RATE_FILE: 'rate',
+    DATABASE_URL_FILE: 'empty',
+  }
+  const said = await checkSettings(env, { cwd })
+  assert.match(said, /LEADPUSH_CONCURRENCY: holds "300"/)
+  assert.match(said, /LEADPUSH_RATE: holds "0"/)
+  assert.doesNotMatch(said, /RECEIVER_URL|DATABASE_URL/)
+})
+
+test('a NAME_FILE that cannot be read, or stands beside its NAME, is an error', async () => {
+  const said = await checkSettings({
+    LEADPUSH_RECEIVER_URL_FILE: 'nowhere', LEADPUSH_RATE: '1', LEADPUSH_RATE_FILE: 'rate', LEADPUSH_NOPE_FILE: 'x',
+  }) // biome-ignore format: a list
+  assert.match(said, /LEADPUSH_RECEIVER_URL_FILE: holds "nowhere", which cannot be read \(ENOENT\)/)
+  assert.match(said, /LEADPUSH_RATE, LEADPUSH_RATE_FILE: both are set/)
+  assert.match(said, /LEADPUSH_NOPE_FILE: there is no such setting/)
+})
+
+test('a flag wins over its setting, and is checked like it', async () => {
+  const env = { LEADPUSH_RECEIVER_URL: url, LEADPUSH_CONCURRENCY: '0', LEADPUSH_RATE: '0' }
+  const good = await checkSettings(env, { flags: ['--concurrency', '256', '--rate', '0.5'] })
+  assert.ok(isAccepted(good), good)
+  const bad = await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { flags: ['--concurrency', '257', '--rate', ''] })
+  assert.match(bad, /--concurrency: holds "257"; allowed: /)
+  assert.match(bad, /--rate: holds ""; allowed: /)
+})
+
+test('with JSON lines everything on standard error is a JSON object, whatever is wrong', async () => {
+  const cases: [string[], Record<string, string>, number][] = [
+    [['push', '--nosuch'], {}, 2],
+    [['nosuch'], {}, 2],
+    [[], {}, 2],
+    [['users'], {}, 2],
+    [['push', '--all', '--limit', '0'], {}, 2],
+    [['push', '--all', '--user', 'a@example.com'], {}, 2],
+    [['leads', 'import', '/nowhere/leads.csv'], {}, 2],
+    [['users', 'list'], { DATABASE_URL: 'postgresql://a:b@127.0.0.1:1/x?sslmode=require' }, 3],
+    [['push', '--all'], { LEADPUSH_RATE: 'x', LEADPUSH_LEASE: 'y' }, 2],
+  ]
+  await Promise.all(
+    cases.map(async ([args, env, expected]) => {
+      const { code, stdout, stderr } = await runProgram(args, { env: { LEADPUSH_LOG_FORMAT: 'json', ...env } })
+      assert.equal(code, expected, stderr)
+      assert.equal(stdout, '')
+      const lines = stderr.trimEnd().split('\n')
+      for (const line of lines) assert.equal(typeof JSON.parse(line).msg, 'string', line)
+    }),
+  )
+})
+
+test('colour and motion need a terminal; help and version go to standard output', async () => {
+  for (const args of [['--help'], ['push', '--help'], ['help', 'users'], ['--version']]) {
+    const { code, stdout, stderr } = await runProgram(args)
+    assert.deepEqual([code, stderr], [0, ''])
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+    assert.doesNotMatch(stdout, /\u001b/)
+  }
+})
