@@ -54,7 +54,7 @@ function keysOf(places: Places, own: readonly string[], centre: Point | undefine
 
 function resolveZip(places: Places, { value, radius }: QueryToResolve): ResolvedSearch | RefusedSearch {
   const key = postalKey(value)
-  if (key === undefined) return { refused: 'It has no postal code.' }
+  if (key === undefined) return { refused: 'has no postal code' }
   return build(keysOf(places, [key], places.byCode.get(key), radius), null, key)
 }
 
@@ -65,15 +65,14 @@ function resolveText(places: Places, { value, radius }: QueryToResolve): Resolve
     const centre = found.entries && centreOf(found.entries)
     return build(keysOf(places, found.codes, centre, radius), words, [...found.codes].sort()[0] ?? '')
   }
-  if (words === null)
-    return { refused: 'It has no word to search for: it is made of signs or of words like "the" alone.' }
+  if (words === null) return { refused: 'has no word to search for: only signs, or words like "the"' }
   return build(null, words, '', radius > 0)
 }
 
 /** Pure. Refuses a radius outside 0 to 100 miles, a text without a word to search for, a postal code without any character. */
 export function resolveSearch(places: Places, query: QueryToResolve): ResolvedSearch | RefusedSearch {
   if (!(query.radius >= 0 && query.radius <= radiusMilesMax)) {
-    return { refused: `The radius must be from 0 to ${radiusMilesMax} miles.` }
+    return { refused: `has a radius that is not from 0 to ${radiusMilesMax} miles` }
   }
   return query.type === 'zipcode' ? resolveZip(places, query) : resolveText(places, query)
 }

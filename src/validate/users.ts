@@ -160,7 +160,7 @@ class UserCheck {
       this.add(
         'problem',
         `${path}.value`,
-        `can match nothing: ${resolved.refused}`,
+        `can match nothing: it ${resolved.refused}`,
         'Write another value, and import the user again.',
       )
       return
