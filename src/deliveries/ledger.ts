@@ -80,13 +80,15 @@ export interface LedgerDelivery {
 const outcomeLost = 'nobody recorded what came of the attempt'
 
 /**
- * Attempts must be on disk before they are made: where the server was told to confirm commits early, this transaction
- * is not. Yields a row only while the worker holds its lease.
+ * Where the server was told to confirm commits early, this transaction is not: attempts must be on disk before they are made,
+ * and what came of them before this process forgets that it made them, or it would take them for attempts to be made.
  */
-const liveWorker = (workerId: number) => sql`
+const durably = sql`
   select set_config('synchronous_commit',
-    case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)
-  from workers where id = ${workerId} and lease_until > now()`
+    case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
+
+/** Yields a row only while the worker holds its lease. */
+const liveWorker = (workerId: number) => sql`${durably} from workers where id = ${workerId} and lease_until > now()`
 
 export const ledgerColumns = sql`
   d.idempotency_key as "idempotencyKey", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes,
@@ -233,6 +235,7 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
   const two = (column: string) =>
     sql`case when o.attempt = 2 then o.${sql.raw(column)} else d.second_${sql.raw(column)} end`
   const { rows } = await sql<LedgerDelivery>`
+    with durable as materialized (${durably})
     update deliveries d set
       first_ms = ${one('ms')}, first_status = ${one('status')}, first_error = ${one('error')}, first_open = ${one('open')},
       second_ms = ${two('ms')}, second_status = ${two('status')}, second_error = ${two('error')}, second_open = ${two('open')},
@@ -247,7 +250,7 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
       ${outcomes.map((o) => o.ok)}::boolean[], ${outcomes.map((o) => o.open)}::boolean[],
       ${outcomes.map((o) => o.httpStatus)}::integer[], ${outcomes.map((o) => o.error)}::text[],
       ${outcomes.map((o) => Math.round(o.durationMs))}::integer[], ${outcomes.map((o) => Math.round(o.retryDelayMs))}::integer[])
-      as o (key, attempt, ok, open, status, error, ms, delay)
+      as o (key, attempt, ok, open, status, error, ms, delay), durable
     where d.idempotency_key = o.key
     returning ${ledgerColumns}, null as email
   `.execute(db)
@@ -291,10 +294,11 @@ export async function recordUnsent(
   unsent: readonly string[],
 ): Promise<void> {
   await sql`
+    with durable as materialized (${durably})
     update deliveries set
       attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
       first_at = case when attempts = 1 then null else first_at end
-    where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = any (${unsent})
+    from durable where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = any (${unsent})
   `.execute(db)
 }
 

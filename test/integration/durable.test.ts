@@ -1,0 +1,75 @@
+/** A server that confirms commits before they are on disk, and dies: what the ledger relies on must be there all the same. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { migrate } from '../../src/db/migrate.ts'
+import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
+import { recordDueAttempts, recordOutcomes, recordPushes, recordUnsent } from '../../src/deliveries/ledger.ts'
+import { Worker } from '../../src/deliveries/workers.ts'
+import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
+import { seedUsers } from '../support/seed.ts'
+
+let postgres: BreakablePostgres
+let opened: OpenDatabase
+let worker: Worker
+
+before(async () => {
+  postgres = await startPostgres()
+  opened = await openDatabase({ databaseUrl: postgres.url('leadpush'), home: '' }, { schema: 'any' })
+  await migrate(opened.db)
+  await seedUsers(opened.db, [{ email: 'a@example.com' }])
+  await opened.pool.query('alter system set synchronous_commit = off')
+  // so long, a commit that is not waited for stays in memory
+  await opened.pool.query("alter system set wal_writer_delay = '10s'")
+  await postgres.kill(0)
+})
+after(async () => {
+  await opened.close()
+  await postgres.leave()
+})
+
+const key = 'the-key'
+
+async function stateAfterDeath() {
+  await postgres.kill(0)
+  const row = await opened.db.selectFrom('deliveries').selectAll().executeTakeFirstOrThrow()
+  return [row.attempts, row.under_way, row.first_status]
+}
+
+test('an ordinary commit is lost on this server: the tests below can fail', async () => {
+  await opened.pool.query('select 1')
+  await opened.pool.query("insert into claims values ('lost', 'a@example.com')")
+  await postgres.kill(0)
+  const { rows } = await opened.pool.query("select from claims where scope = 'lost'")
+  assert.equal(rows.length, 0)
+})
+
+test('an attempt that was recorded with its delivery survives', async () => {
+  worker = await Worker.start(opened.db, 3_600_000)
+  const { rows } = await opened.pool.query('select id from users')
+  const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', versionIds: [1] }
+  const { begun } = await recordPushes(opened.db, { workerId: worker.id, runId: 1, period: '2026-W47' }, [
+    {
+      userId: rows[0].id,
+      kind: 'single',
+      scope: null,
+      deliveries: [{ ...delivery, idempotencyKey: key, started: true }],
+    },
+  ])
+  assert.equal(begun.length, 1)
+  assert.deepEqual(await stateAfterDeath(), [1, true, null])
+})
+
+test('so does that it was taken back, and that it was recorded again', async () => {
+  await recordUnsent(opened.db, worker.ids, [key])
+  assert.deepEqual(await stateAfterDeath(), [0, false, null])
+  await recordDueAttempts(opened.db, { workerIds: worker.ids, limit: 1, own: true, known: [] })
+  assert.deepEqual(await stateAfterDeath(), [1, true, null])
+})
+
+// An outcome that was lost left its attempt under way in the ledger; the process, which had forgotten it, took it for one that
+// it had yet to make, and sent it again uncounted: three requests with one key.
+test('so does what came of it', async () => {
+  const outcome = { ok: false, open: false, httpStatus: 500, error: 'HTTP 500', durationMs: 1, retryDelayMs: 0 }
+  await recordOutcomes(opened.db, [{ ...outcome, idempotencyKey: key, attempt: 1 }])
+  assert.deepEqual(await stateAfterDeath(), [1, false, 500])
+})
