@@ -34,19 +34,20 @@ async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
     await say(paint('bold', 'leadpush demo: listings in, each user’s weekly delivery out'))
     const server = await startThrowAway()
     try {
+      if (stop.exitCode !== undefined) return stop.exitCode
       const settings = { databaseUrl: server.url, home: server.home }
       await say('1. A throw-away PostgreSQL is running; its schema is in place.')
-      return await withDatabase(settings, { create: true, schema: 'any' }, async (opened) => {
+      const exitCode = await withDatabase(settings, { create: true, schema: 'any' }, async (opened) => {
         const { migrate } = await import('../db/migrate.ts')
         await migrate(opened.db)
         return await deliver(log, opened, options, stop.signal, say)
       })
+      return stop.exitCode ?? exitCode
     } finally {
       await server.leave()
     }
   } finally {
     stop.dispose()
-    if (stop.exitCode !== undefined) process.exitCode = stop.exitCode
   }
 }
 
@@ -66,6 +67,7 @@ async function deliver(
 
   const leads = await importLeads(opened, [sample('leads.csv')], { signal: stop })
   const users = await importUsers(opened, [sample('users.json')], { signal: stop })
+  if (stop.aborted) return 1
   await say(
     `2. Imported ${plural(leads.summary.inserted, 'listing')} from demo/leads.csv and ${plural(users.summary.inserted, 'user')} from demo/users.json.`,
   )
@@ -96,7 +98,7 @@ async function deliver(
     })
     view.stop()
     if (json) await writeJson(end.summary)
-    else await tell(end.summary, arrived)
+    else if (!end.stopped) await tell(end.summary, arrived)
     return end.ok ? 0 : 1
   } finally {
     view.stop()

@@ -92,7 +92,10 @@ const rowsPerTable = 200
 async function showTable(planned: Planned): Promise<void> {
   let rows: string[][] = []
   const flush = async () => {
-    const numbers = ['queries', 'matches', 'leads', 'bytes', 'part'].map((head) => ({ head, align: 'right' as const }))
+    const hasParts = rows.some((row) => row.at(-1) !== '')
+    const heads = ['queries', 'matches', 'leads', 'bytes', ...(hasParts ? ['part'] : [])]
+    const numbers = heads.map((head) => ({ head, align: 'right' as const }))
+    if (!hasParts) rows = rows.map((row) => row.slice(0, -1))
     if (rows.length > 0) await writeTable([{ head: 'user', wide: true }, { head: 'kind' }, ...numbers], rows)
     rows = []
   }

@@ -130,12 +130,15 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
   ]
   if (summary.failed > 0) facts.push(['failed', paint('red', count(summary.failed))])
   if (summary.unknown > 0) facts.push(['unknown', paint('yellow', count(summary.unknown))])
+  const pending = summary.deliveries - summary.delivered - summary.failed - summary.unknown
+  if (pending > 0) facts.push(['pending', `${count(pending)} with an attempt to come`])
   if (summary.skipped > 0) facts.push(['skipped', count(summary.skipped)])
   if (summary.already > 0) facts.push(['had theirs', count(summary.already)])
   if (summary.elsewhere > 0) facts.push(['elsewhere', `${count(summary.elsewhere)} in the hands of another process`])
   if (summary.owed > 0) facts.push(['owed', `${count(summary.owed)} not served by this run`])
   facts.push(['leads', count(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
   await writeFacts(facts)
+  if (pending > 0) await writeLine('To go on: leadpush push --resume')
   if (summary.failed > 0) await writeLine('Once the cause is mended: leadpush push --failed')
   if (summary.unknown > 0) await writeLine('To send again what may have arrived: leadpush push --failed --unknown')
 }

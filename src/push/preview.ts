@@ -156,6 +156,7 @@ export class Preview {
       for (const { queryList, recipe, ...row } of rows) {
         const delivery = { queryList, versionIds: decodeRecipe(recipe), bytes: row.bytes }
         const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = row
+        if (part === 1) this.users++
         yield {
           line: {
             type: 'delivery', user, kind, idempotencyKey, period, part, parts, queries, leads, bytes,

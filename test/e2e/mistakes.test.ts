@@ -1,12 +1,17 @@
 /** What an operator gets wrong: each mistake is told in a sentence with what to do, with the right exit code, and no stack. */
 import assert from 'node:assert/strict'
-import { readFileSync, statSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { openDatabase } from '../../src/db/open.ts'
+import { packageRoot } from '../../src/root.ts'
 import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { runProgram, testHome } from '../support/program.ts'
+import { cleanEnvironment, runProgram, testHome } from '../support/program.ts'
 
 async function meets(
   args: string[],
@@ -116,4 +121,26 @@ test('a full disk under the file for rejected records ends the import, in a sent
   await meets(args(few), env, 1, /--rejects: \/dev\/full cannot be written \(ENOSPC\)\. The import itself went in\./)
   const many = writeInput('many.ndjson', toLines(Array.from({ length: 20_000 }, () => ({ price: 1 }))))
   await meets(args(many), env, 1, /--rejects: \/dev\/full cannot be written \(ENOSPC\)/, /Nothing of this file went in/)
+})
+
+test('a Ctrl-C during the demo, which the whole group gets, leaves no error, no result, no file, and exits with 130', async (t) => {
+  const temporary = mkdtempSync(join(tmpdir(), 'leadpush-test-'))
+  chmodSync(temporary, 0o711)
+  t.after(() => rmSync(temporary, { recursive: true, force: true }))
+  for (const ms of [150, 450, 900]) {
+    const child = spawn(process.execPath, [join(packageRoot, 'bin/leadpush.js'), 'demo'], {
+      env: cleanEnvironment({ TMPDIR: temporary }),
+      detached: true,
+    })
+    let said = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
+    await once(child.stdout, 'data')
+    await sleep(ms)
+    process.kill(-(child.pid ?? 0), 'SIGINT')
+    const [code] = await once(child, 'close')
+    assert.equal(code, 130, said)
+    assert.match(said, /^SIGINT: cleaning up\.$/m)
+    assert.doesNotMatch(said, /error|What arrived/)
+    assert.deepEqual(readdirSync(temporary), [])
+  }
 })

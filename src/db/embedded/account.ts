@@ -58,7 +58,8 @@ export function runAs(
   input = '',
 ): Promise<{ code: number | null; output: string }> {
   return new Promise((done) => {
-    const child = spawnAs(account, file, args, { stdio: 'pipe' })
+    // apart from this process's terminal: a Ctrl-C is for this process, which then comes to its own end
+    const child = spawnAs(account, file, args, { stdio: 'pipe', detached: true })
     // not spawn's own: where the program cannot be started, that one keeps this process until it fires
     const timer = setTimeout(() => child.kill('SIGKILL'), programMsMax)
     let output = ''
