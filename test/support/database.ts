@@ -9,6 +9,8 @@ export interface TestDatabase {
   url: string
   /** Opens it as a command does; closed when the database is dropped, if not before. */
   open(options?: OpenOptions): Promise<OpenDatabase>
+  /** Another with the same content, as a backup that was restored has it. Nobody may be connected meanwhile. */
+  copy(): Promise<TestDatabase>
   drop(): Promise<void>
 }
 
@@ -49,14 +51,12 @@ export const postgresVersions: readonly ServerVersion[] = ([18, 15] as const).fi
  */
 export async function createDatabase(
   t?: TestContext | undefined,
-  options: { version?: ServerVersion; empty?: boolean } = {},
+  options: { version?: ServerVersion; empty?: boolean; template?: string } = {},
 ): Promise<TestDatabase> {
   const server = await findServerUrl(options.version ?? 18)
   const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
-  await query(
-    server,
-    `create database ${name} template ${options.empty ? 'template0' : templateName} strategy file_copy`,
-  )
+  const template = options.template ?? (options.empty ? 'template0' : templateName)
+  await query(server, `create database ${name} template ${template} strategy file_copy`)
   const url = withDatabase(server, name)
   const opened: OpenDatabase[] = []
   let dropped = false
@@ -74,6 +74,7 @@ export async function createDatabase(
       opened.push(one)
       return one
     },
+    copy: () => createDatabase(t, { ...options, template: name }),
     async drop() {
       if (dropped) return
       dropped = true

@@ -1,0 +1,172 @@
+/** What becomes of deliveries through the program: answers of the receiver, several runs, restored databases, lost readers. */
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { buildHouse, countsOf, deliveriesOf, hrefOf, makeUsers, noCounts, zip } from '../support/house.ts'
+import { runProgram, startProgram } from '../support/program.ts'
+import type { Answer } from '../support/receiver.ts'
+
+const leads = ['a', 'b'].map((name) => ({ href: hrefOf(name), postalCode: '78704' }))
+
+test('what each answer of the receiver makes of a delivery', async () => {
+  const cases: [string, Answer | Answer[], string, number, number | null][] = [
+    ['200', 200, 'delivered', 1, 200],
+    ['201', 201, 'delivered', 1, 201],
+    ['204', { status: 204, body: '' }, 'delivered', 1, 204],
+    ['301', { status: 301, headers: { location: '/elsewhere' } }, 'failed', 2, 301],
+    ['400', 400, 'failed', 2, 400],
+    ['409', 409, 'unknown', 2, 409],
+    ['422', 422, 'failed', 2, 422],
+    ['429', { status: 429, headers: { 'retry-after': '1' } }, 'failed', 2, 429],
+    ['500-200', [500, 200], 'delivered', 2, 200],
+    ['503-201', [{ status: 503, headers: { 'retry-after': new Date(0).toUTCString() } }, 201], 'delivered', 2, 201],
+    ['drop', 'drop', 'unknown', 2, null],
+    ['drop-422', ['drop', 422], 'unknown', 2, 422],
+    ['422-drop', [422, 'drop'], 'unknown', 2, null],
+    ['hang-200', ['hang', 200], 'delivered', 2, 200],
+    ['long', { status: 200, body: 'x'.repeat(200_000) }, 'delivered', 1, 200],
+    ['long-500', [{ status: 500, body: 'x'.repeat(200_000) }, 200], 'delivered', 2, 200],
+  ]
+  const seen = new Map<string, number>()
+  const { run, receiver } = await buildHouse({
+    leads,
+    users: cases.map(([name]) => ({ email: `${name}@example.com`, receiverApiKey: name, queries: [zip('78704')] })),
+    answer: ({ headers }) => {
+      const name = String(headers['x-service-api-key'])
+      const nth = seen.get(name) ?? 0
+      seen.set(name, nth + 1)
+      const answer = cases.find(([each]) => each === name)?.[1] ?? 200
+      return Array.isArray(answer) ? (answer[nth] ?? 599) : answer
+    },
+  })
+  const { code, json, stderr } = await run('push --all --json', { env: { LEADPUSH_TIMEOUT: '1s' } })
+  assert.equal(code, 1, stderr)
+  const found = new Map(deliveriesOf(json).map((line) => [line.user.replace('@example.com', ''), line]))
+  for (const [name, , status, attempts, httpStatus] of cases) {
+    const line = found.get(name)
+    assert.deepEqual([name, line.status, line.attempts, line.httpStatus], [name, status, attempts, httpStatus])
+    assert.equal(line.error === null, status === 'delivered', `${name}: ${line.error}`)
+    assert.doesNotMatch(line.error ?? '', /\n|tenant/)
+  }
+  for (const [key, requests] of receiver.keys()) {
+    assert.ok(requests.length <= 2, key)
+    assert.equal(new Set(requests.map(({ body }) => createHash('sha256').update(body).digest('hex'))).size, 1)
+  }
+  const waited = receiver.requests
+    .filter(({ headers }) => headers['x-service-api-key'] === '429')
+    .map(({ atMs }) => atMs)
+  assert.ok((waited[1] ?? 0) - (waited[0] ?? 0) >= 990, `${waited}`)
+  assert.ok(receiver.requests.every(({ path }) => path === '/leads?tenant=1'))
+
+  const { failed, unknown, delivered } = json.at(-1)
+  assert.deepEqual([delivered, failed, unknown], [8, 4, 4])
+
+  receiver.answer = () => 200
+  const before = receiver.requests.length
+  const planned = await run('preview --failed --unknown --json')
+  assert.deepEqual([planned.json.at(-1).deliveries, deliveriesOf(planned.json)[0].kind], [8, 'forced'])
+  const repaired = await run('push --failed --json')
+  assert.equal(repaired.code, 0, repaired.stderr)
+  assert.deepEqual(
+    deliveriesOf(repaired.json).map(({ user, kind }) => `${user} ${kind}`).sort(),
+    ['301', '400', '422', '429'].map((name) => `${name}@example.com forced`),
+  ) // biome-ignore format: a list
+  const others = await run('push --failed --unknown --json')
+  assert.deepEqual([others.code, others.json.at(-1).delivered], [0, 4])
+  const nothing = await run('push --failed --unknown --json')
+  assert.deepEqual([nothing.code, nothing.json.at(-1).deliveries], [0, 0])
+  const keys = receiver.requests.slice(before).map(({ key }) => key)
+  assert.ok(keys.length === 8 && keys.every((key) => receiver.keys().get(key)?.length === 1))
+})
+
+test('--limit serves so many users and is over: --resume does not go on with it, the next --all does', async () => {
+  const { run, receiver } = await buildHouse({ leads, users: makeUsers(5) })
+  const first = await run('push --all --limit 2 --json')
+  assert.deepEqual(
+    [first.code, countsOf(first.json.at(-1))],
+    [0, { ...noCounts, users: 5, deliveries: 2, delivered: 2, owed: 3, leads: 4 }],
+  )
+  const resumed = await run('push --resume --json')
+  assert.deepEqual([resumed.code, resumed.json.at(-1).deliveries], [0, 0])
+  const rest = await run('push --all --json')
+  assert.deepEqual([rest.code, rest.json.at(-1).delivered, rest.json.at(-1).already], [0, 3, 2])
+  assert.equal(receiver.keys().size, 5)
+})
+
+test('several pushes at once serve each user once, and each of them succeeds', async () => {
+  const { run, receiver } = await buildHouse({
+    leads,
+    users: makeUsers(60),
+    answer: () => ({ status: 200, delayMs: 20 }),
+  })
+  const ends = await Promise.all(
+    Array.from({ length: 4 }, () => run('push --all --json', { env: { LEADPUSH_CONCURRENCY: '4' } })),
+  )
+  for (const { code, stderr } of ends) assert.equal(code, 0, stderr)
+  assert.equal(receiver.requests.length, 60)
+  assert.equal(receiver.keys().size, 60)
+  assert.equal(
+    ends.reduce((sum, { json }) => sum + json.at(-1).delivered, 0),
+    60,
+  )
+})
+
+test('--rate spaces the attempts, --concurrency bounds those under way', async () => {
+  const { run, receiver } = await buildHouse({
+    leads,
+    users: makeUsers(12),
+    answer: () => ({ status: 200, delayMs: 60 }),
+  })
+  const { code } = await run('push --all --concurrency 2')
+  assert.equal(code, 0)
+  assert.ok(receiver.peak() <= 2)
+  const before = receiver.requests.length
+  assert.equal((await run('push --all --force --rate 20')).code, 0)
+  const times = receiver.requests.slice(before).map(({ atMs }) => atMs)
+  // 12 attempts, one each 50 ms
+  assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) > 450, `${times}`)
+})
+
+test('a push goes on when the reader of its lines has gone', async () => {
+  const { env, receiver } = await buildHouse({
+    leads,
+    users: makeUsers(40),
+    answer: () => ({ status: 200, delayMs: 20 }),
+  })
+  const program = startProgram(['push', '--all', '--json'], { env: { ...env, LEADPUSH_CONCURRENCY: '2' } })
+  await program.waitFor(/"delivery"/)
+  program.child.stdout?.destroy()
+  program.child.stderr?.destroy()
+  const { code } = await program.done
+  assert.equal(code, 0)
+  assert.equal(receiver.requests.length, 40)
+})
+
+test('a database that was restored from a backup sends the weekly deliveries again under the same keys', async () => {
+  const { database, run, receiver, env } = await buildHouse({ leads, users: makeUsers(3) })
+  const backup = await database.copy()
+  assert.equal((await run('push --all')).code, 0)
+  assert.equal((await run('push --user user-0@example.com')).code, 0)
+  const [...first] = receiver.requests.map(({ key }) => key)
+  const restored = { env: { ...env, DATABASE_URL: backup.url } }
+  assert.equal((await runProgram(['push', '--all'], restored)).code, 0)
+  assert.equal((await runProgram(['push', '--user', 'user-0@example.com'], restored)).code, 0)
+  const second = receiver.requests.slice(first.length).map(({ key }) => key)
+  assert.deepEqual(second.slice(0, 3).sort(), first.slice(0, 3).sort())
+  assert.notEqual(second[3], first[3])
+
+  const other = { env: { ...restored.env, LEADPUSH_DATA_SOURCE: 'other', DATABASE_URL: (await database.copy()).url } }
+  await runProgram(['push', '--all', '--force'], other)
+  assert.equal(receiver.requests.slice(-3).filter(({ key }) => first.includes(key)).length, 0)
+})
+
+test('a user who is removed and imported again gets no second weekly delivery in the week', async () => {
+  const { run, put, receiver } = await buildHouse({ leads, users: makeUsers(2) })
+  assert.equal((await run('push --all')).code, 0)
+  const removed = await run('users remove USER-0@example.com --json')
+  assert.deepEqual([removed.code, removed.json[0].type], [0, 'user'])
+  await put('users', makeUsers(2))
+  const { code, json } = await run('push --all --json')
+  assert.deepEqual([code, json.at(-1).deliveries, json.at(-1).already], [0, 0, 2])
+  assert.equal(receiver.requests.length, 2)
+})

@@ -1,0 +1,79 @@
+/** A database with listings and users, and a receiver, around the real program: what most tests of it begin with. */
+import assert from 'node:assert/strict'
+import { after } from 'node:test'
+import { createDatabase, type TestDatabase } from './database.ts'
+import { toLines, writeInput } from './import-files.ts'
+import { type ProgramOptions, type ProgramResult, runProgram } from './program.ts'
+import { startTestReceiver, type TestReceiver } from './receiver.ts'
+
+export interface House {
+  database: TestDatabase
+  receiver: TestReceiver
+  env: Record<string, string>
+  /** Words with a space between, or the arguments themselves. */
+  run(args: string | readonly string[], options?: ProgramOptions): Promise<ProgramResult>
+  /** Imports records; there must be nothing wrong with them. */
+  put(what: 'leads' | 'users', records: readonly object[]): Promise<void>
+}
+
+export const hrefOf = (name: string | number) => `https://listings.example/${name}`
+export const zip = (value: string, radius = 0) => ({ type: 'zipcode', value, radius })
+
+/** `count` subscribed users who ask for 78704. */
+export const makeUsers = (count: number, from = 0) =>
+  Array.from({ length: count }, (_, at) => ({
+    email: `user-${from + at}@example.com`,
+    receiverApiKey: `key-${from + at}`,
+    queries: [zip('78704')],
+  }))
+
+let files = 0
+
+/** Gone after the test file. Call it at the top of a file or in a test. */
+export async function buildHouse({
+  leads = [],
+  users = [],
+  answer = () => 200,
+  database: given,
+}: {
+  leads?: readonly object[]
+  users?: readonly object[]
+  answer?: TestReceiver['answer']
+  database?: TestDatabase
+} = {}): Promise<House> {
+  const database = given ?? (await createDatabase())
+  const receiver = await startTestReceiver(answer)
+  after(() => receiver.close())
+  const env = {
+    DATABASE_URL: database.url,
+    LEADPUSH_RECEIVER_URL: `${receiver.url}?tenant=1`,
+    LEADPUSH_RETRY_DELAY: '50ms',
+  }
+  const house: House = {
+    database,
+    receiver,
+    env,
+    run: (args, options = {}) =>
+      runProgram(typeof args === 'string' ? args.split(' ') : args, { ...options, env: { ...env, ...options.env } }),
+    async put(what, records) {
+      if (records.length === 0) return
+      const file = writeInput(`${what}-${++files}.ndjson`, toLines(records))
+      const { code, stdout, stderr } = await house.run([what, 'import', file])
+      assert.equal(code, 0, stdout + stderr)
+    },
+  }
+  await house.put('leads', leads)
+  await house.put('users', users)
+  return house
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: lines of JSON
+export const deliveriesOf = (json: any[]) => json.filter(({ type }) => type === 'delivery')
+
+/** What of a summary is the same on every day. */
+export const countsOf = ({ type: _, period: __, seconds: ___, bytes: ____, ...counts }: Record<string, unknown>) =>
+  counts
+
+export const noCounts = {
+  users: 0, deliveries: 0, delivered: 0, failed: 0, unknown: 0, skipped: 0, already: 0, elsewhere: 0, owed: 0, leads: 0,
+} // biome-ignore format: a list
