@@ -14,7 +14,7 @@ export interface PushView {
   stop(): void
 }
 
-export function describeDelivery(line: DeliveryLine): string {
+function describeDelivery(line: DeliveryLine): string {
   const part = line.parts > 1 ? `, part ${line.part} of ${line.parts}` : ''
   const what = `${plural(line.leads, 'lead')}, ${bytes(line.bytes)}${part}`
   const how = line.attempts > 1 ? `, ${line.attempts} attempts` : ''

@@ -21,7 +21,7 @@ export interface PushOptions {
   json?: true
 }
 
-export function parseCount(text: string): number {
+function parseCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is a whole number, 1 or more.')
   return Number(text)
 }
@@ -70,7 +70,7 @@ function checkOptions(options: PushOptions): void {
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
 }
 
-async function readPushSettings(options: Pick<PushOptions, 'concurrency' | 'rate'>) {
+export async function readPushSettings(options: Pick<PushOptions, 'concurrency' | 'rate'>) {
   const { processSource, readProxies, readSettings, readTogether } = await import('../config.ts')
   const flags = {
     ...(options.concurrency !== undefined && { concurrency: { flag: '--concurrency', value: options.concurrency } }),
@@ -146,8 +146,6 @@ export async function sendPush(
     await http.close()
   }
 }
-
-export { readPushSettings }
 
 /** The dead man's switch: trouble with it is logged, and changes nothing. */
 async function createPing(log: Log, settings: Awaited<ReturnType<typeof readPushSettings>>) {

@@ -36,7 +36,7 @@ export interface AttemptOutcome {
  * `Retry-After` in milliseconds, from 0 to 5 minutes; null for what is neither seconds nor a date. A date counts from the
  * response's own `Date` where there is one, so that clocks which differ do no harm.
  */
-export function parseRetryAfter(text: string | undefined, date: string | undefined, nowMs: number): number | null {
+function parseRetryAfter(text: string | undefined, date: string | undefined, nowMs: number): number | null {
   const value = text?.trim()
   if (!value) return null
   if (/^\d+(\.\d+)?$/.test(value)) return Math.min(Number(value) * 1_000, retryAfterMsMax)

@@ -74,7 +74,7 @@ export function isLeadField(name: string): name is LeadField {
 }
 
 /** NUL fits in no PostgreSQL text, a lone surrogate in no UTF-8. */
-export function isStorable(text: string): boolean {
+function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
@@ -143,13 +143,6 @@ export function givenFields(patch: LeadPatch): number {
     if (patch[(fields[at] as FieldDefinition).name] !== undefined) given |= 1 << at
   }
   return given
-}
-
-/** How many fields are known in `given`. */
-export function countGiven(given: number): number {
-  let count = 0
-  for (let rest = given; rest !== 0; rest &= rest - 1) count++
-  return count
 }
 
 /**

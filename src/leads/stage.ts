@@ -66,7 +66,7 @@ function addRow(rows: CopyRows, n: number, record: ReadRecord, patch: LeadPatch 
 }
 
 /** An element of an array as a line of NDJSON: outside of strings a line end is a space, and inside there can be none. */
-export function onOneLine(raw: Buffer): Buffer {
+function onOneLine(raw: Buffer): Buffer {
   return raw.includes(0x0a) || raw.includes(0x0d)
     ? Buffer.from(raw.map((byte) => (byte === 0x0a || byte === 0x0d ? 0x20 : byte)))
     : raw

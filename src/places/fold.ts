@@ -8,7 +8,7 @@ const longForms: ReadonlyMap<string, string> = new Map([
 ])
 
 /** Lower case, without accents and other marks. */
-export function foldText(text: string): string {
+function foldText(text: string): string {
   return text
     .normalize('NFKD')
     .replace(/\p{M}+/gu, '')

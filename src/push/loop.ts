@@ -26,6 +26,7 @@ import type { Worker } from '../deliveries/workers.ts'
 import { messageOf } from '../errors.ts'
 import type { Http } from '../http.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
+import { outageFailuresInARow, outageProbeMs } from '../limits.ts'
 import { Outage } from './outage.ts'
 import { Pace } from './pace.ts'
 
@@ -361,13 +362,15 @@ export class PushLoop {
       this.flushing = undefined
       this.wake()
     })
-    if (change === 'down') await this.holdBack()
+    if (change === 'down') await this.holdBack(outcome.error)
     if (change === 'up') this.context.onNote('The receiver answers again: going on.')
   }
 
   /** The receiver is down: what is recorded and was not sent waits for it. */
-  private async holdBack(): Promise<void> {
-    this.context.onNote('The receiver is down: 20 first attempts in a row failed. Trying again every 10 s.')
+  private async holdBack(why: string | null): Promise<void> {
+    this.context.onNote(
+      `The receiver is down: ${outageFailuresInARow} first attempts in a row failed; the last: ${why}. Trying again every ${outageProbeMs / 1_000} s.`,
+    )
     const unsent = this.ready.map(({ idempotencyKey }) => idempotencyKey)
     this.ready = []
     this.takingBack = [...this.takingBack, ...unsent]

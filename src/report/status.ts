@@ -51,7 +51,7 @@ export interface Status {
 }
 
 const runsShown = 5
-export const troublesShown = 20
+const troublesShown = 20
 
 const pendingColumns = sql`d.created_at as since, not ${isLive(sql`d.worker_id`)} as stuck`
 

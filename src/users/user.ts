@@ -62,7 +62,7 @@ const queriesSchema = z
     context.addIssue({ code: 'custom', path: [same[1]], message })
   })
 
-export const userPatchSchema = z.object({
+const userPatchSchema = z.object({
   email: emailSchema,
   receiverApiKey: orUnknown(receiverKeySchema),
   subscribed: orUnknown(z.boolean({ error: 'must be true or false' })),

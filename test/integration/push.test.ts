@@ -389,7 +389,7 @@ test('20 first failures in a row are an outage: the users it had not come to sta
     `${house.receiver.requests.length}`,
   )
   assert.ok(summary.owed >= 70)
-  assert.match(notes.join('\n'), /is down/)
+  assert.match(notes.join('\n'), /is down: 20 first attempts in a row failed; the last: HTTP 5\d\d: /)
   house.receiver.answer = () => 200
   const after = await house.push()
   assert.equal(after.ok, true)
