@@ -27,6 +27,8 @@ export interface ImportViewOptions {
   files: readonly string[]
   json?: true
   rejects?: string
+  /** For a person, where every record was rejected. */
+  adviceOnNone?: string
 }
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
@@ -131,6 +133,8 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
           `… and ${plural(shown - shownMax, 'rejected record')} more${rejects ? '' : '; --json lists all, --rejects FILE keeps them'}`,
         )
       await writeFacts(describe(summary))
+      const { read, rejected } = summary
+      if (read > 0 && rejected === read && options.adviceOnNone) await writeLine(options.adviceOnNone)
     },
     async finish() {
       await rejects?.finish()

@@ -29,10 +29,11 @@ export function addLeads(program: Command, act: Act): void {
       `
 Examples:
   leadpush leads import listings.ndjson
-  leadpush leads import listings.csv --map href=property_url --map postalCode=zip_code --map price=list_price
+  leadpush leads import listings.csv --map href=property_url --map postalCode=zip
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
 
-Importing the same file again changes nothing; an unknown value never wipes out a known one.`,
+Importing the same file again changes nothing; an unknown value never wipes out
+a known one.`,
     )
     .action(act(importFiles))
 }
@@ -46,6 +47,10 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   findRecordFiles(files, leadFormats)
   const map = parseFieldMap(options.map)
   return await withDatabase(settings, { create: true }, async (opened) => {
-    return await runImport(log, { ...options, files }, (how) => importLeads(opened, files, { ...how, map }))
+    const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
+    const adviceOnNone = options.map.length === 0 ? { adviceOnNone: advice } : {}
+    return await runImport(log, { ...options, ...adviceOnNone, files }, (how) =>
+      importLeads(opened, files, { ...how, map }),
+    )
   })
 }

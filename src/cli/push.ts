@@ -45,10 +45,10 @@ export function addPush(program: Command, act: Act): void {
       'after',
       `
 Examples:
-  leadpush push --all                    what cron runs once a week; running it twice sends nothing twice
+  leadpush push --all                    for cron, weekly; twice sends nothing twice
   leadpush push --all --limit 5          a careful beginning
-  leadpush push --user user@example.com   one user, also outside the week
-  leadpush push --resume                 after a crash or a stop; cron may run it every hour
+  leadpush push --user user@example.com  one user, also outside the week
+  leadpush push --resume                 after a crash or a stop; for cron, hourly
   leadpush push --failed                 once the receiver is repaired`,
     )
     .action(act(push))

@@ -25,8 +25,10 @@ Examples:
   leadpush users import users.ndjson
 
 A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
-           "queries":[{"type":"zipcode","value":"78704","radius":25},{"type":"text","value":"pool"}]}
-A field that is left out keeps its value; queries that are given replace the user's.`,
+           "queries":[{"type":"zipcode","value":"78704","radius":25},
+                      {"type":"text","value":"pool"}]}
+A field that is left out keeps its value; queries that are given replace those
+that the user had.`,
     )
     .action(act(importFiles))
   users

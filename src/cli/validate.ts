@@ -28,9 +28,10 @@ export function addValidate(program: Command, act: Act): void {
       'after',
       `
 Examples:
-  leadpush validate                      before the first push, and whenever something looks odd
-  leadpush validate listings.csv         would the import take each record?
-  leadpush preview --user user@example.com --body > body.json && leadpush validate body.json`,
+  leadpush validate                 before the first push, or if something looks odd
+  leadpush validate listings.csv    would the import take each record?
+  leadpush preview --user user@example.com --body > body.json
+  leadpush validate body.json`,
     )
     .action(act(validate))
 }

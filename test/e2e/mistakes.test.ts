@@ -93,6 +93,17 @@ test('rights that are missing, and a server that only reads, are trouble with th
   await meets(['leads', 'import', '-'], readOnly, 3, /read-only/, /primary server/)
 })
 
+test('a file whose columns have other names, all of it rejected, is met with how to map them', async (t) => {
+  const database = await createDatabase(t)
+  const env = { DATABASE_URL: database.url }
+  const leads = writeInput('named.csv', 'property_url,zip\nhttps://example.com/1,78704\n')
+  const { code, stdout } = await runProgram(['leads', 'import', leads], { env })
+  assert.equal(code, 1)
+  assert.match(stdout, /--map FIELD=COLUMN/)
+  const mapped = ['leads', 'import', leads, '--map', 'href=property_url']
+  assert.doesNotMatch((await runProgram(mapped, { env })).stdout, /--map/)
+})
+
 test('a file for rejected records that is to be imported is not overwritten', async (t) => {
   const database = await createDatabase(t)
   const leads = writeInput('twice.ndjson', '{"href":"https://example.com/1"}\n')
