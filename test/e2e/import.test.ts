@@ -1,0 +1,240 @@
+/** Listings and users in, through the program (contract 3, 4.10, 4.11): formats, names, what is rejected, what breaks off. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { buildHouse, hrefOf, zip } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { testHome } from '../support/program.ts'
+
+const house = await buildHouse()
+
+/** The last line of standard output. */
+const summaryOf = ({ json }: { json: unknown[] }) => json.at(-1) as Record<string, unknown>
+
+const records = [
+  { href: hrefOf(1), postalCode: '78704', price: 100.5, contactName: 'Zoë, "Z"' },
+  { href: hrefOf(2), postalCode: '78704', description: 'two\nlines' },
+]
+const texts = {
+  ndjson: toLines(records),
+  json: JSON.stringify(records, null, 2),
+  csv: '\ufeffhref,postalCode,price,contactName,description\r\n'.concat(
+    `${hrefOf(1)},78704,"$100.50","Zoë, ""Z""",\r\n${hrefOf(2)},78704,,,"two\nlines"`,
+  ),
+}
+
+const counts = (changed: Record<string, number>) => ({
+  type: 'summary', read: 2, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, ignored: {}, ...changed,
+}) // biome-ignore format: in the order in which it is printed
+
+test('the same listings from every format, gzipped or not, by file and by standard input, are the same', async () => {
+  const ways = Object.entries(texts).flatMap(([format, text]) => [
+    { name: `same.${format}`, bytes: Buffer.from(text) },
+    { name: `same.${format}.gz`, bytes: gzipSync(text) },
+  ])
+  let isFirst = true
+  for (const { name, bytes } of ways) {
+    for (const way of [writeInput(name, bytes), '-']) {
+      const ended = await house.run(['leads', 'import', way, '--json'], way === '-' ? { input: bytes } : {})
+      assert.equal(ended.code, 0, `${name} ${way}: ${ended.stderr}`)
+      const expected = counts(isFirst ? { inserted: 2 } : { unchanged: 2 })
+      assert.equal(ended.stdout, `${JSON.stringify(expected)}\n`, `${name} ${way}`)
+      isFirst = false
+    }
+  }
+})
+
+test('files go in in their order; --map reads fields from elsewhere; unknown fields are told', async () => {
+  const csv = writeInput(
+    'mapped.csv',
+    'url,zip,list price,href,extra\nhttps://mapped.example/1,78704,"$1,000",ignored,x\n',
+  )
+  const json = writeInput('mapped.json', '[{"url":"https://mapped.example/1","zip":"00901","list price":5,"other":1}]')
+  const maps = ['--map', 'href=url', '--map', 'postalCode=zip', '--map', 'price=list price']
+  const { code, json: lines } = await house.run(['leads', 'import', csv, json, ...maps, '--json'])
+  assert.equal(code, 0)
+  assert.deepEqual(lines, [counts({ inserted: 1, updated: 1, ignored: { href: 1, extra: 1, other: 1 } as never })])
+  for (const wrong of ['price', 'nope=x', '=x', 'price=', 'href=url=']) {
+    const ended = await house.run(['leads', 'import', csv, '--map', wrong])
+    assert.deepEqual([ended.code, ended.stdout], [2, ''], wrong)
+  }
+})
+
+test('what is rejected is told with its line and path, kept as it came, and the rest goes in', async () => {
+  const lines = [
+    { line: '{"href":"https://r.example/1","postalCode":"78704"}' },
+    { line: '{"href":"https://r.example/2"}', path: 'postalCode' },
+    { line: '' },
+    { line: '{"postalCode":"78704"}', path: 'href' },
+    { line: '{"href":"ftp://r.example/3","postalCode":"78704"}', path: 'href' },
+    { line: '{"href":"/r/3","postalCode":"78704"}', path: 'href' },
+    { line: `{"href":"https://r.example/${'x'.repeat(2048 - 18)}","postalCode":"78704"}` },
+    { line: `{"href":"https://r.example/${'x'.repeat(2048 - 17)}","postalCode":"78704"}`, path: 'href' },
+    { line: '{"href":"https://r.example/4","postalCode":"78704","price":"5"}', path: 'price' },
+    { line: '{"href":"https://r.example/5","postalCode":"78704","price":-1}', path: 'price' },
+    { line: '{"href":"https://r.example/6","postalCode":"78704","price":1000000000000,"sqft":0}' },
+    { line: '{"href":"https://r.example/7","postalCode":"78704","price":1000000000001}', path: 'price' },
+    { line: '{"href":"https://r.example/8","postalCode":"78704","city":"a\\u0000"}', path: 'city' },
+    { line: '{"href":"https://r.example/9","postalCode":"78704","city":"\\ud800"}', path: 'city' },
+    { line: '{"href":"https://r.example/10","postalCode":78704}', path: 'postalCode' },
+    { line: '["https://r.example/11"]', path: '' },
+    { line: '{"href":"https://r.example/12",}', path: '' },
+    { line: '{"href":"https://r.example/13","postalCode":"78704","nope":{"a":1}}' },
+  ]
+  const file = writeInput('rejected.ndjson', lines.map(({ line }) => `${line}\n`).join(''))
+  const rejects = join(testHome(), 'rejects.ndjson')
+  const ended = await house.run(['leads', 'import', file, '--rejects', rejects, '--json'])
+  assert.equal(ended.code, 1, ended.stderr)
+  const rejected = ended.json.filter(({ type }) => type === 'rejected')
+  for (const line of rejected) assert.deepEqual(Object.keys(line), ['type', 'file', 'line', 'path', 'message'])
+  const expected = lines.flatMap(({ path }, at) => (path === undefined ? [] : [[at + 1, path]]))
+  assert.deepEqual(
+    rejected.map(({ line, path }) => [line, path]).sort((a, b) => a[0] - b[0]),
+    expected,
+  )
+  const kept = readFileSync(rejects, 'utf8').split('\n').sort().slice(1)
+  assert.deepEqual(kept, lines.flatMap(({ path, line }) => (path === undefined ? [] : [line])).sort())
+  const { read, inserted, rejected: bad, ignored } = summaryOf(ended)
+  assert.deepEqual([read, inserted, bad, ignored], [17, 4, 13, { nope: 1 }])
+})
+
+test('an unknown value wipes nothing out, a 0 is a value, and of two records of a listing the later counts alone', async () => {
+  const href = hrefOf('known')
+  const put = async (...some: object[]) => {
+    const ended = await house.run(['leads', 'import', '-', '--json'], { input: toLines(some) })
+    assert.equal(ended.code, 0, ended.stdout)
+    return summaryOf(ended)
+  }
+  await put({ href, postalCode: '01234', price: 5, yearBuilt: 1950, city: 'Austin', fullAddress: 'x' })
+  assert.equal((await put({ href, price: null, city: '', yearBuilt: 0, fullAddress: null })).unchanged, 1)
+  assert.equal((await put({ href, price: 0 })).updated, 1)
+  const twice = await put({ href, price: 7, city: 'Dallas' }, { href, bedrooms: 3 })
+  assert.deepEqual([twice.read, twice.updated, twice.repeated], [2, 1, 1])
+  await house.put('users', [{ email: 'known@example.com', receiverApiKey: 'k', queries: [zip('1234')] }])
+  const { stdout } = await house.run('preview --user known@example.com --body')
+  const [lead] = JSON.parse(stdout).fsbos
+  assert.deepEqual(
+    [lead.price, lead.yearBuilt, lead.city, lead.fullAddress, lead.bedrooms, lead.postalCode],
+    [0, 1950, 'Austin', 'x', 3, '01234'],
+  )
+})
+
+test('of a file that breaks off nothing goes in, and the files before it stay in', async () => {
+  const good = (name: string) => ({ href: `https://broken.example/${name}`, postalCode: '78704' })
+  const zipped = gzipSync(toLines(Array.from({ length: 2_000 }, (_, at) => good(`${at}-${Math.random()}`))))
+  const cases: [string, string | Buffer][] = [
+    ['broken.ndjson', `${toLines([good('b')])}{"href":"https://broken.example/c`],
+    ['broken.json', `[${JSON.stringify(good('b'))},`],
+    ['broken.csv', `href,postalCode\nhttps://broken.example/b,78704\n"https://broken.example/c,78704\n`],
+    ['broken.ndjson.gz', zipped.subarray(0, zipped.length - 9)],
+    ['none.ndjson.gz', Buffer.from(toLines([good('b')]))],
+  ]
+  const check = async ([name, content]: (typeof cases)[number]) => {
+    const before = writeInput(`before-${name}.ndjson`, toLines([good(`before ${name}`.replaceAll(' ', '-'))]))
+    const after = writeInput(`after-${name}.ndjson`, toLines([good('never')]))
+    const broken = writeInput(name, content)
+    const ended = await house.run(['leads', 'import', before, broken, after, '--json'])
+    assert.equal(ended.code, 1, name)
+    assert.deepEqual(summaryOf(ended), { ...counts({ inserted: 1 }), read: 1 }, name)
+    assert.ok(ended.stderr.includes(broken), ended.stderr)
+  }
+  await Promise.all(cases.map(check))
+  const whole = writeInput('no-line-end.ndjson', toLines([good('b')]).trimEnd())
+  const ended = await house.run(['leads', 'import', whole, '--json'])
+  assert.deepEqual([ended.code, summaryOf(ended).inserted], [0, 1])
+})
+
+test('wrong usage of the imports ends with 2 before anything is done', async () => {
+  const file = writeInput('usage.ndjson', toLines(records))
+  for (const args of [
+    ['leads', 'import'],
+    ['leads', 'import', file, '/nowhere/at-all.ndjson'],
+    ['leads', 'import', testHome()],
+    ['leads', 'import', '-', '-'],
+    ['leads', 'import', writeInput('what.xls', 'x')],
+    ['leads', 'import', file, '--rejects', '/nowhere/rejects'],
+    ['users', 'import', writeInput('users.csv', 'email\n')],
+    ['users', 'import', '/nowhere/users.json'],
+  ]) {
+    const ended = await house.run(args)
+    assert.deepEqual([ended.code, ended.stdout], [2, ''], `${args}: ${ended.stderr}`)
+  }
+})
+
+test('users are inserted and brought up to date: what is left out keeps its value, queries are replaced, the last wins', async () => {
+  const own = await buildHouse()
+  const put = async (some: object[]) => {
+    const ended = await own.run(['users', 'import', '-', '--json'], { input: toLines(some) })
+    return { code: ended.code, lines: ended.json }
+  }
+  const summary = (changed: Record<string, unknown>) => ({
+    type: 'summary', read: 1, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, ignored: {}, ...changed,
+  }) // biome-ignore format: in the order in which it is printed
+  const first = await put([
+    { email: 'B@example.com', receiverApiKey: 'old', queries: [zip('1')] },
+    { email: 'b@EXAMPLE.com', receiverApiKey: '~'.repeat(50), queries: [zip('78704', 2.5), { type: 'text', value: 'pool' }] },
+    { email: 'a@example.com', receiverApiKey: 'k', subscribed: false, note: 1 },
+    { email: 'c@example.com', queries: [] },
+  ]) // biome-ignore format: a table
+  assert.equal(first.code, 1)
+  assert.deepEqual(first.lines, [
+    { type: 'rejected', file: '-', line: 4, path: 'receiverApiKey', message: 'is missing: a new user needs one' },
+    summary({ read: 4, inserted: 2, rejected: 1, repeated: 1, ignored: { note: 1 } }),
+  ])
+  assert.deepEqual((await put([{ email: 'b@example.com', queries: null, subscribed: null }])).lines, [
+    summary({ unchanged: 1 }),
+  ])
+  const listed = await own.run('users list --json')
+  assert.deepEqual(listed.json, [
+    { type: 'user', email: 'a@example.com', subscribed: false, queries: [] },
+    { type: 'user', email: 'b@example.com', subscribed: true, queries: [zip('78704', 2.5), { type: 'text', value: 'pool', radius: 0 }] },
+  ]) // biome-ignore format: a table
+  assert.doesNotMatch(listed.stdout, /~~/)
+  assert.deepEqual((await put([{ email: 'b@example.com', queries: [] }])).lines, [summary({ updated: 1 })])
+  assert.equal(own.receiver.requests.length, 0)
+  const pushed = await own.run('push --resume --json')
+  assert.deepEqual([pushed.code, pushed.json.at(-1).deliveries], [0, 0])
+})
+
+test('users are refused on both sides of every limit, and what is wrong is named', async () => {
+  const base = { email: 'limit@example.com', receiverApiKey: 'k' }
+  const q = (value: string, radius: unknown = 0, type = 'text') => ({ type, value, radius })
+  const cases: [object, string | undefined, RegExp?][] = [
+    [{ ...base, receiverApiKey: '!'.repeat(50) }, undefined],
+    [{ ...base, receiverApiKey: '!'.repeat(51) }, 'receiverApiKey'],
+    [{ ...base, receiverApiKey: '' }, 'receiverApiKey'],
+    [{ ...base, receiverApiKey: 'two words' }, 'receiverApiKey'],
+    [{ ...base, email: `${'x'.repeat(254 - 12)}@example.com` }, undefined],
+    [{ ...base, email: `${'x'.repeat(255 - 12)}@example.com` }, 'email'],
+    [{ ...base, email: 'nobody' }, 'email'],
+    [{ receiverApiKey: 'k' }, 'email'],
+    [{ ...base, subscribed: 'yes' }, 'subscribed'],
+    [{ ...base, queries: [q('x'.repeat(500))] }, undefined],
+    [{ ...base, queries: [q('x'.repeat(501))] }, 'queries[0].value'],
+    [{ ...base, queries: [q('')] }, 'queries[0].value'],
+    [{ ...base, queries: [q('the')] }, 'queries[0].value'],
+    [{ ...base, queries: [q('pool'), q('1', 0, 'city')] }, 'queries[1].type'],
+    [{ ...base, queries: [q('1', 100, 'zipcode')] }, undefined],
+    [{ ...base, queries: [q('1', 100.001, 'zipcode')] }, 'queries[0].radius'],
+    [{ ...base, queries: [q('1', -0.001, 'zipcode')] }, 'queries[0].radius'],
+    [{ ...base, queries: [q('1', '5', 'zipcode')] }, 'queries[0].radius'],
+    [{ ...base, queries: [q('pool', 5), q('spa'), q('pool', 5)] }, 'queries[2]', /query 1 .*query 3 /],
+    [
+      { ...base, queries: [q('7870', 45, 'zipcode'), q('78704', 5)] },
+      'queries[1]',
+      /"7870", radius 45.*"78704", radius 5/,
+    ],
+    [{ ...base, queries: Array.from({ length: 1_000 }, (_, at) => q(String(10_000 + at), 0, 'zipcode')) }, undefined],
+    [{ ...base, queries: Array.from({ length: 1_001 }, (_, at) => q(String(10_000 + at), 0, 'zipcode')) }, 'queries'],
+  ]
+  const ended = await house.run(['users', 'import', '-', '--json'], { input: toLines(cases.map(([record]) => record)) })
+  assert.equal(ended.code, 1)
+  const rejected = new Map(ended.json.filter(({ type }) => type === 'rejected').map((line) => [line.line, line]))
+  for (const [at, [record, path, pattern]] of cases.entries()) {
+    const line = rejected.get(at + 1)
+    assert.equal(line?.path, path, `${JSON.stringify(record).slice(0, 200)}: ${line?.message}`)
+    if (pattern) assert.match(line.message, pattern)
+  }
+})
