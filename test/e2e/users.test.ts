@@ -1,0 +1,204 @@
+/** Users through the program (contract 3): what subscribing sends, what unsubscribing and removing end, who is told. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
+import { startProgram } from '../support/program.ts'
+
+const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
+
+async function requestsAtLeast({ receiver }: House, count: number): Promise<void> {
+  for (let tries = 0; receiver.requests.length < count; tries++) {
+    assert.ok(tries < 4_000, `${receiver.requests.length} requests came, ${count} were awaited`)
+    await sleep(10)
+  }
+}
+
+/** A push that is stopped while the first attempts of all its users have failed and the second ones are to come. */
+async function interruptBetweenAttempts(house: House, users: number): Promise<void> {
+  house.receiver.answer = () => 500
+  const program = startProgram(['push', '--all', '--json'], {
+    env: { ...house.env, LEADPUSH_RETRY_DELAY: '5m', LEADPUSH_OUTAGE: '0s' },
+  })
+  await requestsAtLeast(house, users)
+  await sleep(300)
+  program.kill('SIGTERM')
+  const { code, stderr, json } = await program.done
+  assert.equal(code, 143, stderr)
+  assert.deepEqual(
+    deliveriesOf(json).map(({ status, attempts }) => [status, attempts]),
+    Array(users).fill(['pending', 1]),
+  )
+  house.receiver.answer = () => 200
+}
+
+test('subscribe sends the subscription push to whoever was not subscribed, once', async () => {
+  const house = await buildHouse({ leads, users: [{ ...makeUsers(1)[0], subscribed: false }] })
+  const first = await house.run('users subscribe USER-0@example.com --json')
+  assert.equal(first.code, 0, first.stderr)
+  assert.deepEqual(
+    deliveriesOf(first.json).map(({ user, kind, status }) => [user, kind, status]),
+    [['user-0@example.com', 'subscription', 'delivered']],
+  )
+  const again = await house.run('users subscribe user-0@example.com --json')
+  assert.deepEqual([again.code, deliveriesOf(again.json)], [0, []])
+  assert.equal((await house.run('users unsubscribe user-0@example.com')).code, 0)
+  assert.equal((await house.run('users unsubscribe user-0@example.com')).code, 0)
+  const flipped = await house.run('users subscribe user-0@example.com')
+  assert.equal(flipped.code, 0)
+  assert.match(flipped.stderr, /less than a minute ago/)
+  assert.equal(house.receiver.requests.length, 1)
+  // the weekly delivery is another one
+  assert.equal((await house.run('push --all')).code, 0)
+  assert.equal(house.receiver.keys().size, 2)
+})
+
+test('a subscription push that fails ends with 1; one that was interrupted is owed, until --resume or --user sends it', async () => {
+  const house = await buildHouse({
+    leads,
+    users: makeUsers(3).map((user) => ({ ...user, subscribed: false })),
+    answer: () => 422,
+  })
+  const failed = await house.run('users subscribe user-0@example.com --json')
+  assert.deepEqual([failed.code, deliveriesOf(failed.json)[0].status], [1, 'failed'])
+  const database = await house.database.open()
+  await database.pool.query(
+    "update users set subscribed = true, subscription_owed_at = now() where email <> 'user-0@example.com'",
+  )
+  await database.close()
+  house.receiver.answer = () => 200
+  const preview = await house.run('preview --user user-1@example.com --json')
+  assert.equal(deliveriesOf(preview.json)[0].kind, 'subscription')
+  const one = await house.run('push --user user-1@example.com --json')
+  assert.equal(deliveriesOf(one.json)[0].kind, 'subscription')
+  const resumed = await house.run('push --resume --json')
+  assert.deepEqual(
+    deliveriesOf(resumed.json).map(({ user, kind }) => `${user} ${kind}`),
+    ['user-2@example.com subscription'],
+  )
+  assert.deepEqual(deliveriesOf((await house.run('push --resume --json')).json), [])
+})
+
+test('what was interrupted between its attempts is resumed with the same key and body, whoever is unsubscribed meanwhile', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(3) })
+  await interruptBetweenAttempts(house, 3)
+  assert.equal((await house.run('users unsubscribe user-1@example.com')).code, 0)
+  assert.equal((await house.run('users remove user-2@example.com')).code, 0)
+  await house.put('leads', [{ href: hrefOf('later'), postalCode: '78704' }])
+  await house.put('users', [{ email: 'user-0@example.com', receiverApiKey: 'changed', queries: [zip('99950')] }])
+
+  const preview = await house.run('preview --json')
+  const planned = deliveriesOf(preview.json)
+  assert.deepEqual(planned.map(({ user, attempts, status }) => [user, attempts, status]).sort(), [
+    ['user-0@example.com', 1, 'planned'],
+    ['user-1@example.com', 1, 'planned'],
+  ])
+  const keys = new Set(planned.map(({ idempotencyKey }) => idempotencyKey))
+  const bodies = (await house.run('preview --body')).stdout.trimEnd().split('\n')
+
+  const { code, json, stderr } = await house.run('push --resume --json')
+  assert.equal(code, 0, stderr)
+  assert.deepEqual(
+    deliveriesOf(json).map(({ user, status, attempts }) => [user, status, attempts]).sort(),
+    [['user-0@example.com', 'delivered', 2], ['user-1@example.com', 'delivered', 2]],
+  ) // biome-ignore format: a list
+  const second = house.receiver.requests.slice(3)
+  assert.deepEqual(new Set(second.map(({ key }) => key)), keys)
+  assert.deepEqual(second.map(({ body }) => body.toString()).sort(), bodies.sort())
+  for (const { key, body, headers } of second) {
+    const [first] = house.receiver.keys().get(key) ?? []
+    assert.ok(first?.body.equals(body))
+    if (first?.headers['x-service-api-key'] === 'key-0') assert.equal(headers['x-service-api-key'], 'changed')
+  }
+  assert.ok([...house.receiver.keys().values()].every(({ length }) => length <= 2))
+})
+
+test('remove ends what is owed, and an attempt under way is finished and recorded', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(2), answer: () => ({ status: 200, delayMs: 1_500 }) })
+  const program = startProgram(['push', '--all', '--json'], { env: house.env })
+  await requestsAtLeast(house, 2)
+  assert.equal((await house.run('users remove user-0@example.com')).code, 0)
+  assert.equal((await house.run('users unsubscribe user-1@example.com')).code, 0)
+  const { code, json, stderr } = await program.done
+  assert.equal(code, 0, stderr)
+  assert.deepEqual(
+    deliveriesOf(json).map(({ status }) => status),
+    ['delivered', 'delivered'],
+  )
+  assert.equal(house.receiver.requests.length, 2)
+  const { json: listed } = await house.run('users list --json')
+  assert.deepEqual(
+    listed.map(({ email, subscribed }) => [email, subscribed]),
+    [['user-1@example.com', false]],
+  )
+})
+
+test('what a stopped --force left is served by --resume, nobody twice', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(30) })
+  assert.equal((await house.run('push --all')).code, 0)
+  house.receiver.answer = () => ({ status: 200, delayMs: 100 })
+  const program = startProgram(['push', '--all', '--force', '--concurrency', '2'], { env: house.env })
+  await requestsAtLeast(house, 34)
+  program.kill('SIGINT')
+  assert.equal((await program.done).code, 130)
+  assert.ok(house.receiver.requests.length < 60)
+  house.receiver.answer = () => 200
+  const planned = await house.run('preview --json')
+  assert.equal(planned.json.at(-1).deliveries, 60 - house.receiver.requests.length)
+  const { code, json } = await house.run('push --resume --json')
+  assert.equal(code, 0)
+  assert.ok(deliveriesOf(json).every(({ kind }) => kind === 'forced'))
+  const served = house.receiver.requests.slice(30).map(({ headers }) => headers['x-service-api-key'])
+  assert.deepEqual([served.length, new Set(served).size], [30, 30])
+  assert.equal((await house.run('push --resume --json')).json.at(-1).deliveries, 0)
+})
+
+test('the dead man’s switch hears of the start and the end of push --all, and of nothing else', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(1) })
+  const pings: string[] = []
+  const { createServer } = await import('node:http')
+  const { listen } = await import('../support/sockets.ts')
+  let status = 200
+  const server = await listen(
+    createServer((request, response) => {
+      pings.push(`${request.method} ${request.url}`)
+      response.writeHead(status).end()
+    }),
+  )
+  try {
+    const url = `http://127.0.0.1:${server.port}/ping/uuid`
+    const push = async (args: string, env: Record<string, string> = {}) => {
+      pings.length = 0
+      return await house.run(args, { env: { LEADPUSH_PING_URL: url, ...env } })
+    }
+    assert.equal((await push('push --all')).code, 0)
+    assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid'])
+    assert.equal((await push('push --all', { LEADPUSH_PING_URL: `${url}/?rid=a/b` })).code, 0)
+    assert.deepEqual(pings, ['GET /ping/uuid/start?rid=a/b', 'GET /ping/uuid/?rid=a/b'])
+    for (const args of ['push --resume', 'push --failed', 'push --user user-0@example.com', 'preview']) {
+      await push(args)
+      assert.deepEqual(pings, [], args)
+    }
+    assert.equal((await push('push --all', { DATABASE_URL: `${house.env.DATABASE_URL}_gone` })).code, 3)
+    assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
+    house.receiver.answer = () => 400
+    assert.equal((await push('push --all --force')).code, 1)
+    assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
+    status = 500
+    const troubled = await push('push --all')
+    assert.equal(troubled.code, 0)
+    assert.match(troubled.stderr, /LEADPUSH_PING_URL.*HTTP 500/)
+    const away = await push('push --all --json', { LEADPUSH_PING_URL: 'http://127.0.0.1:1/hidden' })
+    assert.equal(away.code, 0)
+    assert.doesNotMatch(away.stderr, /hidden/)
+  } finally {
+    await server.close()
+  }
+})
+
+test('a machine of another time zone is told so', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(1) })
+  assert.doesNotMatch((await house.run('push --all')).stderr, /time zone/)
+  const other = await house.run('push --all', { env: { LEADPUSH_TIME_ZONE: 'Pacific/Kiritimati' } })
+  assert.match(other.stderr, /time zone UTC, this one Pacific\/Kiritimati/)
+})
