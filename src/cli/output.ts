@@ -9,8 +9,11 @@ const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], ye
 
 export type Style = keyof typeof styles
 
-/** Whether something may move on standard error. */
-export const isLively = () => process.stderr.isTTY === true && !isPlain()
+/**
+ * Whether something may move on standard error. Not on a terminal that says it has no columns (one that `script` or a
+ * container made): ora would clear lines without end.
+ */
+export const isLively = () => process.stderr.isTTY === true && process.stderr.columns > 0 && !isPlain()
 
 export function paint(style: Style, text: string): string {
   if (!process.stdout.isTTY || isPlain()) return text
@@ -81,7 +84,7 @@ export async function writeTable(columns: readonly Column[], rows: readonly (rea
     Math.max(column.head.length, ...rows.map((row) => [...(row[at] ?? '')].length)),
   )
   const total = widths.reduce((sum, width) => sum + width + gap, 0)
-  const room = process.stdout.columns ?? Number.POSITIVE_INFINITY
+  const room = process.stdout.columns || Number.POSITIVE_INFINITY
   const wide = columns.flatMap((column, at) => (column.wide ? [at] : []))
   for (let over = total - room; over > 0 && wide.length > 0; over--) {
     const widest = wide.reduce((a, b) => ((widths[a] ?? 0) >= (widths[b] ?? 0) ? a : b))

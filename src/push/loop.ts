@@ -389,6 +389,8 @@ export class PushLoop {
         )
         this.outcomes.splice(0, batch.length)
         for (const delivery of deliveries) this.noteRecorded(delivery, batch)
+        // also those whose row is gone meanwhile: nobody waits for them
+        for (const { idempotencyKey } of batch) this.underWay.delete(idempotencyKey)
         this.wake()
       }
     } catch (error) {
@@ -398,7 +400,6 @@ export class PushLoop {
 
   private noteRecorded(delivery: LedgerDelivery, batch: RecordedOutcome[]): void {
     const attempt = this.underWay.get(delivery.idempotencyKey)
-    this.underWay.delete(delivery.idempotencyKey)
     if (delivery.status !== 'pending') {
       this.context.onDelivery({ ...delivery, email: attempt?.email ?? null })
       return
