@@ -1,4 +1,5 @@
 /** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
+import { setFlagsFromString } from 'node:v8'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Database } from '../db/open.ts'
 import type { PushRequest } from '../push/run-push.ts'
@@ -6,6 +7,8 @@ import { type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
+
+const heapGrowingPercent = 30
 
 export interface PushOptions {
   all?: true
@@ -128,6 +131,8 @@ export async function sendPush(
   request: PushRequest,
   options: { json?: true },
 ): Promise<ExitCode> {
+  // a long push makes much that is soon garbage: V8 would let it pile up, however small the part that lives
+  setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`)
   const { createHttp } = await import('../http.ts')
   const { runPush } = await import('../push/run-push.ts')
   const { createPushView } = await import('./push-view.ts')

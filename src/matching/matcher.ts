@@ -12,11 +12,11 @@ type Ids = Float64Array
 
 const entryBytes = 200
 const sizeOf = (ids: Ids) => entryBytes + ids.byteLength
-const placeCacheBytesMax = 24 * 1024 * 1024
-const searchCacheBytesMax = 8 * 1024 * 1024
-const placesPerStatement = 2_000
+const placeCacheBytesMax = 12 * 1024 * 1024
+const searchCacheBytesMax = 4 * 1024 * 1024
+const placesPerStatement = 1_000
 /** Searches are read and matched in groups, since the places around one may be thousands. */
-const searchesPerGroup = 200
+const searchesPerGroup = 100
 
 export class Matcher {
   private readonly db: Database
