@@ -17,6 +17,19 @@ export async function openLog(fallback: 'pretty' | 'json' = 'pretty'): Promise<L
   return await createLog(readLogFormat(processSource()) ?? fallback)
 }
 
+/** How to close each database that is open or being opened. */
+const inUse = new Set<() => Promise<void>>()
+let isEnding = false
+const endMsMax = 3_000
+
+/** Ends the process in the middle of a command that has nothing to finish; an embedded server does not stay behind. */
+export async function endEarly(exitCode: ExitCode): Promise<void> {
+  isEnding = true
+  const closed = Promise.allSettled([...inUse].map((close) => close()))
+  await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, endMsMax))])
+  process.exit(exitCode)
+}
+
 /** Opens the database, and closes it when `work` is over. */
 export async function withDatabase<T>(
   settings: { databaseUrl: string | undefined; home: string },
@@ -25,14 +38,24 @@ export async function withDatabase<T>(
 ): Promise<T> {
   const { openDatabase } = await import('../db/open.ts')
   const { asDatabaseError } = await import('../db/away.ts')
-  const opened = await openDatabase(settings, options)
+  const opening = openDatabase(settings, options)
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= opening.then((opened) => opened.close())
+    return closing
+  }
+  inUse.add(close)
   try {
+    const opened = await opening
     if (opened.migrated.length > 0) await resolveSearches(opened.db)
     return await work(opened)
   } catch (error) {
+    // what it meets without its database is nothing to tell
+    if (isEnding) await new Promise<never>(() => {})
     throw asDatabaseError(error)
   } finally {
-    await opened.close()
+    if (await opening.catch(() => undefined)) await close()
+    inUse.delete(close)
   }
 }
 

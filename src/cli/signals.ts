@@ -9,9 +9,23 @@ export interface Stop {
 }
 
 let isCareful = false
+let listening = 0
 
 /** Whether the command is one that must not just be ended in the middle: it has asked to be told. */
 export const mustFinish = (): boolean => isCareful
+
+/** For whoever has not asked to be told: the first signal calls `end`, the second ends the process at once. */
+export function listenByDefault(end: (exitCode: 130 | 143) => void): void {
+  let isEnding = false
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      if (listening > 0) return
+      if (isEnding) process.exit(exitCodes[signal])
+      isEnding = true
+      end(exitCodes[signal])
+    })
+  }
+}
 
 /** `onFirst` tells whoever waits that the command is coming to an end. */
 export function listenForStop(onFirst: (signal: string) => void): Stop {
@@ -26,6 +40,7 @@ export function listenForStop(onFirst: (signal: string) => void): Stop {
   const onInterrupt = listen('SIGINT')
   const onTerminate = listen('SIGTERM')
   isCareful = true
+  listening++
   process.on('SIGINT', onInterrupt)
   process.on('SIGTERM', onTerminate)
   return {
@@ -34,6 +49,7 @@ export function listenForStop(onFirst: (signal: string) => void): Stop {
       return exitCode
     },
     dispose() {
+      listening--
       process.off('SIGINT', onInterrupt)
       process.off('SIGTERM', onTerminate)
     },

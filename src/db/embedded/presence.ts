@@ -27,13 +27,15 @@ function classify(error: unknown, place: Place): Absence {
   const code = codeOf(error)
   if (code === 'ENOENT' || code === 'ECONNREFUSED') return 'absent'
   if (code === '57P03') return /starting up|recovery/.test(messageOf(error)) ? 'starting' : 'busy'
-  if (code === 'EACCES' || code?.startsWith('28')) {
-    throw new LeadpushError('usage', `The embedded database in ${place.home} belongs to another user.`, {
-      hint: 'Run the command as that user, or set LEADPUSH_HOME to a folder of your own.',
-      cause: error,
-    })
-  }
+  if (code === 'EACCES' || code?.startsWith('28')) throw anothersHome(place, error)
   return 'busy'
+}
+
+function anothersHome(place: Place, error: unknown): LeadpushError {
+  return new LeadpushError('usage', `The embedded database in ${place.home} belongs to another user.`, {
+    hint: 'Run the command as that user, or set LEADPUSH_HOME to a folder of your own.',
+    cause: error,
+  })
 }
 
 export async function endQuietly(client: pg.Client): Promise<void> {
@@ -73,7 +75,9 @@ export interface EnterOptions {
 /** Everything that a start needs, made where it is missing. */
 async function prepare(place: Place, options: EnterOptions) {
   const account = await findAccount(place)
-  await removeLeftovers(place.home)
+  await removeLeftovers(place.home).catch((error) => {
+    throw codeOf(error) === 'EACCES' ? anothersHome(place, error) : error
+  })
   const binaries = options.binaries ?? (await findBinaries(account, place.home, newTemporaryName()))
   if (!(await hasData(place))) await makeCluster(place, account, binaries, { throwAway: options.throwAway === true })
   await checkVersion(place, binaries)
