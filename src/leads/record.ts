@@ -105,6 +105,13 @@ export function trimSpace(bytes: Buffer): Buffer {
   return from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to)
 }
 
+/** An element of an array as a line of NDJSON: outside of strings a line end is a space, and inside there can be none. */
+export function onOneLine(raw: Buffer): Buffer {
+  return raw.includes(0x0a) || raw.includes(0x0d)
+    ? Buffer.from(raw.map((byte) => (byte === 0x0a || byte === 0x0d ? 0x20 : byte)))
+    : raw
+}
+
 /** The text of a record; undefined where it is no UTF-8. */
 export function decode(bytes: Buffer): string | undefined {
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined

@@ -12,7 +12,7 @@ import type { OnRejected } from './import-each.ts'
 import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
 import { type FieldMap, FieldPicker } from './pick-fields.ts'
 import { type RecordFile, type RecordFormat, readRecords } from './read-records.ts'
-import type { CsvHeader, ReadRecord } from './record.ts'
+import { type CsvHeader, onOneLine, type ReadRecord } from './record.ts'
 
 export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */
@@ -63,13 +63,6 @@ function addRow(rows: CopyRows, n: number, record: ReadRecord, patch: LeadPatch 
   // only these can still be rejected, and are shown then
   rows.bytea(key === undefined ? (record.cells ? record.raw : onOneLine(record.raw)) : undefined)
   return key !== undefined
-}
-
-/** An element of an array as a line of NDJSON: outside of strings a line end is a space, and inside there can be none. */
-function onOneLine(raw: Buffer): Buffer {
-  return raw.includes(0x0a) || raw.includes(0x0d)
-    ? Buffer.from(raw.map((byte) => (byte === 0x0a || byte === 0x0d ? 0x20 : byte)))
-    : raw
 }
 
 /** A postal code that is given must be one; one that is not given may be known. */

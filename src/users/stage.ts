@@ -6,7 +6,7 @@ import { LeadpushError } from '../errors.ts'
 import { IgnoredFields } from '../leads/ignored-fields.ts'
 import type { ImportOptions, OnRejected } from '../leads/import-each.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../leads/read-records.ts'
-import type { ReadRecord } from '../leads/record.ts'
+import { onOneLine, type ReadRecord } from '../leads/record.ts'
 import { type RefusedSearch, type ResolvedSearch, resolveSearch } from '../matching/search.ts'
 import type { Places } from '../places/places.ts'
 import { type Query, serialiseQuery } from './query.ts'
@@ -87,7 +87,8 @@ export async function stageUsers(
         const parsed = parse(record, ignored, options.resolver)
         if (!('user' in parsed)) {
           rejected++
-          const { line, raw } = record
+          const { line } = record
+          const raw = onOneLine(record.raw)
           await options.onRejected({ file: file.name, line, ...parsed, raw, format, header: undefined })
           continue
         }
@@ -101,7 +102,7 @@ export async function stageUsers(
         rows.text(email)
         rows.text(JSON.stringify(rest))
         // only these can still be rejected, and are shown then
-        rows.bytea(hasKey ? undefined : record.raw)
+        rows.bytea(hasKey ? undefined : onOneLine(record.raw))
         if (rows.isFull) await flush()
       }
       records += page.records.length

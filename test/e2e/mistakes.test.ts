@@ -124,6 +124,28 @@ test('rejected records, which hold receiver keys, are kept for their owner alone
   assert.equal(statSync(rejects).mode & 0o777, 0o600)
 })
 
+test('rejected records of an array stand on a line each, so that they can be mended and imported', async (t) => {
+  const { url } = await createDatabase(t)
+  const rejects = join(testHome(), 'array-rejects.ndjson')
+  for (const [what, records] of [
+    ['users', [{ email: 'wrong' }, { email: 'new@example.com', queries: [] }]],
+    ['leads', [{ price: 1 }, { href: 'https://example.com/1' }]],
+  ] as const) {
+    const file = writeInput(`array-${what}.json`, JSON.stringify(records, null, 2))
+    const { code } = await runProgram([what, 'import', file, '--rejects', rejects], { env: { DATABASE_URL: url } })
+    assert.equal(code, 1)
+    const kept = readFileSync(rejects, 'utf8').trimEnd().split('\n')
+    assert.deepEqual(
+      kept.map((line) => JSON.parse(line)),
+      records,
+    )
+  }
+})
+
+test('a demo without a folder for temporary files says so', async () => {
+  await meets(['demo'], { TMPDIR: join(testHome(), 'nowhere') }, 2, /temporary folder/, /TMPDIR/)
+})
+
 test('a full disk under the file for rejected records ends the import, in a sentence', async (t) => {
   const database = await createDatabase(t)
   const env = { DATABASE_URL: database.url }

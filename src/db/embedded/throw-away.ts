@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { LeadpushError, messageOf } from '../../errors.ts'
 import type { Binaries } from './binaries.ts'
 import { findPlace, type Place } from './place.ts'
 import { endQuietly, enter } from './presence.ts'
@@ -68,9 +69,20 @@ async function endBy(watching: ChildProcess, place: Place): Promise<void> {
   }
 }
 
+async function makeTemporaryFolder(): Promise<string> {
+  try {
+    return await realpath(await mkdtemp(join(tmpdir(), 'leadpush-')))
+  } catch (error) {
+    throw new LeadpushError('usage', `No temporary folder can be made in ${tmpdir()}: ${messageOf(error)}`, {
+      hint: 'Set TMPDIR to a folder that can be written to.',
+      cause: error,
+    })
+  }
+}
+
 /** Throws `usage` where PostgreSQL cannot be run here, `database` where it does not start. */
 export async function startThrowAway(options: { binaries?: Binaries } = {}): Promise<ThrowAwayServer> {
-  const home = await realpath(await mkdtemp(join(tmpdir(), 'leadpush-')))
+  const home = await makeTemporaryFolder()
   const place = await findPlace(home)
   const watching = startWatcher(place)
   try {
