@@ -101,7 +101,7 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   const ping = options.all ? await createPing(log, settings) : undefined
   await ping?.('start')
   try {
-    const exitCode = await withDatabase(settings, {}, async (opened) => {
+    const exitCode = await withDatabase(settings, { giveUpSilent: true }, async (opened) => {
       log.info(`Database: ${opened.description}`)
       return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), options)
     })

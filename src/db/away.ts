@@ -4,7 +4,7 @@
  */
 import pRetry, { AbortError } from 'p-retry'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
-import { databaseAwayMsMax } from '../limits.ts'
+import { databaseAwayMsMax, databaseSilentMsMax } from '../limits.ts'
 
 const networkCodes = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT', 'EACCES',
@@ -20,6 +20,14 @@ const beginAgain = /^(40001|40P01)$/
 /** What pg says without a code when a connection ends or cannot be had in time. */
 const phrases =
   /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|server does not support SSL|SASL|password must be a string|Query read timeout|self[- ]signed certificate|certificate/i
+
+/** What a connection ends with on which nothing came for so long that the database counts as away. */
+export class SilentDatabase extends Error {
+  readonly code = 'ETIMEDOUT'
+  constructor() {
+    super(`it did not answer for ${databaseSilentMsMax / 1_000} s`)
+  }
+}
 
 /** Whether `error` says that the database cannot be reached or used, rather than that a statement failed. */
 export function isDatabaseError(error: unknown): boolean {
@@ -73,7 +81,7 @@ export function onDatabaseAway(remedy: () => Promise<void>): () => void {
  * must be harmless when an earlier try of it was committed without saying so.
  */
 export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknown) => void): Promise<T> {
-  const awaySince: { at?: number } = {}
+  const away: { sinceMs?: number } = {}
   try {
     return await pRetry(
       async () => {
@@ -89,9 +97,10 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
         minTimeout: 100,
         maxTimeout: 2_000,
         randomize: true,
-        shouldRetry: () => {
-          awaySince.at ??= Date.now()
-          return Date.now() - awaySince.at < databaseAwayMsMax
+        shouldRetry: ({ error }) => {
+          const nowMs = performance.now()
+          away.sinceMs ??= nowMs - (error instanceof SilentDatabase ? databaseSilentMsMax : 0)
+          return nowMs - away.sinceMs < databaseAwayMsMax
         },
         onFailedAttempt: async ({ error }) => {
           onAway?.(error)

@@ -2,10 +2,12 @@
  * Opens the database that the settings name: the one at `DATABASE_URL`, or the embedded one. Checks that it is one that
  * leadpush can work with and that its schema is the program's. Only this folder knows `pg`.
  */
+import type { Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { LeadpushError } from '../errors.ts'
-import { asDatabaseError, onDatabaseAway } from './away.ts'
+import { databaseSilentMsMax } from '../limits.ts'
+import { asDatabaseError, onDatabaseAway, SilentDatabase } from './away.ts'
 import { enterEmbedded } from './embedded.ts'
 import { migrate, schemaState } from './migrate.ts'
 import type { Tables } from './tables.ts'
@@ -30,6 +32,8 @@ export interface OpenOptions {
   /** `current` (the default) refuses a schema that is behind; `any` takes what is there. The embedded one is always migrated. */
   schema?: 'current' | 'any'
   connectionsMax?: number
+  /** For commands of short statements: a connection on which nothing comes for `databaseSilentMsMax` is given up. */
+  giveUpSilent?: boolean
 }
 
 const int8 = 20
@@ -78,6 +82,12 @@ async function checkSchema(db: Database): Promise<void> {
   throw new LeadpushError('usage', message, { hint: schemaHints[state] })
 }
 
+/** Neither the kernel nor pg notices in time that the other end of a connection is gone without a word. */
+function giveUpSilent(client: pg.PoolClient): void {
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
+  stream.setTimeout(databaseSilentMsMax, () => stream.destroy(new SilentDatabase()))
+}
+
 /**
  * Throws `usage` where there is no embedded database yet or the schema is not the program's, `database` where PostgreSQL
  * cannot be reached or used. Close it in every case, or the embedded server stays.
@@ -98,7 +108,11 @@ export async function openDatabase(
   })
   // an idle connection that breaks is the pool's affair; a statement that meets a broken one throws by itself
   pool.on('error', () => {})
-  pool.on('connect', (client) => void client.on('error', () => {}))
+  pool.on('connect', (client) => {
+    client.on('error', () => {})
+    // our own server is on this machine, and may be migrating
+    if (options.giveUpSilent && !server) giveUpSilent(client)
+  })
   const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
   const opened: OpenDatabase = {

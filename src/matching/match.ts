@@ -19,7 +19,8 @@ export interface SearchToMatch {
   words: string | null
 }
 
-const statementMsMax = 30_000
+/** Less than a silent database gets, so that a slow search is told from it. */
+const statementMsMax = 20_000
 /** The first stretch holds so many leads; each later one spans four times the ids of the one before. */
 const firstStretchLeads = 8_000
 const stretchGrowth = 4

@@ -31,7 +31,7 @@ import {
   findUsersWithoutQueries,
   forcedPass,
   type Pass,
-  releaseShare,
+  releaseShares,
   takeShare,
   weeklyPass,
 } from './users-to-serve.ts'
@@ -237,7 +237,17 @@ class PushRun {
     let cursor: Cursor | undefined
     while (!this.stop.aborted && room() > 0) {
       const take = { workerId: this.worker.id, pass, cursor, size: Math.min(size, room()) }
-      const users = await rideOut(() => takeShare(this.db, take))
+      let uncertain = false
+      const users = await rideOut(
+        async () => {
+          // a try whose answer was lost may have taken a stretch that nobody would look into then
+          if (uncertain) await releaseShares(this.db, take.workerId, pass, taken)
+          return await takeShare(this.db, take)
+        },
+        () => {
+          uncertain = true
+        },
+      )
       const first = users[0]
       if (first === undefined) {
         if (cursor === undefined) return
@@ -247,8 +257,10 @@ class PushRun {
       }
       taken.push(first)
       // the stretch before the last one is begun by now: its plans were handed over before this one was asked for
-      const done = taken.length > 2 ? taken.shift() : undefined
-      if (done) await rideOut(() => releaseShare(this.db, this.worker.id, pass, done))
+      if (taken.length > 2) {
+        taken.shift()
+        await rideOut(() => releaseShares(this.db, take.workerId, pass, taken))
+      }
       cursor = users.at(-1)
       yield* this.planSome(users, pass)
     }

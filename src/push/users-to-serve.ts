@@ -6,6 +6,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
+import { isLive } from '../deliveries/workers.ts'
 import type { UserToServe } from './planner.ts'
 
 /** One way through the subscribed users: those who have no claim in its scope yet. */
@@ -126,15 +127,16 @@ export async function findUsersOwedSubscription(db: Database): Promise<UserToSer
   return rows
 }
 
-/** Takes the next stretch of at most `size` users behind `cursor` for the worker, and returns its users; none: there is none. */
+/**
+ * Takes the next stretch of at most `size` users behind `cursor` for the worker, and returns its users; none: there is none.
+ * One statement: a process that is frozen in the middle of it holds no lock that others wait for.
+ */
 export async function takeShare(
   db: Database,
   { workerId, pass, cursor, size }: { workerId: number; pass: Pass; cursor: Cursor | undefined; size: number },
 ): Promise<(UserToServe & Cursor)[]> {
-  return await db.transaction().execute(async (tx) => {
-    // two processes that look at once would find the same stretch
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`leadpush shares ${pass.shareScope}`}, 0))`.execute(tx)
-    const { rows } = await sql<UserToServe & Cursor>`
+  for (;;) {
+    const { rows } = await sql<UserToServe & Cursor & { taken: boolean }>`
       with next as materialized (
         select u.id, u.email, u.place from users u
         where ${owed(pass)} and ${after(cursor)} and not ${isHeld(pass, [])}
@@ -146,24 +148,30 @@ export async function takeShare(
         from next having count(*) > 0
       ),
       taken as (
-        insert into shares (worker_id, scope, first_place, first_user_id, last_place, last_user_id)
+        insert into shares as s (worker_id, scope, first_place, first_user_id, last_place, last_user_id)
         select ${workerId}, ${pass.shareScope}, first_place, first_id, last_place, last_id from bounds
-        on conflict (worker_id, scope, first_place, first_user_id)
-        do update set last_place = excluded.last_place, last_user_id = excluded.last_user_id
+        on conflict (scope, first_place, first_user_id)
+        do update set worker_id = excluded.worker_id, last_place = excluded.last_place, last_user_id = excluded.last_user_id
+        where s.worker_id = excluded.worker_id or not ${isLive(sql`s.worker_id`)}
+        returning 1
       )
-      select id, email, place from next order by place, id
-    `.execute(tx)
-    return rows
-  })
+      select id, email, place, exists (select from taken) as taken from next order by place, id
+    `.execute(db)
+    // another process looked at the same moment and was first: by now its stretch is seen
+    if (rows[0]?.taken !== false) return rows.map(({ id, email, place }) => ({ id, email, place }))
+  }
 }
 
-/** Gives a stretch back that began with `first`. */
-export async function releaseShare(db: Database, workerId: number, pass: Pass, first: Cursor): Promise<void> {
-  await db
-    .deleteFrom('shares')
-    .where('worker_id', '=', workerId)
-    .where('scope', '=', pass.shareScope)
-    .where('first_place', '=', first.place)
-    .where('first_user_id', '=', first.id)
-    .execute()
+/** Gives back the worker's stretches of a pass, but for those that begin with one of `kept`. */
+export async function releaseShares(
+  db: Database,
+  workerId: number,
+  pass: Pass,
+  kept: readonly Cursor[] = [],
+): Promise<void> {
+  await sql`
+    delete from shares s where s.worker_id = ${workerId} and s.scope = ${pass.shareScope} and not exists (
+      select from unnest(${kept.map(({ place }) => place)}::text[], ${kept.map(({ id }) => id)}::bigint[]) as k (place, id)
+      where k.place = s.first_place and k.id = s.first_user_id)
+  `.execute(db)
 }

@@ -1,0 +1,114 @@
+/** The main job through a PgBouncer in transaction mode (contract 2), where the system has one. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createDatabase, postgresVersions } from '../support/database.ts'
+import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { runProgram } from '../support/program.ts'
+import { listen } from '../support/sockets.ts'
+
+const program = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer'].find((path) =>
+  existsSync(path),
+)
+const nobody = 65_534
+
+async function findFreePort(): Promise<number> {
+  const { port, close } = await listen(net.createServer())
+  await close()
+  return port
+}
+
+async function isListening(port: number): Promise<boolean> {
+  const socket = net.connect(port, '127.0.0.1')
+  return once(socket, 'connect')
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => socket.destroy())
+}
+
+/** `url` through a PgBouncer that has fewer connections than a command opens. */
+async function startBouncer(url: string): Promise<string> {
+  const target = new URL(url)
+  const folder = mkdtempSync(join(tmpdir(), 'leadpush-test-'))
+  chmodSync(folder, 0o755)
+  const port = await findFreePort()
+  const lines = [
+    '[databases]', `* = host=${decodeURIComponent(target.hostname)} port=${target.port} user=${target.username}`,
+    '[pgbouncer]', 'listen_addr = 127.0.0.1', `listen_port = ${port}`, 'unix_socket_dir =', 'auth_type = any',
+    'pool_mode = transaction', 'default_pool_size = 3',
+  ] // biome-ignore format: a list
+  writeFileSync(join(folder, 'pgbouncer.ini'), lines.map((line) => `${line}\n`).join(''))
+  const identity = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {}
+  const child = spawn(program ?? '', [join(folder, 'pgbouncer.ini')], { ...identity, stdio: 'ignore' })
+  after(async () => {
+    child.kill()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  for (let tries = 0; !(await isListening(port)); tries++) {
+    assert.ok(tries < 200 && child.exitCode === null, 'PgBouncer does not start')
+    await sleep(50)
+  }
+  return `postgresql://${target.username}@127.0.0.1:${port}${target.pathname}`
+}
+
+for (const version of postgresVersions) {
+  test(`everything goes through a PgBouncer in transaction mode, on PostgreSQL ${version}`, {
+    skip: !program,
+  }, async () => {
+    const database = await createDatabase(undefined, { version, empty: true })
+    const url = await startBouncer(database.url)
+    const migrated = await Promise.all(
+      [1, 2, 3].map(() => runProgram(['migrate', '--json'], { env: { DATABASE_URL: url } })),
+    )
+    assert.deepEqual(
+      migrated.map(({ code }) => code),
+      [0, 0, 0],
+    )
+    assert.equal(migrated.filter(({ json }) => json[0].applied.length > 0).length, 1)
+
+    const house = await buildHouse({
+      database: { ...database, url },
+      leads: Array.from({ length: 2_000 }, (_, at) => ({
+        href: hrefOf(at),
+        postalCode: '78704',
+        city: 'Austin',
+        state: 'TX',
+      })),
+      users: [
+        ...makeUsers(40),
+        { email: 'text@example.com', receiverApiKey: 'k', queries: [{ type: 'text', value: 'austin' }] },
+      ],
+      answer: (_, nth) => (nth % 7 === 0 ? 500 : 200),
+    })
+    const again = await house.run(
+      `leads import ${writeInput('again.ndjson', toLines([{ href: hrefOf(1), price: 5 }]))} --json`,
+    )
+    assert.deepEqual([again.code, again.json[0].updated], [0, 1])
+    assert.equal((await house.run('preview --json')).json.at(-1).deliveries, 41)
+    const ends = await Promise.all([1, 2, 3].map(() => house.run('push --all --json')))
+    for (const { stderr } of ends) assert.doesNotMatch(stderr, /error|away/)
+    assert.equal(house.receiver.keys().size, 41)
+    assert.equal(new Set(ends.flatMap(({ json }) => deliveriesOf(json)).map(({ user }) => user)).size, 41)
+    for (const command of [
+      'users subscribe user-0@example.com',
+      'users unsubscribe user-1@example.com',
+      'users remove user-2@example.com',
+      'push --resume',
+      'push --all --force --limit 3',
+      'status --json',
+      'validate',
+    ]) {
+      const { code, stderr } = await house.run(command)
+      assert.ok(code === 0 || (code === 1 && stderr === ''), `${command}: ${code} ${stderr}`)
+    }
+  })
+}

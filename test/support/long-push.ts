@@ -1,0 +1,68 @@
+/** A push of the real program that takes a while: 40 users, one listing, 4 requests under way at once. */
+import assert from 'node:assert/strict'
+import { after } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { migrate } from '../../src/db/migrate.ts'
+import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
+import { type StartedProgram, startProgram } from './program.ts'
+import { startTestReceiver, type TestReceiver } from './receiver.ts'
+import { seedLeads, seedUsers } from './seed.ts'
+
+export const longPushUsers = 40
+
+export interface LongPush {
+  opened: OpenDatabase
+  receiver: TestReceiver
+  push(args: string[], env?: Record<string, string>): StartedProgram
+  /** How many deliveries ended as what. */
+  ends(): Promise<Record<string, number>>
+}
+
+export const slowly = () => ({ status: 200, delayMs: 100 })
+
+/** In the empty or migrated database at `databaseUrl`; the program comes to it through `programUrl`, where that differs. */
+export async function buildLongPush(
+  databaseUrl: string,
+  answer: TestReceiver['answer'],
+  programUrl: string = databaseUrl,
+): Promise<LongPush> {
+  const opened = await openDatabase({ databaseUrl, home: '' }, { schema: 'any' })
+  after(() => opened.close())
+  await migrate(opened.db)
+  await seedLeads(opened, [{ href: 'https://listings.example/a' }])
+  await seedUsers(
+    opened.db,
+    Array.from({ length: longPushUsers }, (_, at) => ({ email: `user-${at}@example.com`, receiverKey: `key-${at}` })),
+  )
+  const receiver = await startTestReceiver(answer)
+  after(() => receiver.close())
+  const env = {
+    DATABASE_URL: programUrl,
+    LEADPUSH_RECEIVER_URL: receiver.url,
+    LEADPUSH_CONCURRENCY: '4',
+    LEADPUSH_LEASE: '1s',
+    LEADPUSH_RETRY_DELAY: '100ms',
+    LEADPUSH_OUTAGE: '0s',
+  }
+  return {
+    opened,
+    receiver,
+    push: (args, more = {}) =>
+      startProgram(['push', ...args, '--json'], { env: { ...env, ...more }, timeoutMs: 120_000 }),
+    async ends() {
+      const { rows } = await opened.pool.query('select status, count(*) as n from deliveries group by status')
+      return Object.fromEntries(rows.map(({ status, n }) => [status, Number(n)]))
+    },
+  }
+}
+
+export async function requestsAtLeast(receiver: TestReceiver, n: number): Promise<void> {
+  for (let tries = 0; receiver.requests.length < n; tries++) {
+    assert.ok(tries < 2_000, `${receiver.requests.length} requests came, ${n} were awaited`)
+    await sleep(10)
+  }
+}
+
+/** How often the key came that came most often. */
+export const timesMax = (receiver: TestReceiver) =>
+  Math.max(...[...receiver.keys().values()].map(({ length }) => length))
