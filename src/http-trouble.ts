@@ -7,6 +7,7 @@ export type TroubleStage = 'connect' | 'request' | 'response'
 const connectTexts: Readonly<Record<string, string>> = {
   ENOTFOUND: 'its host name is unknown',
   EAI_AGAIN: 'its host name could not be looked up just now',
+  ENOTPUBLIC: 'it leads to an address that is not public',
   ECONNREFUSED: 'the connection was refused: nothing listens there',
   ECONNRESET: 'the connection broke while it was being made',
   EHOSTUNREACH: 'there is no route to it',

@@ -2,7 +2,7 @@
  * The HTTP edge: the only file that knows undici. Whatever happens on the wire comes back as a value that says whether
  * anything of the request may have reached the peer; a request is written once, or not at all.
  */
-import type { Socket } from 'node:net'
+import { isIP, type LookupFunction, type Socket } from 'node:net'
 import { Agent, buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import type { Proxies } from './config.ts'
 import { Exchange, type ExchangeSlot, type HttpOutcome, Unreached } from './http-exchange.ts'
@@ -21,6 +21,7 @@ export interface Http {
   /** One POST. Redirects are not followed. The timeout runs from connecting to the end of the response. Never throws. */
   post(request: HttpPost): Promise<HttpOutcome>
   get(url: string, timeoutMs: number): Promise<HttpOutcome>
+  delete(url: string, timeoutMs: number): Promise<HttpOutcome>
   /** Waits for what is under way, and closes the idle connections. */
   close(): Promise<void>
 }
@@ -31,6 +32,11 @@ export interface HttpOptions {
   /** Requests under way at once, each with a connection of its own; more than that wait in line, their timeout not yet running. */
   concurrency: number
   proxies?: Proxies
+  /**
+   * Where a connection to a host name or an IP address may go: asked at every connection, which goes to one of these
+   * addresses or, when this throws, nowhere. By default what the system says.
+   */
+  findAddresses?: (hostname: string) => Promise<readonly string[]>
 }
 
 export type { HttpAnswer, HttpNoAnswer, HttpOutcome } from './http-exchange.ts'
@@ -41,6 +47,32 @@ const userAgent = `leadpush/${packageVersion}`
 interface Slot extends ExchangeSlot {
   direct: Dispatcher
   proxied: Dispatcher | undefined
+}
+
+type FindAddresses = NonNullable<HttpOptions['findAddresses']>
+
+function buildLookup(findAddresses: FindAddresses): LookupFunction {
+  return (hostname, { all }, callback) => {
+    findAddresses(hostname).then(
+      (found) => {
+        const addresses = found.map((address) => ({ address, family: isIP(address) }))
+        if (all) callback(null, addresses)
+        else callback(null, addresses[0]?.address ?? '', addresses[0]?.family)
+      },
+      (error) => callback(error, ''),
+    )
+  }
+}
+
+/** A connection to an IP address looks nothing up: that one is asked for here. */
+function guardAddresses(connector: buildConnector.connector, findAddresses: FindAddresses): buildConnector.connector {
+  return (target, callback) => {
+    if (isIP(target.hostname) === 0) return connector(target, callback)
+    findAddresses(target.hostname).then(
+      () => connector(target, callback),
+      (error) => callback(error, null),
+    )
+  }
 }
 
 function buildSlot(connector: buildConnector.connector, { timeoutMs, proxies = {} }: HttpOptions): Slot {
@@ -90,12 +122,15 @@ const isBroken = (outcome: HttpOutcome) =>
   outcome.kind === 'no-answer' && outcome.stage === 'request' && outcome.code !== 'TIMEOUT'
 
 export function createHttp(options: HttpOptions): Http {
-  const connector = buildConnector({
+  const { findAddresses } = options
+  const plainConnector = buildConnector({
+    ...(findAddresses && { lookup: buildLookup(findAddresses) }),
     timeout: options.timeoutMs,
     autoSelectFamily: true,
     // of several addresses each gets so long; the default of 250 ms gives up on distant ones that are well
     autoSelectFamilyAttemptTimeout: 1_000,
   })
+  const connector = findAddresses ? guardAddresses(plainConnector, findAddresses) : plainConnector
   const slots = new Set<Slot>()
   const free: Slot[] = []
   const waiting: Array<(slot: Slot) => void> = []
@@ -157,6 +192,7 @@ export function createHttp(options: HttpOptions): Http {
     post: ({ url, headers, body, timeoutMs }) =>
       send(url, timeoutMs, { method: 'POST', headers: [...headers, 'User-Agent', userAgent], body }),
     get: (url, timeoutMs) => send(url, timeoutMs, { method: 'GET', headers: ['User-Agent', userAgent] }),
+    delete: (url, timeoutMs) => send(url, timeoutMs, { method: 'DELETE', headers: ['User-Agent', userAgent] }),
     async close() {
       await Promise.all([...slots].flatMap((slot) => [slot.direct.close(), slot.proxied?.close()]))
     },

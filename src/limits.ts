@@ -45,3 +45,13 @@ export const subscriptionPauseMs = 60_000
 export const pingTimeoutMs = 10_000
 /** contract 3, `status --check`: so long after the last `push --all` that came to its end a monitor must call. */
 export const monitoredRunDays = 8
+
+/** contract 3: an API key that exists elsewhere, in visible ASCII characters. */
+export const apiKeyCharsMin = 16
+export const apiKeyCharsMax = 200
+/** contract 5.3 */
+export const hooksPerIntegrationMax = 100
+/** contract 5.2 */
+export const hookUrlCharsMax = 2_048
+/** contract 5.2: how long the name in a hook URL may take to be resolved. */
+export const hookLookupMsMax = 5_000

@@ -128,4 +128,22 @@ export interface Tables {
     second_open: Defaulted<boolean>
     end_reason: string | null
   }
+  integrations: {
+    id: GeneratedAlways<number>
+    user_id: number
+    api_key_sha256: Buffer
+    signing_secret: string
+    created_at: Generated<Date>
+  }
+  hooks: {
+    id: Generated<string>
+    integration_id: number
+    url: string
+    url_sha256: Buffer
+    created_at: Generated<Date>
+    looked_import_id: number
+    last_at: Date | null
+    last_status: number | null
+    last_error: string | null
+  }
 }

@@ -57,6 +57,22 @@ export async function* listUsers(db: Database): AsyncGenerator<ListedUser> {
   }
 }
 
+/** SQL: whether a user's last subscription push was begun so lately that no further one is to be owed (contract 5.3). */
+const pushedLately = sql<boolean>`coalesce(subscription_begun_at > now() - ${subscriptionPauseMs} * interval '1 millisecond', false)`
+
+/**
+ * A subscription push is owed to a user who is subscribed, unless the last one was begun less than a minute ago; returns
+ * whether one is owed now.
+ */
+export async function recordSubscriptionOwed(db: Database, userId: number): Promise<boolean> {
+  const { rows } = await sql`
+    update users set subscription_owed_at = coalesce(subscription_owed_at, now())
+    where id = ${userId} and subscribed and (subscription_owed_at is not null or not ${pushedLately})
+    returning id
+  `.execute(db)
+  return rows.length > 0
+}
+
 /**
  * Subscribes a user to the lead push. `owed`: a subscription push is owed now; `tooSoon`: none is, because the last one was
  * begun less than a minute ago (contract 5.3).
@@ -68,7 +84,7 @@ export async function recordSubscription(
   const { rows } = await sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
     with before as (
       select id, subscribed, subscription_owed_at is not null as owed,
-        coalesce(subscription_begun_at > now() - ${subscriptionPauseMs} * interval '1 millisecond', false) as recent
+        ${pushedLately} as recent
       from users where id = ${userId} for update
     )
     update users u set subscribed = true,

@@ -1,0 +1,116 @@
+/**
+ * Where a hook may lead (contract 5.2): to public addresses alone, by https:. Checked when a URL is registered, and again on
+ * what its name resolves to at every connection, which then goes to just these addresses.
+ */
+import { lookup, Resolver } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+import { codeOf } from '../errors.ts'
+import { hookLookupMsMax, hookUrlCharsMax } from '../limits.ts'
+
+/** The addresses of a host name. Throws an error whose `code` is `ENOTFOUND` for a name without any, `EAI_AGAIN` for trouble. */
+export type FindAddresses = (hostname: string) => Promise<string[]>
+
+export interface HookAddressOptions {
+  /** For development: http: and addresses that are not public are fine, and names mean what the system says. */
+  allowInsecure: boolean
+  findAddresses?: FindAddresses
+}
+
+/**
+ * Whether the whole internet agrees on whose address it is. Of IPv6 that is 2000::/3 at most, without what carries an IPv4
+ * address inside (mapped, NAT64, 6to4, Teredo).
+ */
+export function isPublicAddress(address: string): boolean {
+  if (isIP(address) === 0) return false
+  const parsed = ipaddr.parse(address)
+  if (parsed.range() !== 'unicast') return false
+  return parsed.kind() === 'ipv4' || ((parsed as ipaddr.IPv6).parts[0] ?? 0) >> 13 === 1
+}
+
+/** Whether the name means something only inside: this machine, another container, a machine of the office. */
+export function isInsideName(hostname: string): boolean {
+  const name = hostname.replace(/\.$/, '')
+  return (
+    !name.includes('.') || /\.(localhost|local|internal|intranet|lan|home|corp|localdomain|home\.arpa)$/i.test(name)
+  )
+}
+
+function failLookup(code: 'ENOTFOUND' | 'EAI_AGAIN' | 'ENOTPUBLIC'): never {
+  throw Object.assign(new Error(code), { code })
+}
+
+/** By DNS alone, in `hookLookupMsMax` at most. Not by the system's resolver: its threads are few, and one slow name holds up all. */
+const findByDns: FindAddresses = async (hostname) => {
+  const resolver = new Resolver({ timeout: hookLookupMsMax / 4, tries: 2 })
+  const timer = setTimeout(() => resolver.cancel(), hookLookupMsMax)
+  const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
+  clearTimeout(timer)
+  const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+  if (addresses.length > 0) return addresses
+  const isNone = (answer: (typeof answers)[number]) =>
+    answer.status === 'fulfilled' || ['ENOTFOUND', 'ENODATA', 'EBADNAME'].includes(codeOf(answer.reason) ?? '')
+  return failLookup(answers.every(isNone) ? 'ENOTFOUND' : 'EAI_AGAIN')
+}
+
+const findBySystem: FindAddresses = async (hostname) =>
+  (await lookup(hostname, { all: true, verbatim: true })).map(({ address }) => address)
+
+async function inTime<T>(looking: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, fail) => {
+    timer = setTimeout(() => fail(Object.assign(new Error('late'), { code: 'EAI_AGAIN' })), hookLookupMsMax)
+  })
+  return await Promise.race([looking, late]).finally(() => clearTimeout(timer))
+}
+
+/**
+ * The addresses that a connection to `hostname` (a name or an IP address) may go to. Throws an error whose `code` is
+ * `ENOTPUBLIC` where one of them is not public, or that of `FindAddresses`.
+ */
+export async function findHookAddresses(
+  hostname: string,
+  { allowInsecure, findAddresses = allowInsecure ? findBySystem : findByDns }: HookAddressOptions,
+): Promise<string[]> {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (!allowInsecure && isIP(host) === 0 && isInsideName(host)) failLookup('ENOTPUBLIC')
+  const addresses = isIP(host) > 0 ? [host] : await inTime(findAddresses(host))
+  if (addresses.length === 0) failLookup('ENOTFOUND')
+  if (!allowInsecure && !addresses.every(isPublicAddress)) failLookup('ENOTPUBLIC')
+  return addresses
+}
+
+/** More than a URL parser minds: what it would forgive and repair is refused, so that everybody reads the same URL. */
+function findProblem(url: string, allowInsecure: boolean): string | undefined {
+  if (url.length > 2 * hookUrlCharsMax || [...url].length > hookUrlCharsMax) {
+    return `The hook URL must have at most ${hookUrlCharsMax} characters.`
+  }
+  const scheme = allowInsecure ? /^https?:\/\// : /^https:\/\//
+  if (!scheme.test(url.toLowerCase())) {
+    return `The hook URL must begin with https://${allowInsecure ? ' or http://' : ''}.`
+  }
+  if (/[\s\\\p{Cc}\p{Cs}]/u.test(url))
+    return 'The hook URL must have no spaces, control characters or backslashes in it.'
+  if (!URL.canParse(url)) return 'The hook URL is no valid URL.'
+  if (/^[^/]*\/\/[^/?#]*@/.test(url)) return 'The hook URL must have no user name and no password in it.'
+  return new URL(url).port === '0' ? 'The hook URL has a port that does not exist.' : undefined
+}
+
+const lookupProblems: Partial<Record<string, string>> = {
+  ENOTPUBLIC: 'The hook URL must lead to public addresses alone, not into a private network or to this machine.',
+  ENOTFOUND: 'The host name of the hook URL is unknown.',
+}
+
+/** What is wrong with a hook URL, a sentence; undefined for one that may be registered now. */
+export async function checkHookUrl(url: string, options: HookAddressOptions): Promise<string | undefined> {
+  const problem = findProblem(url, options.allowInsecure)
+  if (problem !== undefined) return problem
+  try {
+    await findHookAddresses(new URL(url).hostname, options)
+    return undefined
+  } catch (error) {
+    return (
+      lookupProblems[codeOf(error) ?? ''] ?? 'The host name of the hook URL could not be looked up: try again later.'
+    )
+  }
+}

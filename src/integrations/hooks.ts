@@ -1,0 +1,75 @@
+/** Hooks: the URLs that integrations register for triggers and take back (contract 5.3, 5.4). */
+import { hash } from 'node:crypto'
+import { type RawBuilder, sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import { hooksPerIntegrationMax } from '../limits.ts'
+import { recordSubscriptionOwed } from '../users/users.ts'
+import type { FoundIntegration } from './integrations.ts'
+
+export interface RegisteredHook {
+  hookId: string
+  /** False where the integration had the URL already: nothing has changed then. */
+  isNew: boolean
+  /** It is the integration's first, and a subscription push is owed to the user now. */
+  owed: boolean
+}
+
+const hashOf = (url: string) => hash('sha256', url, 'buffer')
+
+/**
+ * Registers `url`, which `checkHookUrl` has found to be good. `too many`: the integration has 100 others; `revoked`: it has
+ * ended since its key was looked up.
+ */
+export async function registerHook(
+  db: Database,
+  { id, userId }: Pick<FoundIntegration, 'id' | 'userId'>,
+  url: string,
+): Promise<RegisteredHook | 'too many' | 'revoked'> {
+  return await db.transaction().execute(async (transaction) => {
+    // whoever registers hooks for the user, takes turns; whoever removes the user or ends the integration, waits or has done so
+    await sql`select from users where id = ${userId} for no key update`.execute(transaction)
+    const integration = await sql`select from integrations where id = ${id} for key share`.execute(transaction)
+    if (integration.rows.length === 0) return 'revoked'
+    const { rows } = await sql<{ hooks: number; same: string | null }>`
+      select count(*) as hooks, (select h.id from hooks h where h.integration_id = ${id} and h.url_sha256 = ${hashOf(url)}) as same
+      from hooks where integration_id = ${id}
+    `.execute(transaction)
+    const { hooks = 0, same = null } = rows[0] ?? {}
+    if (same !== null) return { hookId: same, isNew: false, owed: false }
+    if (hooks >= hooksPerIntegrationMax) return 'too many'
+    const inserted = await sql<{ id: string }>`
+      insert into hooks (integration_id, url, url_sha256, looked_import_id)
+      values (${id}, ${url}, ${hashOf(url)}, (select coalesce(max(id), 0) from imports)) returning id
+    `.execute(transaction)
+    const owed = hooks === 0 && (await recordSubscriptionOwed(transaction, userId))
+    return { hookId: inserted.rows[0]?.id ?? '', isNew: true, owed }
+  })
+}
+
+export interface RemovedHook {
+  id: string
+  url: string
+}
+
+/** Which hooks of an integration: one, by its id or its URL, or all. */
+export type HooksToRemove = { id: string } | { url: string } | 'all'
+
+/** What a caller gives need not be an id at all. */
+const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** Removes hooks of the integration, and what was due for them; returns those that there were. */
+export async function removeHooks(db: Database, integrationId: number, which: HooksToRemove): Promise<RemovedHook[]> {
+  const own = sql`integration_id = ${integrationId}`
+  if (which === 'all') return await deleteHooks(db, own)
+  if ('url' in which) return await deleteHooks(db, sql`${own} and url_sha256 = ${hashOf(which.url)}`)
+  return uuidPattern.test(which.id) ? await deleteHooks(db, sql`${own} and id = ${which.id}`) : []
+}
+
+/** Removes the hooks for which `condition` holds: in the order of their ids, as whoever records outcomes takes them. */
+export async function deleteHooks(db: Database, condition: RawBuilder<unknown>): Promise<RemovedHook[]> {
+  const { rows } = await sql<RemovedHook>`
+    with found as materialized (select id from hooks where ${condition} order by id for update)
+    delete from hooks where id in (select id from found) returning id, url
+  `.execute(db)
+  return rows
+}

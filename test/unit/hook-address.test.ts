@@ -1,0 +1,162 @@
+/** Which URLs may be hooks (contract 5.2), and where a connection to one goes when DNS changes its mind. */
+import assert from 'node:assert/strict'
+import net from 'node:net'
+import { test } from 'node:test'
+import { createHttp } from '../../src/http.ts'
+import { checkHookUrl, findHookAddresses, isPublicAddress } from '../../src/integrations/hook-address.ts'
+import { hookLookupMsMax } from '../../src/limits.ts'
+import { listen } from '../support/sockets.ts'
+
+const answers: Record<string, string[]> = {
+  'hooks.example.com': ['93.184.215.14', '2606:2800:21f:cb07:6820:80da:af6b:8b2c'],
+  'xn--hks-sna.example.com': ['93.184.215.14'],
+  'inside.example.com': ['10.0.0.7'],
+  'half.example.com': ['93.184.215.14', '192.168.1.1'],
+  'mapped.example.com': ['::ffff:127.0.0.1'],
+  'metadata.example.com': ['169.254.169.254'],
+  'six.example.com': ['fd00:ec2::254'],
+  'nowhere.example.com': [],
+}
+
+async function findAddresses(hostname: string): Promise<string[]> {
+  const found = answers[hostname.replace(/\.$/, '')]
+  if (!found) throw Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })
+  return found
+}
+
+const check = (url: string) => checkHookUrl(url, { allowInsecure: false, findAddresses })
+
+const hosts = [
+  // this machine, in every notation that a URL allows
+  '127.0.0.1', '127.1', '127.0.1', '2130706433', '0x7f000001', '0x7f.0.0.1', '0177.0.0.1', '017700000001', '127.0.0.1.',
+  '127.255.255.254', '0', '0.0.0.0', '0.1.2.3', '%31%32%37.0.0.1', '１２７.0.0.1', '127。0。0。1',
+  // private, shared, link-local, metadata, benchmarking, documentation, multicast, reserved
+  '10.0.0.1', '10.255.255.255', '172.16.0.1', '172.31.255.255', '192.168.0.1', '0xc0a80001', '100.64.0.1',
+  '100.127.255.255', '169.254.169.254', '0xA9FEA9FE', '2852039166', '169.254.0.1', '198.18.0.1', '198.19.255.255',
+  '192.0.0.8', '192.0.2.1', '198.51.100.1', '203.0.113.1', '192.88.99.1', '224.0.0.1', '239.255.255.255', '240.0.0.1',
+  '255.255.255.255',
+  // IPv6: the same, and IPv4 inside of it
+  '[::]', '[::1]', '[0:0:0:0:0:0:0:1]', '[::127.0.0.1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::ffff:8.8.8.8]',
+  '[::ffff:0:127.0.0.1]', '[64:ff9b::7f00:1]', '[64:ff9b::10.0.0.1]', '[64:ff9b:1::10.0.0.1]', '[2002:7f00:1::]',
+  '[2002:a00:1::1]', '[2001::1]', '[2001:0:4136:e378:8000:63bf:3fff:fdd2]', '[2001:2::1]', '[2001:10::1]', '[2001:20::1]',
+  '[2001:db8::1]', '[3fff::1]', '[fc00::1]', '[fd00:ec2::254]', '[fe80::1]', '[fec0::1]', '[febf::1]', '[ff02::1]',
+  '[100::1]', '[5f00::1]', '[4000::1]', '[e000::1]',
+  // names that mean something only inside, and names whose DNS says so
+  'localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'a.localhost.', 'intranet', 'printer.local', 'db.internal',
+  'metadata.google.internal', 'nas.home.arpa', 'x.lan', 'inside.example.com', 'inside.example.com.', 'INSIDE.example.com',
+  'half.example.com', 'mapped.example.com', 'metadata.example.com', 'six.example.com', ] // biome-ignore format: a list
+
+const urls = [
+  'http://hooks.example.com/a', 'ftp://hooks.example.com/a', 'file:///etc/passwd', 'javascript:alert(1)', 'hooks.example.com',
+  '//hooks.example.com/a', '', 'https://', 'https:hooks.example.com', 'https:/hooks.example.com', 'https:\\\\hooks.example.com',
+  'https://user@hooks.example.com/', 'https://user:word@hooks.example.com/', 'https://@hooks.example.com/',
+  'https://:word@hooks.example.com', 'https://hooks.example.com\\@127.0.0.1/', 'https://127.0.0.1\\@hooks.example.com/',
+  'https://hooks.example.com@127.0.0.1/', ' https://hooks.example.com/', 'https://hooks.example.com/ ',
+  'https://hooks.exa\tmple.com/', 'https://hooks.example.com/\n', 'https://hooks.example.com/a b', 'https://hooks.example.com/\0',
+  'https://hooks.example.com/\u00a0', 'https://hooks.example.com/\ud800', 'https://hooks.example.com:0/',
+  'https://hooks.example.com:65536/', 'https://hooks.example.com:x/', 'https://[::1', 'https://[fe80::1%25eth0]/',
+  'https://256.256.256.256/', 'https://1.2.3.4.5/', 'https://exa_mple..com/',
+] // biome-ignore format: a list
+
+test('addresses that are not public are refused, however they are written', async (t) => {
+  for (const host of hosts) {
+    await t.test(host, async () => assert.match((await check(`https://${host}/a`)) ?? '', /public addresses alone/))
+  }
+})
+
+test('a name without addresses is refused', async () => {
+  for (const name of ['nowhere', 'unknown']) {
+    assert.equal(await check(`https://${name}.example.com/`), 'The host name of the hook URL is unknown.')
+  }
+})
+
+test('what is no https: URL, holds credentials or would have to be repaired is refused', async (t) => {
+  for (const url of urls)
+    await t.test(JSON.stringify(url), async () => assert.match((await check(url)) ?? '', /^The ho.*\.$/))
+})
+
+test('public addresses are not, on any port', async () => {
+  const good = [
+    'https://hooks.example.com', 'https://hooks.example.com:8443/a/b?c=d@e#f', 'HTTPS://Hooks.Example.COM./a', 'https://8.8.8.8/',
+    'https://[2606:4700::1111]/', 'https://höks.example.com/', 'https://100.63.255.255/', 'https://100.128.0.1/', 'https://172.32.0.1/',
+    'https://11.0.0.1/', 'https://198.20.0.1/', 'https://223.255.255.255/', 'https://[2001:200::1]/', 'https://[3ffe::1]/',
+  ] // biome-ignore format: a list
+  for (const url of good) assert.equal(await check(url), undefined, url)
+})
+
+test('a hook URL has at most 2,048 characters', async () => {
+  const ofLength = (length: number) => 'https://hooks.example.com/'.padEnd(length, 'é')
+  assert.equal(await check(ofLength(2_047)), undefined)
+  assert.equal(await check(ofLength(2_048)), undefined)
+  assert.match((await check(ofLength(2_049))) ?? '', /at most 2048 characters/)
+})
+
+test('a name that is not resolved in time is refused, and can be tried again', {
+  timeout: 2 * hookLookupMsMax,
+}, async () => {
+  const problem = await checkHookUrl('https://slow.example.com/', {
+    allowInsecure: false,
+    findAddresses: () => new Promise(() => {}),
+  })
+  assert.match(problem ?? '', /could not be looked up: try again/)
+})
+
+test('for development http: and loopback are fine, credentials are not', async () => {
+  const options = { allowInsecure: true }
+  for (const url of ['http://127.0.0.1:8080/a', 'http://localhost/a', 'https://[::1]/']) {
+    assert.equal(await checkHookUrl(url, options), undefined, url)
+  }
+  for (const url of ['http://user@127.0.0.1/', 'ftp://127.0.0.1/', 'http://127.0.0.1:0/']) {
+    assert.match((await checkHookUrl(url, options)) ?? '', /^The hook URL/, url)
+  }
+})
+
+test('what is no address at all is not public', () => {
+  for (const text of ['', 'localhost', '1.2.3', '8.8.8.8 ', '::g']) assert.equal(isPublicAddress(text), false, text)
+})
+
+test('a name that led to a public address when it was registered, and leads inside now, is not connected to', async () => {
+  const server = await listen(net.createServer())
+  const asked: string[] = []
+  // what a rebinding name answers: the first time a public address, later another
+  const options = {
+    allowInsecure: false,
+    findAddresses: async (name: string) => {
+      asked.push(name)
+      return asked.length === 1 ? ['93.184.215.14'] : ['127.0.0.1']
+    },
+  }
+  const find = (hostname: string) => findHookAddresses(hostname, options)
+  const http = createHttp({ timeoutMs: 2_000, concurrency: 2, findAddresses: find })
+  try {
+    const url = `http://rebinding.example.com:${server.port}/`
+    assert.deepEqual(await find('rebinding.example.com'), ['93.184.215.14'])
+    const refused = {
+      kind: 'no-answer',
+      sent: false,
+      stage: 'connect',
+      code: 'ENOTPUBLIC',
+      error: 'it leads to an address that is not public (ENOTPUBLIC)',
+    }
+    assert.deepEqual(await http.post({ url, headers: [], body: Buffer.from('{}'), timeoutMs: 2_000 }), refused)
+    assert.deepEqual(await http.delete(`http://127.0.0.1:${server.port}/`, 2_000), refused)
+    assert.deepEqual(await http.get(`http://[::ffff:127.0.0.1]:${server.port}/`, 2_000), refused)
+    assert.deepEqual(asked, ['rebinding.example.com', 'rebinding.example.com'])
+    assert.equal(server.connections(), 0)
+  } finally {
+    await http.close()
+    await server.close()
+  }
+})
+
+test('a connection goes to the addresses that were found, and nowhere else', async () => {
+  const server = await listen(net.createServer((socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n')))
+  const http = createHttp({ timeoutMs: 2_000, concurrency: 1, findAddresses: async () => ['127.0.0.1'] })
+  try {
+    const outcome = await http.get(`http://name-that-no-dns-knows.example.com:${server.port}/`, 2_000)
+    assert.equal(outcome.kind === 'answer' && outcome.status, 200)
+  } finally {
+    await http.close()
+    await server.close()
+  }
+})
