@@ -1,11 +1,10 @@
 /** `push` as a process, when its database is away, or answers no more: side by side, since it is a long wait. */
 import assert from 'node:assert/strict'
-import net from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildLongPush, requestsAtLeast, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
-import { listen } from '../support/sockets.ts'
+import { startWay } from '../support/way.ts'
 
 let postgres: BreakablePostgres
 
@@ -13,37 +12,6 @@ before(async () => {
   postgres = await startPostgres()
 })
 after(() => postgres.leave())
-
-/** A way to the database at `url` that can be made to swallow everything, as one to a machine that is gone. */
-async function startWay(url: string) {
-  const target = new URL(url)
-  const host = target.searchParams.get('host') ?? decodeURIComponent(target.hostname)
-  const path = `${host}/.s.PGSQL.${target.port || 5432}`
-  const sockets = new Set<net.Socket>()
-  let passesNew = true
-  const server = net.createServer((near) => {
-    near.on('error', () => {})
-    if (!passesNew) return
-    const far = host.startsWith('/') ? net.connect(path) : net.connect(Number(target.port || 5432), host)
-    far.on('error', () => near.destroy())
-    near.pipe(far)
-    far.pipe(near)
-    for (const socket of [near, far]) sockets.add(socket)
-  })
-  const { port, close } = await listen(server)
-  after(close)
-  return {
-    url: `postgresql://${target.username}@127.0.0.1:${port}${target.pathname}`,
-    /** From now on nothing passes on the connections that are there, nor, with `all`, on new ones. */
-    swallow({ all }: { all: boolean }) {
-      passesNew = !all
-      for (const socket of sockets) {
-        socket.unpipe()
-        socket.pause()
-      }
-    },
-  }
-}
 
 describe('a database that is away', { concurrency: true }, () => {
   test('for more than 30 s ends the push with 3; the next run goes on where it was', async () => {

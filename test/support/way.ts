@@ -1,0 +1,35 @@
+/** A TCP way to a database, wherever its server listens: it can be made to swallow everything, and needs no peer's name. */
+import net from 'node:net'
+import { after } from 'node:test'
+import { listen } from './sockets.ts'
+
+/** Leads to the database at `url`, until the test is over. */
+export async function startWay(url: string) {
+  const target = new URL(url)
+  const host = target.searchParams.get('host') ?? decodeURIComponent(target.hostname)
+  const path = `${host}/.s.PGSQL.${target.port || 5432}`
+  const sockets = new Set<net.Socket>()
+  let passesNew = true
+  const server = net.createServer((near) => {
+    near.on('error', () => {})
+    if (!passesNew) return
+    const far = host.startsWith('/') ? net.connect(path) : net.connect(Number(target.port || 5432), host)
+    far.on('error', () => near.destroy())
+    near.pipe(far)
+    far.pipe(near)
+    for (const socket of [near, far]) sockets.add(socket)
+  })
+  const { port, close } = await listen(server)
+  after(close)
+  return {
+    url: `postgresql://${target.username}@127.0.0.1:${port}${target.pathname}`,
+    /** From now on nothing passes on the connections that are there, nor, with `all`, on new ones. */
+    swallow({ all }: { all: boolean }) {
+      passesNew = !all
+      for (const socket of sockets) {
+        socket.unpipe()
+        socket.pause()
+      }
+    },
+  }
+}
