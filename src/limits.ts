@@ -55,3 +55,5 @@ export const hooksPerIntegrationMax = 100
 export const hookUrlCharsMax = 2_048
 /** contract 5.2: how long the name in a hook URL may take to be resolved. */
 export const hookLookupMsMax = 5_000
+/** contract 3: telling a platform that its hook is removed. */
+export const hookRemovalTimeoutMs = 5_000

@@ -6,6 +6,7 @@ import type { ExitCode } from './command.ts'
 import { openLog, usageError } from './command.ts'
 import { addDb } from './db.ts'
 import { addDemo } from './demo.ts'
+import { addIntegrations } from './integrations.ts'
 import { addLeads } from './leads.ts'
 import { type Log, logError } from './log.ts'
 import { addMigrate } from './migrate.ts'
@@ -48,6 +49,7 @@ Settings are environment variables; README.md lists them.`,
     addMigrate,
     addLeads,
     addUsers,
+    addIntegrations,
     addPush,
     addPreview,
     addValidate,

@@ -47,13 +47,13 @@ that the user had.`,
     .description('End the subscription, and what is owed by it and was not begun.')
     .argument('<email>')
     .option('--json', 'print one JSON object')
-    .action(act((_log: Log, email: string, options: JsonOption) => change(email, options, 'unsubscribed')))
+    .action(act((_log: Log, email: string, options: JsonOption) => unsubscribe(email, options)))
   users
     .command('remove')
-    .description('Remove a user with all that is owed.')
+    .description('Remove a user with all that is owed, and revoke the integrations; tells their platforms.')
     .argument('<email>')
     .option('--json', 'print one JSON object')
-    .action(act((_log: Log, email: string, options: JsonOption) => change(email, options, 'removed')))
+    .action(act((_log: Log, email: string, options: JsonOption) => remove(email, options)))
 }
 
 async function readDatabaseSettings() {
@@ -114,18 +114,43 @@ async function subscribe(log: Log, email: string, options: JsonOption): Promise<
   })
 }
 
-async function change(email: string, options: JsonOption, what: 'unsubscribed' | 'removed'): Promise<ExitCode> {
+async function unsubscribe(email: string, { json }: JsonOption): Promise<ExitCode> {
   return await withDatabase(await readDatabaseSettings(), {}, async (opened) => {
-    const { findUser, recordUnsubscription, removeUser } = await import('../users/users.ts')
+    const { findUser, recordUnsubscription } = await import('../users/users.ts')
     const { user } = await findUser(opened.db, email)
-    if (what === 'removed') await removeUser(opened.db, user.id)
-    else await recordUnsubscription(opened.db, user.id)
+    await recordUnsubscription(opened.db, user.id)
     const ended = await endWhatNobodyWants(opened)
-    if (options.json) await writeJson({ type: 'user', email: user.email, [what]: true, ended })
-    else await writeLine(`${user.email} is ${what}.${ended > 0 ? ' What was owed and not begun is ended.' : ''}`)
+    if (json) await writeJson({ type: 'user', email: user.email, unsubscribed: true, ended })
+    else await writeLine(`${user.email} is unsubscribed.${describeEnded(ended)}`)
     return 0
   })
 }
+
+async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
+  const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
+  return await withDatabase(settings, {}, async (opened) => {
+    const { findUser, removeUser } = await import('../users/users.ts')
+    const { revokeIntegrationsOf } = await import('../integrations/integrations.ts')
+    const { tellPlatforms, writeTold } = await import('./integrations.ts')
+    const { user } = await findUser(opened.db, email)
+    const removed = await opened.db.transaction().execute(async (transaction) => {
+      const hooks = await revokeIntegrationsOf(transaction, user.id)
+      await removeUser(transaction, user.id)
+      return hooks
+    })
+    const ended = await endWhatNobodyWants(opened)
+    const hooks = await tellPlatforms(settings, removed)
+    if (json) await writeJson({ type: 'user', email: user.email, removed: true, ended, hooks })
+    else {
+      await writeLine(`${user.email} is removed.${describeEnded(ended)}`)
+      await writeTold(hooks)
+    }
+    return 0
+  })
+}
+
+const describeEnded = (ended: number) => (ended > 0 ? ' What was owed and not begun is ended.' : '')
 
 async function endWhatNobodyWants({ db }: OpenDatabase): Promise<number> {
   const { endAbandoned } = await import('../deliveries/ledger.ts')

@@ -1,0 +1,167 @@
+/** `leadpush integrations`: the API keys of automation platforms, and the hooks that these registered. */
+import type { Command } from 'commander'
+import type { ToldHook } from '../integrations/hook-http.ts'
+import type { RemovedHook } from '../integrations/hooks.ts'
+import type { ListedHook } from '../integrations/integrations.ts'
+import { type ExitCode, usageError, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { paint, plural, writeFacts, writeJson, writeLine, writeTable } from './output.ts'
+import type { Act } from './program.ts'
+
+interface JsonOption {
+  json?: true
+}
+
+export function addIntegrations(program: Command, act: Act): void {
+  const integrations = program
+    .command('integrations')
+    .description('Connections of automation platforms: create, list, revoke them.')
+  integrations
+    .command('create')
+    .description('Make an API key for a platform, and print it once with the signing secret of its triggers.')
+    .requiredOption('--user <email>', 'whose integration it is')
+    .option('--api-key <key>', 'take over a key that exists elsewhere; - reads it from standard input')
+    .option('--json', 'print one JSON object')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush integrations create --user user@example.com
+  leadpush integrations create --user user@example.com --api-key - < key.txt
+
+A key that is given on the command line shows in the list of processes: give -
+and let it be read from standard input. It has 16 to 200 visible ASCII
+characters. Only a hash of a key is stored.`,
+    )
+    .action(act((_log: Log, options: JsonOption & { user: string; apiKey?: string }) => create(options)))
+  integrations
+    .command('list')
+    .description('Show the integrations and their hooks, never a key.')
+    .option('--json', 'print one JSON object a line')
+    .action(act((_log: Log, options: JsonOption) => list(options)))
+  integrations
+    .command('revoke')
+    .description('End an integration: its key, its hooks, and what was due for them; tells the platform.')
+    .argument('<id>', 'as `integrations list` shows it')
+    .option('--json', 'print one JSON object')
+    .action(act((_log: Log, id: string, options: JsonOption) => revoke(id, options)))
+}
+
+async function readDatabaseSettings() {
+  const { processSource, readSettings } = await import('../config.ts')
+  return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+}
+
+/** More than any key is long. */
+const inputCharsMax = 1_000
+
+async function readKey(given: string | undefined): Promise<string | undefined> {
+  if (given !== '-') return given
+  let text = ''
+  for await (const chunk of process.stdin.setEncoding('utf8')) {
+    text += chunk
+    if (text.length > inputCharsMax) break
+  }
+  return text.replace(/\r?\n$/, '')
+}
+
+async function create({ user, apiKey, json }: JsonOption & { user: string; apiKey?: string }): Promise<ExitCode> {
+  const settings = await readDatabaseSettings()
+  const key = await readKey(apiKey)
+  return await withDatabase(settings, {}, async ({ db }) => {
+    const { createIntegration } = await import('../integrations/integrations.ts')
+    const created = await createIntegration(db, { email: user, apiKey: key })
+    if (json) await writeJson(created)
+    else {
+      await writeFacts([
+        ['id', String(created.id)],
+        ['user', created.user],
+        ['API key', created.apiKey],
+        ['signing secret', created.signingSecret],
+      ])
+      await writeLine('The key is shown this once: only a hash of it is stored.')
+    }
+    return 0
+  })
+}
+
+/** So many integrations are a table; more of them are several. */
+const tableRowsMax = 200
+
+async function list({ json }: JsonOption): Promise<ExitCode> {
+  return await withDatabase(await readDatabaseSettings(), {}, async ({ db }) => {
+    const { findIntegrations } = await import('../integrations/integrations.ts')
+    let rows: string[][] = []
+    const flush = async () => {
+      const heads = ['id', 'user', 'created', 'hook', 'last trigger']
+      const columns = heads.map((head) => ({ head, ...(['user', 'hook'].includes(head) && { wide: true }) }))
+      if (rows.length > 0) await writeTable(columns, rows)
+      rows = []
+    }
+    let integrations = 0
+    for await (const integration of findIntegrations(db)) {
+      integrations++
+      if (json) await writeJson({ type: 'integration', ...integration })
+      else rows.push(...toRows(integration))
+      if (rows.length >= tableRowsMax) await flush()
+    }
+    await flush()
+    if (integrations === 0 && !json) {
+      await writeLine('There are no integrations yet: `leadpush integrations create --user EMAIL` makes one.')
+    }
+    return 0
+  })
+}
+
+const day = (date: Date) => date.toISOString().slice(0, 10)
+
+function toRows(integration: { id: number; user: string; createdAt: Date; hooks: ListedHook[] }): string[][] {
+  const { id, user, createdAt, hooks } = integration
+  const facts = [String(id), user, day(createdAt)]
+  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '']]
+  return hooks.map((hook, at) => [...(at === 0 ? facts : facts.map(() => '')), hook.url, describeLast(hook)])
+}
+
+function describeLast({ lastAt, lastStatus }: ListedHook): string {
+  if (lastAt === null) return paint('dim', 'none yet')
+  const isGood = lastStatus !== null && lastStatus >= 200 && lastStatus < 300
+  const answer = lastStatus === null ? 'no answer' : `HTTP ${lastStatus}`
+  return `${day(lastAt)} ${paint(isGood ? 'green' : 'red', answer)}`
+}
+
+async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
+  const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
+  return await withDatabase(settings, {}, async ({ db }) => {
+    const { revokeIntegration } = await import('../integrations/integrations.ts')
+    const revoked = /^\d{1,15}$/.test(id) ? await revokeIntegration(db, Number(id)) : undefined
+    if (!revoked) {
+      throw usageError(`There is no integration ${JSON.stringify(id)}.`, '`leadpush integrations list` shows them.')
+    }
+    const { user } = revoked
+    const hooks = await tellPlatforms(settings, revoked.hooks)
+    if (json) await writeJson({ type: 'integration', id: Number(id), user, revoked: true, hooks })
+    else {
+      await writeLine(`The integration ${id} of ${user} is revoked.`)
+      await writeTold(hooks)
+    }
+    return 0
+  })
+}
+
+/** After the hooks are gone: one `DELETE` of each URL. */
+export async function tellPlatforms(
+  settings: { allowInsecureHooks: string | undefined },
+  hooks: readonly RemovedHook[],
+): Promise<ToldHook[]> {
+  const { sendHookRemovals } = await import('../integrations/hook-http.ts')
+  return await sendHookRemovals({ allowInsecure: settings.allowInsecureHooks !== undefined }, hooks)
+}
+
+export async function writeTold(hooks: readonly ToldHook[]): Promise<void> {
+  const untold = hooks.filter(({ error }) => error !== null)
+  const told = hooks.length - untold.length
+  if (told > 0) await writeLine(`${plural(told, 'hook')} removed, and the platform told.`)
+  for (const { url, error } of untold)
+    await writeLine(`Hook removed, the platform did not take the DELETE: ${url}: ${error}`)
+}

@@ -1,0 +1,83 @@
+/**
+ * What a platform shows while a person sets up a workflow: the newest of the user's leads as a trigger would bring them, or
+ * made-up ones where there are none yet.
+ */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import { completeLead, type Lead } from '../leads/lead.ts'
+import { findMatches, type SearchToMatch } from '../matching/match.ts'
+import { buildFlatLead, type FlatLead } from './flat-lead.ts'
+
+const samples = 3
+/** For a user with very many queries: what was found by then will do. */
+const searchingMsMax = 5_000
+
+async function findSearches(db: Database, userId: number): Promise<SearchToMatch[]> {
+  return await db
+    .selectFrom('searches as s')
+    .select(['s.kind', 's.places', 's.words'])
+    .where('s.id', 'in', (query) => query.selectFrom('queries').select('search_id').where('user_id', '=', userId))
+    .orderBy('s.id')
+    .execute()
+}
+
+/** Places are looked up together: the newest of all are the newest of their union. */
+function joinPlaces(searches: readonly SearchToMatch[]): SearchToMatch[] {
+  const places = new Set(searches.flatMap((search) => (search.kind === 'place' ? (search.places ?? []) : [])))
+  const others = searches.filter(({ kind }) => kind !== 'place')
+  return places.size > 0 ? [{ kind: 'place', places: [...places], words: null }, ...others] : others
+}
+
+/**
+ * The 3 newest leads that match the user's queries, the newest first; leads that were last seen more than `maxLeadAgeMs` ago
+ * do not. Where there are none, examples whose `href` begins with `https://listings.example/`.
+ */
+export async function findSampleLeads(
+  db: Database,
+  userId: number,
+  { maxLeadAgeMs }: { maxLeadAgeMs: number },
+): Promise<FlatLead[]> {
+  const began = performance.now()
+  const clock = await sql<{ since: Date }>`select now() - ${maxLeadAgeMs} * interval '1 millisecond' as since`.execute(
+    db,
+  )
+  const since = clock.rows[0]?.since ?? new Date(0)
+  const found = new Set<number>()
+  for (const search of joinPlaces(await findSearches(db, userId))) {
+    for (const id of await findMatches(db, search, since, samples)) found.add(id)
+    if (performance.now() - began > searchingMsMax) break
+  }
+  const newest = [...found].sort((a, b) => b - a).slice(0, samples)
+  if (newest.length === 0) return examples
+  const { rows } = await sql<{ json: string; at: Date }>`
+    select v.json, i.started_at as at from lead_versions v join leads l on l.id = v.lead_id
+      join imports i on i.id = l.first_import_id
+    where v.id = any (${newest}) order by v.id desc
+  `.execute(db)
+  return rows.map(({ json, at }) => buildFlatLead(JSON.parse(json) as Lead, at))
+}
+
+const examples = [1, 2, 3].map((n) => {
+  const lead = completeLead({
+    href: `https://listings.example/example-${n}`,
+    postalCode: '78704',
+    price: 300_000 + 25_000 * n,
+    rawListingDate: '2026-01-01',
+    sqft: 1_200 + 150 * n,
+    bedrooms: n + 1,
+    bathrooms: n,
+    yearBuilt: 1980 + n,
+    description: 'An example: there is no such listing.',
+    propertyType: 'single family',
+    contactName: `Example Owner ${n}`,
+    contactPhone: '512-555-0100',
+    contactEmail: `owner-${n}@example.com`,
+    fullAddress: `${n} Example Street, Unit ${n}, Austin, TX 78704`,
+    address: `${n} Example Street`,
+    secondAddress: `Unit ${n}`,
+    city: 'Austin',
+    state: 'TX',
+    country: 'US',
+  })
+  return buildFlatLead(lead, new Date('2026-01-01T00:00:00Z'))
+})

@@ -1,0 +1,138 @@
+/** Integrations through the program (contract 3): keys are shown once, revoking and removing tell the platforms. */
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { registerHook } from '../../src/integrations/hooks.ts'
+import { findIntegrationByKey } from '../../src/integrations/integrations.ts'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { buildHouse, makeUsers } from '../support/house.ts'
+import { findClosedPort } from '../support/sockets.ts'
+
+const house = await buildHouse({ users: makeUsers(3) })
+const opened = await house.database.open()
+const platform = await startHookReceiver()
+after(() => platform.close())
+const insecure = { env: { LEADPUSH_ALLOW_INSECURE_HOOKS: '1' } }
+
+async function register(apiKey: string, ...urls: string[]): Promise<void> {
+  const integration = await findIntegrationByKey(opened.db, apiKey)
+  assert.ok(integration)
+  for (const url of urls) await registerHook(opened.db, integration, url)
+}
+
+test('a key and a signing secret are shown once, in both forms; a key that is given is read from standard input', async () => {
+  const made = await house.run('integrations create --user USER-0@example.com --json')
+  assert.equal(made.code, 0, made.stderr)
+  const [{ id, user, apiKey, signingSecret, ...rest }] = made.json
+  assert.deepEqual([typeof id, user, rest], ['number', 'user-0@example.com', {}])
+  assert.match(apiKey, /^[!-~]{16,200}$/)
+  assert.match(signingSecret, /^whsec_[A-Za-z0-9+/]{32,}=*$/)
+  const shown = await house.run('integrations create --user user-0@example.com --api-key -', {
+    input: 'key-from-elsewhere\n',
+  })
+  assert.equal(shown.code, 0, shown.stderr)
+  assert.match(shown.stdout, /API key +key-from-elsewhere\nsigning secret +whsec_/)
+  await register(apiKey, 'https://hooks.example.com/a', 'https://hooks.example.com/b')
+
+  const { stdout, json } = await house.run('integrations list --json')
+  assert.deepEqual(
+    json.map(({ type, user, hooks }) => [type, user, hooks.length]),
+    [
+      ['integration', 'user-0@example.com', 2],
+      ['integration', 'user-0@example.com', 0],
+    ],
+  )
+  assert.deepEqual(Object.keys(json[0]), ['type', 'id', 'user', 'createdAt', 'hooks'])
+  assert.deepEqual(Object.keys(json[0].hooks[0]), ['id', 'url', 'createdAt', 'lastStatus', 'lastAt'])
+  const pretty = await house.run('integrations list')
+  assert.match(pretty.stdout, /hooks\.example\.com\/a +none yet/)
+  for (const secret of [apiKey, signingSecret, 'key-from-elsewhere']) {
+    assert.ok(!stdout.includes(secret) && !pretty.stdout.includes(secret))
+  }
+})
+
+test('a user, an integration or a key that is wrong exits with 2, and shows no key', async () => {
+  const create = (key: string) =>
+    house.run(['integrations', 'create', '--user', 'user-1@example.com', '--api-key', key])
+  for (const [key, pattern] of [
+    ['k'.repeat(15), /16 to 200/],
+    ['k'.repeat(201), /16 to 200/],
+    ['with a space in it', /16 to 200/],
+    ['key-from-elsewhere', /exists already/],
+  ] as const) {
+    const { code, stdout, stderr } = await create(key)
+    assert.deepEqual([code, stdout], [2, ''], key)
+    assert.match(stderr, pattern)
+    assert.ok(!stderr.includes(key))
+  }
+  for (const key of ['k'.repeat(16), 'k'.repeat(200)]) assert.equal((await create(key)).code, 0)
+  assert.equal((await house.run('integrations create --user nobody@example.com')).code, 2)
+  assert.equal((await house.run('integrations create')).code, 2)
+  for (const id of ['999', 'x', '-1', '1;', '']) {
+    const { code, stderr } = await house.run(['integrations', 'revoke', '--', id])
+    assert.equal(code, 2, id)
+    assert.match(stderr, /There is no integration/)
+  }
+})
+
+test('revoking tells each hook’s platform with one DELETE, and what came of it', async () => {
+  const {
+    json: [made],
+  } = await house.run('integrations create --user user-1@example.com --json')
+  const closed = `http://127.0.0.1:${await findClosedPort()}/gone`
+  await register(made.apiKey, platform.url('/a?x=1'), platform.url('/b'), platform.url('/slow'), closed)
+  platform.answer = ({ path }) => (path === '/b' ? 404 : path === '/slow' ? 'hang' : 204)
+  const began = performance.now()
+  const { code, json, stderr } = await house.run(`integrations revoke ${made.id} --json`, insecure)
+  assert.equal(code, 0, stderr)
+  assert.ok(performance.now() - began < 9_000)
+  assert.deepEqual(platform.calls.map(({ method, path }) => `${method} ${path}`).sort(), [
+    'DELETE /a?x=1',
+    'DELETE /b',
+    'DELETE /slow',
+  ])
+  assert.match(String(platform.calls[0]?.headers['user-agent']), /^leadpush\//)
+  const [{ revoked, user, hooks }] = json
+  assert.deepEqual([revoked, user], [true, 'user-1@example.com'])
+  const told = Object.fromEntries(hooks.map((hook: { url: string }) => [hook.url, hook]))
+  assert.equal(told[platform.url('/a?x=1')].error, null)
+  assert.deepEqual([told[platform.url('/b')].httpStatus, told[platform.url('/b')].error], [404, 'HTTP 404'])
+  assert.match(told[platform.url('/slow')].error, /in time/)
+  assert.match(told[closed].error, /refused/)
+  assert.equal(await findIntegrationByKey(opened.db, made.apiKey), undefined)
+})
+
+test('removing a user revokes the integrations and tells their platforms, but calls no address that is not public', async () => {
+  platform.calls.length = 0
+  platform.answer = () => 200
+  const {
+    json: [first],
+  } = await house.run('integrations create --user user-2@example.com --json')
+  const {
+    json: [second],
+  } = await house.run('integrations create --user user-2@example.com --json')
+  await register(first.apiKey, platform.url('/a'), platform.url('/b'))
+  await register(second.apiKey, platform.url('/c'))
+  const { code, stdout } = await house.run('users remove user-2@example.com')
+  assert.equal(code, 0)
+  assert.equal(stdout.match(/not public/g)?.length, 3)
+  assert.equal(platform.calls.length, 0)
+  const { json } = await house.run('integrations list --json')
+  assert.ok(json.every(({ user }) => user !== 'user-2@example.com'))
+  const hooks = await opened.pool.query('select count(*) as n from hooks where url like $1', [`${platform.url('')}%`])
+  assert.equal(Number(hooks.rows[0].n), 0)
+
+  await house.put('users', makeUsers(1, 2))
+  const {
+    json: [third],
+  } = await house.run('integrations create --user user-2@example.com --json')
+  await register(third.apiKey, platform.url('/a'), platform.url('/b'))
+  const removed = await house.run('users remove user-2@example.com --json', insecure)
+  assert.deepEqual(
+    removed.json[0].hooks.map(({ error }: { error: string | null }) => error),
+    [null, null],
+  )
+  assert.deepEqual(
+    platform.calls.map(({ method }) => method),
+    ['DELETE', 'DELETE'],
+  )
+})
