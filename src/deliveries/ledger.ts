@@ -8,6 +8,7 @@ import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import type { PlannedDelivery } from './plan.ts'
 import { decodeRecipe, encodeRecipe } from './recipe.ts'
+import { periodIn } from './runs.ts'
 import { isLive } from './workers.ts'
 
 export type DeliveryKind = Tables['deliveries']['kind']
@@ -153,6 +154,14 @@ export async function recordPushes(
   return { live: found[0]?.live ?? false, begun }
 }
 
+/**
+ * SQL over `d`: whether nothing of its push was ever sent and the period that it was for is over: then it is not owed any
+ * more (contract 3, `--resume`). A run that still lives finishes in its period.
+ */
+export const isTooLate = sql<boolean>`(d.attempts = 0 and d.kind in ('weekly', 'forced') and not ${isLive(sql`d.worker_id`)}
+  and exists (select from runs r where r.id = d.run_id and d.period <> ${periodIn(sql`r.time_zone`)})
+  and not exists (select from deliveries e where e.run_id = d.run_id and e.user_id = d.user_id and e.attempts > 0))`
+
 interface AttemptRow extends Omit<RecordedAttempt, 'versionIds'> {
   recipe: Buffer
 }
@@ -185,7 +194,7 @@ export async function recordDueAttempts(
       select d.idempotency_key from deliveries d
       where d.status = 'pending' and exists (select from live) and exists (select from users u where u.id = d.user_id)
         and d.idempotency_key <> all (${known}) and case when d.under_way then d.attempts = 1 and ${abandoned}
-          else d.due_at <= now() and (d.worker_id = any (${workerIds}) or ${abandoned}) end
+          else d.due_at <= now() and (d.worker_id = any (${workerIds}) or ${abandoned} and not ${isTooLate}) end
       order by d.attempts desc, d.due_at limit ${limit} for update of d skip locked
     )
     update deliveries d set
@@ -260,7 +269,7 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
 /**
  * Ends what will get no further attempt: the second was left without an outcome by a worker whose lease is over; the user
  * was removed; or nothing of it was sent and the user is no longer subscribed. With `ofWorkers` only what these have; never
- * what this process is at, `known`. Returns what it ended.
+ * what this process is at, `known`. Returns what it ended. What is too late is forgotten: it was never begun.
  */
 export async function endAbandoned(
   db: Database,
@@ -268,6 +277,7 @@ export async function endAbandoned(
 ): Promise<LedgerDelivery[]> {
   const whose = ofWorkers === undefined ? sql`true` : sql`p.worker_id = any (${ofWorkers})`
   const { rows } = await sql<LedgerDelivery>`
+    with forgotten as (delete from deliveries d where ${ofWorkers === undefined} and d.status = 'pending' and ${isTooLate})
     update deliveries d set
       under_way = false,
       second_open = d.second_open or d.under_way,

@@ -1,5 +1,5 @@
 /** Runs: one row a `push` command, with the period it began in, how it ended, and whether it came to all its users. */
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
@@ -19,7 +19,7 @@ export interface Run {
   otherTimeZone: string | undefined
 }
 
-const periodIn = (timeZone: string) => sql<string>`to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW')`
+export const periodIn = (timeZone: string | RawBuilder<string>) => sql<string>`to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW')`
 
 /** The period that a run beginning now would have. Throws `usage` for a time zone that PostgreSQL does not know. */
 export async function findPeriod(

@@ -1,5 +1,6 @@
 /** A receiver for tests: keeps every request as it came, and answers as the test says. */
 import http from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { listen } from './sockets.ts'
 
 export interface ReceivedRequest {
@@ -27,7 +28,7 @@ export interface TestReceiver {
   /** Requests under way at once, at most. */
   peak(): number
   keys(): Map<string, ReceivedRequest[]>
-  answer: (request: ReceivedRequest, nth: number) => Answer
+  answer: (request: ReceivedRequest, nth: number) => Answer | Promise<Answer>
   close(): Promise<void>
 }
 
@@ -56,7 +57,7 @@ export async function startTestReceiver(answer: TestReceiver['answer'] = () => 2
       atMs: performance.now(),
     }
     requests.push(received)
-    const given = receiver.answer(received, requests.length)
+    const given = await receiver.answer(received, requests.length)
     if (given === 'hang') return
     if (given === 'drop') return void request.socket.destroy()
     const {
@@ -81,4 +82,12 @@ export async function startTestReceiver(answer: TestReceiver['answer'] = () => 2
     close: () => listening.close(),
   }
   return receiver
+}
+
+/** Until so many requests came. */
+export async function requestsAtLeast({ requests }: TestReceiver, count: number): Promise<void> {
+  for (let tries = 0; requests.length < count; tries++) {
+    if (tries >= 4_000) throw new Error(`${requests.length} requests came, ${count} were awaited`)
+    await sleep(10)
+  }
 }
