@@ -19,7 +19,8 @@ export interface Run {
   otherTimeZone: string | undefined
 }
 
-export const periodIn = (timeZone: string | RawBuilder<string>) => sql<string>`to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW')`
+export const periodIn = (timeZone: string | RawBuilder<string>) =>
+  sql<string>`to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW')`
 
 /** The period that a run beginning now would have. Throws `usage` for a time zone that PostgreSQL does not know. */
 export async function findPeriod(

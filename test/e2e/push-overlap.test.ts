@@ -1,0 +1,117 @@
+/** Pushes at once (contract 4.7, 4.8, 4.13): many processes, slow requests, frozen processes, clocks that are wrong. */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { weeklyKey } from '../../src/deliveries/keys.ts'
+import { packageRoot } from '../../src/root.ts'
+import { createDatabase } from '../support/database.ts'
+import { buildHouse, deliveriesOf, type House } from '../support/house.ts'
+import { type ProgramResult, startProgram } from '../support/program.ts'
+import { type Answer, requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
+import { seedLeads, seedUsers } from '../support/seed.ts'
+
+const emails = Array.from({ length: 300 }, (_, at) => `user-${at}@example.com`)
+const template = await createDatabase()
+const opened = await template.open()
+await seedLeads(opened, [{ href: 'https://listings.example/a' }])
+await seedUsers(
+  opened.db,
+  emails.map((email) => ({ email, receiverKey: email })),
+)
+await opened.close()
+
+/** With the first `users` of the users. */
+async function build(users: number, answer: TestReceiver['answer']): Promise<House> {
+  const database = await template.copy()
+  const opened = await database.open()
+  await opened.pool.query('update users set subscribed = false where receiver_key <> all ($1)', [
+    emails.slice(0, users),
+  ])
+  await opened.close()
+  return await buildHouse({ database, answer })
+}
+
+/** A process whose requests go to the path `/NAME`. */
+const start = ({ env, receiver }: House, name: string, args: string, more: Record<string, string> = {}) =>
+  startProgram(['push', ...args.split(' '), '--json'], {
+    env: { ...env, LEADPUSH_RECEIVER_URL: new URL(`/${name}`, receiver.url).href, LEADPUSH_CONCURRENCY: '4', ...more },
+  })
+
+/** Answers when `processes` of them have something under way: none may come to take its part too late. */
+function answerTogether(processes: number, delayMs: number): TestReceiver['answer'] {
+  const names = new Set<string>()
+  return async ({ path }) => {
+    names.add(path)
+    while (names.size < processes) await sleep(20)
+    return { status: 200, delayMs }
+  }
+}
+
+const requestsOf = ({ receiver }: House, name: string) => receiver.requests.filter(({ path }) => path === `/${name}`)
+const summaryOf = ({ json }: ProgramResult) => json.at(-1)
+
+test('four push --all at once serve 300 users once; one that is frozen within its lease holds up no other', async () => {
+  const house = await build(300, answerTogether(4, 10))
+  const [frozen, ...others] = ['0', '1', '2', '3'].map((name) => start(house, name, '--all'))
+  while (requestsOf(house, '0').length < 4) await sleep(5)
+  frozen?.kill('SIGSTOP')
+  for (const { code, stderr, json } of await Promise.all(others.map(({ done }) => done))) {
+    assert.equal(code, 0, stderr)
+    assert.ok(json.at(-1).elsewhere > 0 && json.at(-1).delivered > 0, JSON.stringify(json.at(-1)))
+  }
+  assert.ok(house.receiver.requests.length < 300)
+  frozen?.kill('SIGCONT')
+  const thawed = await frozen?.done
+  assert.equal(thawed?.code, 0, thawed?.stderr)
+  assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [300, 300])
+  assert.equal(summaryOf(await start(house, '4', '--all').done).already, 300)
+})
+
+test('a living process renews its claims: a request slower than the lease is left alone, and goes beside a push --user', async () => {
+  let answerSlow = (_: Answer) => {}
+  const slowAnswer = new Promise<Answer>((resolve) => (answerSlow = resolve))
+  const house = await build(3, ({ path }) => (path === '/slow' ? slowAnswer : 200))
+  const lease = { LEADPUSH_LEASE: '1s' }
+  const slow = start(house, 'slow', '--all', lease)
+  await requestsAtLeast(house.receiver, 3)
+  await sleep(1_200)
+  const [all, resume] = await Promise.all([
+    start(house, 'all', '--all', lease).done,
+    start(house, 'resume', '--resume', lease).done,
+  ])
+  const user = await start(house, 'user', `--user ${emails[0]}`, lease).done
+  answerSlow(200)
+  for (const { code, stderr } of [all, resume, user]) assert.equal(code, 0, stderr)
+  assert.deepEqual([summaryOf(all).elsewhere, summaryOf(all).already, deliveriesOf(all.json)], [3, 3, []])
+  assert.deepEqual([summaryOf(resume).elsewhere, deliveriesOf(resume.json)], [3, []])
+  assert.deepEqual(
+    deliveriesOf(user.json).map(({ kind, status }) => [kind, status]),
+    [['single', 'delivered']],
+  )
+  const { code, json, stderr } = await slow.done
+  assert.equal(code, 0, stderr)
+  assert.deepEqual(
+    deliveriesOf(json).map(({ kind, status, attempts }) => [kind, status, attempts]),
+    Array(3).fill(['weekly', 'delivered', 1]),
+  )
+  assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [4, 4])
+})
+
+test('machines whose clocks are wrong by weeks push beside a right one: nobody twice, under the same weekly keys', async () => {
+  const house = await build(300, answerTogether(3, 60))
+  const shifted = (days: number) => ({
+    NODE_OPTIONS: `--import=${join(packageRoot, 'test/support/shifted-clock.js')}`,
+    CLOCK_SHIFT_DAYS: String(days),
+    LEADPUSH_LEASE: '1s',
+  })
+  const ends = await Promise.all([-40, 0, 40].map((days) => start(house, `${days}`, '--all', shifted(days)).done))
+  for (const { code, stderr } of ends) assert.equal(code, 0, stderr)
+  const { period } = summaryOf(ends[1] as ProgramResult)
+  assert.deepEqual(
+    house.receiver.requests.map(({ key }) => key).sort(),
+    emails.map((email) => weeklyKey('leadpush', email, period, 1)).sort(),
+  )
+  assert.ok(house.receiver.requests.every(({ json }) => json.fsbos.length === 1))
+  for (const end of ends) assert.deepEqual([summaryOf(end).period, summaryOf(end).delivered > 0], [period, true])
+})
