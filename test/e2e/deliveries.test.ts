@@ -93,24 +93,6 @@ test('--limit serves so many users and is over: --resume does not go on with it,
   assert.equal(receiver.keys().size, 5)
 })
 
-test('several pushes at once serve each user once, and each of them succeeds', async () => {
-  const { run, receiver } = await buildHouse({
-    leads,
-    users: makeUsers(60),
-    answer: () => ({ status: 200, delayMs: 20 }),
-  })
-  const ends = await Promise.all(
-    Array.from({ length: 4 }, () => run('push --all --json', { env: { LEADPUSH_CONCURRENCY: '4' } })),
-  )
-  for (const { code, stderr } of ends) assert.equal(code, 0, stderr)
-  assert.equal(receiver.requests.length, 60)
-  assert.equal(receiver.keys().size, 60)
-  assert.equal(
-    ends.reduce((sum, { json }) => sum + json.at(-1).delivered, 0),
-    60,
-  )
-})
-
 test('--rate spaces the attempts, --concurrency bounds those under way', async () => {
   const { run, receiver } = await buildHouse({
     leads,

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { createDatabase } from '../support/database.ts'
-import { buildLongPush, requestsAtLeast, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
+import { buildLongPush, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
 import { startWay } from '../support/way.ts'
 
 let postgres: BreakablePostgres

@@ -4,8 +4,9 @@ import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { signal, startPostgres } from '../chaos/postgres.ts'
 import { createDatabase } from '../support/database.ts'
-import { buildLongPush, requestsAtLeast, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
+import { buildLongPush, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
 import type { TestReceiver } from '../support/receiver.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
 
 const build = async (answer: TestReceiver['answer']) => buildLongPush((await createDatabase()).url, answer)
 

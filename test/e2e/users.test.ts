@@ -4,15 +4,9 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { startProgram } from '../support/program.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
 
 const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
-
-async function requestsAtLeast({ receiver }: House, count: number): Promise<void> {
-  for (let tries = 0; receiver.requests.length < count; tries++) {
-    assert.ok(tries < 4_000, `${receiver.requests.length} requests came, ${count} were awaited`)
-    await sleep(10)
-  }
-}
 
 /** A push that is stopped while the first attempts of all its users have failed and the second ones are to come. */
 async function interruptBetweenAttempts(house: House, users: number): Promise<void> {
@@ -20,7 +14,7 @@ async function interruptBetweenAttempts(house: House, users: number): Promise<vo
   const program = startProgram(['push', '--all', '--json'], {
     env: { ...house.env, LEADPUSH_RETRY_DELAY: '5m', LEADPUSH_OUTAGE: '0s' },
   })
-  await requestsAtLeast(house, users)
+  await requestsAtLeast(house.receiver, users)
   await sleep(300)
   program.kill('SIGTERM')
   const { code, stderr, json } = await program.done
@@ -116,7 +110,7 @@ test('what was interrupted between its attempts is resumed with the same key and
 test('remove ends what is owed, and an attempt under way is finished and recorded', async () => {
   const house = await buildHouse({ leads, users: makeUsers(2), answer: () => ({ status: 200, delayMs: 1_500 }) })
   const program = startProgram(['push', '--all', '--json'], { env: house.env })
-  await requestsAtLeast(house, 2)
+  await requestsAtLeast(house.receiver, 2)
   assert.equal((await house.run('users remove user-0@example.com')).code, 0)
   assert.equal((await house.run('users unsubscribe user-1@example.com')).code, 0)
   const { code, json, stderr } = await program.done
@@ -138,7 +132,7 @@ test('what a stopped --force left is served by --resume, nobody twice', async ()
   assert.equal((await house.run('push --all')).code, 0)
   house.receiver.answer = () => ({ status: 200, delayMs: 100 })
   const program = startProgram(['push', '--all', '--force', '--concurrency', '2'], { env: house.env })
-  await requestsAtLeast(house, 34)
+  await requestsAtLeast(house.receiver, 34)
   program.kill('SIGINT')
   assert.equal((await program.done).code, 130)
   assert.ok(house.receiver.requests.length < 60)

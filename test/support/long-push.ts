@@ -1,7 +1,5 @@
 /** A push of the real program that takes a while: 40 users, one listing, 4 requests under way at once. */
-import assert from 'node:assert/strict'
 import { after } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { type StartedProgram, startProgram } from './program.ts'
@@ -53,13 +51,6 @@ export async function buildLongPush(
       const { rows } = await opened.pool.query('select status, count(*) as n from deliveries group by status')
       return Object.fromEntries(rows.map(({ status, n }) => [status, Number(n)]))
     },
-  }
-}
-
-export async function requestsAtLeast(receiver: TestReceiver, n: number): Promise<void> {
-  for (let tries = 0; receiver.requests.length < n; tries++) {
-    assert.ok(tries < 2_000, `${receiver.requests.length} requests came, ${n} were awaited`)
-    await sleep(10)
   }
 }
 
