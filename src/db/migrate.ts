@@ -1,12 +1,13 @@
 /**
- * Brings the schema up to date with the numbered files in `sql/`, by Kysely's migrator: under a lock, all in one transaction.
+ * Brings the schema up to date with the numbered files in `sql/`: under a lock, all in one transaction.
  * Rows that belong to a migration stand in a file of the same name that ends in `.tsv`: one table, columns in its order.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
 import { packageRoot } from '../root.ts'
+import { locks } from './locks.ts'
 
 const folder = join(packageRoot, 'sql')
 const table = 'schema_migrations'
@@ -38,19 +39,6 @@ async function loadRows(db: AnyDatabase, name: string): Promise<void> {
     insert into ${sql.table(target)} select ${sql.join(cells)}
     from (select string_to_array(line, E'\t') as cells from string_to_table(${lines.join('\n')}, E'\n') as line) as lines
   `.execute(db)
-}
-
-const provider: MigrationProvider = {
-  async getMigrations(): Promise<Record<string, Migration>> {
-    const names = await migrationNames()
-    const migration = (name: string): Migration => ({
-      up: async (db) => {
-        await sql.raw(await readFile(join(folder, `${name}.sql`), 'utf8')).execute(db)
-        await loadRows(db, name)
-      },
-    })
-    return Object.fromEntries(names.map((name) => [name, migration(name)]))
-  },
 }
 
 async function appliedNames(db: AnyDatabase): Promise<string[]> {
@@ -91,9 +79,25 @@ export async function migrate(db: AnyDatabase): Promise<string[]> {
       hint: 'Run the newest version of leadpush on this machine too.',
     })
   }
-  const migrator = new Migrator({ db, provider, migrationTableName: table, migrationLockTableName: `${table}_lock` })
-  const { error, results = [] } = await migrator.migrateToLatest()
-  if (codeOf(error) === '42P07') throw anothersTables(error)
-  if (error) throw error
-  return results.filter(({ status }) => status === 'Success').map(({ migrationName }) => migrationName)
+  try {
+    return await db.transaction().execute(applyMissing)
+  } catch (error) {
+    throw codeOf(error) === '42P07' ? anothersTables(error) : error
+  }
+}
+
+async function applyMissing(transaction: AnyDatabase): Promise<string[]> {
+  // of the transaction, not of a session, which a PgBouncer would give to others with the lock in it
+  await sql`select pg_advisory_xact_lock(${locks.migration})`.execute(transaction)
+  await sql`
+    create table if not exists ${sql.table(table)} (name varchar(255) primary key, "timestamp" varchar(255) not null)
+  `.execute(transaction)
+  const applied = new Set(await appliedNames(transaction))
+  const missing = (await migrationNames()).filter((name) => !applied.has(name))
+  for (const name of missing) {
+    await sql.raw(await readFile(join(folder, `${name}.sql`), 'utf8')).execute(transaction)
+    await loadRows(transaction, name)
+    await sql`insert into ${sql.table(table)} values (${name}, now()::text)`.execute(transaction)
+  }
+  return missing
 }

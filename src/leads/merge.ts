@@ -3,6 +3,7 @@
  * of it in the transaction of the file; imports take turns, so that ids rise with the order in which they are committed.
  */
 import { copyInto } from '../db/copy.ts'
+import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { listingWords } from '../matching/words.ts'
 import { type Lead, mergeLead } from './lead.ts'
@@ -28,9 +29,6 @@ export interface MergeOptions {
   /** A record of a listing that nobody knows, without a postal code. */
   onRejected: (line: number, raw: Buffer) => void | Promise<void>
 }
-
-/** Any number that no other advisory lock of leadpush has. */
-const turn = 7_310_401
 
 /** The changed listings whose JSON is taken into the process at a time, in bytes of JSON. */
 const bucketBytes = 512 * 1024
@@ -246,7 +244,7 @@ async function touchSeen(connection: Connection, at: string): Promise<number> {
 export async function mergeLeads(connection: Connection, options: MergeOptions): Promise<MergeCounts> {
   await run(connection, 'analyze staged_leads')
   await run(connection, `set local work_mem = '64MB'`)
-  await run(connection, 'select pg_advisory_xact_lock($1)', [turn])
+  await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
   // read after the turn has come: times and ids then rise with the order of the commits
   const start = await connection.query<{ at: string; base: number; id: number }>(
     `with started as (insert into imports (file) values ($1) returning id)

@@ -3,6 +3,7 @@
  * they were. All of it in the transaction of the file; imports of users take turns.
  */
 import { sql } from 'kysely'
+import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
 import type { ResolvedSearch } from '../matching/search.ts'
@@ -27,9 +28,6 @@ export interface UserMergeCounts {
   rejected: number
   repeated: number
 }
-
-/** Any number that no other advisory lock of leadpush has. */
-const turn = 7_310_402
 
 /** So many users, and so many bytes of their records, are in the process at a time. */
 const batchUsers = 1_000
@@ -177,7 +175,7 @@ async function insertQueries(
 /** Merges `staged_users`. */
 export async function mergeUsers(connection: Connection, options: MergeUsersOptions): Promise<UserMergeCounts> {
   const db = kyselyOn(connection)
-  await sql`select pg_advisory_xact_lock(${turn})`.execute(db)
+  await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
   const rejected = await rejectWithoutKey(db, options)
   const repeated = await dropRepeated(db)
   let [inserted, updated, unchanged] = [0, 0, 0]

@@ -95,7 +95,10 @@ test('everything goes through a PgBouncer in transaction mode', {
   assert.deepEqual([again.code, again.json[0].updated], [0, 1])
   assert.equal((await house.run('preview --json')).json.at(-1).deliveries, 41)
   const ends = await Promise.all([1, 2, 3].map(() => house.run('push --all --json')))
-  for (const { stderr } of ends) assert.doesNotMatch(stderr, /error|away/)
+  for (const { code, stderr } of ends) {
+    assert.notEqual(code, null, stderr)
+    assert.doesNotMatch(stderr, /error|away/)
+  }
   assert.equal(house.receiver.keys().size, 41)
   assert.equal(new Set(ends.flatMap(({ json }) => deliveriesOf(json)).map(({ user }) => user)).size, 41)
   for (const command of [

@@ -7,14 +7,13 @@ import { stat } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { codeOf, LeadpushError, messageOf } from '../../errors.ts'
+import { locks } from '../locks.ts'
 import { findAccount } from './account.ts'
 import { type Binaries, findBinaries } from './binaries.ts'
 import { checkVersion, makeCluster, newTemporaryName, removeLeftovers, writeAccess } from './cluster.ts'
 import { hasData, makeSocketFolder, type Place, removeOutsideFolder } from './place.ts'
 import { endOrphans, findServer, hasEnded, readLastComplaint, spawnServer, stopServer } from './postmaster.ts'
 
-/** Any number that nothing else in the database locks. */
-const presenceLock = 5_323_787_447
 const pollMs = 20
 /** How long a server may be there and give no sign, and how long starting one may fail. */
 const silenceMsMax = 60_000
@@ -54,7 +53,7 @@ export async function tryEnter(place: Place): Promise<pg.Client | Absence> {
   client.on('error', () => {}) // `isPresent` looks for itself
   try {
     await client.connect()
-    const { rows } = await client.query('select pg_try_advisory_lock_shared($1) as entered', [presenceLock])
+    const { rows } = await client.query('select pg_try_advisory_lock_shared($1) as entered', [locks.presence])
     if (rows[0]?.entered) return client
     // the last process to leave is about to stop the server
     await endQuietly(client)
@@ -127,12 +126,12 @@ export type Farewell = 'stopped' | 'in use' | 'kept'
 /** Gives up the presence that `client` is, and stops the server if nobody else is present. */
 export async function leave(place: Place, client: pg.Client): Promise<Farewell> {
   const tryAlone = async () => {
-    const { rows } = await client.query('select pg_try_advisory_lock($1) as alone', [presenceLock])
+    const { rows } = await client.query('select pg_try_advisory_lock($1) as alone', [locks.presence])
     return Boolean(rows[0]?.alone)
   }
   try {
     // first out, then the question who is left: of two that leave at once the second sees nobody
-    await client.query('select pg_advisory_unlock_shared($1)', [presenceLock])
+    await client.query('select pg_advisory_unlock_shared($1)', [locks.presence])
     // the server may not have noticed yet that another process was killed
     if (!(await tryAlone()) && !(await sleep(50).then(tryAlone))) return 'in use'
     if (await isKept(place)) return 'kept'

@@ -1,0 +1,8 @@
+/** The numbers of the advisory locks, so that no two are alike: whoever holds one keeps the others of its kind waiting. */
+export const locks = {
+  leadsImport: 7_310_401,
+  usersImport: 7_310_402,
+  migration: 7_310_403,
+  /** Shared: a process that uses the embedded server; alone: whoever may stop it. */
+  presence: 5_323_787_447,
+} as const
