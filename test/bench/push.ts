@@ -19,6 +19,8 @@ import { packageRoot } from '../../src/root.ts'
 import { importUsers } from '../../src/users/import.ts'
 
 const listings = Number(process.env.BENCH_LEADS ?? 50_000)
+/** For a profile: `--cpu-prof --cpu-prof-dir=…`. */
+const nodeOptions = process.env.BENCH_NODE_OPTIONS?.split(' ') ?? []
 
 async function main(userCounts: number[]): Promise<void> {
   for (const users of userCounts.length > 0 ? userCounts : [2_000, 20_000]) {
@@ -102,14 +104,13 @@ async function push(databaseUrl: string, receiverUrl: string, users: number): Pr
     DATABASE_URL: databaseUrl,
     LEADPUSH_RECEIVER_URL: receiverUrl,
     PEAK_MEMORY_FILE: peakFile,
-    ...(process.env.BENCH_NODE_OPTIONS && { NODE_OPTIONS: process.env.BENCH_NODE_OPTIONS }),
   }
   const before = await measure(databaseUrl)
   const startedAt = performance.now()
   const hook = join(packageRoot, 'test/support/peak-memory.js')
   const child = spawn(
     process.execPath,
-    ['--import', hook, join(packageRoot, 'bin/leadpush.js'), 'push', '--all', '--json'],
+    [...nodeOptions, '--import', hook, join(packageRoot, 'bin/leadpush.js'), 'push', '--all', '--json'],
     { env, cwd: folder },
   )
   let last = ''
