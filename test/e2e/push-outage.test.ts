@@ -27,7 +27,7 @@ const push = ({ env }: House, more: Record<string, string | undefined>) =>
 const attemptsOf = (receiver: TestReceiver) => [...receiver.keys().values()].map(({ length }) => length)
 
 describe('a receiver that is down', { concurrency: true }, () => {
-  test('by default is tried again after 10 s, with a second attempt that is due, and then gets all the rest', async () => {
+  test('by default is tried again after 10 s, and then gets all the rest', async () => {
     const { receiver, ...house } = houses[0] as House
     const program = push({ receiver, ...house }, { LEADPUSH_RETRY_DELAY: '1s' })
     await program.waitFor(/The receiver is down: 20 first attempts in a row failed; the last: HTTP 503/)
@@ -38,7 +38,6 @@ describe('a receiver that is down', { concurrency: true }, () => {
     assert.match(stderr, /The receiver answers again/)
     const [last, probe] = receiver.requests.slice(before - 1)
     assert.ok(last && probe && probe.atMs - last.atMs > 9_900, 'no attempt for 10 s')
-    assert.equal(receiver.keys().get(probe.key)?.length, 2)
     assert.equal(json.at(-1).delivered, users)
     assert.ok(attemptsOf(receiver).every((attempts) => attempts <= 2))
   })
