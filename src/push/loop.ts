@@ -1,27 +1,13 @@
 /**
- * The loop around a push: takes planned pushes and second attempts that are due, records each attempt, makes it, records what
- * came of it. Statements to the ledger are batched by what gathers while the one before is under way. At most `concurrency`
- * attempts are recorded beyond those that are being made, which bounds what a kill costs.
+ * The loop around a push: takes planned pushes and second attempts that are due, has each attempt recorded, makes it, has what
+ * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
+ * costs; a receiver that is down as a whole is waited for.
  */
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { type AttemptOutcome, sendAttempt } from '../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../deliveries/body.ts'
-import {
-  endAbandoned,
-  endErased,
-  findAdrift,
-  findNextDue,
-  type LedgerDelivery,
-  type PushToBegin,
-  type RecordedAttempt,
-  type RecordedOutcome,
-  recordDueAttempts,
-  recordGivenBack,
-  recordOutcomes,
-  recordPushes,
-  recordUnsent,
-} from '../deliveries/ledger.ts'
+import type { LedgerDelivery, PushToBegin, RecordedAttempt } from '../deliveries/ledger.ts'
 import type { Worker } from '../deliveries/workers.ts'
 import { messageOf } from '../errors.ts'
 import type { Http } from '../http.ts'
@@ -29,6 +15,7 @@ import type { LeadStore } from '../leads/lead-store.ts'
 import { outageFailuresInARow, outageProbeMs } from '../limits.ts'
 import { Outage } from './outage.ts'
 import { Pace } from './pace.ts'
+import { RecordedAttempts } from './recorded-attempts.ts'
 
 export interface LoopSettings {
   receiverUrl: string
@@ -64,38 +51,39 @@ type Planned = Omit<PushToBegin, 'deliveries'> & {
 }
 
 const plannedMax = 64
-const outcomesPerStatement = 256
 
 export class PushLoop {
-  /** Users whose pushes this loop began, and those with whose it went on. */
-  users = 0
   gaveUp = false
 
   private readonly context: LoopContext
+  private readonly attempts: RecordedAttempts
   private readonly outage: Outage
   private readonly pace: Pace
+  private readonly buffers = new BodyBuffers()
   private readonly planned: Planned[] = []
   private plannedAll = false
-  private ready: RecordedAttempt[] = []
-  /** Being taken back: until that is certain, they must not be found or recorded again. */
-  private takingBack: readonly string[] = []
-  /** Made or being made, and not recorded yet what came of them. */
-  private readonly underWay = new Map<string, RecordedAttempt>()
   private onWire = 0
-  private readonly buffers = new BodyBuffers()
-  private readonly outcomes: RecordedOutcome[] = []
-  private flushing: Promise<void> | undefined
-  /** When the next second attempt of ours may be due, by this process's clock; undefined: not known to be any. */
-  private dueAt: number | undefined
   private paceTimer: NodeJS.Timeout | undefined
   private wakers: (() => void)[] = []
   private failure: unknown
+  private awayNoted = false
 
   constructor(context: LoopContext) {
     this.context = context
-    this.outage = new Outage(context.minded ? context.settings.outageMs : 0)
-    this.pace = new Pace(context.settings.ratePerSecond)
-    this.dueAt = context.own ? undefined : 0
+    const { db, worker, runId, period, own, settings, onDelivery } = context
+    this.attempts = new RecordedAttempts({
+      ...{ db, worker, runId, period, own, onDelivery },
+      retryDelayMs: settings.retryDelayMs,
+      onAway: (error) => this.noteAway(error),
+      onFlushed: (failure) => (failure === undefined ? this.wake() : this.fail(failure)),
+    })
+    this.outage = new Outage(context.minded ? settings.outageMs : 0)
+    this.pace = new Pace(settings.ratePerSecond)
+  }
+
+  /** Users whose pushes this loop began, and those with whose it went on. */
+  get users(): number {
+    return this.attempts.users
   }
 
   /** Sends everything that `pushes` yields and what is due; returns when nothing is left, on a stop, or when it gave up. */
@@ -113,11 +101,11 @@ export class PushLoop {
     clearTimeout(this.paceTimer)
     await planning
     // attempts under way are finished and recorded, unless the database stays away: then they count as lost
-    while (this.onWire > 0 || (this.underWay.size > 0 && this.failure === undefined)) await this.sleep(1_000)
-    await this.flushing
+    while (this.onWire > 0 || (this.attempts.underWayCount > 0 && this.failure === undefined)) await this.sleep(1_000)
+    await this.attempts.flushed()
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
-    await this.giveBack()
+    await this.attempts.giveBack()
   }
 
   private get stopping(): boolean {
@@ -168,12 +156,12 @@ export class PushLoop {
     // with a rate, no more than leave within a tenth of a second
     const ahead =
       ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
-    const room = ahead - this.ready.length - this.outcomes.length
+    const room = ahead - this.attempts.ahead
     return room * 2 >= ahead ? room : 0
   }
 
   private mayProbe(): boolean {
-    return this.underWay.size + this.ready.length === 0 && this.outage.untilProbe(performance.now()) === 0
+    return this.attempts.open === 0 && this.outage.untilProbe(performance.now()) === 0
   }
 
   private async fill(): Promise<void> {
@@ -184,137 +172,45 @@ export class PushLoop {
         this.context.onNote('The receiver stayed down: giving up; what is left is owed.')
         break
       }
-      const hasWork = this.planned.length > 0 || (this.dueAt !== undefined && this.dueAt <= performance.now())
+      const hasWork = this.planned.length > 0 || this.attempts.isDue
       const room = hasWork ? this.room() : 0
       if (room > 0) await this.recordNext(room)
-      else if (!hasWork && this.isIdle && this.plannedAll) {
+      else if (!hasWork && this.attempts.isIdle && this.plannedAll) {
         if (await this.isDone()) break
       } else await this.sleep(this.untilNextWork())
     }
   }
 
-  private get isIdle(): boolean {
-    return (
-      this.underWay.size === 0 && this.ready.length === 0 && this.outcomes.length === 0 && this.flushing === undefined
-    )
-  }
-
   private untilNextWork(): number {
-    const due = this.dueAt === undefined ? 60_000 : this.dueAt - performance.now()
+    const { dueAt } = this.attempts
+    const due = dueAt === undefined ? 60_000 : dueAt - performance.now()
     return Math.max(5, Math.min(due > 0 ? due : 1_000, this.outage.isDown ? 250 : 60_000))
   }
 
   /** Looks once more for what others left; then whether nothing is waiting for us, and otherwise waits for it. */
   private async isDone(): Promise<boolean> {
-    this.ready.push(...(await this.recordDue(1)))
-    if (this.ready.length > 0) return false
-    if (this.dueAt === undefined) return true
+    if ((await this.attempts.recordDue(1)) > 0) return false
+    if (this.attempts.dueAt === undefined) return true
     await this.sleep(this.untilNextWork())
     return false
   }
 
-  private async noteNextDue(): Promise<void> {
-    const ms = await rideOut(() => findNextDue(this.context.db, this.context.worker.ids))
-    this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
-  }
-
   private async recordNext(room: number): Promise<void> {
-    if (this.dueAt !== undefined && this.dueAt <= performance.now()) {
-      const attempts = await this.recordDue(room)
-      for (const attempt of attempts) this.ready.push(attempt)
-      if (attempts.length > 0) return
-    }
-    const batch: Planned[] = []
-    for (let attempts = 0; attempts < room && this.planned.length > 0; ) {
+    if (this.attempts.isDue && (await this.attempts.recordDue(room)) > 0) return
+    const batch: PushToBegin[] = []
+    for (let free = room; free > 0 && this.planned.length > 0; ) {
       const push = this.planned.shift() as Planned
-      batch.push(push)
-      attempts += push.deliveries.length
+      batch.push({ ...push, deliveries: push.deliveries.map((delivery) => ({ ...delivery, started: free-- > 0 })) })
     }
     if (batch.length === 0) return
     this.wake()
-    await this.recordBatch(batch, room)
-  }
-
-  private async recordDue(room: number): Promise<RecordedAttempt[]> {
-    const { db, worker, own } = this.context
-    let uncertain = false
-    const attempts = await rideOut(
-      async () => {
-        // a try whose answer was lost may have recorded attempts: they are ours to make
-        const known = this.knownKeys()
-        const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
-        return adrift.length > 0
-          ? adrift
-          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, own, known })
-      },
-      (error) => {
-        uncertain = true
-        this.noteAway(error)
-      },
-    )
-    if (attempts.length === 0) {
-      const abandoned = () => endAbandoned(db, { ofWorkers: own ? worker.ids : undefined, known: this.knownKeys() })
-      for (const ended of await rideOut(abandoned)) this.context.onDelivery(ended)
-      await rideOut(() => worker.renew())
-      await this.noteNextDue()
-      // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
-      if (this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
-    } else if (attempts.length < room) await this.noteNextDue()
-    this.users += attempts.filter(({ part, runId }) => part === 1 && runId !== this.context.runId).length
-    return attempts
-  }
-
-  private knownKeys(): string[] {
-    return [...this.underWay.keys(), ...this.ready.map(({ idempotencyKey }) => idempotencyKey), ...this.takingBack]
-  }
-
-  private async recordBatch(batch: Planned[], room: number): Promise<void> {
-    const { db, worker, runId, period } = this.context
-    let free = room
-    const pushes = batch.map(
-      (push): PushToBegin => ({
-        ...push,
-        deliveries: push.deliveries.map((delivery) => ({ ...delivery, started: free-- > 0 })),
-      }),
-    )
-    let uncertain = false
-    await rideOut(
-      async () => {
-        if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
-        for (;;) {
-          const { live, begun } = await recordPushes(db, { workerId: worker.id, runId, period }, pushes)
-          for (const user of begun) this.beginPush(pushes, user)
-          if (live) return
-          await worker.renew()
-        }
-      },
-      (error) => {
-        uncertain = true
-        this.noteAway(error)
-      },
-    )
-  }
-
-  private beginPush(pushes: PushToBegin[], user: { userId: number; email: string; receiverKey: string }): void {
-    const push = pushes.find(({ userId }) => userId === user.userId)
-    if (!push) return
-    this.users++
-    const { runId, period } = this.context
-    for (const { started, ...delivery } of push.deliveries) {
-      if (started) this.ready.push({ ...delivery, ...user, kind: push.kind, runId, period, attempt: 1 })
-      else this.dueAt = 0
-    }
-  }
-
-  private begin(attempt: RecordedAttempt): void {
-    if (attempt.part === 1 && attempt.attempt === 1) this.users++
-    this.ready.push(attempt)
-    this.dueAt = 0
+    await this.attempts.recordPushes(batch)
   }
 
   /** Makes as many of the recorded attempts as may be under way. */
   private drain(): void {
-    while (!this.stopping && this.ready.length > 0 && this.onWire < this.context.settings.concurrency) {
+    const { concurrency } = this.context.settings
+    while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
       if (this.outage.isDown && (this.onWire > 0 || !this.outage.takeProbe(performance.now()))) break
       const waitMs = this.pace.take(performance.now())
       if (waitMs > 0) {
@@ -324,8 +220,8 @@ export class PushLoop {
         }, waitMs)
         break
       }
-      const attempt = this.ready.shift() as RecordedAttempt
-      this.underWay.set(attempt.idempotencyKey, attempt)
+      const attempt = this.attempts.take()
+      if (!attempt) break
       this.onWire++
       this.make(attempt)
         .catch((error) => this.fail(error))
@@ -338,30 +234,16 @@ export class PushLoop {
   }
 
   private async make(attempt: RecordedAttempt): Promise<void> {
-    const { http, leads, settings, db } = this.context
+    const { http, leads, settings } = this.context
     const pieces = await rideOut(() => leads.readJson(attempt.versionIds))
-    if (pieces === undefined) {
-      const ended = await rideOut(() => endErased(db, attempt.idempotencyKey))
-      for (const delivery of ended) this.context.onDelivery({ ...delivery, email: attempt.email })
-      this.underWay.delete(attempt.idempotencyKey)
-      return
-    }
+    if (pieces === undefined) return await this.attempts.endErased(attempt)
     const buffer = this.buffers.take(attempt.bytes)
     const body = buildBody(attempt.queryList, pieces, attempt.bytes, buffer)
     const outcome = await sendAttempt(http, settings, { ...attempt, body })
     this.buffers.giveBack(buffer)
     this.context.onAttempt(attempt, outcome)
-    await this.noteOutcome(attempt, outcome)
-  }
-
-  private async noteOutcome(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<void> {
     const change = this.outage.note(attempt.attempt, outcome.httpStatus, performance.now())
-    const retryDelayMs = Math.max(this.context.settings.retryDelayMs, outcome.retryAfterMs ?? 0)
-    this.outcomes.push({ ...outcome, idempotencyKey: attempt.idempotencyKey, attempt: attempt.attempt, retryDelayMs })
-    this.flushing ??= this.flush().finally(() => {
-      this.flushing = undefined
-      this.wake()
-    })
+    this.attempts.noteOutcome(attempt, outcome)
     if (change === 'down') await this.holdBack(outcome.error)
     if (change === 'up') this.context.onNote('The receiver answers again: going on.')
   }
@@ -371,52 +253,9 @@ export class PushLoop {
     this.context.onNote(
       `The receiver is down: ${outageFailuresInARow} first attempts in a row failed; the last: ${why}. Trying again every ${outageProbeMs / 1_000} s.`,
     )
-    const unsent = this.ready.map(({ idempotencyKey }) => idempotencyKey)
-    this.ready = []
-    this.takingBack = [...this.takingBack, ...unsent]
-    await rideOut(() => recordUnsent(this.context.db, this.context.worker.ids, unsent))
-    this.takingBack = this.takingBack.filter((key) => !unsent.includes(key))
-    if (unsent.length > 0) this.dueAt = 0
+    await this.attempts.takeBack()
   }
 
-  private async flush(): Promise<void> {
-    try {
-      while (this.outcomes.length > 0) {
-        const batch = this.outcomes.slice(0, outcomesPerStatement)
-        const deliveries = await rideOut(
-          () => recordOutcomes(this.context.db, batch),
-          (error) => this.noteAway(error),
-        )
-        this.outcomes.splice(0, batch.length)
-        for (const delivery of deliveries) this.noteRecorded(delivery, batch)
-        // also those whose row is gone meanwhile: nobody waits for them
-        for (const { idempotencyKey } of batch) this.underWay.delete(idempotencyKey)
-        this.wake()
-      }
-    } catch (error) {
-      this.fail(error)
-    }
-  }
-
-  private noteRecorded(delivery: LedgerDelivery, batch: RecordedOutcome[]): void {
-    const attempt = this.underWay.get(delivery.idempotencyKey)
-    if (delivery.status !== 'pending') {
-      this.context.onDelivery({ ...delivery, email: attempt?.email ?? null })
-      return
-    }
-    const delayMs = batch.find(({ idempotencyKey }) => idempotencyKey === delivery.idempotencyKey)?.retryDelayMs ?? 0
-    const dueAt = performance.now() + delayMs
-    if (this.dueAt === undefined || dueAt < this.dueAt) this.dueAt = dueAt
-  }
-
-  private async giveBack(): Promise<void> {
-    const { db, worker, onDelivery } = this.context
-    const unsent = this.ready.map(({ idempotencyKey }) => idempotencyKey)
-    if (unsent.length > 0) await rideOut(() => recordUnsent(db, worker.ids, unsent))
-    for (const delivery of await rideOut(() => recordGivenBack(db, worker.ids))) onDelivery(delivery)
-  }
-
-  private awayNoted = false
   private noteAway(error: unknown): void {
     if (this.awayNoted) return
     this.awayNoted = true

@@ -1,0 +1,241 @@
+/**
+ * The attempts of a push between the ledger and the wire: recorded and to be made (`ready`), being made (`underWay`), made and not
+ * recorded yet what came of them (`outcomes`). Statements are batched by what gathers while the one before is under way; a try
+ * whose answer was lost with the database is made good.
+ */
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
+import type { AttemptOutcome } from '../deliveries/attempt.ts'
+import {
+  endAbandoned,
+  endErased,
+  findAdrift,
+  findNextDue,
+  type LedgerDelivery,
+  type PushToBegin,
+  type RecordedAttempt,
+  type RecordedOutcome,
+  recordDueAttempts,
+  recordGivenBack,
+  recordOutcomes,
+  recordPushes,
+  recordUnsent,
+} from '../deliveries/ledger.ts'
+import type { Worker } from '../deliveries/workers.ts'
+
+export interface RecordedAttemptsContext {
+  db: Database
+  worker: Worker
+  runId: number
+  period: string
+  /** Only what this push begins, not what others left. */
+  own: boolean
+  retryDelayMs: number
+  onDelivery(delivery: LedgerDelivery): void
+  onAway(error: unknown): void
+  /** Outcomes were recorded, or recording them failed for good. */
+  onFlushed(failure?: unknown): void
+}
+
+const outcomesPerStatement = 256
+
+export class RecordedAttempts {
+  /** Users whose pushes were begun here, and those with whose it went on. */
+  users = 0
+  /** When the next attempt that is ours may be due, by this process's clock; undefined: not known to be any. */
+  dueAt: number | undefined
+  ready: RecordedAttempt[] = []
+
+  private readonly context: RecordedAttemptsContext
+  private readonly underWay = new Map<string, RecordedAttempt>()
+  private readonly outcomes: RecordedOutcome[] = []
+  /** Being taken back: until that is certain, they must not be found or recorded again. */
+  private takingBack: readonly string[] = []
+  private flushing: Promise<void> | undefined
+
+  constructor(context: RecordedAttemptsContext) {
+    this.context = context
+    this.dueAt = context.own ? undefined : 0
+  }
+
+  /** Recorded and not over, made or not. */
+  get open(): number {
+    return this.ready.length + this.underWay.size
+  }
+
+  get underWayCount(): number {
+    return this.underWay.size
+  }
+
+  /** Recorded and not on the wire: what a kill would cost beyond what is under way. */
+  get ahead(): number {
+    return this.ready.length + this.outcomes.length
+  }
+
+  get isIdle(): boolean {
+    return this.open === 0 && this.outcomes.length === 0 && this.flushing === undefined
+  }
+
+  get isDue(): boolean {
+    return this.dueAt !== undefined && this.dueAt <= performance.now()
+  }
+
+  /** The next one to be made; from here on it is under way. */
+  take(): RecordedAttempt | undefined {
+    const attempt = this.ready.shift()
+    if (attempt) this.underWay.set(attempt.idempotencyKey, attempt)
+    return attempt
+  }
+
+  /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
+  async recordDue(room: number): Promise<number> {
+    const { db, worker, own, runId, onAway } = this.context
+    let uncertain = false
+    const attempts = await rideOut(
+      async () => {
+        // a try whose answer was lost may have recorded attempts: they are ours to make
+        const known = this.knownKeys()
+        const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
+        return adrift.length > 0
+          ? adrift
+          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, own, known })
+      },
+      (error) => {
+        uncertain = true
+        onAway(error)
+      },
+    )
+    if (attempts.length === 0) await this.endAbandoned()
+    if (attempts.length < room) await this.noteNextDue()
+    // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
+    if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
+    this.users += attempts.filter((attempt) => attempt.part === 1 && attempt.runId !== runId).length
+    for (const attempt of attempts) this.ready.push(attempt)
+    return attempts.length
+  }
+
+  private async endAbandoned(): Promise<void> {
+    const { db, worker, own, onDelivery } = this.context
+    const end = () => endAbandoned(db, { ofWorkers: own ? worker.ids : undefined, known: this.knownKeys() })
+    for (const ended of await rideOut(end)) onDelivery(ended)
+    await rideOut(() => worker.renew())
+  }
+
+  private async noteNextDue(): Promise<void> {
+    const ms = await rideOut(() => findNextDue(this.context.db, this.context.worker.ids))
+    this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
+  }
+
+  private knownKeys(): string[] {
+    return [...this.underWay.keys(), ...this.ready.map(({ idempotencyKey }) => idempotencyKey), ...this.takingBack]
+  }
+
+  /** Begins `pushes`, with the first attempts of their deliveries that are `started`; the others are due at once. */
+  async recordPushes(pushes: readonly PushToBegin[]): Promise<void> {
+    const { db, worker, runId, period, onAway } = this.context
+    let uncertain = false
+    await rideOut(
+      async () => {
+        if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
+        for (;;) {
+          const { live, begun } = await recordPushes(db, { workerId: worker.id, runId, period }, pushes)
+          for (const user of begun) this.beginPush(pushes, user)
+          if (live) return
+          await worker.renew()
+        }
+      },
+      (error) => {
+        uncertain = true
+        onAway(error)
+      },
+    )
+  }
+
+  private beginPush(
+    pushes: readonly PushToBegin[],
+    user: { userId: number; email: string; receiverKey: string },
+  ): void {
+    const push = pushes.find(({ userId }) => userId === user.userId)
+    if (!push) return
+    this.users++
+    const { runId, period } = this.context
+    for (const { started, ...delivery } of push.deliveries) {
+      if (started) this.ready.push({ ...delivery, ...user, kind: push.kind, runId, period, attempt: 1 })
+      else this.dueAt = 0
+    }
+  }
+
+  private begin(attempt: RecordedAttempt): void {
+    if (attempt.part === 1 && attempt.attempt === 1) this.users++
+    this.ready.push(attempt)
+    this.dueAt = 0
+  }
+
+  /** What came of an attempt; recorded with the others that come meanwhile. */
+  noteOutcome({ idempotencyKey, attempt }: RecordedAttempt, outcome: AttemptOutcome): void {
+    const retryDelayMs = Math.max(this.context.retryDelayMs, outcome.retryAfterMs ?? 0)
+    this.outcomes.push({ ...outcome, idempotencyKey, attempt, retryDelayMs })
+    this.flushing ??= this.flush().finally(() => {
+      this.flushing = undefined
+      this.context.onFlushed()
+    })
+  }
+
+  private async flush(): Promise<void> {
+    const { db, onAway, onFlushed } = this.context
+    try {
+      while (this.outcomes.length > 0) {
+        const batch = this.outcomes.slice(0, outcomesPerStatement)
+        const deliveries = await rideOut(() => recordOutcomes(db, batch), onAway)
+        this.outcomes.splice(0, batch.length)
+        for (const delivery of deliveries) this.noteRecorded(delivery, batch)
+        // also those whose row is gone meanwhile: nobody waits for them
+        for (const { idempotencyKey } of batch) this.underWay.delete(idempotencyKey)
+        onFlushed()
+      }
+    } catch (error) {
+      onFlushed(error)
+    }
+  }
+
+  private noteRecorded(delivery: LedgerDelivery, batch: readonly RecordedOutcome[]): void {
+    if (delivery.status !== 'pending') {
+      const email = this.underWay.get(delivery.idempotencyKey)?.email ?? null
+      this.context.onDelivery({ ...delivery, email })
+      return
+    }
+    const delayMs = batch.find(({ idempotencyKey }) => idempotencyKey === delivery.idempotencyKey)?.retryDelayMs ?? 0
+    this.dueAt = Math.min(this.dueAt ?? Number.POSITIVE_INFINITY, performance.now() + delayMs)
+  }
+
+  /** The body of an attempt cannot be built any more: it is not made, and its delivery ends. */
+  async endErased({ idempotencyKey, email }: RecordedAttempt): Promise<void> {
+    const ended = await rideOut(() => endErased(this.context.db, idempotencyKey))
+    for (const delivery of ended) this.context.onDelivery({ ...delivery, email })
+    this.underWay.delete(idempotencyKey)
+  }
+
+  /** Takes back what is recorded and was not made: it is due again. */
+  async takeBack(): Promise<void> {
+    const { db, worker } = this.context
+    const unsent = this.ready.map(({ idempotencyKey }) => idempotencyKey)
+    if (unsent.length === 0) return
+    this.ready = []
+    this.takingBack = [...this.takingBack, ...unsent]
+    await rideOut(() => recordUnsent(db, worker.ids, unsent))
+    this.takingBack = this.takingBack.filter((key) => !unsent.includes(key))
+    this.dueAt = 0
+  }
+
+  /** Gives back what this process still has, for others. */
+  async giveBack(): Promise<void> {
+    const { db, worker, onDelivery } = this.context
+    await this.takeBack()
+    for (const delivery of await rideOut(() => recordGivenBack(db, worker.ids))) onDelivery(delivery)
+  }
+
+  /** Until what came of all that was made is recorded. */
+  async flushed(): Promise<void> {
+    await this.flushing
+  }
+}
