@@ -11,6 +11,7 @@ import { addLeads } from './leads.ts'
 import { type Log, logError } from './log.ts'
 import { addMigrate } from './migrate.ts'
 import { addPreview } from './preview.ts'
+import { addPrune } from './prune.ts'
 import { addPush } from './push.ts'
 import { addReceiver } from './receiver.ts'
 import { addStatus } from './status.ts'
@@ -54,6 +55,7 @@ Settings are environment variables; README.md lists them.`,
     addPreview,
     addValidate,
     addStatus,
+    addPrune,
     addReceiver,
     addDb,
   ]) {

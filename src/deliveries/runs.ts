@@ -4,6 +4,7 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { codeOf, LeadpushError } from '../errors.ts'
+import { frozenRunDays } from '../limits.ts'
 import { isLive } from './workers.ts'
 
 export type RunCommand = Tables['runs']['command']
@@ -21,6 +22,21 @@ export interface Run {
 
 export const periodIn = (timeZone: string | RawBuilder<string>) =>
   sql<string>`to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW')`
+const mondayOf = (period: RawBuilder<string>) => sql`to_date(${period}, 'IYYY-"W"IW')`
+
+/** SQL: before this nothing can have been begun in `period`, in whatever time zone. */
+export const periodBegins = (period: RawBuilder<string>) =>
+  sql<Date>`((${mondayOf(period)} - 1)::timestamp at time zone 'UTC')`
+
+/** SQL: whether `period` is over in every time zone, with a day to spare for clocks. */
+export const isPeriodOver = (period: RawBuilder<string>) =>
+  sql<boolean>`(now() at time zone 'UTC' >= ${mondayOf(period)} + 9)`
+
+/** SQL: whether the run `run` may still go on: its process lives, or may be frozen. */
+export const isUnderWay = (run: RawBuilder<unknown>) =>
+  sql<boolean>`(${run}.outcome = 'running' and (${isLive(sql`${run}.worker_id`)}
+    or ${run}.started_at > now() - ${frozenRunDays} * interval '1 day'))`
+
 
 /** The period that a run beginning now would have. Throws `usage` for a time zone that PostgreSQL does not know. */
 export async function findPeriod(
@@ -58,7 +74,12 @@ export async function startRun(
   )
   const { id } = await rideOut(async () => {
     // a try whose answer was lost may have begun it
-    const begun = await db.selectFrom('runs').select('id').where('worker_id', 'in', run.workerIds).executeTakeFirst()
+    const begun = await db
+      .selectFrom('runs')
+      .select('id')
+      .where('worker_id', 'in', run.workerIds)
+      .where('outcome', '=', 'running')
+      .executeTakeFirst()
     if (begun) return begun
     return await db
       .insertInto('runs')

@@ -7,6 +7,10 @@ import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 
+/** A worker whose lease has been over for so long has left its row behind. */
+export const workerDaysMax = 1
+const deadPerStart = 100
+
 /** SQL: whether the worker with the id `workerId` holds its lease. */
 export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql<boolean>`exists (select from workers w where w.id = ${workerId} and w.lease_until > now())`
@@ -28,6 +32,7 @@ export class Worker {
   static async start(db: Database, leaseMs: number): Promise<Worker> {
     const worker = new Worker(db, leaseMs)
     await worker.register()
+    await rideOut(() => worker.forgetDead())
     worker.timer = setInterval(() => void worker.renew().catch(() => {}), Math.max(100, leaseMs / 3))
     worker.timer.unref()
     return worker
@@ -73,6 +78,16 @@ export class Worker {
     )
     if (this.allIds.length > 0) await this.takeRunAlong(id)
     this.allIds.push(id)
+  }
+
+  /** Rows of processes that were killed: whether they are there or not, what these had is free. */
+  private async forgetDead(): Promise<void> {
+    await sql`
+      delete from workers where id = any (array(
+        select id from workers where lease_until < now() - ${workerDaysMax} * interval '1 day'
+        limit ${deadPerStart} for update skip locked
+      ))
+    `.execute(this.db)
   }
 
   private async takeRunAlong(id: number): Promise<void> {

@@ -30,10 +30,12 @@ import {
   findUsersOwedSubscription,
   findUsersWithoutQueries,
   forcedPass,
+  isClaimed,
   type Pass,
   releaseShares,
   takeShare,
   weeklyPass,
+  weeklyScope,
 } from './users-to-serve.ts'
 
 export interface PushSettings extends LoopSettings {
@@ -173,8 +175,7 @@ class PushRun {
     if (this.request.what !== 'all') return 0
     const { rows } = await rideOut(() =>
       sql<{ n: number }>`
-        select count(*) as n from users u
-        where u.subscribed and exists (select from claims c where c.scope = ${weeklyPass(this.run.period).scope} and c.email = u.email)
+        select count(*) as n from users u where u.subscribed and ${isClaimed(weeklyScope(this.run.period))}
       `.execute(this.db),
     )
     return rows[0]?.n ?? 0

@@ -7,6 +7,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { isLive } from '../deliveries/workers.ts'
+import { periodBegins } from '../deliveries/runs.ts'
 import type { UserToServe } from './planner.ts'
 
 /** One way through the subscribed users: those who have no claim in its scope yet. */
@@ -27,6 +28,15 @@ export interface Cursor {
 
 export const weeklyScope = (period: string) => `weekly:${period}`
 
+/**
+ * SQL: whether the user `u` has a claim in the scope. `offset 0` keeps it a look into the index for each user: of a scope that
+ * began today the statistics know nothing, and a plan that reads its claims as a whole does so for each user.
+ */
+export const isClaimed = (scope: string) =>
+  sql<boolean>`exists (select from claims c where c.scope = ${scope} and c.email = u.email offset 0)`
+
+const hasQueries = sql<boolean>`exists (select from queries q where q.user_id = u.id offset 0)`
+
 export function weeklyPass(period: string): Pass {
   return { kind: 'weekly', scope: weeklyScope(period), shareScope: weeklyScope(period), only: sql`true` }
 }
@@ -38,7 +48,7 @@ export function forcedPass(period: string, forcedRunId?: number): Pass {
     scope: `forced:${forcedRunId}`,
     shareScope: `forced:${forcedRunId}`,
     only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
-      and w.claimed_at < coalesce((select r.started_at from runs r where r.id = ${forcedRunId ?? null}), now()))`,
+      and w.claimed_at < coalesce((select r.started_at from runs r where r.id = ${forcedRunId ?? null}), now()) offset 0)`,
   }
 }
 
@@ -53,15 +63,15 @@ export function failedPass(period: string, runId: number, statuses: readonly ('f
     shareScope: `failed:${period}`,
     only: sql`exists (
       select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${statuses})
+        and d.created_at >= ${periodBegins(sql`${period}::text`)}
         and not exists (
           select from deliveries e where e.user_id = u.id and e.created_at > d.created_at and e.status in ('delivered', 'pending')
-        )
+        ) offset 0
     )`,
   }
 }
 
-const owed = (pass: Pass) => sql`u.subscribed and exists (select from queries q where q.user_id = u.id)
-  and not exists (select from claims c where c.scope = ${pass.scope} and c.email = u.email) and ${pass.only}`
+const owed = (pass: Pass) => sql`u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${pass.only}`
 
 const after = (cursor: Cursor | undefined) =>
   cursor === undefined ? sql`true` : sql`(u.place, u.id) > (${cursor.place}, ${cursor.id})`
@@ -105,8 +115,7 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
     const { rows } = await rideOut(() =>
       sql<{ id: number; email: string }>`
         select u.id, u.email from users u
-        where u.id > ${lastId} and u.subscribed and not exists (select from queries q where q.user_id = u.id)
-          and not exists (select from claims c where c.scope = ${scope} and c.email = u.email)
+        where u.id > ${lastId} and u.subscribed and not ${hasQueries} and not ${isClaimed(scope)}
         order by u.id limit 1000
       `.execute(db),
     )
@@ -121,7 +130,7 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
 export async function findUsersOwedSubscription(db: Database): Promise<UserToServe[]> {
   const { rows } = await sql<UserToServe>`
     select u.id, u.email from users u
-    where u.subscription_owed_at is not null and exists (select from queries q where q.user_id = u.id)
+    where u.subscription_owed_at is not null and ${hasQueries}
     order by u.subscription_owed_at limit 10000
   `.execute(db)
   return rows

@@ -9,7 +9,7 @@ import { type LedgerDelivery, ledgerColumns } from '../deliveries/ledger.ts'
 import { findPeriod, type RunCommand, type RunOutcome } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
 import { monitoredRunDays } from '../limits.ts'
-import { weeklyScope } from '../push/users-to-serve.ts'
+import { isClaimed, weeklyScope } from '../push/users-to-serve.ts'
 
 export interface RunReport {
   command: RunCommand
@@ -87,7 +87,7 @@ async function countUsers(db: Database, period: string) {
   const { rows } = await sql<{ subscribed: number; owed: number }>`
     select (select count(*) from users where subscribed) as subscribed, count(*) as owed from (
       select u.id from users u
-      where u.subscribed and not exists (select from claims c where c.scope = ${weeklyScope(period)} and c.email = u.email)
+      where u.subscribed and not ${isClaimed(weeklyScope(period))}
         and exists (select from queries q where q.user_id = u.id)
       union
       select u.id from users u

@@ -1,0 +1,67 @@
+/**
+ * How old rows are found without an index that every delivery would have to pay for: by where they lie. A table is gone
+ * through once, a stretch of blocks at a time, and what is old in it is deleted, a bounded batch a transaction.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
+import { pruneRowsMax } from '../limits.ts'
+
+export interface PruneContext {
+  db: Database
+  /** What is older than this goes: a `timestamptz` as text, to the microsecond. */
+  before: string
+  maxLeadAgeMs: number
+  /** Aborted: nothing more is begun after the batch under way. */
+  stop: AbortSignal
+  onAway?: ((error: unknown) => void) | undefined
+}
+
+/** 16 MB of a table at most are looked at in one statement. */
+const blocksMax = 2_048
+const blocksAtFirst = 64
+
+/**
+ * Calls `deleteIn` for one stretch of `table` after the other with SQL that says whether the row `t` lies in it; it deletes
+ * at most `pruneRowsMax` rows there and returns how many, and is called again for a stretch that had so many. Returns the sum.
+ */
+export async function sweep(
+  { db, stop, onAway }: PruneContext,
+  table: string,
+  deleteIn: (isHere: RawBuilder<boolean>) => Promise<number>,
+): Promise<number> {
+  const { rows } = await rideOut(
+    () =>
+      sql<{ blocks: number }>`
+        select pg_relation_size(${table}::regclass) / current_setting('block_size')::bigint as blocks
+      `.execute(db),
+    onAway,
+  )
+  const blocks = rows[0]?.blocks ?? 0
+  let deleted = 0
+  let span = blocksAtFirst
+  for (let from = 0; from < blocks && !stop.aborted; ) {
+    const isHere = sql<boolean>`t.ctid >= ${`(${from},0)`}::tid and t.ctid < ${`(${from + span},0)`}::tid`
+    const found = await rideOut(() => deleteIn(isHere), onAway)
+    deleted += found
+    if (found >= pruneRowsMax) {
+      span = Math.max(1, span >> 1)
+      continue
+    }
+    from += span
+    if (found * 4 < pruneRowsMax) span = Math.min(blocksMax, span * 2)
+  }
+  return deleted
+}
+
+/** Deletes the rows `t` of `table` for which `isOld` holds; rows that somebody is at are left. */
+export function sweepRows(context: PruneContext, table: string, isOld: RawBuilder<boolean>): Promise<number> {
+  return sweep(context, table, async (isHere) => {
+    const { numAffectedRows } = await sql`
+      delete from ${sql.table(table)} where ctid = any (array(
+        select t.ctid from ${sql.table(table)} t where ${isHere} and ${isOld} limit ${pruneRowsMax} for update skip locked
+      ))
+    `.execute(context.db)
+    return Number(numAffectedRows ?? 0)
+  })
+}
