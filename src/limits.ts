@@ -57,6 +57,7 @@ export const hookUrlCharsMax = 2_048
 export const hookLookupMsMax = 5_000
 /** contract 3: telling a platform that its hook is removed. */
 export const hookRemovalTimeoutMs = 5_000
+
 /** Rows that `prune` deletes in one transaction. */
 export const pruneRowsMax = 5_000
 /** So long a process that was frozen, or lost its database, may still go on with the run that it had begun. */

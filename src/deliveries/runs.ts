@@ -22,6 +22,7 @@ export interface Run {
 
 export const periodIn = (timeZone: string | RawBuilder<string>) =>
   sql<string>`to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW')`
+
 const mondayOf = (period: RawBuilder<string>) => sql`to_date(${period}, 'IYYY-"W"IW')`
 
 /** SQL: before this nothing can have been begun in `period`, in whatever time zone. */
@@ -36,7 +37,6 @@ export const isPeriodOver = (period: RawBuilder<string>) =>
 export const isUnderWay = (run: RawBuilder<unknown>) =>
   sql<boolean>`(${run}.outcome = 'running' and (${isLive(sql`${run}.worker_id`)}
     or ${run}.started_at > now() - ${frozenRunDays} * interval '1 day'))`
-
 
 /** The period that a run beginning now would have. Throws `usage` for a time zone that PostgreSQL does not know. */
 export async function findPeriod(

@@ -20,12 +20,16 @@ const isAskedFor = sql<boolean>`exists (select from users u where u.id = t.user_
   else not exists (
     select from deliveries e where e.user_id = t.user_id and e.created_at > t.created_at and e.status = 'delivered') end`
 
+/** Of what was sent of a push it is told whether the rest of it may still be. */
+const hasPending = sql<boolean>`exists (select from deliveries e where e.status = 'pending' and e.user_id = t.user_id)`
+
 export function pruneDeliveries(context: PruneContext): Promise<number> {
   return sweepRows(
     context,
     'deliveries',
     sql`t.status <> 'pending' and t.created_at < ${context.before}::timestamptz
-      and not (t.under_way and ${isLive(sql`t.worker_id`)}) and (${isPeriodOver(sql`t.period`)} or not (${isAskedFor}))`,
+      and not (t.under_way and ${isLive(sql`t.worker_id`)}) and not ${hasPending}
+      and (${isPeriodOver(sql`t.period`)} or not (${isAskedFor}))`,
   )
 }
 

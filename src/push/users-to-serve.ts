@@ -6,8 +6,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { isLive } from '../deliveries/workers.ts'
 import { periodBegins } from '../deliveries/runs.ts'
+import { isLive } from '../deliveries/workers.ts'
 import type { UserToServe } from './planner.ts'
 
 /** One way through the subscribed users: those who have no claim in its scope yet. */

@@ -74,10 +74,14 @@ for (const version of postgresVersions) {
     // of every kind one row on either side of 90 days, and one that is old and still needed
     await opened.pool.query(`
       ${insertDeliveries} now() - days * interval '1 day', status from (values ('a', 90.1, 'delivered'), ('b', 90.1, 'failed'),
-        ('c', 89.9, 'delivered'), ('d', 90.1, 'pending')) as o (key, days, status);
+        ('c', 89.9, 'delivered'), ('d', 90.1, 'pending'), ('d-1', 90.1, 'delivered')) as o (key, days, status);
+      update deliveries set user_id = 2 where idempotency_key like 'd%';
       insert into claims (scope, email, claimed_at) select 'weekly:2020-W01', days::text, now() - days * interval '1 day'
       from unnest(array[90.1, 89.9]) as days;
-      update lead_seen set seen_at = now() - (89.4 + lead_id % 2) * interval '1 day' where lead_id > 2;
+      update lead_seen set seen_at = now() - case lead_id when 4 then 89.9 else 90.1 end * interval '1 day' where lead_id > 1;
+      insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
+      insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
+      update leads set first_import_id = 2 where id = 2;
       update lead_versions set superseded_at = now() - (89.4 + lead_id / 2.0) * interval '1 day' where superseded_at is not null;
       insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
       select 'all', '2020-W01', 'UTC', 1, true, now() - days * interval '1 day', now() - days * interval '1 day', 'complete', true
@@ -102,12 +106,13 @@ for (const version of postgresVersions) {
       receiverDeliveries: 1,
     }
     assert.deepEqual(told(await house.run('prune --older-than 90d --json')), { ...none, ...gone })
-    assert.deepEqual(await column(opened, 'select idempotency_key from deliveries order by 1'), ['c', 'd'])
+    assert.deepEqual(await column(opened, 'select idempotency_key from deliveries order by 1'), ['c', 'd', 'd-1'])
     assert.deepEqual(await column(opened, 'select email from claims'), ['89.9'])
     assert.deepEqual(await column(opened, 'select id from leads order by 1'), [1, 2, 4])
     await opened.pool.query(`update deliveries set status = 'failed' where status = 'pending'`)
-    // the version that was superseded 90.4 days ago, and that of the listing which went
-    const more = { deliveries: 1, runs: 1, versions: 2 }
+    await opened.pool.query(`update hooks set looked_import_id = 2`)
+    // the version that was superseded 90.4 days ago, and those of the listings which went
+    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3 }
     const pretty = await house.run('prune --older-than 90d')
     assert.deepEqual([pretty.code, pretty.stderr], [0, ''])
     const counts = [...pretty.stdout.matchAll(/^(\w.*?) +(\d+)$/gm)].map(([, , count]) => Number(count))
@@ -285,7 +290,7 @@ test('a push clears away the rows of processes that were killed long ago', async
   await opened.pool.query(`
     insert into workers (host, process_id, lease_until)
     select host, 1, now() - hours * interval '1 hour' from (values ('a', 25), ('b', 23)) as o (host, hours);
-    insert into shares select id, 'weekly:2020-W01', '', 1, '', 2 from workers`)
+    insert into shares select id, 'weekly:2020-W01', '', id, '', id from workers`)
   assert.equal((await run('push --resume')).code, 0)
   assert.deepEqual(await column(opened, 'select host from workers join shares on worker_id = id'), ['b'])
 })
