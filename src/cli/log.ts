@@ -21,13 +21,13 @@ const prettyLog: Log = {
 }
 
 async function jsonLog(): Promise<Log> {
-  const { destination, pino, stdTimeFunctions } = await import('pino')
+  const { default: pino } = await import('pino')
   const options = {
     base: null,
-    timestamp: stdTimeFunctions.isoTime,
+    timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (level: string) => ({ level }) },
   }
-  const logger = pino(options, destination({ fd: 2, sync: true }))
+  const logger = pino(options, pino.destination({ fd: 2, sync: true }))
   return {
     format: 'json',
     info: (message, fields) => logger.info(fields ?? {}, message),
