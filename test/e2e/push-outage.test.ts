@@ -29,7 +29,7 @@ const attemptsOf = (receiver: TestReceiver) => [...receiver.keys().values()].map
 describe('a receiver that is down', { concurrency: true }, () => {
   test('by default is tried again after 10 s, and then gets all the rest', async () => {
     const { receiver, ...house } = houses[0] as House
-    const program = push({ receiver, ...house }, { LEADPUSH_RETRY_DELAY: '1s' })
+    const program = push({ receiver, ...house }, { LEADPUSH_RETRY_DELAY: '9s' })
     await program.waitFor(/The receiver is down: 20 first attempts in a row failed; the last: HTTP 503/)
     const before = receiver.requests.length
     receiver.answer = () => 200
