@@ -12,7 +12,7 @@ test('processes, database and receiver are killed, stopped and frozen, and nobod
     'tsx',
     join(packageRoot, 'test/chaos/chaos.ts'),
     '--rounds',
-    '4',
+    '3',
     '--minutes',
     '0.25',
     '--seed',

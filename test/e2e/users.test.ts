@@ -169,10 +169,10 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid'])
     assert.equal((await push('push --all', { LEADPUSH_PING_URL: `${url}/?rid=a/b` })).code, 0)
     assert.deepEqual(pings, ['GET /ping/uuid/start?rid=a/b', 'GET /ping/uuid/?rid=a/b'])
-    for (const args of ['push --resume', 'push --failed', 'push --user user-0@example.com', 'preview']) {
-      await push(args)
-      assert.deepEqual(pings, [], args)
-    }
+    await Promise.all(
+      ['push --resume', 'push --failed', 'push --user user-0@example.com', 'preview'].map((args) => push(args)),
+    )
+    assert.deepEqual(pings, [])
     assert.equal((await push('push --all', { DATABASE_URL: `${house.env.DATABASE_URL}_gone` })).code, 3)
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
     house.receiver.answer = () => 400
