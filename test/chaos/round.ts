@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { rideOut } from '../../src/db/away.ts'
 import { type Database, type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { type ProgramResult, type StartedProgram, startProgram } from '../support/program.ts'
@@ -226,7 +227,8 @@ class Round {
       const planned: PlannedProcess = { args: [turn % 2 === 0 ? '--resume' : '--all'], concurrency: 6, atMs: 0 }
       const program = this.start(planned, 100 + turn, calm)
       ran.push({ ...planned, pid: program.pid, befell: [], result: await program.done })
-      if (turn > 0 && (await isSettled(this.opened.db))) break
+      // a session that was killed at last makes the server recover
+      if (turn > 0 && (await rideOut(() => isSettled(this.opened.db)))) break
     }
     return ran
   }
