@@ -1,0 +1,70 @@
+/** The ledger's statements by themselves: what each leaves alone, whoever else is at it (contract 4.6, 4.8, 4.13). */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Database } from '../../src/db/open.ts'
+import { findAdrift, recordDueAttempts, recordGivenBack, recordPushes } from '../../src/deliveries/ledger.ts'
+import { Worker } from '../../src/deliveries/workers.ts'
+import { createDatabase } from '../support/database.ts'
+import { seedUsers } from '../support/seed.ts'
+
+const period = '2026-W47'
+const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', versionIds: [1] }
+const endLease = (db: Database, id: number) =>
+  sql`update workers set lease_until = now() - interval '1 second' where id = ${id}`.execute(db)
+
+async function build(t: TestContext) {
+  const { db } = await (await createDatabase(t)).open()
+  await seedUsers(db, [{ email: 'a@example.com' }])
+  const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
+  const newWorker = async () => {
+    const worker = await Worker.start(db, 3_600_000)
+    t.after(() => worker.stop().catch(() => {}))
+    return worker
+  }
+  const begin = (worker: Worker, idempotencyKey: string, started: boolean) =>
+    recordPushes(db, { workerId: worker.id, runId: 1, period }, [
+      { userId, kind: 'weekly', scope: `weekly:${period}`, deliveries: [{ ...delivery, idempotencyKey, started }] },
+    ])
+  const take = (from: Database, { ids }: Worker) =>
+    recordDueAttempts(from, { workerIds: ids, limit: 10, own: false, known: [] })
+  return { db, newWorker, begin, take }
+}
+
+test('a worker whose lease is over begins and takes nothing, and one that lives begins nothing twice', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const [late, live] = [await newWorker(), await newWorker()]
+  await endLease(db, late.id)
+  assert.deepEqual(await begin(late, 'late', true), { live: false, begun: [] })
+  assert.equal((await begin(live, 'live', false)).begun.length, 1)
+  assert.deepEqual(await begin(live, 'again', true), { live: true, begun: [] })
+  await recordGivenBack(db, live.ids)
+  assert.deepEqual(await take(db, late), [])
+  assert.deepEqual((await take(db, live)).map(({ idempotencyKey, attempt }) => [idempotencyKey, attempt]), [['live', 1]]) // biome-ignore format: short
+})
+
+test('what one process is taking, another that comes at the same moment leaves alone, and does not wait for', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const [one, other] = [await newWorker(), await newWorker()]
+  await begin(one, 'due', false)
+  await recordGivenBack(db, one.ids)
+  await db.transaction().execute(async (tx) => {
+    assert.equal((await take(tx, one)).length, 1)
+    const late = sleep(10_000, 'it waits', { ref: false })
+    assert.deepEqual(await Promise.race([take(db, other), late]), [])
+  })
+  assert.deepEqual(await take(db, other), [])
+})
+
+test('an attempt of a living worker is its own; when its lease is over the next one is the second, and no third follows', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const [first, second, third] = [await newWorker(), await newWorker(), await newWorker()]
+  await begin(first, 'key', true)
+  assert.deepEqual(await take(db, second), [])
+  await endLease(db, first.id)
+  assert.deepEqual((await take(db, second)).map(({ attempt }) => attempt), [2]) // biome-ignore format: short
+  assert.deepEqual([await findAdrift(db, first.ids, []), (await findAdrift(db, second.ids, [])).length], [[], 1])
+  await endLease(db, second.id)
+  assert.deepEqual(await take(db, third), [])
+})
