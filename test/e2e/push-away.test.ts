@@ -1,10 +1,14 @@
-/** `push` as a process, when its database is away, or answers no more: side by side, since it is a long wait. */
+/**
+ * `push` as a process, when its database or its receiver (contract 4.12) is away, or answers no more: side by side, since it
+ * is a long wait.
+ */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { createDatabase } from '../support/database.ts'
+import { deliveriesOf } from '../support/house.ts'
 import { buildLongPush, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
-import { requestsAtLeast } from '../support/receiver.ts'
+import { requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
 import { startWay } from '../support/way.ts'
 
 let postgres: BreakablePostgres
@@ -14,8 +18,11 @@ before(async () => {
 })
 after(() => postgres.leave())
 
-describe('a database that is away', { concurrency: true }, () => {
-  test('for more than 30 s ends the push with 3; the next run goes on where it was', async () => {
+const one = { LEADPUSH_CONCURRENCY: '1' }
+const attemptsOf = (receiver: TestReceiver) => [...receiver.keys().values()].map(({ length }) => length)
+
+describe('side by side', { concurrency: true }, () => {
+  test('a database that is away for more than 30 s ends the push with 3; the next run goes on where it was', async () => {
     const { receiver, push, ends } = await buildLongPush(postgres.url('postgres'), slowly)
     const program = push(['--all'])
     await requestsAtLeast(receiver, 6)
@@ -36,7 +43,7 @@ describe('a database that is away', { concurrency: true }, () => {
     assert.deepEqual(await ends(), { delivered: users })
   })
 
-  test('for more than 30 s, without a word, ends the push with 3; the next run goes on where it was', async () => {
+  test('a database that is silent for more than 30 s ends the push with 3; the next run goes on where it was', async () => {
     const { url } = await createDatabase()
     const way = await startWay(url)
     const { receiver, push, ends } = await buildLongPush(url, slowly, way.url)
@@ -56,7 +63,7 @@ describe('a database that is away', { concurrency: true }, () => {
     assert.deepEqual(await ends(), { delivered: users })
   })
 
-  test('on every connection that there was, without a word, is found again on new ones', async () => {
+  test('a database that is silent on every connection that there was is found again on new ones', async () => {
     const { url } = await createDatabase()
     const way = await startWay(url)
     const { receiver, push, ends } = await buildLongPush(url, slowly, way.url)
@@ -69,5 +76,43 @@ describe('a database that is away', { concurrency: true }, () => {
     assert.equal(receiver.keys().size, users)
     assert.ok(timesMax(receiver) <= 2)
     assert.deepEqual(await ends(), { delivered: users })
+  })
+
+  test('a receiver that is down is tried again after 10 s by default, and then gets all the rest', async () => {
+    const { receiver, push } = await buildLongPush((await createDatabase()).url, () => 503)
+    const program = push(['--all'], { ...one, LEADPUSH_OUTAGE: '', LEADPUSH_RETRY_DELAY: '9s' })
+    await program.waitFor(/The receiver is down: 20 first attempts in a row failed; the last: HTTP 503/)
+    const before = receiver.requests.length
+    receiver.answer = () => 200
+    const { code, json, stderr } = await program.done
+    assert.equal(code, 0, stderr)
+    assert.match(stderr, /The receiver answers again/)
+    const [last, probe] = receiver.requests.slice(before - 1)
+    assert.ok(last && probe && probe.atMs - last.atMs > 9_900, 'no attempt for 10 s')
+    assert.equal(json.at(-1).delivered, users)
+    assert.ok(timesMax(receiver) <= 2)
+  })
+
+  test('a receiver that is down for longer than LEADPUSH_OUTAGE ends the push with 1; the next run goes on where it was', async () => {
+    const { receiver, push } = await buildLongPush((await createDatabase()).url, () => 503)
+    const { code, json, stderr } = await push(['--all'], { ...one, LEADPUSH_OUTAGE: '1s', LEADPUSH_RETRY_DELAY: '5m' })
+      .done
+    assert.equal(code, 1, stderr)
+    assert.equal(receiver.requests.length, 20)
+    assert.ok(deliveriesOf(json).every(({ status }) => status === 'pending'))
+    const unsent = deliveriesOf(json).filter(({ attempts }) => attempts === 0).length
+    assert.equal(unsent + json.at(-1).owed, users - 20)
+    receiver.answer = () => 200
+    const next = await push(['--all']).done
+    assert.equal(next.code, 0, next.stderr)
+    assert.deepEqual(attemptsOf(receiver), [...Array(20).fill(2), ...Array(users - 20).fill(1)])
+  })
+
+  test('with LEADPUSH_OUTAGE=0s no outage is looked for: every delivery has its two attempts', async () => {
+    const { receiver, push } = await buildLongPush((await createDatabase()).url, () => 503)
+    const { code, json, stderr } = await push(['--all'], { ...one, LEADPUSH_OUTAGE: '0s' }).done
+    assert.equal(code, 1)
+    assert.doesNotMatch(stderr, /is down/)
+    assert.deepEqual([json.at(-1).failed, attemptsOf(receiver)], [users, Array(users).fill(2)])
   })
 })
