@@ -24,7 +24,8 @@ export function signal(pid: number, name: NodeJS.Signals): void {
   } catch {}
 }
 
-export async function startPostgres(): Promise<BreakablePostgres> {
+/** `more` are lines of its configuration, which win. */
+export async function startPostgres(more = ''): Promise<BreakablePostgres> {
   const server = await startThrowAway()
   const place = await findPlace(server.home)
   const start = async () => endQuietly(await enter(place, { throwAway: true }))
@@ -36,7 +37,7 @@ export async function startPostgres(): Promise<BreakablePostgres> {
   }
   await appendFile(
     `${place.data}/postgresql.conf`,
-    'fsync = on\nsynchronous_commit = on\nfull_page_writes = on\nwal_sync_method = fdatasync\n',
+    `fsync = on\nsynchronous_commit = on\nfull_page_writes = on\nwal_sync_method = fdatasync\n${more}\n`,
   )
   await kill(0)
   return { url: (name) => server.url.replace(/[^/]*$/, name), kill, leave: () => server.leave() }
