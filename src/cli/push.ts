@@ -1,6 +1,6 @@
 /** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
 import { setFlagsFromString } from 'node:v8'
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Database } from '../db/open.ts'
 import type { PushRequest } from '../push/run-push.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
@@ -16,6 +16,8 @@ export interface PushOptions {
   resume?: true
   failed?: true
   unknown?: true
+  /** For `serve`, which must not send a further delivery where another was faster. */
+  owed?: true
   force?: true
   limit?: number
   accept?: true
@@ -40,6 +42,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--force', 'with --all: also a further delivery for those who had theirs')
     .option('--limit <n>', 'with --all: serve so many users and be over', parseCount)
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
+    .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
     .option('--accept', 'send what the guard holds back')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
     .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
@@ -70,6 +73,7 @@ function checkOptions(options: PushOptions): void {
   if (given.length > 1) throw usageError(`${given.join(' and ')} exclude each other.`, 'Give one of them.')
   if (options.force && !options.all) throw usageError('--force goes with --all only.')
   if (options.limit !== undefined && !options.all) throw usageError('--limit goes with --all only.')
+  if (options.owed && options.user === undefined) throw usageError('--owed goes with --user only.')
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
 }
 
@@ -119,6 +123,7 @@ async function findRequest(log: Log, db: Database, options: PushOptions): Promis
   if (options.failed) return { what: 'failed', unknown: options.unknown ?? false }
   const { findUser } = await import('../users/users.ts')
   const { user, owed, subscribed } = await findUser(db, options.user ?? '')
+  if (options.owed) return { what: 'user', user, owed, owedOnly: true }
   if (!subscribed) log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
   return { what: 'user', user, owed }
 }

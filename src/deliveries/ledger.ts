@@ -3,7 +3,7 @@
  * statement that checks what it relies on (lease, claim, subscription) where it writes, so that any number of processes may
  * run them at once. Durations are milliseconds; every time is the database's.
  */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import type { PlannedDelivery } from './plan.ts'
@@ -162,6 +162,18 @@ export const isTooLate = sql<boolean>`(d.attempts = 0 and d.kind in ('weekly', '
   and exists (select from runs r where r.id = d.run_id and d.period <> ${periodIn(sql`r.time_zone`)})
   and not exists (select from deliveries e where e.run_id = d.run_id and e.user_id = d.user_id and e.attempts > 0))`
 
+/**
+ * What of the deliveries that others left a process may go on with, once nobody alive has them: none, all, or the subscription
+ * pushes of one user.
+ */
+export type Reach = 'own' | 'all' | { subscriptionOf: number }
+
+/** SQL over `d`: whether a delivery that is not this process's lies within `reach`. */
+function isWithin(reach: Reach): RawBuilder<boolean> {
+  if (typeof reach === 'string') return reach === 'all' ? sql`true` : sql`false`
+  return sql`(d.kind = 'subscription' and d.user_id = ${reach.subscriptionOf})`
+}
+
 interface AttemptRow extends Omit<RecordedAttempt, 'versionIds'> {
   recipe: Buffer
 }
@@ -173,8 +185,8 @@ const attemptColumns = sql`
 const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({ ...row, versionIds: decodeRecipe(recipe) })
 
 /**
- * Records the next attempt of up to `limit` deliveries whose time has come, second ones first: this process's own, and unless `own` is set those
- * that were given back and those of workers whose lease is over. A first attempt that such a worker left under way counts as
+ * Records the next attempt of up to `limit` deliveries whose time has come, second ones first: this process's own, and within
+ * `reach` those that were given back and those of workers whose lease is over. A first attempt that such a worker left under way counts as
  * made, without an outcome. Not those that are `known`: while this process lost its lease it may still be making an attempt.
  */
 export async function recordDueAttempts(
@@ -182,12 +194,12 @@ export async function recordDueAttempts(
   {
     workerIds,
     limit,
-    own,
+    reach,
     known,
-  }: { workerIds: readonly number[]; limit: number; own: boolean; known: readonly string[] },
+  }: { workerIds: readonly number[]; limit: number; reach: Reach; known: readonly string[] },
 ): Promise<RecordedAttempt[]> {
   const workerId = workerIds.at(-1) ?? 0
-  const abandoned = own ? sql`false` : sql`(d.worker_id is null or not ${isLive(sql`d.worker_id`)})`
+  const abandoned = sql`(${isWithin(reach)} and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}))`
   const { rows } = await sql<AttemptRow>`
     with live as materialized (${liveWorker(workerId)}),
     due as (
@@ -268,16 +280,19 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
 
 /**
  * Ends what will get no further attempt: the second was left without an outcome by a worker whose lease is over; the user
- * was removed; or nothing of it was sent and the user is no longer subscribed. With `ofWorkers` only what these have; never
- * what this process is at, `known`. Returns what it ended. What is too late is forgotten: it was never begun.
+ * was removed; or nothing of it was sent and the user is no longer subscribed. Only what `workerIds` have and what lies within
+ * `reach`; never what this process is at, `known`. Returns what it ended. What is too late is forgotten: it was never begun.
  */
 export async function endAbandoned(
   db: Database,
-  { ofWorkers, known = [] }: { ofWorkers?: readonly number[] | undefined; known?: readonly string[] } = {},
+  {
+    workerIds = [],
+    reach = 'all',
+    known = [],
+  }: { workerIds?: readonly number[]; reach?: Reach; known?: readonly string[] } = {},
 ): Promise<LedgerDelivery[]> {
-  const whose = ofWorkers === undefined ? sql`true` : sql`p.worker_id = any (${ofWorkers})`
   const { rows } = await sql<LedgerDelivery>`
-    with forgotten as (delete from deliveries d where ${ofWorkers === undefined} and d.status = 'pending' and ${isTooLate})
+    with forgotten as (delete from deliveries d where ${reach === 'all'} and d.status = 'pending' and ${isTooLate})
     update deliveries d set
       under_way = false,
       second_open = d.second_open or d.under_way,
@@ -285,11 +300,12 @@ export async function endAbandoned(
       end_reason = case when d.under_way then null when gone.user_id is null then 'the user was removed' else 'the user unsubscribed before it was begun' end,
       status = case when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
     from (
-      select p.idempotency_key, u.id as user_id, u.email from deliveries p left join users u on u.id = p.user_id
-      where p.status = 'pending' and ${whose} and p.idempotency_key <> all (${known}) and case
-        when p.under_way then p.attempts = 2 and not ${isLive(sql`p.worker_id`)}
-        else u.id is null or (p.attempts = 0 and p.kind <> 'single' and not u.subscribed) end
-      for update of p skip locked
+      select d.idempotency_key, u.id as user_id, u.email from deliveries d left join users u on u.id = d.user_id
+      where d.status = 'pending' and (d.worker_id = any (${workerIds}) or ${isWithin(reach)})
+        and d.idempotency_key <> all (${known}) and case
+          when d.under_way then d.attempts = 2 and not ${isLive(sql`d.worker_id`)}
+          else u.id is null or (d.attempts = 0 and d.kind <> 'single' and not u.subscribed) end
+      for update of d skip locked
     ) gone
     where d.idempotency_key = gone.idempotency_key
     returning ${ledgerColumns}, gone.email
@@ -325,10 +341,17 @@ export async function endErased(db: Database, idempotencyKey: string): Promise<L
   return rows
 }
 
-/** Gives back what a process has waiting: whoever resumes need not wait. Returns those deliveries. */
-export async function recordGivenBack(db: Database, workerIds: readonly number[]): Promise<LedgerDelivery[]> {
+/**
+ * Gives back what a process has waiting, due `now`, so that whoever resumes need not wait, or `then`, when it would have been.
+ * Returns those deliveries.
+ */
+export async function recordGivenBack(
+  db: Database,
+  workerIds: readonly number[],
+  due: 'now' | 'then' = 'now',
+): Promise<LedgerDelivery[]> {
   const { rows } = await sql<LedgerDelivery>`
-    update deliveries d set worker_id = null, due_at = now()
+    update deliveries d set worker_id = null, due_at = case when ${due === 'now'} then now() else d.due_at end
     from users u
     where d.status = 'pending' and not d.under_way and d.worker_id = any (${workerIds}) and u.id = d.user_id
     returning ${ledgerColumns}, u.email

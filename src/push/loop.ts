@@ -7,7 +7,7 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { type AttemptOutcome, sendAttempt } from '../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../deliveries/body.ts'
-import type { LedgerDelivery, PushToBegin, RecordedAttempt } from '../deliveries/ledger.ts'
+import type { LedgerDelivery, PushToBegin, Reach, RecordedAttempt } from '../deliveries/ledger.ts'
 import type { Worker } from '../deliveries/workers.ts'
 import { messageOf } from '../errors.ts'
 import type { Http } from '../http.ts'
@@ -35,8 +35,10 @@ export interface LoopContext {
   settings: LoopSettings
   runId: number
   period: string
-  /** Only what this loop begins, not what others left. */
-  own: boolean
+  /** What of that which others left it goes on with. */
+  reach: Reach
+  /** A pause before a second attempt that is longer is left to whoever comes then. */
+  patienceMs: number
   /** Whether an outage of the receiver is looked for. */
   minded: boolean
   stop: AbortSignal
@@ -65,14 +67,16 @@ export class PushLoop {
   private onWire = 0
   private paceTimer: NodeJS.Timeout | undefined
   private wakers: (() => void)[] = []
+  /** Something is due later than it has patience for. */
+  private isLeaving = false
   private failure: unknown
   private awayNoted = false
 
   constructor(context: LoopContext) {
     this.context = context
-    const { db, worker, runId, period, own, settings, onDelivery } = context
+    const { db, worker, runId, period, reach, settings, onDelivery } = context
     this.attempts = new RecordedAttempts({
-      ...{ db, worker, runId, period, own, onDelivery },
+      ...{ db, worker, runId, period, reach, onDelivery },
       retryDelayMs: settings.retryDelayMs,
       onAway: (error) => this.noteAway(error),
       onFlushed: (failure) => (failure === undefined ? this.wake() : this.fail(failure)),
@@ -105,7 +109,7 @@ export class PushLoop {
     await this.attempts.flushed()
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
-    await this.attempts.giveBack()
+    await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
   }
 
   private get stopping(): boolean {
@@ -191,6 +195,8 @@ export class PushLoop {
   private async isDone(): Promise<boolean> {
     if ((await this.attempts.recordDue(1)) > 0) return false
     if (this.attempts.dueAt === undefined) return true
+    this.isLeaving = this.attempts.dueAt - performance.now() > this.context.patienceMs
+    if (this.isLeaving) return true
     await this.sleep(this.untilNextWork())
     return false
   }

@@ -13,6 +13,7 @@ import {
   findNextDue,
   type LedgerDelivery,
   type PushToBegin,
+  type Reach,
   type RecordedAttempt,
   type RecordedOutcome,
   recordDueAttempts,
@@ -28,8 +29,8 @@ export interface RecordedAttemptsContext {
   worker: Worker
   runId: number
   period: string
-  /** Only what this push begins, not what others left. */
-  own: boolean
+  /** What of that which others left it goes on with. */
+  reach: Reach
   retryDelayMs: number
   onDelivery(delivery: LedgerDelivery): void
   onAway(error: unknown): void
@@ -55,7 +56,7 @@ export class RecordedAttempts {
 
   constructor(context: RecordedAttemptsContext) {
     this.context = context
-    this.dueAt = context.own ? undefined : 0
+    this.dueAt = context.reach === 'own' ? undefined : 0
   }
 
   /** Recorded and not over, made or not. */
@@ -89,7 +90,7 @@ export class RecordedAttempts {
 
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
   async recordDue(room: number): Promise<number> {
-    const { db, worker, own, runId, onAway } = this.context
+    const { db, worker, reach, runId, onAway } = this.context
     let uncertain = false
     const attempts = await rideOut(
       async () => {
@@ -98,7 +99,7 @@ export class RecordedAttempts {
         const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
         return adrift.length > 0
           ? adrift
-          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, own, known })
+          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, reach, known })
       },
       (error) => {
         uncertain = true
@@ -115,8 +116,8 @@ export class RecordedAttempts {
   }
 
   private async endAbandoned(): Promise<void> {
-    const { db, worker, own, onDelivery } = this.context
-    const end = () => endAbandoned(db, { ofWorkers: own ? worker.ids : undefined, known: this.knownKeys() })
+    const { db, worker, reach, onDelivery } = this.context
+    const end = () => endAbandoned(db, { workerIds: worker.ids, reach, known: this.knownKeys() })
     for (const ended of await rideOut(end)) onDelivery(ended)
     await rideOut(() => worker.renew())
   }
@@ -227,11 +228,11 @@ export class RecordedAttempts {
     this.dueAt = 0
   }
 
-  /** Gives back what this process still has, for others. */
-  async giveBack(): Promise<void> {
+  /** Gives back what this process still has, for others: due now, or then, when it would have been. */
+  async giveBack(due: 'now' | 'then'): Promise<void> {
     const { db, worker, onDelivery } = this.context
     await this.takeBack()
-    for (const delivery of await rideOut(() => recordGivenBack(db, worker.ids))) onDelivery(delivery)
+    for (const delivery of await rideOut(() => recordGivenBack(db, worker.ids, due))) onDelivery(delivery)
   }
 
   /** Until what came of all that was made is recorded. */

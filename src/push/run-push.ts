@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
-import type { DeliveryKind } from '../deliveries/ledger.ts'
+import type { DeliveryKind, Reach } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,
@@ -48,7 +48,8 @@ export type PushRequest =
   | { what: 'all'; force: boolean; limit: number | undefined }
   | { what: 'resume' }
   | { what: 'failed'; unknown: boolean }
-  | { what: 'user'; user: UserToServe; owed: boolean }
+  /** `owedOnly`: nothing but the subscription push that is owed, or what was left of one. */
+  | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean }
 
 export interface PushEnd {
   summary: SummaryLine
@@ -63,6 +64,8 @@ const shareUsersMax = 1_000
 const sharesWanted = 32
 
 const leaseLookMs = 250
+/** Who sends what is owed alone holds one of few places: a longer pause before a second attempt is not waited for in it. */
+const owedPatienceMs = 10_000
 
 /** Ends early when `stop` is aborted. */
 const sleep = (ms: number, stop: AbortSignal) => delay(ms, undefined, { signal: stop }).catch(() => {})
@@ -194,6 +197,16 @@ class PushRun {
     return [weeklyPass(run.period), ...forced, ...(request.force ? [forcedPass(run.period, run.id)] : [])]
   }
 
+  private get isOwedOnly(): boolean {
+    return this.request.what === 'user' && this.request.owedOnly === true
+  }
+
+  private get reach(): Reach {
+    const { request } = this
+    if (request.what === 'user') return request.owedOnly ? { subscriptionOf: request.user.id } : 'own'
+    return request.what === 'failed' ? 'own' : 'all'
+  }
+
   private newLoop(): PushLoop {
     const { db, http, worker, settings, run, stop, reporter } = this
     return new PushLoop({
@@ -201,7 +214,8 @@ class PushRun {
       leads: this.planner.leads,
       runId: run.id,
       period: run.period,
-      own: this.request.what === 'user' || this.request.what === 'failed',
+      reach: this.reach,
+      patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       minded: this.request.what === 'all',
       onDelivery: (delivery) => reporter.line(toDeliveryLine(delivery)),
       onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
@@ -213,6 +227,7 @@ class PushRun {
   private async *pushes(): AsyncGenerator<PlannedPush> {
     const { request } = this
     if (request.what === 'user') {
+      if (this.isOwedOnly && !request.owed) return
       yield* this.planSome([request.user], { kind: request.owed ? 'subscription' : 'single', scope: null })
       return
     }

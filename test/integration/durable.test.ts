@@ -62,7 +62,7 @@ test('an attempt that was recorded with its delivery survives', async () => {
 test('so does that it was taken back, and that it was recorded again', async () => {
   await recordUnsent(opened.db, worker.ids, [key])
   assert.deepEqual(await stateAfterDeath(), [0, false, null])
-  await recordDueAttempts(opened.db, { workerIds: worker.ids, limit: 1, own: true, known: [] })
+  await recordDueAttempts(opened.db, { workerIds: worker.ids, limit: 1, reach: 'own', known: [] })
   assert.deepEqual(await stateAfterDeath(), [1, true, null])
 })
 
