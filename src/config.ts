@@ -295,6 +295,16 @@ export function readProxies(source: SettingsSource): Proxies {
   return proxies
 }
 
+/** What a command that is started as a child needs of the environment: its settings, and what libraries and systems look for. */
+const inherited =
+  /^(DATABASE_URL(_FILE)?|LEADPUSH_\w+|PG[A-Z]+|https?_proxy|no_proxy|NODE_\w+|SSL_CERT_(FILE|DIR)|OPENSSL_CONF|PATH|HOME|USER|TMPDIR|TZ|LANG|LC_\w+|XDG_DATA_HOME)$/i
+
+/** The environment for a child process that runs a command of leadpush, cut to what it needs. */
+export function buildChildEnvironment(env: SettingsSource['env']): Record<string, string> {
+  const entries = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  return Object.fromEntries(entries.filter(([name]) => inherited.test(name)))
+}
+
 /** What both of `reads` return; what is wrong in either is thrown as one `usage` error. */
 export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
   const problems: string[] = []

@@ -64,3 +64,10 @@ export const pruneRowsMax = 5_000
 export const frozenRunDays = 35
 /** contract 4.14: runs and imports of so many days are what later weeks are compared with. */
 export const comparedDays = 60
+
+/** contract 5.1: a request body to `serve`. */
+export const requestBodyBytesMax = 64 * 1024
+/** contract 5.1: a database that does not answer a request of `serve` for so long is away. */
+export const databaseAnswerMsMax = 2_000
+/** contract 5.3: child processes of `serve` at once. */
+export const pushChildrenMax = 2

@@ -11,7 +11,8 @@ import { createLog, type Log } from './log.ts'
 export type ExitCode = number
 
 /** The diagnostics of this process. A bad `LEADPUSH_LOG_FORMAT` is reported by the command, in the default format. */
-export async function openLog(fallback: 'pretty' | 'json' = 'pretty'): Promise<Log> {
+export async function openLog(): Promise<Log> {
+  const fallback = process.argv[2] === 'serve' && !process.stderr.isTTY ? 'json' : 'pretty'
   if (!mayNameLogFormat()) return await createLog(fallback)
   const { processSource, readLogFormat } = await import('../config.ts')
   return await createLog(readLogFormat(processSource()) ?? fallback)

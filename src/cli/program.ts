@@ -10,10 +10,12 @@ import { addIntegrations } from './integrations.ts'
 import { addLeads } from './leads.ts'
 import { type Log, logError } from './log.ts'
 import { addMigrate } from './migrate.ts'
+import { addOpenapi } from './openapi.ts'
 import { addPreview } from './preview.ts'
 import { addPrune } from './prune.ts'
 import { addPush } from './push.ts'
 import { addReceiver } from './receiver.ts'
+import { addServe } from './serve.ts'
 import { addStatus } from './status.ts'
 import { addUsers } from './users.ts'
 import { addValidate } from './validate.ts'
@@ -56,6 +58,8 @@ Settings are environment variables; README.md lists them.`,
     addValidate,
     addStatus,
     addPrune,
+    addServe,
+    addOpenapi,
     addReceiver,
     addDb,
   ]) {

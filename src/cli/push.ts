@@ -2,6 +2,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Database } from '../db/open.ts'
+import { databaseSilentMsMax } from '../limits.ts'
 import type { PushRequest } from '../push/run-push.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
@@ -77,6 +78,16 @@ function checkOptions(options: PushOptions): void {
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
 }
 
+export const pushSettingNames = [
+  'databaseUrl', 'home', 'receiverUrl', 'dataSource', 'concurrency', 'ratePerSecond', 'timeoutMs', 'retryDelayMs',
+  'outageMs', 'leaseMs', 'guard', 'maxLeadAgeMs', 'timeZone', 'logFormat', 'pingUrl',
+] as const // biome-ignore format: a list
+
+export const pushNeeds = {
+  receiverUrl:
+    'a push needs to know where to send: the full URL of the receiver, such as https://receiver.example/leads',
+}
+
 export async function readPushSettings(options: Pick<PushOptions, 'concurrency' | 'rate'>) {
   const { processSource, readProxies, readSettings, readTogether } = await import('../config.ts')
   const flags = {
@@ -84,16 +95,8 @@ export async function readPushSettings(options: Pick<PushOptions, 'concurrency' 
     ...(options.rate !== undefined && { ratePerSecond: { flag: '--rate', value: options.rate } }),
   }
   const source = processSource(flags)
-  const names = [
-    'databaseUrl', 'home', 'receiverUrl', 'dataSource', 'concurrency', 'ratePerSecond', 'timeoutMs', 'retryDelayMs',
-    'outageMs', 'leaseMs', 'guard', 'maxLeadAgeMs', 'timeZone', 'logFormat', 'pingUrl',
-  ] as const // biome-ignore format: a list
-  const needed = {
-    receiverUrl:
-      'a push needs to know where to send: the full URL of the receiver, such as https://receiver.example/leads',
-  }
   const [settings, proxies] = readTogether(
-    () => readSettings(names, source, needed),
+    () => readSettings(pushSettingNames, source, pushNeeds),
     () => readProxies(source),
   )
   return { ...settings, receiverUrl: settings.receiverUrl ?? '', proxies }
@@ -105,7 +108,7 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   const ping = options.all ? await createPing(log, settings) : undefined
   await ping?.('start')
   try {
-    const exitCode = await withDatabase(settings, { giveUpSilent: true }, async (opened) => {
+    const exitCode = await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, async (opened) => {
       log.info(`Database: ${opened.description}`)
       return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), options)
     })

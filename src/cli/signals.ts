@@ -28,7 +28,7 @@ export function listenByDefault(end: (exitCode: 130 | 143) => void): void {
 }
 
 /** `onFirst` tells whoever waits that the command is coming to an end. */
-export function listenForStop(onFirst: (signal: string) => void): Stop {
+export function listenForStop(onFirst: (signal: keyof typeof exitCodes) => void): Stop {
   const controller = new AbortController()
   let exitCode: 130 | 143 | undefined
   const listen = (signal: keyof typeof exitCodes) => () => {

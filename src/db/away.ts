@@ -4,7 +4,7 @@
  */
 import pRetry, { AbortError } from 'p-retry'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
-import { databaseAwayMsMax, databaseSilentMsMax } from '../limits.ts'
+import { databaseAwayMsMax } from '../limits.ts'
 
 const networkCodes = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT', 'EACCES',
@@ -24,8 +24,10 @@ const phrases =
 /** What a connection ends with on which nothing came for so long that the database counts as away. */
 export class SilentDatabase extends Error {
   readonly code = 'ETIMEDOUT'
-  constructor() {
-    super(`it did not answer for ${databaseSilentMsMax / 1_000} s`)
+  readonly silentMs: number
+  constructor(silentMs: number) {
+    super(`it did not answer for ${silentMs / 1_000} s`)
+    this.silentMs = silentMs
   }
 }
 
@@ -99,7 +101,7 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
         randomize: true,
         shouldRetry: ({ error }) => {
           const nowMs = performance.now()
-          away.sinceMs ??= nowMs - (error instanceof SilentDatabase ? databaseSilentMsMax : 0)
+          away.sinceMs ??= nowMs - (error instanceof SilentDatabase ? error.silentMs : 0)
           return nowMs - away.sinceMs < databaseAwayMsMax
         },
         onFailedAttempt: async ({ error }) => {

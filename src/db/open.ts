@@ -6,7 +6,6 @@ import type { Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { LeadpushError } from '../errors.ts'
-import { databaseSilentMsMax } from '../limits.ts'
 import { asDatabaseError, onDatabaseAway, SilentDatabase } from './away.ts'
 import { enterEmbedded } from './embedded.ts'
 import { migrate, schemaState } from './migrate.ts'
@@ -32,8 +31,8 @@ export interface OpenOptions {
   /** `current` (the default) refuses a schema that is behind; `any` takes what is there. The embedded one is always migrated. */
   schema?: 'current' | 'any'
   connectionsMax?: number
-  /** For commands of short statements: a connection on which nothing comes for `databaseSilentMsMax` is given up. */
-  giveUpSilent?: boolean
+  /** For commands of short statements: a connection on which nothing comes for so long is given up. */
+  silentMsMax?: number
 }
 
 const int8 = 20
@@ -83,9 +82,9 @@ async function checkSchema(db: Database): Promise<void> {
 }
 
 /** Neither the kernel nor pg notices in time that the other end of a connection is gone without a word. */
-function giveUpSilent(client: pg.PoolClient): void {
+function giveUpSilent(client: pg.PoolClient, silentMsMax: number): void {
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
-  stream.setTimeout(databaseSilentMsMax, () => stream.destroy(new SilentDatabase()))
+  stream.setTimeout(silentMsMax, () => stream.destroy(new SilentDatabase(silentMsMax)))
 }
 
 /**
@@ -100,7 +99,7 @@ export async function openDatabase(
   const pool = new pg.Pool({
     connectionString: server?.url ?? settings.databaseUrl,
     max: options.connectionsMax ?? 8,
-    connectionTimeoutMillis: 10_000,
+    connectionTimeoutMillis: Math.min(10_000, options.silentMsMax ?? 10_000),
     keepAlive: true,
     types,
     // what PGSSLMODE asks for is not meant for a socket of our own
@@ -111,7 +110,7 @@ export async function openDatabase(
   pool.on('connect', (client) => {
     client.on('error', () => {})
     // our own server is on this machine, and may be migrating
-    if (options.giveUpSilent && !server) giveUpSilent(client)
+    if (options.silentMsMax !== undefined && !server) giveUpSilent(client, options.silentMsMax)
   })
   const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })

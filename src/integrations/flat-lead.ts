@@ -1,7 +1,7 @@
 /** What automation platforms get of a lead (contract 6.3): one flat object, always of one shape, for triggers and samples. */
 import { hash } from 'node:crypto'
-import type { Lead } from '../leads/lead.ts'
-import { leadFields } from '../leads/lead.ts'
+import { z } from 'zod'
+import { deliveredLeadShape, type Lead, leadFields, textSchema } from '../leads/lead.ts'
 
 export type FlatLead = {
   /** Stable for the lead, whatever becomes of it. */
@@ -10,6 +10,14 @@ export type FlatLead = {
   /** When it was first imported: ISO 8601, UTC. */
   occurredAt: string
 } & Omit<Lead, 'fullAddress'> & { fullAddress: string | null }
+
+export const flatLeadSchema = z.object({
+  id: z.string().meta({ description: 'Stable for the lead, whatever becomes of it.' }),
+  trigger: z.literal('new_lead'),
+  occurredAt: z.iso.datetime().meta({ description: 'When the lead was first imported.' }),
+  ...deliveredLeadShape,
+  fullAddress: textSchema.nullable(),
+}) as unknown as z.ZodType<FlatLead>
 
 export function buildFlatLead(lead: Lead, occurredAt: Date): FlatLead {
   const fields = leadFields.map(({ name }) => [name, lead[name] ?? null])

@@ -116,10 +116,12 @@ function deliveredSchemaOf(field: FieldDefinition): z.ZodType {
   return field.default === null ? schema.nullable() : schema
 }
 
+export const deliveredLeadShape: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
+  fields.map((field) => [field.name, deliveredSchemaOf(field)]),
+)
+
 /** A lead as it must stand in a delivery (contract 4.2): every field, no other. */
-export const deliveredLeadSchema = z.strictObject(
-  Object.fromEntries(fields.map((field) => [field.name, deliveredSchemaOf(field)])),
-) as unknown as z.ZodType<Lead>
+export const deliveredLeadSchema = z.strictObject(deliveredLeadShape) as unknown as z.ZodType<Lead>
 
 /** The lead with the defaults where `patch` knows nothing; `patch` holds `href` and, but for a known listing, `postalCode`. */
 export function completeLead(patch: LeadPatch): Lead {

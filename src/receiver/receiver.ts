@@ -4,10 +4,11 @@
  */
 import { createHash } from 'node:crypto'
 import http from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { OpenDatabase } from '../db/open.ts'
-import { codeOf, LeadpushError, messageOf } from '../errors.ts'
+import { codeOf } from '../errors.ts'
+import { listenOn } from '../listen.ts'
 import { checkHead, type Problem } from './check-request.ts'
 import { countFaults, type Fault, type Faults } from './faults.ts'
 import type { Applied } from './receiver-store.ts'
@@ -209,11 +210,9 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     if (pending?.req.complete) pending.once('finish', () => (socket as Socket).destroySoon())
     else answerParserError(error, socket as Socket)
   })
-  await listen(server, options.host, options.port)
-
-  const { port } = server.address() as AddressInfo
+  const { url, port } = await listenOn(server, options.host, options.port)
   return {
-    url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
+    url,
     port,
     async close() {
       closing.abort()
@@ -223,22 +222,5 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
       await closed
       clearTimeout(timer)
     },
-  }
-}
-
-async function listen(server: http.Server, host: string, port: number): Promise<void> {
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(port, host, () => {
-        server.off('error', reject)
-        resolve()
-      })
-    })
-  } catch (error) {
-    throw new LeadpushError('usage', `Cannot listen on ${host}, port ${port}: ${messageOf(error)}`, {
-      hint: 'Choose another with --host and --port; port 0 takes a free one.',
-      cause: error,
-    })
   }
 }

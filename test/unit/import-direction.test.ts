@@ -85,6 +85,8 @@ const owners: Record<string, string> = {
   commander: 'cli',
   ora: 'cli',
   'cli-table3': 'cli',
+  fastify: 'server',
+  'prom-client': 'server',
 }
 
 for (const [name, owner] of Object.entries(owners)) {

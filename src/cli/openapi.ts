@@ -1,0 +1,20 @@
+/** `leadpush openapi`: the OpenAPI document, for whoever builds against it. */
+import type { Command } from 'commander'
+import type { ExitCode } from './command.ts'
+import { writeLine } from './output.ts'
+import type { Act } from './program.ts'
+
+export function addOpenapi(program: Command, act: Act): void {
+  program
+    .command('openapi')
+    .description('Print the OpenAPI 3.1 document of the endpoints, the delivery and the triggers.')
+    .addHelpText('after', '\nExamples:\n  leadpush openapi > openapi.json')
+    .action(act(printDocument))
+}
+
+async function printDocument(): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
+  const { buildOpenapi } = await import('../server/openapi.ts')
+  await writeLine(JSON.stringify(buildOpenapi(readSettings(['automation', 'logFormat'], processSource())), null, 2))
+  return 0
+}

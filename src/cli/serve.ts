@@ -1,0 +1,112 @@
+/** `leadpush serve`: the inbound endpoints for automation platforms, until it is told to stop. */
+import type { Command } from 'commander'
+import type { PushProcessEnd, RequestEntry } from '../server/start-server.ts'
+import { type ExitCode, endEarly, withDatabase } from './command.ts'
+import { type Log, logError } from './log.ts'
+import { writeLine } from './output.ts'
+import type { Act } from './program.ts'
+import { pushNeeds, pushSettingNames } from './push.ts'
+import { listenForStop } from './signals.ts'
+
+/** A connection of the pool on which the database is silent for so long is given up, and whoever waits for it answered. */
+const databaseSilentMsMax = 4_000
+const connectionsMax = 8
+/** contract 5.6: 10 s, with something to spare. */
+const endMsMax = 8_500
+
+interface ServeOptions {
+  host?: string
+  port?: string
+}
+
+export function addServe(program: Command, act: Act): void {
+  program
+    .command('serve')
+    .description('Serve the endpoints that automation platforms test, subscribe and unsubscribe with.')
+    .option('--host <address>', 'where to listen (127.0.0.1)')
+    .option('--port <port>', 'on which port; 0 takes a free one (8080)')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush serve
+  LEADPUSH_TRUST_PROXY=127.0.0.1 leadpush serve --port 9000
+
+It speaks plain HTTP: put a proxy with TLS before it, and forward /api/extern/
+to it. /healthz, /readyz, /metrics and /openapi.json are for inside.`,
+    )
+    .action(act(serve))
+}
+
+async function readServeSettings(options: ServeOptions) {
+  const { processSource, readProxies, readSettings, readTogether } = await import('../config.ts')
+  const flags = {
+    ...(options.host !== undefined && { host: { flag: '--host', value: options.host } }),
+    ...(options.port !== undefined && { port: { flag: '--port', value: options.port } }),
+  }
+  const source = processSource(flags)
+  const names = [
+    ...pushSettingNames,
+    ...(['automation', 'host', 'port', 'limitAddress', 'limitKey', 'trustProxy', 'allowInsecureHooks'] as const),
+  ] as const
+  // what pushes need is checked here too: their processes would only fail
+  const [settings] = readTogether(
+    () => readSettings(names, source, pushNeeds),
+    () => readProxies(source),
+  )
+  return settings
+}
+
+async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
+  const settings = await readServeSettings(options)
+  const { buildChildEnvironment, processSource } = await import('../config.ts')
+  const { asDatabaseError } = await import('../db/away.ts')
+  const { startServer } = await import('../server/start-server.ts')
+  const limits = { silentMsMax: databaseSilentMsMax, connectionsMax }
+  return await withDatabase(settings, limits, async ({ db, description }) => {
+    log.info(`Database: ${description}`)
+    if (settings.allowInsecureHooks) {
+      log.warn('LEADPUSH_ALLOW_INSECURE_HOOKS is set: hook URLs may lead anywhere. For development only.')
+    }
+    let told: (signal: NodeJS.Signals) => void = () => {}
+    const stopped = new Promise<NodeJS.Signals>((resolve) => {
+      told = resolve
+    })
+    const stop = listenForStop((signal) => told(signal))
+    const server = await startServer({
+      ...settings,
+      db,
+      allowInsecureHooks: settings.allowInsecureHooks !== undefined,
+      childEnv: { ...buildChildEnvironment(processSource().env), LEADPUSH_LOG_FORMAT: log.format },
+      onRequest: (entry) => logRequest(log, entry),
+      onPushEnded: (userId, end) => logPush(log, userId, end),
+      onPushLine: (line) => void process.stderr.write(`${line}\n`),
+      onTrouble: (error) => logError(log, asDatabaseError(error)),
+    })
+    await writeLine(`leadpush serve listening on ${server.url}`)
+    const signal = await stopped
+    log.info(`${signal}: answering what is under way; a second one stops at once.`)
+    // a database that is away must not hold it up
+    setTimeout(() => void endEarly(0), endMsMax).unref()
+    await server.close(signal)
+    stop.dispose()
+    return 0
+  })
+}
+
+function logRequest(log: Log, { method, route, status, durationMs, integration, address }: RequestEntry): void {
+  const fields = { method, route, status, durationMs: Math.round(durationMs * 10) / 10, integration, address }
+  if (log.format === 'json') log.info('request', fields)
+  else {
+    log.info(
+      `${method} ${route} ${status}, ${fields.durationMs} ms, ${address}${integration === undefined ? '' : `, integration ${integration}`}`,
+    )
+  }
+}
+
+function logPush(log: Log, userId: number, { exitCode, outcome }: PushProcessEnd): void {
+  const message = `The subscription push of user ${userId} ended: ${outcome ?? 'nothing was sent'}.`
+  const fields = { userId, exitCode }
+  if (exitCode === 0) log.info(message, fields)
+  else log.warn(`${message} Its process ended with ${exitCode ?? 'a signal'}.`, fields)
+}

@@ -1,0 +1,58 @@
+/** Which subscription pushes wait for somebody to send them: those that are owed, and those that were begun and left. */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import type { UserToServe } from './planner.ts'
+
+export interface WaitingSubscriptions {
+  /** The first of those whose turn it is, the oldest first. */
+  due: UserToServe[]
+  /** How many there are of them. */
+  dueCount: number
+  /** In how many milliseconds the next of the others is due; null: there are none. */
+  nextMs: number | null
+}
+
+/**
+ * What is owed to `own` is due at once; what is owed to others, `othersAfterMs` later, since whoever recorded it is about to
+ * send it. What was begun is due when its worker's lease and the pause before its next attempt are over. Not `except`.
+ */
+export async function findWaitingSubscriptions(
+  db: Database,
+  {
+    own,
+    othersAfterMs,
+    except,
+    limit,
+  }: { own: readonly number[]; othersAfterMs: number; except: readonly number[]; limit: number },
+): Promise<WaitingSubscriptions> {
+  const { rows } = await sql<UserToServe & { waitMs: number; dueCount: number }>`
+    with waiting as (
+      select u.id, u.email, u.subscription_owed_at as since,
+        case when u.id = any (${own}) then now() else u.subscription_owed_at + ${othersAfterMs} * interval '1 millisecond' end as due_at
+      from users u
+      where u.subscription_owed_at is not null and exists (select from queries q where q.user_id = u.id)
+      union all
+      select u.id, u.email, d.created_at, greatest(d.due_at, w.lease_until)
+      from deliveries d join users u on u.id = d.user_id left join workers w on w.id = d.worker_id
+      where d.status = 'pending' and d.kind = 'subscription'
+    ),
+    users_waiting as (
+      select id, email, min(due_at) as due_at, min(since) as since from waiting where id <> all (${except}) group by id, email
+    )
+    select id, email, greatest(0, extract(epoch from due_at - now()) * 1000)::double precision as "waitMs",
+      count(*) filter (where due_at <= now()) over () as "dueCount"
+    from users_waiting order by greatest(due_at, now()), since limit ${limit}
+  `.execute(db)
+  return {
+    due: rows.filter(({ waitMs }) => waitMs === 0).map(({ id, email }) => ({ id, email })),
+    dueCount: rows[0]?.dueCount ?? 0,
+    nextMs: rows.find(({ waitMs }) => waitMs > 0)?.waitMs ?? null,
+  }
+}
+
+export async function countOwedSubscriptions(db: Database): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    select count(*) as n from users where subscription_owed_at is not null
+  `.execute(db)
+  return rows[0]?.n ?? 0
+}

@@ -1,0 +1,51 @@
+/**
+ * What goes in and out of the inbound endpoints: the one set of schemas that checks bodies, types the answers and makes the
+ * OpenAPI document.
+ */
+import { z } from 'zod'
+import { flatLeadSchema } from '../integrations/flat-lead.ts'
+import { hookUrlCharsMax } from '../limits.ts'
+
+const msg = z.string().meta({ description: 'A sentence for a person.' })
+const done = { ok: z.literal(true), msg }
+
+export const refusalSchema = z.object({ ok: z.literal(false), msg })
+
+export const testAnswerSchema = z.object({
+  ...done,
+  date: z.iso.datetime({ offset: true }).meta({ description: 'Now.' }),
+  userEmail: z.string().meta({ description: 'Whose integration it is.' }),
+})
+
+export const sampleAnswerSchema = z.object({
+  ...done,
+  leads: z.array(flatLeadSchema).meta({ description: 'As the trigger sends them.' }),
+})
+
+export const subscribeBodySchema = z.object(
+  {
+    hookUrl: z
+      .string({ error: '`hookUrl` is missing: give the https: URL that triggers are sent to, as text.' })
+      .meta({ format: 'uri', maxLength: hookUrlCharsMax, description: 'An https: URL at public addresses.' }),
+  },
+  { error: 'The body must be a JSON object with `hookUrl`.' },
+)
+
+export const subscribeAnswerSchema = z.object({
+  ...done,
+  id: z.string().meta({ description: 'The id of the hook, for `unsubscribe`.' }),
+})
+
+export const unsubscribeBodySchema = z
+  .object({
+    id: z.string().optional().meta({ description: 'The id that `subscribe` answered with.' }),
+    hookUrl: z.string().optional(),
+  })
+  .meta({ description: 'Which hook: without either name, all of the integration.' })
+
+export const unsubscribeAnswerSchema = z.object(done)
+
+export type TestAnswer = z.output<typeof testAnswerSchema>
+export type SampleAnswer = z.output<typeof sampleAnswerSchema>
+export type SubscribeAnswer = z.output<typeof subscribeAnswerSchema>
+export type UnsubscribeAnswer = z.output<typeof unsubscribeAnswerSchema>

@@ -1,0 +1,89 @@
+/** What the four endpoints do once the caller is known (contract 5, 5.3, 5.4). */
+import type { FastifyRequest } from 'fastify'
+import type { Database } from '../db/open.ts'
+import { checkHookUrl } from '../integrations/hook-address.ts'
+import { type HooksToRemove, registerHook, removeHooks } from '../integrations/hooks.ts'
+import { findSampleLeads } from '../integrations/sample-leads.ts'
+import { hooksPerIntegrationMax } from '../limits.ts'
+import {
+  type SampleAnswer,
+  type SubscribeAnswer,
+  subscribeBodySchema,
+  type TestAnswer,
+  type UnsubscribeAnswer,
+} from './answers.ts'
+import { Refusal } from './refusal.ts'
+
+export interface EndpointContext {
+  db: Database
+  allowInsecureHooks: boolean
+  maxLeadAgeMs: number
+  /** A subscription push is owed to the user since just now. */
+  onOwed(userId: number): void
+}
+
+export function answerTest({ integration }: FastifyRequest): TestAnswer {
+  return {
+    ok: true,
+    msg: 'The integration is connected.',
+    date: new Date().toISOString(),
+    userEmail: integration.email,
+  }
+}
+
+export async function answerSample(context: EndpointContext, { integration }: FastifyRequest): Promise<SampleAnswer> {
+  const leads = await findSampleLeads(context.db, integration.userId, { maxLeadAgeMs: context.maxLeadAgeMs })
+  return { ok: true, msg: 'Leads as the trigger `new_lead` sends them.', leads }
+}
+
+function parseJson(body: unknown): unknown {
+  try {
+    return JSON.parse(String(body))
+  } catch {
+    return undefined
+  }
+}
+
+export async function answerSubscribe(
+  context: EndpointContext,
+  { integration, body }: FastifyRequest,
+): Promise<SubscribeAnswer> {
+  const parsed = subscribeBodySchema.safeParse(parseJson(body))
+  if (!parsed.success) throw new Refusal(422, parsed.error.issues[0]?.message ?? '')
+  const { hookUrl } = parsed.data
+  const problem = await checkHookUrl(hookUrl, { allowInsecure: context.allowInsecureHooks })
+  if (problem !== undefined) throw new Refusal(422, problem)
+  const registered = await registerHook(context.db, integration, hookUrl)
+  if (registered === 'revoked') throw new Refusal(401, 'The API key is unknown or was revoked.')
+  if (registered === 'too many') {
+    throw new Refusal(422, `The integration has ${hooksPerIntegrationMax} hooks already: unsubscribe one first.`)
+  }
+  const { hookId, isNew, owed } = registered
+  if (owed) context.onOwed(integration.userId)
+  const what = isNew ? 'The hook is registered.' : 'The hook was registered before.'
+  return { ok: true, msg: owed ? `${what} A delivery of the leads there are now is on its way.` : what, id: hookId }
+}
+
+const asText = (value: unknown) => (typeof value === 'string' ? value : '')
+
+/** Whoever names a hook, however clumsily, does not mean all of them. */
+function findNamed(id: unknown, body: unknown): HooksToRemove {
+  if (id !== undefined) return { id: asText(id) }
+  const named = parseJson(body)
+  if (typeof named !== 'object' || named === null) return 'all'
+  if ('id' in named) return { id: asText(named.id) }
+  return 'hookUrl' in named ? { url: asText(named.hookUrl) } : 'all'
+}
+
+export async function answerUnsubscribe(
+  context: EndpointContext,
+  { integration, query, body }: FastifyRequest,
+): Promise<UnsubscribeAnswer> {
+  const which = findNamed((query as Record<string, unknown>).id, body)
+  const { length } = await removeHooks(context.db, integration.id, which)
+  if (which !== 'all') {
+    return { ok: true, msg: length > 0 ? 'The hook is removed.' : 'There is no such hook: nothing was removed.' }
+  }
+  const all = length === 1 ? 'The one hook' : `All ${length} hooks`
+  return { ok: true, msg: length > 0 ? `${all} of the integration removed.` : 'The integration had no hooks.' }
+}

@@ -1,0 +1,65 @@
+/** What a Prometheus can scrape: requests, child processes, what is owed, and the process itself. */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+
+export interface Metrics {
+  contentType: string
+  noteRequest(request: { method: string; route: string; status: number; durationMs: number }): void
+  notePushEnded(exitCode: number | null): void
+  /** The text of a scrape. */
+  render(): Promise<string>
+}
+
+/** What is asked for at each scrape. */
+export interface MetricSources {
+  pushesUnderWay(): number
+  pushesWaiting(): number
+  /** Undefined where the database cannot tell. */
+  pushesOwed(): Promise<number | undefined>
+}
+
+const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT'])
+const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+export function createMetrics(sources: MetricSources): Metrics {
+  const register = new Registry()
+  const registers = [register]
+  collectDefaultMetrics({ register })
+  const requests = new Histogram({
+    name: 'leadpush_http_request_duration_seconds',
+    help: 'Inbound requests, from their head to the end of the answer.',
+    labelNames: ['method', 'route', 'status'],
+    buckets: bucketsSeconds,
+    registers,
+  })
+  const ended = new Counter({
+    name: 'leadpush_push_processes_ended_total',
+    help: 'Child processes that ended, by their exit code; `signal`: killed.',
+    labelNames: ['exit_code'],
+    registers,
+  })
+  const gauge = (name: string, help: string, read: () => number | undefined | Promise<number | undefined>) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      async collect() {
+        const value = await read()
+        if (value === undefined) this.remove()
+        else this.set(value)
+      },
+    })
+  gauge('leadpush_push_processes', 'Child processes that send a subscription push now.', sources.pushesUnderWay)
+  gauge('leadpush_push_processes_waiting', 'Users who wait in line for one.', sources.pushesWaiting)
+  gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', sources.pushesOwed)
+
+  return {
+    contentType: register.contentType,
+    noteRequest: ({ method, route, status, durationMs }) =>
+      requests.observe(
+        { method: knownMethods.has(method) ? method : 'other', route, status: String(status) },
+        durationMs / 1_000,
+      ),
+    notePushEnded: (exitCode) => ended.inc({ exit_code: exitCode === null ? 'signal' : String(exitCode) }),
+    render: () => register.metrics(),
+  }
+}

@@ -1,0 +1,60 @@
+/** `serve` as a whole: the endpoints on their address, the subscription pushes behind them, and how both come to an end. */
+
+import { listenOn } from '../listen.ts'
+import { countOwedSubscriptions } from '../push/subscriptions.ts'
+import { type AppOptions, buildApp, type RequestEntry } from './build-app.ts'
+import { createMetrics } from './metrics.ts'
+import { type PushProcessEnd, startPushProcess } from './push-process.ts'
+import { SubscriptionPushes } from './subscription-pushes.ts'
+
+export interface ServerOptions extends Omit<AppOptions, 'metrics' | 'onOwed'> {
+  host: string
+  port: number
+  /** What child processes get of the environment. */
+  childEnv: Readonly<Record<string, string>>
+  onPushEnded(userId: number, end: PushProcessEnd): void
+  /** A line of diagnostics of a child process. */
+  onPushLine(line: string): void
+}
+
+export type { PushProcessEnd, RequestEntry }
+
+export interface RunningServer {
+  url: string
+  /** Answers what is under way, passes `signal` on to the child processes and waits for them; a few seconds at most. */
+  close(signal: NodeJS.Signals): Promise<void>
+}
+
+const graceMs = 5_000
+
+/** Throws `usage` where it cannot listen there. */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { db, onTrouble } = options
+  const pushes = new SubscriptionPushes({
+    db,
+    start: (email) => startPushProcess(email, options.childEnv, options.onPushLine),
+    onEnded: ({ id }, end) => {
+      metrics.notePushEnded(end.exitCode)
+      options.onPushEnded(id, end)
+    },
+    onTrouble,
+  })
+  const metrics = createMetrics({
+    pushesUnderWay: () => pushes.underWayCount,
+    pushesWaiting: () => pushes.waiting,
+    pushesOwed: () => countOwedSubscriptions(db).catch(() => undefined),
+  })
+  const { app, hardServer } = buildApp({ ...options, metrics, onOwed: (userId) => pushes.note(userId) })
+  await app.ready()
+  const { url } = await listenOn(hardServer.server, options.host, options.port)
+  pushes.run()
+  return {
+    url,
+    async close(signal) {
+      const stopped = pushes.stop(signal, graceMs)
+      await app.close()
+      await hardServer.close(graceMs)
+      await stopped
+    },
+  }
+}
