@@ -28,7 +28,7 @@ async function build(t: TestContext) {
       { userId, kind: 'weekly', scope: `weekly:${period}`, deliveries: [{ ...delivery, idempotencyKey, started }] },
     ])
   const take = (from: Database, { ids }: Worker) =>
-    recordDueAttempts(from, { workerIds: ids, limit: 10, own: false, known: [] })
+    recordDueAttempts(from, { workerIds: ids, limit: 10, reach: 'all', known: [] })
   return { db, newWorker, begin, take }
 }
 
