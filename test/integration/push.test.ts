@@ -230,6 +230,16 @@ test('--limit serves so many, and no --resume goes on with it', async (t) => {
   assert.equal((await house.push()).deliveries.length, 3)
 })
 
+test('no --resume goes on with a --limit that was stopped either, but for what it had recorded', async (t) => {
+  const house = await build(t, { users: users(40), answer: () => ({ status: 200, delayMs: 30 }) })
+  const stop = stopAfter(house, 4)
+  const { summary } = await house.push({ what: 'all', force: false, limit: 30 }, { concurrency: 2 }, stop)
+  assert.ok(summary.deliveries < 15, JSON.stringify(summary))
+  await house.push({ what: 'resume' })
+  assert.equal(house.receiver.requests.length, summary.deliveries)
+  assert.equal((await house.push()).summary.delivered, 40 - summary.deliveries)
+})
+
 test('a stop finishes what is under way and gives back the rest; --resume goes on, nobody twice', async (t) => {
   const house = await build(t, { users: users(60), answer: () => ({ status: 200, delayMs: 30 }) })
   const stop = new AbortController()
