@@ -222,6 +222,22 @@ test('--force: those who had theirs get a further one, the others just theirs', 
   assert.equal(house.receiver.keys().size, 5)
 })
 
+test('--all first goes on with a --force that was stopped, nobody twice', async (t) => {
+  const house = await build(t, { users: users(20) })
+  await house.push()
+  house.receiver.answer = () => ({ status: 200, delayMs: 20 })
+  const stopped = await house.push(
+    { what: 'all', force: true, limit: undefined },
+    { concurrency: 2 },
+    stopAfter(house, 24),
+  )
+  assert.ok(stopped.summary.delivered < 20)
+  const { deliveries, summary } = await house.push()
+  assert.ok(deliveries.every(({ kind, status }) => kind === 'forced' && status === 'delivered'))
+  assert.equal(summary.already, 20)
+  assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [40, 40])
+})
+
 test('--limit serves so many, and no --resume goes on with it', async (t) => {
   const house = await build(t, { users: users(5) })
   const { summary, ok } = await house.push({ what: 'all', force: false, limit: 2 })
