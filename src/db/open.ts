@@ -5,8 +5,8 @@
 import type { Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
-import { LeadpushError } from '../errors.ts'
-import { asDatabaseError, onDatabaseAway, SilentDatabase } from './away.ts'
+import { codeOf, LeadpushError } from '../errors.ts'
+import { asDatabaseError, onDatabaseAway, rideOut, SilentDatabase } from './away.ts'
 import { enterEmbedded } from './embedded.ts'
 import { migrate, schemaState } from './migrate.ts'
 import type { Tables } from './tables.ts'
@@ -127,7 +127,11 @@ export async function openDatabase(
     },
   }
   try {
-    await checkServer(db)
+    await checkServer(db).catch((error) => {
+      // it is there, and starts, stops or recovers: that passes
+      if (codeOf(error) !== '57P03') throw error
+      return rideOut(() => checkServer(db))
+    })
     if (server) opened.migrated = await migrate(db)
     else if (options.schema !== 'any') await checkSchema(db)
     return opened
