@@ -57,6 +57,21 @@ export const hookUrlCharsMax = 2_048
 export const hookLookupMsMax = 5_000
 /** contract 3: telling a platform that its hook is removed. */
 export const hookRemovalTimeoutMs = 5_000
+/** contract 6.1: new leads for one hook of one run. */
+export const leadsPerHookMax = 300
+/** contract 6.2 */
+export const triggerRunMsMax = 10 * 60_000
+/** contract 6.4 */
+export const triggerTimeoutMs = 10_000
+/** contract 6.4: the pauses after each failed attempt; one more failure, and the trigger is given up. */
+export const triggerPausesMs = [60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 12 * 3_600_000] as const
+/** contract 6.4 honours a longer `Retry-After`; for so long at most. */
+export const triggerRetryAfterMsMax = 7 * 86_400_000
+/** contract 6.5 */
+export const triggersPerSecondMax = 10
+/** contract 6.5: to one hook, and in all. */
+export const triggersAtOncePerHookMax = 2
+export const triggersAtOnceMax = 64
 
 /** Rows that `prune` deletes in one transaction. */
 export const pruneRowsMax = 5_000

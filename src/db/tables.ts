@@ -15,6 +15,7 @@ export interface Tables {
     rejected: Defaulted<number>
     repeated: Defaulted<number>
     filled_fields: Defaulted<number>
+    base_version_id: Defaulted<number>
   }
   leads: {
     id: GeneratedAlways<number>
@@ -144,6 +145,21 @@ export interface Tables {
     looked_import_id: number
     last_at: Date | null
     last_status: number | null
+    last_error: string | null
+    worker_id: number | null
+    due_at: Date | null
+    abandoned: Defaulted<number>
+    abandoned_at: Date | null
+    abandoned_error: string | null
+  }
+  triggers: {
+    hook_id: string
+    version_id: number
+    lead_id: number
+    occurred_at: Date
+    due_at: Date
+    attempts: Defaulted<number>
+    worker_id: number | null
     last_error: string | null
   }
 }

@@ -247,9 +247,11 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
   // read after the turn has come: times and ids then rise with the order of the commits
   const start = await connection.query<{ at: string; base: number; id: number }>(
-    `with started as (insert into imports (file) values ($1) returning id)
-     select clock_timestamp()::text as at, id, (select last_value - (not is_called)::integer from lead_version_ids) as base
-     from started`,
+    `with started as (
+       insert into imports (file, base_version_id)
+       select $1, last_value - (not is_called)::integer from lead_version_ids returning id, base_version_id
+     )
+     select clock_timestamp()::text as at, id, base_version_id as base from started`,
     [options.file],
   )
   const { at, base, id } = start.rows[0] as { at: string; base: number; id: number }

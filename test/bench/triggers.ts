@@ -1,0 +1,179 @@
+/**
+ * `npm run bench:triggers [-- --leads N --hooks N --new N --explain --version 15]`: how long `trigger` looks for what is due, after
+ * an import of new listings into many, for many hooks; on a throw-away database.
+ */
+import { Readable } from 'node:stream'
+import { parseArgs } from 'node:util'
+import { sql } from 'kysely'
+import type { Database, OpenDatabase } from '../../src/db/open.ts'
+import { openDatabase } from '../../src/db/open.ts'
+import { lookForLeads } from '../../src/integrations/look-for-leads.ts'
+import { importLeads } from '../../src/leads/import.ts'
+import { findPlaces, type Places } from '../../src/places/places.ts'
+import { importUsers } from '../../src/users/import.ts'
+import { type ServerVersion, startServer, templateName, withDatabase } from '../support/servers.ts'
+import { fillListings, randomFrom } from './matching-data.ts'
+
+const day = 86_400_000
+const words = [
+  'home',
+  'kitchen',
+  'pool',
+  'basement',
+  'fireplace',
+  'waterfront',
+  'sauna',
+  'orchard',
+  'helipad',
+  'nowhere',
+]
+const cities = ['Austin, TX', 'New York, NY', 'Los Angeles, CA', 'Fargo, ND', 'Miami, FL', 'Denver, CO']
+
+const toStream = (records: readonly object[]) =>
+  Readable.from(
+    records.map((record) => `${JSON.stringify(record)}\n`),
+    { objectMode: false },
+  )
+
+/** A hook a user, with two queries: mostly around a ZIP, some by words, some by both. */
+async function addHooks(opened: OpenDatabase, places: Places, count: number): Promise<void> {
+  const random = randomFrom(7)
+  const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code))
+  const pick = <T>(list: readonly T[]) => list[Math.floor(random() * list.length)] as T
+  const query = (at: number) => {
+    const kind = random()
+    if (kind < 0.7) return { type: 'zipcode', value: pick(codes), radius: pick([0, 10, 25, 25, 50]) }
+    if (kind < 0.9) return { type: 'text', value: `${pick(words)} ${pick(cities)}`, radius: 25 + at }
+    return { type: 'text', value: `${pick(words)} ${pick(words)} ${pick(words)}`, radius: at }
+  }
+  const users = Array.from({ length: count }, (_, n) => ({
+    email: `user-${n}@example.com`,
+    receiverApiKey: 'k',
+    queries: [query(0), query(1)],
+  }))
+  await importUsers(opened, ['-'], { stdin: toStream(users) })
+  await sql`
+    insert into integrations (user_id, api_key_sha256, signing_secret)
+    select id, sha256(convert_to(email, 'UTF8')), 'whsec_' || encode(sha256(convert_to(email, 'UTF8')), 'base64') from users
+  `.execute(opened.db)
+  await sql`
+    insert into hooks (integration_id, url, url_sha256, looked_import_id)
+    select id, 'http://127.0.0.1:9/' || id, api_key_sha256, (select max(id) from imports) from integrations
+  `.execute(opened.db)
+  await opened.pool.query('vacuum analyze users, queries, searches, integrations, hooks')
+}
+
+async function importNew(opened: OpenDatabase, places: Places, count: number): Promise<void> {
+  const random = randomFrom(8)
+  const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code))
+  await sql`select setval('lead_version_ids', (select max(version_id) from leads))`.execute(opened.db)
+  const texts = ['a home with a kitchen', 'a house with a pool', 'a cabin with a sauna and a basement', 'land']
+  const records = Array.from({ length: count }, (_, n) => ({
+    href: `https://listings.example/new-${n}`,
+    postalCode: codes[Math.floor(random() * codes.length)],
+    description: `${texts[n % texts.length]} ${'and more of it '.repeat(1 + (n % 20))}`,
+  }))
+  const outcome = await importLeads(opened, ['-'], { stdin: toStream(records) })
+  if (outcome.summary.inserted !== count) throw new Error('the import went wrong')
+}
+
+/** The plan of every statement of the look that takes a while, as PostgreSQL notes it. */
+async function explainStatements(db: Database): Promise<void> {
+  for (const [name, value] of [
+    ['session_preload_libraries', 'auto_explain'],
+    ['auto_explain.log_min_duration', '20ms'],
+    ['auto_explain.log_analyze', 'on'],
+    ['auto_explain.log_timing', 'off'],
+    ['client_min_messages', 'log'],
+  ] as const) {
+    await sql.raw(`alter database bench set ${name} = '${value}'`).execute(db)
+  }
+}
+
+async function count(db: Database): Promise<{ triggers: number; hooks: number }> {
+  const { rows } = await sql<{ triggers: number; hooks: number }>`
+    select count(*) as triggers, count(distinct hook_id) as hooks from triggers`.execute(db)
+  return rows[0] ?? { triggers: 0, hooks: 0 }
+}
+
+/** By the plainest statement: what is due for some of the hooks, all together. */
+async function checkSome(opened: OpenDatabase): Promise<boolean> {
+  const { rows } = await sql<{ id: string; due: number; found: number }>`
+    select h.id, least(300, (
+        select count(distinct l.id) from leads l, queries q join searches s on s.id = q.search_id
+        where q.user_id = i.user_id and l.first_import_id = (select max(id) from imports)
+          and (s.places is null or l.postal_key = any (s.places))
+          and (s.words is null or l.search @@ plainto_tsquery('english', s.words))
+      )) as due, (select count(*) from triggers t where t.hook_id = h.id) as found
+    from hooks h join integrations i on i.id = h.integration_id order by h.id limit 40
+  `.execute(opened.db)
+  const wrong = rows.filter(({ due, found }) => due !== found)
+  if (wrong.length > 0) console.log('wrong:', wrong)
+  return wrong.length === 0
+}
+
+async function measure(url: string, explain: boolean): Promise<void> {
+  const opened = await openDatabase({ databaseUrl: url, home: '' })
+  if (explain) {
+    const told = new Set<object>()
+    opened.pool.on('acquire', (client) => {
+      if (!told.has(client)) client.on('notice', ({ message }) => console.log(message))
+      told.add(client)
+    })
+  }
+  try {
+    const stop = new AbortController().signal
+    const maxLeadAgeMs = 30 * day
+    let last = performance.now()
+    const onLooked = ({ hooks, found }: { hooks: number; found: number }) => {
+      const now = performance.now()
+      console.log(`  ${hooks} hooks, ${found} triggers in ${((now - last) / 1_000).toFixed(2)} s`)
+      last = now
+    }
+    const began = performance.now()
+    const looked = await lookForLeads(opened, { maxLeadAgeMs, stop, onLooked })
+    const seconds = (performance.now() - began) / 1_000
+    console.log(
+      `looked at ${looked.hooks} hooks: ${looked.found} due, ${looked.dropped} dropped, in ${seconds.toFixed(1)} s`,
+    )
+    console.log(await count(opened.db))
+    const again = performance.now()
+    await lookForLeads(opened, { maxLeadAgeMs, stop })
+    console.log(`again, with nothing new: ${(performance.now() - again).toFixed(0)} ms`)
+    if (!(await checkSome(opened))) process.exitCode = 1
+  } finally {
+    await opened.close()
+  }
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      leads: { type: 'string', default: '1000000' },
+      hooks: { type: 'string', default: '10000' },
+      new: { type: 'string', default: '20000' },
+      version: { type: 'string', default: '18' },
+      explain: { type: 'boolean', default: false },
+    },
+  })
+  const server = await startServer(Number(values.version) as ServerVersion)
+  try {
+    const maintenance = await openDatabase({ databaseUrl: server.url, home: '' }, { schema: 'any' })
+    await maintenance.pool.query(`create database bench template ${templateName}`)
+    await maintenance.close()
+    const url = withDatabase(server.url, 'bench')
+    const opened = await openDatabase({ databaseUrl: url, home: '' })
+    console.log(`filling in ${values.leads} listings, ${values.hooks} hooks, ${values.new} new listings`)
+    const places = await findPlaces(opened.db)
+    await fillListings(opened, places, Number(values.leads))
+    await addHooks(opened, places, Number(values.hooks))
+    await importNew(opened, places, Number(values.new))
+    if (values.explain) await explainStatements(opened.db)
+    await opened.close()
+    await measure(url, values.explain)
+  } finally {
+    await server.leave()
+  }
+}
+
+await main()
