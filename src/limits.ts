@@ -72,6 +72,8 @@ export const triggersPerSecondMax = 10
 /** contract 6.5: to one hook, and in all. */
 export const triggersAtOncePerHookMax = 2
 export const triggersAtOnceMax = 64
+/** So long a hook is shown as in trouble after a trigger for it was given up. */
+export const abandonedShownDays = 7
 
 /** Rows that `prune` deletes in one transaction. */
 export const pruneRowsMax = 5_000
@@ -79,7 +81,6 @@ export const pruneRowsMax = 5_000
 export const frozenRunDays = 35
 /** contract 4.14: runs and imports of so many days are what later weeks are compared with. */
 export const comparedDays = 60
-
 /** contract 5.1: a request body to `serve`. */
 export const requestBodyBytesMax = 64 * 1024
 /** contract 5.1: a database that does not answer a request of `serve` for so long is away. */

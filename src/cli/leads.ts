@@ -6,6 +6,7 @@ import type { Act } from './program.ts'
 
 interface ImportOptions {
   map: string[]
+  trigger?: true
   rejects?: string
   json?: true
 }
@@ -23,6 +24,7 @@ export function addLeads(program: Command, act: Act): void {
       [],
     )
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
+    .option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -43,14 +45,19 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   const { findRecordFiles, importLeads, leadFormats } = await import('../leads/import.ts')
   const { parseFieldMap } = await import('../leads/pick-fields.ts')
   const { runImport } = await import('./import-view.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+  const { sendTriggers, triggerSettings } = await import('./trigger.ts')
+  const names = ['databaseUrl', 'home', 'logFormat'] as const
+  const source = processSource()
+  const settings = readSettings(names, source)
+  const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   findRecordFiles(files, leadFormats)
   const map = parseFieldMap(options.map)
   return await withDatabase(settings, { create: true }, async (opened) => {
     const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
     const adviceOnNone = options.map.length === 0 ? { adviceOnNone: advice } : {}
-    return await runImport(log, { ...options, ...adviceOnNone, files }, (how) =>
+    const imported = await runImport(log, { ...options, ...adviceOnNone, files }, (how) =>
       importLeads(opened, files, { ...how, map }),
     )
+    return toSend ? Math.max(imported, await sendTriggers(log, opened, toSend, options)) : imported
   })
 }

@@ -17,6 +17,7 @@ import { addPush } from './push.ts'
 import { addReceiver } from './receiver.ts'
 import { addServe } from './serve.ts'
 import { addStatus } from './status.ts'
+import { addTrigger } from './trigger.ts'
 import { addUsers } from './users.ts'
 import { addValidate } from './validate.ts'
 
@@ -55,6 +56,7 @@ Settings are environment variables; README.md lists them.`,
     addIntegrations,
     addPush,
     addPreview,
+    addTrigger,
     addValidate,
     addStatus,
     addPrune,

@@ -1,6 +1,7 @@
 /** `leadpush status`: how the period and the last runs went, one user's deliveries, and a check for a monitor. */
 import type { Command } from 'commander'
 import type { Database } from '../db/open.ts'
+import type { HookInTrouble } from '../integrations/hooks-in-trouble.ts'
 import type { DeliveryInTrouble, RunReport, Status, Troubles } from '../report/status.ts'
 import type { UserDelivery } from '../report/user-deliveries.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
@@ -108,13 +109,14 @@ function timeFormat(timeZone: string): (time: Date | null) => string {
 }
 
 async function writeStatus(db: Database, found: Status, timeZone: string): Promise<void> {
-  const { findEndedInTrouble, findLastRuns, findPending } = await import('../report/status.ts')
+  const { findEndedInTrouble, findLastRuns, findPending, findTroubledHooks } = await import('../report/status.ts')
   const time = timeFormat(timeZone)
   await writeFacts(describeStatus(found, timeZone))
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(runs, time)
   if (found.pending > 0) await writePending(await findPending(db), time)
   if (found.failed + found.unknown > 0) await writeEnded(await findEndedInTrouble(db, found.period), time)
+  if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db), found.hooksInTrouble, time)
   const advice = adviseOn(found)
   if (advice.length > 0) await writeLine('')
   for (const sentence of advice) await writeLine(sentence)
@@ -148,6 +150,25 @@ async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): 
     heads.map((head) => ({ head })),
     rows,
   )
+}
+
+async function writeHooks(hooks: HookInTrouble[], total: number, time: (at: Date | null) => string): Promise<void> {
+  await writeLine(`\n${paint('bold', 'Hooks in trouble')}`)
+  const rows = hooks.map(({ lastAt, user, url, failing, abandoned, error }) => [
+    time(lastAt),
+    user,
+    url,
+    [failing > 0 && `${count(failing)} failing`, abandoned > 0 && `${count(abandoned)} abandoned`]
+      .filter(Boolean)
+      .join(', '),
+    error ?? 'the last one was delivered',
+  ])
+  const heads = ['last attempt', 'user', 'hook', 'triggers', 'why']
+  await writeTable(
+    heads.map((head) => ({ head, ...(['hook', 'why'].includes(head) && { wide: true }) })),
+    rows,
+  )
+  if (total > hooks.length) await writeLine(`… and ${plural(total - hooks.length, 'hook')} more.`)
 }
 
 const partOf = ({ part, parts }: { part: number; parts: number }) => (parts > 1 ? ` ${part}/${parts}` : '')

@@ -3,6 +3,7 @@
  * words it for the operator; the ledger before and after it is its caller's.
  */
 import type { Http, HttpAnswer, HttpNoAnswer } from '../http.ts'
+import { parseRetryAfter } from '../http-retry-after.ts'
 import { isCertificateCode } from '../http-trouble.ts'
 import { retryAfterMsMax } from '../limits.ts'
 
@@ -30,27 +31,6 @@ export interface AttemptOutcome {
   durationMs: number
   /** How long a 429 or 503 asks to wait, at most 5 minutes. */
   retryAfterMs: number | null
-}
-
-/**
- * `Retry-After` in milliseconds, from 0 to 5 minutes; null for what is neither seconds nor a date. A date counts from the
- * response's own `Date` where there is one, so that clocks which differ do no harm.
- */
-function parseRetryAfter(text: string | undefined, date: string | undefined, nowMs: number): number | null {
-  const value = text?.trim()
-  if (!value) return null
-  if (/^\d+(\.\d+)?$/.test(value)) return Math.min(Number(value) * 1_000, retryAfterMsMax)
-  const atMs = parseHttpDate(value)
-  if (atMs === undefined) return null
-  return Math.min(Math.max(atMs - (parseHttpDate(date) ?? nowMs), 0), retryAfterMsMax)
-}
-
-/** The three forms of RFC 9110 begin with the day's name; `Date.parse` alone would take `-5` and `2` for dates. */
-function parseHttpDate(text: string | undefined): number | undefined {
-  if (text === undefined || !/^(mon|tue|wed|thu|fri|sat|sun)/i.test(text.trim())) return undefined
-  // the asctime form names no zone, and is in UTC
-  const parsed = Date.parse(/\b(gmt|utc|[+-]\d{4})$/i.test(text.trim()) ? text : `${text} GMT`)
-  return Number.isNaN(parsed) ? undefined : parsed
 }
 
 const statusHints: Readonly<Record<number, string>> = {
@@ -99,7 +79,7 @@ function judgeAnswer({ status, retryAfter, date }: HttpAnswer): Omit<AttemptOutc
     open: status === 409,
     httpStatus: status,
     error: ok ? null : describeStatus(status),
-    retryAfterMs: asksToWait ? parseRetryAfter(retryAfter, date, Date.now()) : null,
+    retryAfterMs: asksToWait ? parseRetryAfter({ retryAfter, date }, Date.now(), retryAfterMsMax) : null,
   }
 }
 

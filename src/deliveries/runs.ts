@@ -5,7 +5,7 @@ import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { codeOf, LeadpushError } from '../errors.ts'
 import { frozenRunDays } from '../limits.ts'
-import { isLive } from './workers.ts'
+import { findOtherWorkers, isLive, type OtherWorker } from './workers.ts'
 
 export type RunCommand = Tables['runs']['command']
 export type RunOutcome = Selectable<Tables['runs']>['outcome']
@@ -136,20 +136,13 @@ export async function closeInterruptedRuns(db: Database, runIds: readonly number
   )
 }
 
-export interface OtherWorker {
-  id: number
-  /** How long its lease still runs, in milliseconds. */
-  leaseMs: number
-}
-
-/** Live workers other than ours that have something in hand. */
+/** Live workers other than ours that have something of a push in hand. */
 export async function findOthersAtWork(db: Database, workerIds: readonly number[]): Promise<OtherWorker[]> {
-  const { rows } = await sql<OtherWorker>`
-    select w.id, (extract(epoch from w.lease_until - now()) * 1000)::double precision as "leaseMs" from workers w
-    where w.lease_until > now() and w.id <> all (${workerIds}) and (
-      exists (select from deliveries d where d.status = 'pending' and d.worker_id = w.id)
+  return await findOtherWorkers(
+    db,
+    workerIds,
+    sql<boolean>`exists (select from deliveries d where d.status = 'pending' and d.worker_id = w.id)
       or exists (select from shares s where s.worker_id = w.id)
-      or exists (select from runs r where r.worker_id = w.id and r.outcome = 'running'))
-  `.execute(db)
-  return rows
+      or exists (select from runs r where r.worker_id = w.id and r.outcome = 'running')`,
+  )
 }

@@ -3,6 +3,7 @@
  * the row is renewed three times a lease, and everything that the process records checks it in the same statement.
  */
 import { hostname } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
@@ -108,4 +109,55 @@ export class Worker {
     clearInterval(this.timer)
     await this.db.deleteFrom('workers').where('id', 'in', this.ids).execute()
   }
+}
+
+export interface OtherWorker {
+  id: number
+  /** How long its lease still runs, in milliseconds. */
+  leaseMs: number
+}
+
+/** Live workers `w` other than ours for which `isAtWork` holds. */
+export async function findOtherWorkers(
+  db: Database,
+  workerIds: readonly number[],
+  isAtWork: RawBuilder<boolean>,
+): Promise<OtherWorker[]> {
+  const { rows } = await sql<OtherWorker>`
+    select w.id, (extract(epoch from w.lease_until - now()) * 1000)::double precision as "leaseMs" from workers w
+    where w.lease_until > now() and w.id <> all (${workerIds}) and (${isAtWork})
+  `.execute(db)
+  return rows
+}
+
+const leaseLookMs = 250
+
+/**
+ * Waits once for the leases of others that have something in hand, for no longer than they had to run; one that is renewed,
+ * or that finishes, is waited for no longer. Whether any lease ran out.
+ */
+export async function waitForLeases(
+  findOthers: () => Promise<OtherWorker[]>,
+  { stop, onWait }: { stop: AbortSignal; onWait(text: string): void },
+): Promise<boolean> {
+  const find = () => rideOut(findOthers)
+  const since = performance.now()
+  let waitingFor = await find()
+  const startMs = Math.max(0, ...waitingFor.map(({ leaseMs }) => leaseMs))
+  if (startMs > 0) {
+    const seconds = Math.ceil(startMs / 1_000)
+    onWait(`Another process has work in hand: waiting until its lease is over (${seconds} s) or renewed.`)
+  }
+  let ranOut = false
+  while (waitingFor.length > 0 && !stop.aborted) {
+    await delay(leaseLookMs, undefined, { signal: stop }).catch(() => {})
+    const passedMs = performance.now() - since
+    const now = new Map((await find()).map(({ id, leaseMs }) => [id, leaseMs]))
+    ranOut ||= waitingFor.some(({ id }) => !now.has(id))
+    // renewed: its lease ends later than it did when this one began to wait
+    waitingFor = waitingFor.filter(
+      ({ id, leaseMs }) => (now.get(id) ?? Number.POSITIVE_INFINITY) + passedMs < leaseMs + leaseLookMs,
+    )
+  }
+  return ranOut && !stop.aborted
 }

@@ -80,8 +80,8 @@ export async function findHookAddresses(
   return addresses
 }
 
-/** More than a URL parser minds: what it would forgive and repair is refused, so that everybody reads the same URL. */
-function findProblem(url: string, allowInsecure: boolean): string | undefined {
+/** What is wrong with the URL itself. More than a parser minds: what it would forgive and repair is refused, so that everybody reads the same URL. */
+export function findUrlProblem(url: string, allowInsecure: boolean): string | undefined {
   if (url.length > 2 * hookUrlCharsMax || [...url].length > hookUrlCharsMax) {
     return `The hook URL must have at most ${hookUrlCharsMax} characters.`
   }
@@ -103,7 +103,7 @@ const lookupProblems: Partial<Record<string, string>> = {
 
 /** What is wrong with a hook URL, a sentence; undefined for one that may be registered now. */
 export async function checkHookUrl(url: string, options: HookAddressOptions): Promise<string | undefined> {
-  const problem = findProblem(url, options.allowInsecure)
+  const problem = findUrlProblem(url, options.allowInsecure)
   if (problem !== undefined) return problem
   try {
     await findHookAddresses(new URL(url).hostname, options)

@@ -1,20 +1,35 @@
-/** How hooks are called: directly, never through a proxy, and only at addresses that they may lead to (contract 5.2). */
-import { createHttp, type Http } from '../http.ts'
+/** How hooks are called: directly, never through a proxy, and only at URLs and addresses that they may have (contract 5.2). */
+import { createHttp, type Http, type HttpNoAnswer } from '../http.ts'
 import { hookRemovalTimeoutMs } from '../limits.ts'
-import { findHookAddresses, type HookAddressOptions } from './hook-address.ts'
+import { findHookAddresses, findUrlProblem, type HookAddressOptions } from './hook-address.ts'
 import type { RemovedHook } from './hooks.ts'
 
+export type HookHttp = Pick<Http, 'post' | 'delete' | 'close'>
+
+/** Never throws: a URL that may not be called is an outcome like a connection that was refused. */
 export function createHookHttp(
   options: HookAddressOptions,
   { concurrency, timeoutMs }: { concurrency: number; timeoutMs: number },
-): Http {
-  return createHttp({ concurrency, timeoutMs, findAddresses: (hostname) => findHookAddresses(hostname, options) })
+): HookHttp {
+  const http = createHttp({ concurrency, timeoutMs, findAddresses: (hostname) => findHookAddresses(hostname, options) })
+  // a URL that was registered under other rules
+  const refusalOf = (url: string): HttpNoAnswer | undefined => {
+    const error = findUrlProblem(url, options.allowInsecure)
+    return error === undefined
+      ? undefined
+      : { kind: 'no-answer', sent: false, stage: 'connect', error, code: undefined }
+  }
+  return {
+    post: async (request) => refusalOf(request.url) ?? (await http.post(request)),
+    delete: async (url, timeout) => refusalOf(url) ?? (await http.delete(url, timeout)),
+    close: () => http.close(),
+  }
 }
 
 export interface ToldHook extends RemovedHook {
+  httpStatus: number | null
   /** Why the platform could not be told, or did not like it; null: it was told. */
   error: string | null
-  httpStatus: number | null
 }
 
 const tellAtOnce = 16

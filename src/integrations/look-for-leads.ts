@@ -25,6 +25,8 @@ export interface Looked {
 }
 
 export interface LookOptions {
+  /** The last import that is committed, and is to be looked at. */
+  upTo: number
   /** A listing that was not seen for longer is for nobody. */
   maxLeadAgeMs: number
   stop: AbortSignal
@@ -33,25 +35,19 @@ export interface LookOptions {
   onLooked?: (looked: Looked) => void
 }
 
-/** The last import that is committed; those before it are, too. */
-async function findLastImport(db: Database): Promise<number> {
-  const { rows } = await sql<{ id: number }>`select coalesce(max(id), 0) as id from imports`.execute(db)
-  return rows[0]?.id ?? 0
-}
-
 /**
- * Looks at all hooks that were registered before the last import. Any number of processes may do so at once: each takes the
+ * Looks at all hooks that were registered before that import. Any number of processes may do so at once: each takes the
  * groups that no other has, and waits at the end for those that others have. Returns early when `stop` is aborted.
  */
 export async function lookForLeads(opened: OpenDatabase, options: LookOptions): Promise<Looked> {
-  const upTo = await rideOut(() => findLastImport(opened.db), options.onAway)
+  const { upTo } = options
   const sum: Looked = { hooks: 0, found: 0, dropped: 0 }
   for (const waiting of [false, true]) {
     for (let last = ''; !options.stop.aborted; ) {
       const ids = await rideOut(() => findHooksToLook(opened.db, upTo, last), options.onAway)
       if (ids.length === 0) break
       last = ids.at(-1) as string
-      const looked = await lookInTransaction(opened, ids, upTo, waiting, options)
+      const looked = await lookInTransaction(opened, ids, waiting, options)
       sum.hooks += looked.hooks
       sum.found += looked.found
       sum.dropped += looked.dropped
@@ -74,9 +70,8 @@ const nothing: Looked = { hooks: 0, found: 0, dropped: 0 }
 async function lookInTransaction(
   opened: OpenDatabase,
   ids: readonly string[],
-  upTo: number,
   waiting: boolean,
-  { maxLeadAgeMs, stop, onAway }: LookOptions,
+  { upTo, maxLeadAgeMs, stop, onAway }: LookOptions,
 ): Promise<Looked> {
   const work = () =>
     withTransaction(

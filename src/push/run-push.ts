@@ -2,7 +2,6 @@
  * A run: what each form of `push` sets out to do, in which order, and how it ended. The sending itself is the loop's; who is
  * served is `users-to-serve`'s.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
@@ -18,7 +17,7 @@ import {
   type RunCommand,
   startRun,
 } from '../deliveries/runs.ts'
-import { isLive, Worker } from '../deliveries/workers.ts'
+import { isLive, Worker, waitForLeases } from '../deliveries/workers.ts'
 import type { Http } from '../http.ts'
 import { type LoopSettings, PushLoop } from './loop.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
@@ -63,12 +62,8 @@ const shareUsersMax = 1_000
 /** So many stretches at least, so that several processes find something to do. */
 const sharesWanted = 32
 
-const leaseLookMs = 250
 /** Who sends what is owed alone holds one of few places: a longer pause before a second attempt is not waited for in it. */
 const owedPatienceMs = 10_000
-
-/** Ends early when `stop` is aborted. */
-const sleep = (ms: number, stop: AbortSignal) => delay(ms, undefined, { signal: stop }).catch(() => {})
 
 type PlannedPush = Parameters<PushLoop['run']>[0] extends AsyncIterable<infer P> ? P : never
 
@@ -315,32 +310,12 @@ class PushRun {
     }
   }
 
-  /**
-   * Waits once for the leases of others that have something in hand, for no longer than they had to run; one that is
-   * renewed, or that finishes, is waited for no longer. Whether any lease ran out.
-   */
+  /** Whether there may be something to go on with that another process had in hand. */
   private async waitForLease(): Promise<boolean> {
-    const find = () => rideOut(() => findOthersAtWork(this.db, this.worker.ids))
-    const since = performance.now()
-    let waitingFor = await find()
-    const startMs = Math.max(0, ...waitingFor.map(({ leaseMs }) => leaseMs))
-    if (startMs > 0) {
-      this.reporter.note(
-        `Another process has work in hand: waiting until its lease is over (${Math.ceil(startMs / 1_000)} s) or renewed.`,
-      )
-    }
-    let ranOut = false
-    while (waitingFor.length > 0 && !this.stop.aborted) {
-      await sleep(leaseLookMs, this.stop)
-      const passedMs = performance.now() - since
-      const now = new Map((await find()).map(({ id, leaseMs }) => [id, leaseMs]))
-      ranOut ||= waitingFor.some(({ id }) => !now.has(id))
-      // renewed: its lease ends later than it did when this one began to wait
-      waitingFor = waitingFor.filter(
-        ({ id, leaseMs }) => (now.get(id) ?? Number.POSITIVE_INFINITY) + passedMs < leaseMs + leaseLookMs,
-      )
-    }
-    return ranOut && !this.stop.aborted
+    return await waitForLeases(() => findOthersAtWork(this.db, this.worker.ids), {
+      stop: this.stop,
+      onWait: (text) => this.reporter.note(text),
+    })
   }
 
   /** What this run did not come to: users that are owed theirs, and what other processes have in hand. */

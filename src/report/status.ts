@@ -8,6 +8,7 @@ import type { Database } from '../db/open.ts'
 import { type LedgerDelivery, ledgerColumns } from '../deliveries/ledger.ts'
 import { findPeriod, type RunCommand, type RunOutcome } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
+import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../integrations/hooks-in-trouble.ts'
 import { monitoredRunDays } from '../limits.ts'
 import { isClaimed, weeklyScope } from '../push/users-to-serve.ts'
 
@@ -124,7 +125,7 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
 /** The state of the period that the database's clock says, in the time zone. Throws `usage` for one it does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
   const { period } = await findPeriod(db, settings)
-  const [ended, pending, failedWithoutLater, users, ranLately, [lastRun]] = await rideOut(() =>
+  const [ended, pending, failedWithoutLater, users, ranLately, [lastRun], hooksInTrouble] = await rideOut(() =>
     Promise.all([
       countEnded(db, period),
       countPending(db),
@@ -132,9 +133,10 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
       countUsers(db, period),
       hasRunLately(db),
       findLastRuns(db, 1),
+      countHooksInTrouble(db),
     ]),
   )
-  return { period, ...users, ...ended, ...pending, failedWithoutLater, lastRun, ranLately, hooksInTrouble: 0 }
+  return { period, ...users, ...ended, ...pending, failedWithoutLater, lastRun, ranLately, hooksInTrouble }
 }
 
 /** The deliveries of a period that ended failed or unknown. */
@@ -163,6 +165,11 @@ export async function findPending(db: Database, limit = troublesShown): Promise<
     `.execute(db),
   )
   return toTroubles(rows)
+}
+
+/** Hooks whose triggers fail, or were given up lately. */
+export function findTroubledHooks(db: Database, limit = troublesShown): Promise<HookInTrouble[]> {
+  return rideOut(() => findHooksInTrouble(db, limit))
 }
 
 function toTroubles(rows: (DeliveryInTrouble & { total: number })[]): Troubles {

@@ -1,0 +1,105 @@
+/** `leadpush trigger`: new leads to the hooks of automation platforms. */
+import type { Command } from 'commander'
+import type { OpenDatabase } from '../db/open.ts'
+import type { TriggerLine, TriggerSummary } from '../integrations/triggers.ts'
+import { type ExitCode, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { count, paint, plural, seconds, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
+import type { Act } from './program.ts'
+import { listenForStop } from './signals.ts'
+
+interface TriggerOptions {
+  json?: true
+}
+
+/** So many triggers that were not delivered are shown to a person; the rest are counted. */
+const shownMax = 50
+const progressMs = 10_000
+
+export function addTrigger(program: Command, act: Act): void {
+  program
+    .command('trigger')
+    .description('Send new listings to the hooks that automation platforms registered, and try again what failed.')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush trigger                               for cron, every few minutes
+  leadpush leads import listings.csv --trigger   right after an import
+
+Each listing that came in after a hook was registered, and that matches one of
+the user's queries, is sent to it once. What fails is tried again by later runs:
+after 1 and 5 minutes, half an hour, 2 and 12 hours.`,
+    )
+    .action(act(trigger))
+}
+
+export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks'] as const
+
+async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
+  const settings = readSettings(['databaseUrl', 'home', 'logFormat', ...triggerSettings], processSource())
+  return await withDatabase(settings, {}, (opened) => sendTriggers(log, opened, settings, options))
+}
+
+/** Runs `trigger` with everything that a person or a machine sees of it. */
+export async function sendTriggers(
+  log: Log,
+  opened: OpenDatabase,
+  settings: { leaseMs: number; maxLeadAgeMs: number; allowInsecureHooks: string | undefined },
+  { json }: TriggerOptions,
+): Promise<ExitCode> {
+  const { runTriggers } = await import('../integrations/triggers.ts')
+  const stop = listenForStop((signal) =>
+    log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
+  )
+  let done = 0
+  let undelivered = 0
+  const progress = setInterval(() => log.info(`${plural(done, 'trigger')} sent`), progressMs).unref()
+  try {
+    const summary = await runTriggers({
+      opened,
+      settings,
+      stop: stop.signal,
+      onNote: (text) => log.warn(text),
+      onTrigger(line, durationMs) {
+        done++
+        const { webhookId, hook, attempts, httpStatus, error } = line
+        const what = error === null ? 'trigger delivered' : 'trigger not delivered'
+        log.detail(what, { webhookId, hook, attempt: attempts, durationMs, httpStatus, error })
+        if (json) writeNow(`${JSON.stringify(line)}\n`)
+        else if (line.status !== 'delivered' && ++undelivered <= shownMax) writeNow(`${describe(line)}\n`)
+      },
+    })
+    if (json) await writeJson(summary)
+    else {
+      if (undelivered > shownMax) await writeLine(`… and ${count(undelivered - shownMax)} more; --json lists all`)
+      await writeSummary(summary)
+    }
+    return stop.exitCode ?? (summary.abandoned > 0 ? 1 : 0)
+  } finally {
+    clearInterval(progress)
+    stop.dispose()
+  }
+}
+
+function describe({ hook, href, status, attempts, error }: TriggerLine): string {
+  const painted = paint(status === 'abandoned' ? 'red' : 'yellow', status)
+  return `${href}  ${painted}  hook ${hook}, attempt ${attempts}${error === null ? '' : `: ${error}`}`
+}
+
+async function writeSummary(summary: TriggerSummary): Promise<void> {
+  const { due, delivered, failed, abandoned, removed, dropped } = summary
+  const facts: [string, string][] = [
+    ['due', plural(due, 'trigger')],
+    ['delivered', paint('green', count(delivered))],
+  ]
+  if (failed > 0) facts.push(['failed', `${paint('yellow', count(failed))}, to be tried again by later runs`])
+  if (abandoned > 0) facts.push(['abandoned', `${paint('red', count(abandoned))} after their last attempt`])
+  if (removed > 0) facts.push(['removed', `${count(removed)}: the platform has ended the hook`])
+  if (dropped > 0) facts.push(['dropped', `${count(dropped)} beyond the newest of a hook`])
+  facts.push(['took', seconds(summary.seconds)])
+  await writeFacts(facts)
+  if (abandoned > 0) await writeLine('Which hooks are in trouble, and why: leadpush status')
+}

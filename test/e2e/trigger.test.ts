@@ -1,0 +1,144 @@
+/** `trigger` as a process (contract 3, 6): with an import, killed, stopped, several at once; what a person sees of it. */
+import assert from 'node:assert/strict'
+import { after, beforeEach, test } from 'node:test'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { addHook, noTriggers, passPauses } from '../support/hooks.ts'
+import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { startProgram } from '../support/program.ts'
+
+const house = await buildHouse({ users: makeUsers(1) })
+const opened = await house.database.open()
+const platform = await startHookReceiver()
+after(() => platform.close())
+const env = { ...house.env, LEADPUSH_ALLOW_INSECURE_HOOKS: '1', LEADPUSH_LEASE: '1s' }
+const triggerJson = ['trigger', '--json']
+let names = 0
+
+beforeEach(async () => {
+  await opened.pool.query('delete from hooks')
+  await opened.pool.query('delete from workers')
+  platform.calls.length = 0
+  platform.answer = () => 200
+})
+
+const hook = (path: string) => addHook(opened, 'user-0@example.com', platform.url(path))
+const makeLeads = (count: number) =>
+  Array.from({ length: count }, () => ({ href: hrefOf(`new-${++names}`), postalCode: '78704' }))
+const trigger = () => house.run(triggerJson, { env })
+
+/** Which triggers came how often, whatever their order. */
+function timesOf(): number[] {
+  const times = new Map<string, number>()
+  for (const { path, webhookId } of platform.calls) {
+    const key = `${path} ${webhookId}`
+    times.set(key, (times.get(key) ?? 0) + 1)
+  }
+  return [...times.values()]
+}
+
+function countsOf(json: Record<string, unknown>[]): Record<string, unknown> {
+  const { type: _, seconds: __, ...counts } = json.at(-1) ?? {}
+  return counts
+}
+
+test('leads import --trigger sends the triggers right after, with the exit code of both', async () => {
+  await hook('/a')
+  const records = makeLeads(2)
+  const file = writeInput('new.ndjson', toLines([...records, { href: 'nonsense' }]))
+  const { code, json, stderr } = await house.run(['leads', 'import', file, '--trigger', '--json'], { env })
+  assert.equal(code, 1, stderr)
+  assert.deepEqual(
+    json.map(({ type }) => type),
+    ['rejected', 'summary', 'trigger', 'trigger', 'summary'],
+  )
+  assert.deepEqual(Object.keys(json[2]), [
+    'type', 'integration', 'hook', 'href', 'webhookId', 'status', 'attempts', 'httpStatus', 'error',
+  ]) // biome-ignore format: a list
+  assert.deepEqual(countsOf(json), { ...noTriggers, due: 2, delivered: 2 })
+  assert.deepEqual(platform.calls.map(({ json: body }) => body.href).sort(), records.map(({ href }) => href).sort())
+  const bad = await house.run(['leads', 'import', file, '--trigger'], { env: { ...env, LEADPUSH_LEASE: 'x' } })
+  assert.equal(bad.code, 2)
+})
+
+test('a run that is killed loses nothing; what was under way comes again with the same id', async () => {
+  for (let n = 0; n < 4; n++) await hook(`/k${n}`)
+  await house.put('leads', makeLeads(12))
+  platform.answer = () => ({ status: 200, delayMs: 150 })
+  const killed = startProgram(triggerJson, { env })
+  await platform.atLeast(18)
+  killed.kill('SIGKILL')
+  await killed.done
+  platform.answer = () => 200
+  const { code, json, stderr } = await trigger()
+  assert.equal(code, 0, stderr)
+  const times = timesOf()
+  assert.equal(times.length, 48)
+  // two at once to each of four hooks, and what was answered and not recorded yet
+  assert.ok(times.filter((count) => count > 1).length <= 16, times.join())
+  assert.ok(Math.max(...times) <= 2)
+  assert.ok(json.at(-1).delivered < 48)
+  assert.deepEqual(countsOf((await trigger()).json), noTriggers)
+})
+
+test('runs at once share the work: every hook gets every lead once', async () => {
+  for (let n = 0; n < 6; n++) await hook(`/s${n}`)
+  await house.put('leads', makeLeads(8))
+  platform.answer = () => ({ status: 200, delayMs: 20 })
+  const runs = await Promise.all([trigger(), trigger(), trigger()])
+  assert.deepEqual(
+    runs.map(({ code }) => code),
+    [0, 0, 0],
+  )
+  assert.deepEqual(timesOf(), Array(48).fill(1))
+  for (let n = 0; n < 6; n++) assert.ok(platform.peak(`/s${n}`) <= 2)
+  const sum = (what: string) => runs.reduce((total, { json }) => total + json.at(-1)[what], 0)
+  assert.deepEqual([sum('due'), sum('delivered')], [48, 48])
+})
+
+test('SIGTERM finishes what is under way and gives the rest back, which the next run need not wait for', async () => {
+  await hook('/t')
+  await house.put('leads', makeLeads(10))
+  platform.answer = () => ({ status: 200, delayMs: 400 })
+  const stopped = startProgram(triggerJson, { env: { ...env, LEADPUSH_LEASE: '1h' } })
+  await platform.atLeast(3)
+  stopped.kill('SIGTERM')
+  const { code, json, stderr } = await stopped.done
+  assert.equal(code, 143, stderr)
+  assert.match(stderr, /SIGTERM: finishing what is under way/)
+  const { due, delivered } = json.at(-1)
+  assert.deepEqual([due, delivered], [10, platform.calls.length])
+  const { rows } = await opened.pool.query(`select (select count(*) from workers)::integer as workers,
+    (select count(*) from hooks where worker_id is not null)::integer as hooks`)
+  assert.deepEqual(rows, [{ workers: 0, hooks: 0 }])
+  platform.answer = () => 200
+  assert.deepEqual(countsOf((await trigger()).json), { ...noTriggers, due: 10 - delivered, delivered: 10 - delivered })
+  assert.deepEqual(timesOf(), Array(10).fill(1))
+})
+
+test('failures exit with 0 until one is abandoned; status counts and shows the hooks in trouble, and why', async () => {
+  const failing = await hook('/failing')
+  await hook('/well')
+  await house.put('leads', makeLeads(2))
+  platform.answer = ({ path }) => (path === '/failing' ? 418 : 200)
+  const first = await house.run('trigger', { env })
+  assert.equal(first.code, 0)
+  assert.match(first.stdout, /failed {2}hook .*, attempt 1: HTTP 418/)
+  assert.match(first.stdout, /due +4 triggers\ndelivered +2\nfailed +2, to be tried again/)
+  assert.equal((await house.run('status --json')).json[0].hooksInTrouble, 1)
+  assert.match((await house.run('status')).stdout, /Hooks in trouble[\s\S]*\/failing.*2 failing.*HTTP 418/)
+  await opened.pool.query('update triggers set attempts = 5')
+  await passPauses(opened)
+  const last = await trigger()
+  assert.equal(last.code, 1)
+  assert.deepEqual(countsOf(last.json), { ...noTriggers, due: 2, abandoned: 2 })
+  const {
+    json: [status],
+  } = await house.run('status --json')
+  assert.equal(status.hooksInTrouble, 1)
+  assert.match((await house.run('status')).stdout, /\/failing.*2 abandoned.*HTTP 418/)
+  const { json: listed } = await house.run('integrations list --json')
+  const hooks = listed.flatMap((integration) => integration.hooks)
+  assert.equal(hooks.find(({ id }) => id === failing.id).lastStatus, 418)
+  assert.ok(hooks.every(({ lastAt }) => Math.abs(Date.parse(lastAt) - Date.now()) < 60_000))
+})

@@ -1,0 +1,191 @@
+/** Which new leads are due for which hooks (contract 6.1), as the statements that look for them see it. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { removeHooks } from '../../src/integrations/hooks.ts'
+import { type Looked, lookForLeads } from '../../src/integrations/look-for-leads.ts'
+import { findRunStart } from '../../src/integrations/trigger-store.ts'
+import { importUsers } from '../../src/users/import.ts'
+import { createDatabase } from '../support/database.ts'
+import { addHook, type TestHook } from '../support/hooks.ts'
+import { zip } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { seedLeads } from '../support/seed.ts'
+
+const opened = await (await createDatabase()).open()
+const hrefOf = (name: string | number) => `https://listings.example.com/${name}`
+const day = 86_400_000
+let hooks = 0
+
+const emailOf = (name: string) => `${name}@example.com`
+const text = (value: string, radius = 0) => ({ type: 'text', value, radius })
+
+async function putUsers(queries: Record<string, object[]>): Promise<void> {
+  const users = Object.entries(queries).map(([name, list]) => ({
+    email: emailOf(name),
+    receiverApiKey: 'k',
+    queries: list,
+    subscribed: name !== 'words',
+  }))
+  assert.equal((await importUsers(opened, [writeInput('users.ndjson', toLines(users))])).summary.rejected, 0)
+}
+
+const atOnce = Array.from({ length: 12 }, (_, n) => `at-once-${n}`)
+await putUsers({
+  places: [zip('78704'), zip('78704', 1), zip('10001')],
+  words: [text('sauna'), ...atOnce.map(text).map((query, n) => ({ ...query, value: `word${n}` }))],
+  both: [text('sauna Austin, TX', 30)],
+  without: [],
+  later: [zip('33101')],
+  changed: [zip('98101')],
+  many: [zip('20001'), text('nothing')],
+  stale: [zip('80202')],
+  again: [zip('59601')],
+  during: [zip('50309')],
+  ...Object.fromEntries(atOnce.map((name) => [name, [zip('96813')]])),
+})
+
+const hookOf = (name: string) => addHook(opened, emailOf(name), `https://hooks.example.com/${++hooks}`)
+
+async function look(maxLeadAgeMs = 30 * day): Promise<Looked> {
+  const { lastImportId } = await findRunStart(opened.db)
+  return await lookForLeads(opened, { upTo: lastImportId, maxLeadAgeMs, stop: new AbortController().signal })
+}
+
+/** What is due for the hook, the oldest first, by the ends of its hrefs. */
+async function dueOf({ id }: TestHook): Promise<string[]> {
+  const { rows } = await opened.pool.query(
+    `select v.json::jsonb->>'href' as href from triggers t join leads l on l.id = t.lead_id join lead_versions v on v.id = l.version_id
+     where hook_id = $1 order by t.version_id`,
+    [id],
+  )
+  return rows.map(({ href }) => href.replace(hrefOf(''), ''))
+}
+
+const lead = (name: string | number, postalCode: string, more: object = {}) => ({
+  href: hrefOf(name),
+  postalCode,
+  ...more,
+})
+
+test('a lead is due once for each hook that was there before it, if it matches any query of its user, subscribed or not', async () => {
+  await seedLeads(opened, [lead('before', '78704')])
+  const places = await hookOf('places')
+  const second = await hookOf('places')
+  const words = await hookOf('words')
+  const both = await hookOf('both')
+  const without = await hookOf('without')
+  assert.deepEqual(await look(), { hooks: 0, found: 0, dropped: 0 })
+
+  await seedLeads(opened, [
+    lead('place', '78704'),
+    lead('place-and-words', '78704-1234', { description: 'with two saunas' }),
+    lead('words', '60601', { description: 'Sauna!' }),
+    lead('none', '60601'),
+  ])
+  await seedLeads(opened, [lead('city', '10001')])
+  const later = await hookOf('places')
+  assert.deepEqual(await look(), { hooks: 5, found: 9, dropped: 0 })
+  assert.deepEqual(await dueOf(places), ['place-and-words', 'place', 'city'])
+  assert.deepEqual(await dueOf(second), ['place-and-words', 'place', 'city'])
+  assert.deepEqual(await dueOf(words), ['words', 'place-and-words'])
+  assert.deepEqual(await dueOf(both), ['place-and-words'])
+  assert.deepEqual([await dueOf(without), await dueOf(later)], [[], []])
+  assert.deepEqual(await look(), { hooks: 0, found: 0, dropped: 0 })
+  await opened.pool.query('delete from triggers')
+})
+
+test('later changes of leads or queries make nothing due; the queries count as they are when the first run looks', async () => {
+  const hook = await hookOf('later')
+  await seedLeads(opened, [lead('moves', '33109'), lead('changes', '33101')])
+  assert.equal((await look()).found, 1)
+  await seedLeads(opened, [lead('moves', '33101'), lead('changes', '33101', { price: 5 }), lead('before', '33101')])
+  await putUsers({ later: [zip('33101'), zip('33109')] })
+  assert.equal((await look()).found, 0)
+  await seedLeads(opened, [lead('new-place', '33139')])
+  await putUsers({ later: [zip('33139')] })
+  assert.equal((await look()).found, 1)
+  assert.deepEqual(await dueOf(hook), ['changes', 'new-place'])
+})
+
+test('a lead that was changed by another import before the first run looked is due, once', async () => {
+  const hook = await hookOf('changed')
+  await seedLeads(opened, [lead('changed', '98101')])
+  await seedLeads(opened, [lead('changed', '98101', { price: 9 })])
+  await seedLeads(opened, [lead('changed', '98101', { price: 10 })])
+  assert.equal((await look()).found, 1)
+  assert.deepEqual(await dueOf(hook), ['changed'])
+})
+
+test('of one run the 300 newest of a hook are due, and what is dropped is counted and never comes', async () => {
+  const names = (count: number) => Array.from({ length: count }, (_, n) => lead(`${count}-${n}`, '20001'))
+  for (const [count, found, dropped] of [[299, 299, 0], [300, 300, 0], [301, 300, 1]] as const) {
+    const hook = await hookOf('many')
+    await seedLeads(opened, names(count))
+    const { found: all, dropped: beyond } = await look()
+    const due = await dueOf(hook)
+    // the later in the file is the older, and the dropped one is the oldest
+    assert.deepEqual([due.length, due.at(-1), due[0]], [found, `${count}-0`, `${count}-${found - 1}`])
+    assert.ok(all >= found && beyond >= dropped)
+    assert.equal((await look()).found, 0)
+    assert.equal((await dueOf(hook)).length, found)
+    await opened.pool.query('delete from hooks where id = $1', [hook.id])
+  } // biome-ignore format: a list
+})
+
+test('what was not seen for longer than the maximum age is for nobody', async () => {
+  const hook = await hookOf('stale')
+  await seedLeads(opened, [lead('stale', '80202')], 31)
+  await seedLeads(opened, [lead('seen', '80202')], 29)
+  assert.equal((await look()).found, 1)
+  assert.deepEqual(await dueOf(hook), ['seen'])
+})
+
+test('what is due ends with the hook; the same URL again is a new hook, for which nothing is due yet', async () => {
+  const hook = await hookOf('again')
+  await seedLeads(opened, [lead('first', '59601')])
+  await look()
+  assert.deepEqual(await dueOf(hook), ['first'])
+  await removeHooks(opened.db, hook.integrationId, 'all')
+  const { rows } = await opened.pool.query('select count(*) as n from triggers where hook_id = $1', [hook.id])
+  assert.equal(Number(rows[0].n), 0)
+  const again = await hookOf('again')
+  await seedLeads(opened, [lead('second', '59601')])
+  await look()
+  assert.deepEqual(await dueOf(again), ['second'])
+})
+
+test('processes that look at once find each lead once between them', async () => {
+  const made: TestHook[] = []
+  for (const name of atOnce) made.push(await hookOf(name))
+  await seedLeads(opened, [lead('a', '96813'), lead('b', '96813')])
+  const looked = await Promise.all([look(), look(), look()])
+  assert.equal(
+    looked.reduce((sum, { found }) => sum + found, 0),
+    24,
+  )
+  for (const hook of made) assert.deepEqual(await dueOf(hook), ['b', 'a'])
+})
+
+test('a hook that is registered while an import is under way gets what that brings', async () => {
+  const connection = await opened.pool.connect()
+  try {
+    // an import that has begun and is not committed
+    await connection.query('begin')
+    await connection.query(
+      `insert into imports (file, base_version_id) select 'slow', last_value from lead_version_ids`,
+    )
+    const hook = await hookOf('during')
+    await connection.query(`
+      with version as (select nextval('lead_version_ids') as id), lead as (
+        insert into leads (href_sha256, postal_key, version_id, json_sha256, first_import_id, search)
+        select sha256('during'), '50309', version.id, sha256('x'), (select max(id) from imports), '' from version returning id, version_id
+      ), seen as (insert into lead_seen select id, now() from lead)
+      insert into lead_versions (id, lead_id, json) select version_id, id, '{"href":"${hrefOf('during')}"}' from lead`)
+    assert.equal((await look()).found, 0)
+    await connection.query('commit')
+    await look()
+    assert.deepEqual(await dueOf(hook), ['during'])
+  } finally {
+    connection.release()
+  }
+})

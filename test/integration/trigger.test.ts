@@ -1,0 +1,280 @@
+/** A run of `trigger` against a platform on real sockets (contract 6): what goes over the wire, when again, and what ends it. */
+import assert from 'node:assert/strict'
+import { after, beforeEach, test } from 'node:test'
+import { Webhook } from 'standardwebhooks'
+import { leadFields } from '../../src/leads/lead.ts'
+import { createDatabase } from '../support/database.ts'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { addHook, noTriggers, passPauses, runTrigger, type TestHook } from '../support/hooks.ts'
+import { seedLeads, seedUsers } from '../support/seed.ts'
+import { findClosedPort } from '../support/sockets.ts'
+
+const opened = await (await createDatabase()).open()
+const platform = await startHookReceiver()
+after(() => platform.close())
+await seedUsers(opened.db, [
+  { email: 'user@example.com' },
+  { email: 'unsubscribed@example.com', subscribed: false, queries: [{ value: '10001', places: ['10001'] }] },
+])
+let names = 0
+
+beforeEach(async () => {
+  await opened.pool.query('delete from hooks')
+  platform.calls.length = 0
+  platform.answer = () => 200
+})
+
+const hook = (path: string, email = 'user@example.com') => addHook(opened, email, platform.url(path))
+const hrefOf = (name: string | number) => `https://listings.example.com/${name}`
+
+/** So many new leads for user@example.com, the first the oldest; returns their hrefs. */
+async function addLeads(count: number, more: object = {}): Promise<string[]> {
+  const hrefs = Array.from({ length: count }, () => hrefOf(++names))
+  await seedLeads(opened, hrefs.map((href) => ({ href, ...more })).reverse())
+  return hrefs
+}
+
+const triggersOf = async ({ id }: TestHook) =>
+  (
+    await opened.pool.query(
+      `select attempts, last_error, extract(epoch from due_at - now())::double precision as seconds from triggers where hook_id = $1`,
+      [id],
+    )
+  ).rows
+
+test('a trigger is a signed POST of one flat object with every field, to each hook once', async () => {
+  const [first, second] = [await hook('/first?token=a%20b'), await hook('/second')]
+  const third = await hook('/third', 'unsubscribed@example.com')
+  await seedLeads(opened, [
+    { href: hrefOf('known'), price: 350_000, fullAddress: '1 Straße, Austin', description: 'Späti 🏠', bathrooms: 2.5 },
+    { href: hrefOf('bare') },
+  ])
+  await seedLeads(opened, [{ href: hrefOf('theirs'), postalCode: '10001' }])
+  const { counts, lines } = await runTrigger(opened)
+  assert.deepEqual(counts, { ...noTriggers, due: 5, delivered: 5 })
+  assert.deepEqual(platform.calls.map(({ method, path }) => `${method} ${path}`).sort(), [
+    'POST /first?token=a%20b', 'POST /first?token=a%20b', 'POST /second', 'POST /second', 'POST /third',
+  ]) // biome-ignore format: a list
+  const ids = new Set<string>()
+  for (const [{ signingSecret }, path] of [[first, '/first?token=a%20b'], [second, '/second'], [third, '/third']] as const) {
+    for (const { body, json, headers, webhookId } of platform.of(path)) {
+      assert.deepEqual(Object.keys(json), ['id', 'trigger', 'occurredAt', ...leadFields.map(({ name }) => name)])
+      assert.equal(json.trigger, 'new_lead')
+      assert.ok(Math.abs(Date.parse(json.occurredAt) - Date.now()) < 60_000 && json.occurredAt.endsWith('Z'))
+      assert.deepEqual(new Webhook(signingSecret).verify(body, headers as Record<string, string>), json)
+      assert.throws(() => new Webhook(signingSecret).verify(`${body} `, headers as Record<string, string>))
+      assert.match(String(headers['content-type']), /^application\/json$/)
+      assert.equal(Number(headers['content-length']), Buffer.byteLength(body))
+      assert.match(String(headers['user-agent']), /^leadpush\//)
+      ids.add(webhookId)
+      assert.ok(lines.some((line) => line.webhookId === webhookId && line.href === json.href && line.attempts === 1))
+    }
+  } // biome-ignore format: a list
+  assert.equal(ids.size, 5)
+  const [bare, known] = platform.of('/second').map(({ json }) => json)
+  assert.deepEqual(
+    [known.price, known.fullAddress, known.description, known.bathrooms],
+    [350_000, '1 Straße, Austin', 'Späti 🏠', 2.5],
+  )
+  assert.deepEqual([bare.price, bare.fullAddress, bare.description, bare.schemaVersion], [0, null, null, 'v0.1.0'])
+  assert.equal(platform.of('/first?token=a%20b').find(({ json }) => json.href === known.href)?.json.id, known.id)
+  assert.notEqual(known.id, bare.id)
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+})
+
+test('what fails is tried again after 1 m, 5 m, 30 m, 2 h and 12 h with the same id and body, then given up', async () => {
+  const failing = await hook('/failing')
+  const [href] = await addLeads(1)
+  platform.answer = () => 500
+  for (const [attempt, minutes] of [1, 5, 30, 120, 720].entries()) {
+    const { counts, lines } = await runTrigger(opened)
+    assert.deepEqual(counts, { ...noTriggers, due: 1, failed: 1 })
+    assert.deepEqual(lines, [
+      { type: 'trigger', integration: failing.integrationId, hook: failing.id, href, webhookId: platform.calls[0]?.webhookId,
+        status: 'failed', attempts: attempt + 1, httpStatus: 500, error: 'HTTP 500' },
+    ]) // biome-ignore format: a list
+    const [trigger] = await triggersOf(failing)
+    assert.ok(trigger.seconds > minutes * 60 - 20 && trigger.seconds <= minutes * 60, `${trigger.seconds} s`)
+    assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+    // a change of the lead meanwhile does not change what is sent
+    await seedLeads(opened, [{ href: href ?? '', price: attempt + 1 }])
+    await passPauses(opened)
+  }
+  const last = await runTrigger(opened)
+  assert.deepEqual(last.counts, { ...noTriggers, due: 1, abandoned: 1 })
+  assert.deepEqual(
+    last.lines.map(({ status, attempts }) => [status, attempts]),
+    [['abandoned', 6]],
+  )
+  assert.deepEqual([new Set(platform.calls.map(({ webhookId }) => webhookId)).size, platform.calls.length], [1, 6])
+  assert.equal(new Set(platform.calls.map(({ body }) => body)).size, 1)
+  await passPauses(opened)
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+})
+
+test('a trigger that is delivered at last is done', async () => {
+  await hook('/late')
+  await addLeads(1)
+  platform.answer = (_, nth) => (nth < 3 ? 'drop' : 201)
+  for (const status of ['failed', 'failed', 'delivered'] as const) {
+    assert.deepEqual(
+      (await runTrigger(opened)).lines.map((line) => line.status),
+      [status],
+    )
+    await passPauses(opened)
+  }
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+  assert.equal(platform.calls.length, 3)
+})
+
+test('a longer Retry-After is honoured, a shorter one is not', async () => {
+  const asking = await hook('/asking')
+  await addLeads(1)
+  for (const [after, min, max] of [
+    ['30', 40, 60], ['7200', 7_100, 7_200], [new Date(Date.now() + 9 * 3_600_000).toUTCString(), 32_000, 32_400],
+    ['nonsense', 7_000, 7_200], ['99999999', 604_000, 604_800],
+  ] as const) {
+    platform.answer = () => ({ status: 503, headers: { 'retry-after': after } })
+    await runTrigger(opened)
+    const [{ seconds }] = await triggersOf(asking)
+    assert.ok(seconds > min && seconds <= max, `${after}: ${seconds} s`)
+    await passPauses(opened)
+  } // biome-ignore format: a list
+})
+
+test('410 removes the hook with all that is due for it; 404, a redirect and other trouble do not', async () => {
+  const gone = await hook('/gone')
+  const others = await Promise.all(['/404', '/moved', '/401'].map((path) => hook(path)))
+  const closed = await addHook(opened, 'user@example.com', `http://127.0.0.1:${await findClosedPort()}/`)
+  await addLeads(5)
+  platform.answer = ({ path }) =>
+    path === '/gone'
+      ? 410
+      : path === '/moved'
+        ? { status: 307, headers: { location: platform.url('/elsewhere') } }
+        : Number(path.slice(1))
+  const { counts, lines } = await runTrigger(opened)
+  assert.equal(counts.due, 25)
+  assert.equal(counts.failed, 20)
+  assert.ok(counts.removed >= 1 && counts.removed <= 2)
+  assert.equal(platform.of('/gone').length, counts.removed)
+  assert.equal(platform.of('/elsewhere').length, 0)
+  const why = (id: string) => lines.find((line) => line.hook === id)?.error ?? ''
+  assert.match(why(gone.id), /HTTP 410: the platform has ended the hook/)
+  assert.match(why(others[1]?.id ?? ''), /HTTP 307: a redirect/)
+  assert.match(why(closed.id), /refused/)
+  const { rows } = await opened.pool.query('select id from hooks')
+  assert.deepEqual(rows.map(({ id }) => id).sort(), [...others, closed].map(({ id }) => id).sort())
+  assert.deepEqual(await triggersOf(gone), [])
+})
+
+test('without leave for development no private address is called, whenever the hook was registered', async () => {
+  const inside = await hook('/inside')
+  await addLeads(1)
+  const none = { allowInsecureHooks: undefined as unknown as string }
+  const plain = await runTrigger(opened, { settings: none })
+  assert.deepEqual(
+    plain.lines.map(({ status, error }) => [status, error]),
+    [['failed', 'The hook URL must begin with https://.']],
+  )
+  await opened.pool.query('update hooks set url = $2 where id = $1', [
+    inside.id,
+    platform.url('/inside').replace('http:', 'https:'),
+  ])
+  await passPauses(opened)
+  const { lines } = await runTrigger(opened, { settings: none })
+  assert.match(lines[0]?.error ?? '', /not public/)
+  assert.equal(platform.calls.length, 0)
+})
+
+test('a trigger whose lead is gone ends; one whose version is gone is sent with the lead as it is', async () => {
+  const one = await hook('/one')
+  const [erased, kept] = await addLeads(2)
+  platform.answer = () => 500
+  assert.equal((await runTrigger(opened)).counts.failed, 2)
+  await seedLeads(opened, [{ href: kept ?? '', price: 77 }])
+  const idOf = `select id from leads where href_sha256 = sha256(convert_to($1, 'UTF8'))`
+  await opened.pool.query(`delete from lead_versions where superseded_at is not null and lead_id = (${idOf})`, [kept])
+  await opened.pool.query(`delete from leads where id = (${idOf})`, [erased])
+  await passPauses(opened)
+  platform.calls.length = 0
+  platform.answer = () => 200
+  const { counts, lines } = await runTrigger(opened)
+  assert.deepEqual(counts, { ...noTriggers, due: 2, delivered: 1 })
+  assert.deepEqual(
+    lines.map(({ href }) => href),
+    [kept],
+  )
+  assert.deepEqual(
+    platform.calls.map(({ json }) => [json.href, json.price]),
+    [[kept, 77]],
+  )
+  assert.deepEqual(await triggersOf(one), [])
+})
+
+test('when its time is up a run leaves the rest to the next, and says so', async () => {
+  await hook('/rest')
+  await addLeads(20)
+  platform.answer = () => ({ status: 200, delayMs: 100 })
+  const first = await runTrigger(opened, { runMsMax: 12_500 })
+  assert.equal(first.counts.due, 20)
+  assert.ok(first.counts.delivered > 0 && first.counts.delivered < 20, `${first.counts.delivered}`)
+  assert.match(first.notes.join(), /the next one goes on/)
+  const second = await runTrigger(opened)
+  assert.deepEqual(second.counts, {
+    ...noTriggers,
+    due: 20 - first.counts.delivered,
+    delivered: 20 - first.counts.delivered,
+  })
+  assert.equal(new Set(platform.calls.map(({ webhookId }) => webhookId)).size, platform.calls.length)
+})
+
+test('a hook gets at most 10 a second and 2 at once', async () => {
+  await hook('/busy')
+  await addLeads(24)
+  platform.answer = () => ({ status: 200, delayMs: 350 })
+  assert.equal((await runTrigger(opened)).counts.delivered, 24)
+  const slow = platform.of('/busy')
+  assert.equal(platform.peak('/busy'), 2)
+  await addLeads(16)
+  platform.calls.length = 0
+  platform.answer = () => 200
+  const began = performance.now()
+  assert.equal((await runTrigger(opened)).counts.delivered, 16)
+  const ms = (platform.of('/busy').at(-1)?.atMs ?? 0) - began
+  assert.ok(ms >= 1_500, `16 triggers in ${ms} ms`)
+  // the oldest first
+  const order = slow.map(({ json }) => Number(json.href.split('/').at(-1)))
+  assert.ok(
+    order.every((name, at) => at < 3 || name > (order[at - 3] ?? 0)),
+    order.join(),
+  )
+})
+
+test('hooks that hang delay no other, however many, and are given 10 s', { timeout: 60_000 }, async () => {
+  await Promise.all(Array.from({ length: 10 }, (_, n) => hook(`/well-${n}`)))
+  await addLeads(1)
+  assert.equal((await runTrigger(opened)).counts.delivered, 10)
+  await Promise.all(Array.from({ length: 70 }, (_, n) => hook(`/hang-${n}`)))
+  await addLeads(2)
+  platform.calls.length = 0
+  platform.answer = ({ path }) => (path.startsWith('/hang') ? 'hang' : 200)
+  const began = performance.now()
+  const stop = new AbortController()
+  const running = runTrigger(opened, { stop: stop.signal })
+  const until = async (isSo: () => boolean, secondsMax: number) => {
+    while (!isSo()) {
+      assert.ok(performance.now() - began < secondsMax * 1_000, `${platform.calls.length} calls`)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }
+  const callsOf = (kind: string) => platform.calls.filter(({ path }) => path.startsWith(kind)).length
+  await until(() => callsOf('/well') === 20 && callsOf('/hang') === 48, 6)
+  await until(() => callsOf('/hang') > 48, 20)
+  assert.ok(performance.now() - began > 9_500, 'a hook had less than 10 s')
+  await platform.close()
+  stop.abort()
+  const { counts, lines } = await running
+  assert.deepEqual([counts.delivered, counts.due], [20, 160])
+  assert.match(lines.find(({ status }) => status === 'failed')?.error ?? '', /did not come in time \(10 s\)/)
+})

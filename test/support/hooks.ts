@@ -1,0 +1,54 @@
+/** Hooks and runs of `trigger` for tests: a hook of a user at a platform of the test's own, and a run within the test. */
+import assert from 'node:assert/strict'
+import type { OpenDatabase } from '../../src/db/open.ts'
+import { registerHook } from '../../src/integrations/hooks.ts'
+import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
+import { runTriggers, type TriggerLine } from '../../src/integrations/triggers.ts'
+
+export interface TestHook {
+  id: string
+  integrationId: number
+  signingSecret: string
+}
+
+/** Registers `url` with an integration of its own. */
+export async function addHook(opened: OpenDatabase, email: string, url: string): Promise<TestHook> {
+  const { apiKey, signingSecret } = await createIntegration(opened.db, { email })
+  const integration = await findIntegrationByKey(opened.db, apiKey)
+  assert.ok(integration)
+  const registered = await registerHook(opened.db, integration, url)
+  assert.ok(typeof registered === 'object')
+  return { id: registered.hookId, integrationId: integration.id, signingSecret }
+}
+
+const settings = { leaseMs: 60_000, maxLeadAgeMs: 30 * 86_400_000, allowInsecureHooks: '1' }
+
+/** One run of `trigger` in this process. */
+export async function runTrigger(
+  opened: OpenDatabase,
+  options: { settings?: Partial<typeof settings>; runMsMax?: number; stop?: AbortSignal } = {},
+) {
+  const lines: TriggerLine[] = []
+  const notes: string[] = []
+  const {
+    seconds: _,
+    type: __,
+    ...counts
+  } = await runTriggers({
+    opened,
+    settings: { ...settings, ...options.settings },
+    stop: options.stop ?? new AbortController().signal,
+    onTrigger: (line) => void lines.push(line),
+    onNote: (text) => void notes.push(text),
+    ...(options.runMsMax !== undefined && { runMsMax: options.runMsMax }),
+  })
+  return { counts, lines, notes }
+}
+
+export const noTriggers = { due: 0, delivered: 0, failed: 0, abandoned: 0, removed: 0, dropped: 0 }
+
+/** Makes everything that is to be tried again due, as if the pauses were over. */
+export async function passPauses(opened: OpenDatabase): Promise<void> {
+  await opened.pool.query(`update triggers set due_at = now() - interval '1 second'`)
+  await opened.pool.query(`update hooks h set due_at = (select min(due_at) from triggers t where t.hook_id = h.id)`)
+}
