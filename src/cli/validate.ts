@@ -75,7 +75,7 @@ async function validateDatabase(
   return await withDatabase(settings, {}, async (opened) => {
     const { checkDatabase } = await import('../validate/database.ts')
     log.info(`Database: ${opened.description}`)
-    const counts = { users: 0, subscribed: 0, queries: 0, leads: 0 }
+    const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
     return await show(log, checkDatabase(opened.db, settings, counts, signal), counts, options)
   })
 }

@@ -1,15 +1,16 @@
-/** `validate` without files: everything that the database holds, in the order settings, users, leads. */
+/** `validate` without files: everything that the database holds, in the order settings, users, hooks, leads. */
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { findPeriod } from '../deliveries/runs.ts'
 import { hasOutdated } from '../matching/searches.ts'
 import { findPlaces } from '../places/places.ts'
 import type { Findings } from './finding.ts'
+import { checkHooks, type HookCounts } from './hooks.ts'
 import { checkLeads } from './leads.ts'
 import { findSettingProblems, type SettingsToCheck } from './settings.ts'
 import { checkUsers, type UserCounts } from './users.ts'
 
-export interface DatabaseCounts extends UserCounts {
+export interface DatabaseCounts extends UserCounts, HookCounts {
   leads: number
 }
 
@@ -33,5 +34,6 @@ export async function* checkDatabase(
     yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }
   }
   yield* checkUsers(db, await rideOut(() => findPlaces(db)), counts, signal)
+  yield* checkHooks(db, settings, counts, signal)
   yield* checkLeads(db, counts, signal)
 }

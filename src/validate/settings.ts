@@ -1,22 +1,12 @@
 /** What is wrong with settings that are each allowed, but not right together, or not for a push. */
-import { BlockList, isIP } from 'node:net'
+import { isIP } from 'node:net'
+import { isInsideName, isPublicAddress } from '../integrations/hook-address.ts'
 import type { Finding } from './finding.ts'
-
-const localRanges = new BlockList()
-for (const [address, bits] of [['127.0.0.0', 8], ['10.0.0.0', 8], ['172.16.0.0', 12], ['192.168.0.0', 16], ['169.254.0.0', 16]] as const) {
-  localRanges.addSubnet(address, bits, 'ipv4')
-} // biome-ignore format: a list
-localRanges.addAddress('::1', 'ipv6')
-localRanges.addSubnet('fc00::', 7, 'ipv6')
-localRanges.addSubnet('fe80::', 10, 'ipv6')
 
 /** Whether what goes to `hostname` (as a URL has it) stays on this machine or its network. */
 export function isLocalHost(hostname: string): boolean {
-  const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
-  const family = isIP(host)
-  if (family !== 0) return localRanges.check(host, family === 4 ? 'ipv4' : 'ipv6')
-  // a name without a dot is resolved inside: another container, a machine of the office
-  return !host.includes('.') || /\.(localhost|local|internal|lan|home\.arpa)$/i.test(host)
+  const host = hostname.replace(/^\[|\]$/g, '')
+  return isIP(host) === 0 ? isInsideName(host) : !isPublicAddress(host)
 }
 
 export interface SettingsToCheck {

@@ -11,12 +11,13 @@ import { checkDatabase } from '../../src/validate/database.ts'
 import type { Finding } from '../../src/validate/finding.ts'
 import { isLocalHost } from '../../src/validate/settings.ts'
 import { createDatabase } from '../support/database.ts'
+import { addHook } from '../support/hooks.ts'
 import { importRecords, listing, toLines } from '../support/import-files.ts'
 import { runProgram } from '../support/program.ts'
 
 const settings = {
   receiverUrl: 'https://receiver.example/leads' as string | undefined,
-  allowInsecureHooks: undefined,
+  allowInsecureHooks: undefined as string | undefined,
   timeZone: 'UTC',
   maxLeadAgeMs: 30 * 86_400_000,
 }
@@ -35,7 +36,7 @@ async function addUsers(opened: OpenDatabase, users: object[]): Promise<void> {
 }
 
 async function check(opened: OpenDatabase, changed: Partial<typeof settings> = {}) {
-  const counts = { users: 0, subscribed: 0, queries: 0, leads: 0 }
+  const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
   const findings: Finding[] = []
   for await (const finding of checkDatabase(opened.db, { ...settings, ...changed }, counts)) findings.push(finding)
   const short = ({ type, where, path }: Finding) => `${type} ${where} ${path}`.trim()
@@ -59,7 +60,7 @@ test('what the imports took in is right, and everything of it is looked at', asy
   await importRecords(opened, [listing(2, { price: 6, postalCode: '78704-1234' })])
   const { found, counts } = await check(opened)
   assert.deepEqual(found, [])
-  assert.deepEqual(counts, { users: 3, subscribed: 2, queries: 5, leads: 2 })
+  assert.deepEqual(counts, { users: 3, subscribed: 2, queries: 5, hooks: 0, leads: 2 })
   const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
   const { code, json } = await runProgram(['validate', '--json'], { env })
   assert.equal(code, 0)
@@ -93,6 +94,34 @@ test('a host is local by its address, or by a name that is resolved inside', () 
   for (const host of ['receiver.example', '128.0.0.1', '172.15.255.255', '172.32.0.1', '192.169.0.1', '8.8.8.8', '[2606:4700::1]', 'local.example.com']) {
     assert.equal(isLocalHost(host), false, host)
   } // biome-ignore format: a list
+})
+
+test('a hook whose URL may not be called is a problem, one by one', async (t) => {
+  const { opened } = await open(t)
+  await addUsers(opened, [{ email: 'a@example.com', queries: [zip] }])
+  for (const url of [
+    'https://8.8.8.8/a',
+    'https://8.8.8.8/b',
+    'https://10.0.0.1/c',
+    'http://8.8.8.8/d',
+    'https://localhost/e',
+  ]) {
+    await addHook(opened, 'a@example.com', url)
+  }
+  const { findings, counts } = await check(opened)
+  assert.equal(counts.hooks, 5)
+  assert.deepEqual(
+    findings.map(({ message }) => message.replace(/:.*/, '')),
+    Array(3).fill('may not be called'),
+  )
+  assert.ok(findings.every(({ where, path }) => /^hook [0-9a-f-]{36} of a@example.com$/.test(where) && path === 'url'))
+  assert.deepEqual(findings.map(({ message }) => /public|https/.exec(message)?.[0]).sort(), [
+    'https',
+    'public',
+    'public',
+  ])
+  const insecure = await check(opened, { allowInsecureHooks: '1' })
+  assert.deepEqual(insecure.found, ['note settings LEADPUSH_ALLOW_INSECURE_HOOKS'])
 })
 
 test('another time zone than that of the last run is a note', async (t) => {
@@ -251,7 +280,7 @@ test('no user and no query is lost between two pages', async (t) => {
   await run(`insert into queries select u.id, n, 'text', 'pool', n, 'wrong' || n, q.json, q.search_id
     from users u, generate_series(0, 6) n, (select * from queries limit 1) q where u.email like 'user%'`)
   const { counts, found } = await check(opened)
-  assert.deepEqual(counts, { users: 2_101, subscribed: 1, queries: 14_701, leads: 0 })
+  assert.deepEqual(counts, { users: 2_101, subscribed: 1, queries: 14_701, hooks: 0, leads: 0 })
   const wrong = (n: number) => found.filter((line) => line === `problem user user${n}@example.com queries[6]`).length
   for (const n of [1, 571, 572, 999, 1_000, 1_001, 2_100]) assert.equal(wrong(n), 3, String(n))
 })
@@ -342,7 +371,7 @@ test('a check that is stopped looks at nothing more', async (t) => {
   await importRecords(opened, [listing(1)])
   await addUsers(opened, [{ email: 'a@example.com' }])
   const stopped = AbortSignal.abort()
-  const counts = { users: 0, subscribed: 0, queries: 0, leads: 0 }
+  const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
   for await (const _ of checkDatabase(opened.db, settings, counts, stopped)) assert.fail('nothing is wrong')
-  assert.deepEqual(counts, { users: 0, subscribed: 0, queries: 0, leads: 0 })
+  assert.deepEqual(counts, { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 })
 })
