@@ -1,11 +1,12 @@
-// Installs what a checkout needs and lacks; where nothing is missing it does nothing at all. It goes by what is installed,
-// not by times, and needs no install scripts.
+// Installs what a checkout needs and lacks, or, with an argument, what a folder of it does; where nothing is missing it does
+// nothing at all. It goes by what is installed, not by times, and needs no install scripts.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const [folder = '.'] = process.argv.slice(2)
+const root = join(dirname(dirname(fileURLToPath(import.meta.url))), folder)
 
 function readPackages(path) {
   try {
@@ -29,7 +30,7 @@ function isInstalled() {
 }
 
 function install() {
-  console.error('Installing what leadpush needs (npm ci) …')
+  console.error(`Installing what ${folder === '.' ? 'leadpush' : folder} needs (npm ci) …`)
   const args = ['ci', '--include=dev', '--include=optional', '--ignore-scripts', '--no-audit', '--no-fund']
   const npm = process.env.npm_execpath
   const [program, first] = npm ? [process.execPath, [npm]] : ['npm', []]

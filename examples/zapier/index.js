@@ -1,0 +1,12 @@
+/** The integration as Zapier loads it: how to connect, and what it triggers on. */
+const zapier = require('zapier-platform-core')
+const authentication = require('./authentication')
+const newLead = require('./triggers/new_lead')
+const { version } = require('./package.json')
+
+module.exports = zapier.defineApp({
+  version,
+  platformVersion: zapier.version,
+  authentication,
+  triggers: { [newLead.key]: newLead },
+})
