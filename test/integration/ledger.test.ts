@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
 import { findAdrift, recordDueAttempts, recordGivenBack, recordPushes } from '../../src/deliveries/ledger.ts'
+import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { Worker } from '../../src/deliveries/workers.ts'
 import { createDatabase } from '../support/database.ts'
 import { seedUsers } from '../support/seed.ts'
@@ -67,4 +68,17 @@ test('an attempt of a living worker is its own; when its lease is over the next 
   assert.deepEqual([await findAdrift(db, first.ids, []), (await findAdrift(db, second.ids, [])).length], [[], 1])
   await endLease(db, second.id)
   assert.deepEqual(await take(db, third), [])
+})
+
+test('the run of a process that lost its lease is interrupted until it is back as a new worker', async (t) => {
+  const { db, newWorker } = await build(t)
+  const worker = await newWorker()
+  const settings = { timeZone: 'UTC', maxLeadAgeMs: 1_000 }
+  const run = await startRun(db, { command: 'all', workerIds: worker.ids, resumable: true, ...settings })
+  const interrupted = async () => (await findInterruptedRuns(db, run.period)).map(({ id }) => id)
+  assert.deepEqual(await interrupted(), [])
+  await endLease(db, worker.id)
+  assert.deepEqual(await interrupted(), [run.id])
+  await worker.renew()
+  assert.deepEqual([await interrupted(), worker.ids.length], [[], 2])
 })
