@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummary } from '../integrations/triggers.ts'
+import { databaseSilentMsMax } from '../limits.ts'
 import { type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { count, paint, plural, seconds, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
@@ -40,7 +41,9 @@ export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks']
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'logFormat', ...triggerSettings], processSource())
-  return await withDatabase(settings, {}, (opened) => sendTriggers(log, opened, settings, options))
+  return await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, (opened) =>
+    sendTriggers(log, opened, settings, options),
+  )
 }
 
 /** Runs `trigger` with everything that a person or a machine sees of it. */

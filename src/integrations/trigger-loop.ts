@@ -188,11 +188,14 @@ export class TriggerLoop {
     return false
   }
 
-  /** After the lease ran out another may have the hooks; what was recorded and not sent is theirs, too. */
+  /** After the lease ran out others may have the hooks; one to which something is under way is let go when that is over. */
   private dropLostLanes(): void {
     if (this.context.worker.id === this.workerId) return
     this.workerId = this.context.worker.id
-    this.lanes.clear()
+    for (const lane of this.lanes.values()) {
+      if (lane.underWay === 0) this.lanes.delete(lane.id)
+      lane.isEmpty = true
+    }
     this.lookAtMs = 0
   }
 
@@ -233,6 +236,7 @@ export class TriggerLoop {
     )
     if (hooks.length === limit) this.lookAtMs = 0
     for (const hook of hooks) {
+      if (this.lanes.has(hook.id)) continue
       this.lanes.set(hook.id, { ...hook, underWay: 0, hasAnswered: false, nextAtMs: 0, isEmpty: false })
     }
     return hooks.length
@@ -358,7 +362,9 @@ export class TriggerLoop {
   private async release(lanes: readonly Lane[]): Promise<void> {
     if (lanes.length === 0) return
     const ids = lanes.map(({ id }) => id)
-    await rideOut(() => releaseHooks(this.context.db, this.store, ids), this.context.onAway)
+    const isDue = await rideOut(() => releaseHooks(this.context.db, this.store, ids), this.context.onAway)
     for (const id of ids) this.lanes.delete(id)
+    // what came in between, or was taken and not sent
+    if (isDue) this.lookAtMs = 0
   }
 }

@@ -170,22 +170,26 @@ export async function recordTriggers(
   })
 }
 
-/** Gives hooks back that this process has, with what was marked and not sent. */
-export async function releaseHooks(db: Database, worker: TriggerWorker, hookIds: readonly string[]): Promise<void> {
-  await db.transaction().execute(async (transaction) => {
-    const { rows } = await sql<{ id: string }>`
+/**
+ * Gives hooks back that this process has, with what was marked and not sent; returns whether something is still due for one
+ * of them.
+ */
+export async function releaseHooks(db: Database, worker: TriggerWorker, hookIds: readonly string[]): Promise<boolean> {
+  return await db.transaction().execute(async (transaction) => {
+    const held = await sql<{ id: string }>`
       select id from hooks where id = any (${hookIds}::uuid[]) and worker_id = any (${worker.ids}) order by id for update
     `.execute(transaction)
-    const ids = rows.map(({ id }) => id)
-    if (ids.length === 0) return
+    const ids = held.rows.map(({ id }) => id)
+    if (ids.length === 0) return false
     await sql`
       update triggers set worker_id = null where hook_id = any (${ids}::uuid[]) and worker_id = any (${worker.ids})
     `.execute(transaction)
     // seen from here on: what was found for the hook while its row was waited for
-    await sql`
+    const { rows } = await sql<{ isDue: boolean | null }>`
       update hooks h set worker_id = null, due_at = (select min(t.due_at) from triggers t where t.hook_id = h.id)
-      where h.id = any (${ids}::uuid[])
+      where h.id = any (${ids}::uuid[]) returning h.due_at <= ${worker.dueUntil} as "isDue"
     `.execute(transaction)
+    return rows.some(({ isDue }) => isDue)
   })
 }
 

@@ -9,6 +9,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createDatabase } from '../support/database.ts'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { addHook } from '../support/hooks.ts'
 import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { runProgram } from '../support/program.ts'
@@ -101,6 +103,18 @@ test('everything goes through a PgBouncer in transaction mode', {
   }
   assert.equal(house.receiver.keys().size, 41)
   assert.equal(new Set(ends.flatMap(({ json }) => deliveriesOf(json)).map(({ user }) => user)).size, 41)
+  const direct = await database.open()
+  const platform = await startHookReceiver()
+  after(() => platform.close())
+  await addHook(direct, 'user-3@example.com', platform.url('/'))
+  await house.put('leads', [{ href: hrefOf('new'), postalCode: '78704' }])
+  const triggered = await house.run('trigger --json', { env: { LEADPUSH_ALLOW_INSECURE_HOOKS: '1' } })
+  assert.deepEqual(
+    [triggered.code, triggered.json.at(-1).delivered, platform.calls.length],
+    [0, 1, 1],
+    triggered.stderr,
+  )
+  await direct.pool.query('delete from hooks')
   for (const command of [
     'users subscribe user-0@example.com',
     'users unsubscribe user-1@example.com',

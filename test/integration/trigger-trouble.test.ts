@@ -1,0 +1,71 @@
+/** A run of `trigger` whose database goes away, or that loses its lease while it lives: nothing is lost, nothing comes twice. */
+import assert from 'node:assert/strict'
+import { after, beforeEach, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { migrate } from '../../src/db/migrate.ts'
+import { openDatabase } from '../../src/db/open.ts'
+import { startPostgres } from '../chaos/postgres.ts'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { addHook, noTriggers, runTrigger } from '../support/hooks.ts'
+import { seedLeads, seedUsers } from '../support/seed.ts'
+
+const postgres = await startPostgres()
+after(() => postgres.leave())
+const opened = await openDatabase({ databaseUrl: postgres.url('leadpush'), home: '' }, { schema: 'any' })
+after(() => opened.close())
+await migrate(opened.db)
+await seedUsers(opened.db, [{ email: 'user@example.com' }])
+const platform = await startHookReceiver()
+after(() => platform.close())
+let names = 0
+
+beforeEach(async () => {
+  await opened.pool.query('delete from hooks')
+  platform.calls.length = 0
+  for (const path of ['/a', '/b', '/c']) await addHook(opened, 'user@example.com', platform.url(path))
+  await seedLeads(
+    opened,
+    Array.from({ length: 12 }, () => ({ href: `https://listings.example.com/${++names}` })),
+  )
+})
+
+const distinct = () => new Set(platform.calls.map(({ path, webhookId }) => path + webhookId)).size
+
+test('a database that is killed and comes back in time costs nothing and doubles nothing', async () => {
+  platform.answer = () => ({ status: 200, delayMs: 120 })
+  const running = runTrigger(opened)
+  await platform.atLeast(8)
+  await postgres.kill(1_500)
+  const { counts, notes } = await running
+  assert.deepEqual(counts, { ...noTriggers, due: 36, delivered: 36 })
+  assert.match(notes.join(), /The database is away/)
+  assert.deepEqual([platform.calls.length, distinct()], [36, 36])
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+})
+
+test('a process that lost its lease does not send again what it is still sending, and goes on with the rest', async () => {
+  platform.answer = (_, nth) => ({ status: 200, delayMs: nth <= 3 ? 2_000 : 50 })
+  const running = runTrigger(opened, { settings: { leaseMs: 1_000 } })
+  await platform.atLeast(3)
+  await opened.pool.query(`update workers set lease_until = now() - interval '1 second'`)
+  const other = runTrigger(opened)
+  const [mine, theirs] = await Promise.all([running, other])
+  assert.equal(mine.counts.delivered + theirs.counts.delivered, platform.calls.length)
+  // the three under way are the only ones that the other could not know of
+  assert.equal(distinct(), 36)
+  assert.ok(platform.calls.length <= 39, `${platform.calls.length} calls`)
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+})
+
+test('a process that lost its lease, with nobody beside it, sends everything once', async () => {
+  platform.answer = (_, nth) => ({ status: 200, delayMs: nth <= 3 ? 1_500 : 50 })
+  const running = runTrigger(opened, { settings: { leaseMs: 1_000 } })
+  await platform.atLeast(3)
+  for (let times = 0; times < 4; times++) {
+    await opened.pool.query(`update workers set lease_until = now() - interval '1 second'`)
+    await sleep(400)
+  }
+  const { counts } = await running
+  assert.deepEqual(counts, { ...noTriggers, due: 36, delivered: 36 })
+  assert.deepEqual([platform.calls.length, distinct()], [36, 36])
+})
