@@ -213,7 +213,7 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     app.get(url, handler)
   }
   const document = buildOpenapi(options)
-  open('/healthz', async () => ({ ok: true, msg: 'leadpush serve is alive.' }))
+  open('/healthz', async () => ({ ok: true, msg: 'Leadpush is alive.' }))
   open('/readyz', async () => {
     const state = await inTime(schemaState(options.db))
     if (state === 'current') return { ok: true, msg: 'The database is there, and its schema is current.' }

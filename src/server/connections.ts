@@ -141,7 +141,10 @@ export function buildHardServer({ handle, onRefused }: HardServerOptions): HardS
     server,
     async close(graceMs) {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      for (const [socket, response] of connections) if (response === undefined) socket.destroy()
+      for (const [socket, response] of connections) {
+        if (response === undefined) socket.destroy()
+        else if (!response.headersSent) response.setHeader('Connection', 'close')
+      }
       const timer = setTimeout(() => server.closeAllConnections(), graceMs)
       await closed
       clearTimeout(timer)

@@ -10,8 +10,10 @@ export async function startWay(url: string) {
   const path = `${host}/.s.PGSQL.${target.port || 5432}`
   const sockets = new Set<net.Socket>()
   let passesNew = true
+  let refuses = false
   const server = net.createServer((near) => {
     near.on('error', () => {})
+    if (refuses) near.destroy()
     if (!passesNew) return
     const far = host.startsWith('/') ? net.connect(path) : net.connect(Number(target.port || 5432), host)
     far.on('error', () => near.destroy())
@@ -30,6 +32,17 @@ export async function startWay(url: string) {
         socket.unpipe()
         socket.pause()
       }
+    },
+    /** From now on every connection breaks at once, those that are there too. */
+    refuse() {
+      passesNew = false
+      refuses = true
+      for (const socket of sockets) socket.destroy()
+    },
+    /** New connections pass again; what was swallowed stays so. */
+    mend() {
+      passesNew = true
+      refuses = false
     },
   }
 }
