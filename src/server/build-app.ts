@@ -79,6 +79,8 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     trustProxy: options.trustProxy ? options.trustProxy.flatMap(halveAll) : false,
     // what comes while it closes is answered as ever
     return503OnClosing: false,
+    // the server beneath answers what is no HTTP
+    clientErrorHandler: () => {},
     serverFactory: (handle) => {
       hardServer = buildHardServer({
         handle,
@@ -180,21 +182,19 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body))
   app.setErrorHandler((error, request, reply) => {
-    const refusal = asRefusal(error)
-    if (refusal.status === 500) options.onTrouble(error)
-    return refuse(request, reply, refusal)
+    return refuse(request, reply, asRefusal(error))
   })
 
   const asRefusal = (error: unknown): Refusal => {
     if (error instanceof Refusal) return error
-    if (isDatabaseError(error)) {
-      options.onTrouble(error)
-      return awayRefusal()
-    }
-    const { statusCode, code } = error as FastifyError
+    const { statusCode = 500, code } = error as FastifyError
     if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge
-    if (statusCode !== undefined && statusCode < 500) return new Refusal(statusCode, 'The request is not valid HTTP.')
-    return new Refusal(500, 'Something went wrong inside leadpush: its log says what.')
+    // a body that broke off, too
+    if (statusCode < 500) return new Refusal(400, 'The request is not valid HTTP.')
+    options.onTrouble(error)
+    return isDatabaseError(error)
+      ? awayRefusal()
+      : new Refusal(500, 'Something went wrong inside leadpush: its log says what.')
   }
 
   const prefix = `/api/extern/${options.automation}`

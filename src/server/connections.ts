@@ -18,16 +18,10 @@ const requestsMax = 1_000
 /** A client that is still sending must be able to read its answer before the connection goes. */
 const lingerMs = 2_000
 
-export interface RefusedHead {
-  status: number
-  msg: string
-  address: string
-}
-
 export interface HardServerOptions {
   handle: http.RequestListener
-  /** What never became a request was answered so. */
-  onRefused(refused: RefusedHead): void
+  /** What the endpoints never saw was answered so. */
+  onRefused(refused: { status: number; address: string }): void
 }
 
 export interface HardServer {
@@ -94,12 +88,13 @@ export function buildHardServer({ handle, onRefused }: HardServerOptions): HardS
       if (!socket.destroyed) connections.set(socket, undefined)
     })
     if (requests <= requestsMax) return handle(request, response)
-    response.writeHead(503, { 'Content-Type': jsonType, 'Retry-After': '1' })
-    response.end(buildRefusal('Too many requests are under way: try again in a second.'))
+    const body = buildRefusal('Too many requests are under way: try again in a second.')
+    onRefused({ status: 503, address: socket.remoteAddress ?? '' })
+    response.writeHead(503, { 'Content-Type': jsonType, 'Content-Length': body.length, 'Retry-After': '1' }).end(body)
   }
 
   const refuse = (socket: Socket, status: number, msg: string) => {
-    onRefused({ status, msg, address: socket.remoteAddress ?? '' })
+    onRefused({ status, address: socket.remoteAddress ?? '' })
     answerRaw(socket, status, msg)
   }
 

@@ -204,7 +204,7 @@ test('what is wrong is looked for in the order of the contract', async () => {
       assert.equal(assertAnswer(await ask(fresh(), { path })), 422, path)
     const askedAt = performance.now()
     assert.equal(assertAnswer(await ask(fresh(), { key: 'unknown' })), 503)
-    assert.ok(performance.now() - askedAt < 4_000)
+    assert.ok(performance.now() - askedAt < 6_000)
     assert.equal((await strict.ask({ path: '/healthz' })).status, 200)
     assert.equal(assertAnswer(await strict.ask({ path: '/readyz' })), 503)
     way.mend()
@@ -406,7 +406,7 @@ test('SIGTERM: what is under way is answered, nobody else is let in, and the end
   assert.match(answer, /^HTTP\/1\.1 200 OK.*"ok":true/s)
   const { code, stderr } = await ending.program.done
   assert.equal(code, 0, stderr)
-  assert.ok(performance.now() - beganAt < 4_000)
+  assert.ok(performance.now() - beganAt < 10_000)
 })
 
 test('serve ends with 2 at once where it could not work, and says why', async () => {

@@ -1,0 +1,195 @@
+/** `serve` among callers who are slow, silent, many or mad (contract 5): it stays up, answers others, and keeps its memory. */
+import assert from 'node:assert/strict'
+import net from 'node:net'
+import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import fc from 'fast-check'
+import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
+import { createKeys, startServe } from '../support/serve.ts'
+import { sendRaw } from '../support/sockets.ts'
+
+const house = await buildHouse({ users: makeUsers(1), leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
+const [{ apiKey: key = '' } = {}] = await createKeys(house, ['user-0@example.com'])
+const serve = await startServe(house, { LEADPUSH_LIMIT_ADDRESS: 'off', LEADPUSH_LIMIT_KEY: 'off' })
+after(() => serve.program.kill('SIGKILL'))
+const path = `/api/extern/zapier/test?api_key=${key}`
+
+/** What comes back, when the connection is closed, and how long that took. */
+async function speak(text: string): Promise<{ answer: string; ms: number }> {
+  const beganAt = performance.now()
+  const answer = await sendRaw(serve.port, text)
+  return { answer, ms: performance.now() - beganAt }
+}
+
+async function openSilent(count: number): Promise<{ closed(): number }> {
+  let closed = 0
+  await Promise.all(
+    Array.from({ length: count }, async () => {
+      const socket = net.connect(serve.port, '127.0.0.1')
+      socket.on('error', () => {})
+      socket.on('close', () => closed++)
+      await new Promise((resolve) => socket.on('connect', resolve))
+    }),
+  )
+  return { closed: () => closed }
+}
+
+test('whoever says nothing is cut off; hundreds of them shut nobody out', async () => {
+  const lines = serve.log().length
+  const silent = await openSilent(200)
+  assert.equal((await serve.ask({ key })).status, 200)
+  assert.equal(silent.closed(), 0)
+  // more than it keeps: those that have been silent for longest have to go
+  const crowd = await openSilent(550)
+  for (let times = 0; times < 5; times++) assert.equal((await serve.ask({ key })).status, 200)
+  assert.ok(silent.closed() >= 200)
+  for (const endAt = Date.now() + 15_000; crowd.closed() < 550; await sleep(50)) assert.ok(Date.now() < endAt)
+  // a connection on which nothing came is no request
+  assert.ok(serve.log().length < lines + 20)
+})
+
+test('whoever speaks slowly is cut off, in the head and in the body', async () => {
+  const slow = await Promise.all([
+    speak(`GET ${path} HTTP/1.1\r\nHost:`),
+    speak(`PUT ${path.replace('test', 'unsubscribe')} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{`),
+    speak(
+      `POST ${path.replace('test', 'subscribe')} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel`,
+    ),
+  ])
+  for (const { answer, ms } of slow) {
+    assert.ok(ms < 20_000, `${ms} ms`)
+    assert.match(answer, /^HTTP\/1\.1 408 .*"ok":false/s)
+  }
+  assert.ok((slow[0]?.ms ?? 0) < 9_000)
+})
+
+test('a long line of requests in one connection is answered in its order; what follows it and is no HTTP changes nothing', async () => {
+  const count = 1_500
+  const one = `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`
+  const many = await sendRaw(serve.port, one.repeat(count) + one.replace('Host', 'Connection: close\r\nHost'))
+  const statuses = [...many.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)
+  assert.equal(statuses.length, count + 1)
+  assert.ok(statuses.every((status) => status === '200' || status === '503'))
+  assert.ok(statuses.filter((status) => status === '200').length >= 1_000)
+  const tail = await sendRaw(serve.port, `${one}nonsense\r\n\r\n`)
+  assert.match(tail, /^HTTP\/1\.1 200 .*"userEmail"/s)
+})
+
+/** Requests of every kind, mostly near to what a platform would send. */
+const word = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 40 }),
+  fc.constantFrom(
+    '',
+    key,
+    'api_key',
+    '%',
+    '%00',
+    '%zz',
+    '../',
+    '//',
+    '?',
+    '&',
+    '=',
+    ';',
+    '#',
+    '\u0000',
+    '[]',
+    'é',
+    '🏠',
+    'x'.repeat(3_000),
+  ),
+)
+const target = fc.oneof(
+  { weight: 4, arbitrary: fc.tuple(fc.constantFrom('test', 'sample', 'subscribe', 'unsubscribe'), fc.array(fc.tuple(fc.constantFrom('api_key', 'id', 'api_key[]', '__proto__', 'x'), fc.oneof(fc.constant(key), word)), { maxLength: 3 })).map(([name, query]) => `/api/extern/zapier/${name}?${query.map(([name, value]) => `${name}=${encodeURIComponent(value.toWellFormed())}`).join('&')}`) },
+  { weight: 2, arbitrary: fc.array(fc.oneof(word, fc.constantFrom('api', 'extern', 'zapier', 'test', 'metrics', 'healthz')), { maxLength: 6 }).map((parts) => `/${parts.join('/')}`) },
+  { weight: 1, arbitrary: fc.constantFrom('*', 'http://x/healthz', '/healthz', '/readyz', '/openapi.json', 'x:1') },
+) // biome-ignore format: a list
+const method = fc.oneof(
+  { weight: 8, arbitrary: fc.constantFrom('GET', 'POST', 'PUT') },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      'HEAD',
+      'OPTIONS',
+      'DELETE',
+      'PATCH',
+      'TRACE',
+      'PROPFIND',
+      'QUERY',
+      'get',
+      'CONNECT',
+      '\u0000',
+    ),
+  },
+)
+const header = fc.oneof(
+  fc.constantFrom(
+    'Content-Type: application/json', 'Content-Type: ;;;', 'Content-Type: multipart/form-data', 'Content-Encoding: gzip', 'Expect: 100-continue',
+    'X-Forwarded-For: 1.2.3.4, ::1', 'Transfer-Encoding: chunked', 'Transfer-Encoding: gzip', 'Accept-Version: 1', 'Connection: close',
+    'Upgrade: h2c', 'Content-Length: 3', 'Content-Length: -1', 'Content-Length: 99999999', 'Cookie: a=b', 'Accept: text/html',
+  ),
+  fc.tuple(fc.constantFrom('X-Y', 'Accept', 'Content-Type'), word).map(([name, value]) => `${name}: ${value}`),
+) // biome-ignore format: a list
+const body = fc.oneof(
+  fc.constantFrom('', '{}', '[]', '{"hookUrl":"https://192.0.2.1/"}', '{"hookUrl":"https://198.51.100.1/\u0000"}', '{"id":"x"}', '{"id":{"toString":1}}', '{"__proto__":{"id":1}}', 'null', '5\r\nhello\r\n0\r\n\r\n', `${'['.repeat(30_000)}${']'.repeat(30_000)}`, 'x'.repeat(70_000)),
+  fc.json().map(String),
+  fc.record({ hookUrl: fc.oneof(fc.webUrl(), word, fc.jsonValue()) }).map((value) => JSON.stringify(value)),
+  fc.uint8Array({ maxLength: 100 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
+) // biome-ignore format: a list
+const request = fc
+  .tuple(method, target, fc.constantFrom('1.1', '1.1', '1.1', '1.0', '2.0'), fc.array(header, { maxLength: 4 }), body, fc.boolean())
+  .map(([method, target, version, headers, body, measured]) =>
+    [`${method} ${target} HTTP/${version}`, 'Host: a', ...(measured ? [`Content-Length: ${Buffer.byteLength(body)}`] : []), ...headers, '', body].join('\r\n'),
+  ) // biome-ignore format: short
+
+/** Sends all of it and ends its side; rejects if nobody closes the other. */
+function sendAndEnd(text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = ''
+    const socket = net.connect(serve.port, '127.0.0.1', () => socket.end(text))
+    const timer = setTimeout(() => reject(new Error(`nothing closed the connection; so far: ${answer}`)), 10_000)
+    socket.setEncoding('utf8').on('data', (part) => (answer += part))
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      clearTimeout(timer)
+      resolve(answer)
+    })
+  })
+}
+
+function assertWellAnswered(answer: string): void {
+  const final = answer.replace(/^HTTP\/1\.1 100 Continue\r\n\r\n/, '')
+  if (final === '') return
+  const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(final) ?? assert.fail(final)
+  assert.ok(Number(status) < 500, final)
+  const [head = '', text = ''] = final.split('\r\n\r\n', 2)
+  assert.match(head, /^content-type: (application\/json; charset=utf-8|text\/plain; version)/im)
+  const length = Number(/^content-length: (\d+)/im.exec(head)?.[1])
+  if (!/json/.test(head) || text === '') return
+  const { ok, msg, openapi } = JSON.parse(Buffer.from(text).subarray(0, length).toString())
+  if (openapi === undefined) assert.deepEqual([ok, typeof msg], [status === '200', 'string'], final)
+}
+
+const residentBytes = async () =>
+  Number(/^process_resident_memory_bytes (\d+)/m.exec((await serve.ask({ path: '/metrics' })).text)?.[1])
+
+test('thousands of requests of every kind: no 500, no hang, no crash, and memory stays', async () => {
+  const round = async (numRuns: number) =>
+    await fc.assert(
+      fc.asyncProperty(fc.array(request, { minLength: 20, maxLength: 20, size: 'max' }), async (requests) => {
+        for (const answer of await Promise.all(requests.map(sendAndEnd))) assertWellAnswered(answer)
+      }),
+      { numRuns, endOnFailure: true },
+    )
+  await round(50)
+  const before = await residentBytes()
+  await round(100)
+  const grown = (await residentBytes()) - before
+  assert.ok(grown < 40_000_000, `grown by ${grown} bytes`)
+  assert.equal((await serve.ask({ key })).status, 200)
+  assert.deepEqual(
+    serve.log().filter(({ level }) => level !== 'info'),
+    [],
+  )
+  assert.ok(!serve.program.stderr().includes(key))
+})

@@ -1,0 +1,214 @@
+/** The subscription pushes behind `serve` (contract 5.3, 5.6): owed from the moment the 200 is sent, and sent once. */
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
+import { startProgram } from '../support/program.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
+import { assertAnswer, createKeys, type Serve, startServe } from '../support/serve.ts'
+
+const users = [...makeUsers(23), { ...makeUsers(1, 23)[0], subscribed: false }]
+const house = await buildHouse({ users, leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
+const keys = (await createKeys(house, users.map(({ email }) => email ?? ''))).map(({ apiKey }) => apiKey) // biome-ignore format: short
+const opened = await house.database.open()
+const { receiver } = house
+const started: Serve[] = []
+after(() => {
+  for (const { program } of started) program.kill('SIGKILL')
+})
+
+async function start(env: Record<string, string> = {}): Promise<Serve> {
+  const serve = await startServe(house, { LEADPUSH_ALLOW_INSECURE_HOOKS: '1', LEADPUSH_LEASE: '2s', ...env })
+  started.push(serve)
+  return serve
+}
+
+async function stop(serve: Serve, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+  serve.program.kill(signal)
+  const { code, stderr } = await serve.program.done
+  if (signal !== 'SIGKILL') assert.equal(code, 0, stderr)
+}
+
+const keyOf = (at: number) => keys[at] ?? ''
+async function subscribe(serve: Serve, at: number, name?: string): Promise<void> {
+  assert.equal(assertAnswer(await serve.subscribe(keyOf(at), name)), 200)
+}
+
+/** The requests for one user, by their idempotency keys. */
+const sentTo = (at: number) => {
+  const own = receiver.requests.filter(({ headers }) => headers['x-service-api-key'] === `key-${at}`)
+  return [...new Set(own.map(({ key }) => key))].map((key) => own.filter((request) => request.key === key).length)
+}
+
+async function until(what: string, look: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+  for (const endAt = Date.now() + ms; !(await look()); await sleep(20)) assert.ok(Date.now() < endAt, what)
+}
+
+async function countOwed(): Promise<number> {
+  const { rows } = await opened.pool.query('select count(*) as n from users where subscription_owed_at is not null')
+  return rows[0].n
+}
+
+async function metric(serve: Serve, name: string): Promise<number> {
+  const { text } = await serve.ask({ path: '/metrics' })
+  const lines = text.split('\n').filter((line) => line.startsWith(name) && !line.startsWith(`${name}_`))
+  return lines.reduce((sum, line) => sum + Number(line.split(' ')[1]), 0)
+}
+
+test('the first hook of a subscribed user sends one push, nothing else does; what is owed outlives the hook', async () => {
+  const serve = await start()
+  await subscribe(serve, 0, 'a')
+  await subscribe(serve, 0, 'a')
+  await subscribe(serve, 0, 'b')
+  await subscribe(serve, 23)
+  await requestsAtLeast(receiver, 1)
+  const [request] = receiver.requests
+  assert.equal(request?.json.fsbos[0]?.href, hrefOf('a'))
+  // within a minute no further one is owed, however the hooks are flipped
+  for (let times = 0; times < 3; times++) {
+    assert.equal((await serve.ask({ method: 'PUT', path: 'unsubscribe', key: keyOf(0) })).status, 200)
+    await subscribe(serve, 0, 'c')
+  }
+  receiver.answer = () => ({ status: 200, delayMs: 1_000 })
+  for (const at of [1, 2, 3]) await subscribe(serve, at)
+  // the third waits in line
+  assert.equal((await serve.ask({ method: 'PUT', path: 'unsubscribe', key: keyOf(3) })).status, 200)
+  await until('three more are sent', () => [1, 2, 3].every((at) => sentTo(at).length > 0))
+  await until('all are told', () => serve.log().filter(({ userId }) => userId !== undefined).length === 4)
+  receiver.answer = () => 200
+  assert.deepEqual([0, 1, 2, 3, 23].map(sentTo), [[1], [1], [1], [1], []])
+  assert.deepEqual(
+    serve.log().filter(({ userId }) => userId).map(({ exitCode, msg }) => [exitCode, /^The subscription push of user \d+ ended: delivered\.$/.test(msg)]),
+    Array(4).fill([0, true]),
+  ) // biome-ignore format: short
+  assert.doesNotMatch(serve.program.stderr(), /@example\.com/)
+  await stop(serve)
+})
+
+test('two processes at once, the rest waits in line; two sidecars do not start two for one user', async () => {
+  const pair = [await start(), await start()] as [Serve, Serve]
+  const before = receiver.requests.length
+  receiver.answer = () => ({ status: 200, delayMs: 700 })
+  await Promise.all([4, 5, 6, 7, 8].map((at) => subscribe(pair[0], at)))
+  await subscribe(pair[1], 9)
+  await requestsAtLeast(receiver, before + 2)
+  assert.equal(await metric(pair[0], 'leadpush_push_processes'), 2)
+  assert.ok((await metric(pair[0], 'leadpush_push_processes_waiting')) > 0)
+  assert.ok((await metric(pair[1], 'leadpush_subscription_pushes_owed')) > 0)
+  await requestsAtLeast(receiver, before + 6)
+  const ended = 'leadpush_push_processes_ended_total'
+  await until('all have ended', async () => (await metric(pair[0], ended)) + (await metric(pair[1], ended)) >= 6)
+  receiver.answer = () => 200
+  assert.deepEqual([4, 5, 6, 7, 8, 9].map(sentTo), Array(6).fill([1]))
+  assert.ok(receiver.peak() <= 3, `${receiver.peak()} at once`)
+  assert.deepEqual([await metric(pair[0], ended), await metric(pair[1], ended)], [5, 1])
+  for (const serve of pair) await stop(serve)
+})
+
+test('SIGTERM goes to the processes: what is under way is finished and recorded, also after serve has gone; the rest stays owed', async () => {
+  const serve = await start()
+  const before = receiver.requests.length
+  receiver.answer = ({ headers }) => ({
+    status: 200,
+    delayMs: headers['x-service-api-key'] === 'key-10' ? 1_000 : 9_000,
+  })
+  for (const at of [10, 11, 12]) await subscribe(serve, at)
+  await requestsAtLeast(receiver, before + 2)
+  const beganAt = performance.now()
+  await stop(serve)
+  assert.ok(performance.now() - beganAt < 10_000)
+  assert.deepEqual(serve.log().filter(({ userId }) => userId).map(({ exitCode }) => exitCode), [143]) // biome-ignore format: short
+  assert.deepEqual([receiver.requests.length, await countPending(), await countOwed()], [before + 2, 1, 1])
+  receiver.answer = () => 200
+  const next = await start()
+  await requestsAtLeast(receiver, before + 3)
+  await until('all is recorded', async () => (await countPending()) === 0 && (await countOwed()) === 0)
+  assert.deepEqual([10, 11, 12].map(sentTo), [[1], [1], [1]])
+  await stop(next)
+})
+
+test('a sidecar that is killed leaves its processes to themselves; what they had not begun the next start sends', async () => {
+  const serve = await start()
+  receiver.answer = () => ({ status: 200, delayMs: 1_000 })
+  const before = receiver.requests.length
+  for (const at of [13, 14, 15, 16]) await subscribe(serve, at)
+  await requestsAtLeast(receiver, before + 1)
+  await stop(serve, 'SIGKILL')
+  const next = await start()
+  receiver.answer = () => 200
+  await requestsAtLeast(receiver, before + 4)
+  await until('all is recorded', async () => (await countPending()) === 0 && (await countOwed()) === 0)
+  assert.deepEqual([13, 14, 15, 16].map(sentTo), Array(4).fill([1]))
+  await stop(next)
+})
+
+async function countPending(): Promise<number> {
+  const { rows } = await opened.pool.query("select count(*) as n from deliveries where status = 'pending'")
+  return rows[0].n
+}
+
+test('a push that was interrupted under way gets its second attempt from the next start, once the lease is over', async () => {
+  receiver.answer = () => 'hang'
+  const before = receiver.requests.length
+  const interrupted = startProgram(['users', 'subscribe', 'user-23@example.com'], {
+    env: { ...house.env, LEADPUSH_LEASE: '2s' },
+  })
+  await requestsAtLeast(receiver, before + 1)
+  interrupted.kill('SIGKILL')
+  await interrupted.done
+  receiver.answer = () => 200
+  const serve = await start()
+  await requestsAtLeast(receiver, before + 2)
+  await until('it is recorded', async () => (await countPending()) === 0)
+  assert.deepEqual(sentTo(23), [2])
+  await stop(serve)
+})
+
+test('a long pause before a second attempt holds up no other user', async () => {
+  const serve = await start({ LEADPUSH_RETRY_DELAY: '11s' })
+  const before = receiver.requests.length
+  receiver.answer = ({ headers }) => (headers['x-service-api-key'] === 'key-19' ? 200 : 503)
+  for (const at of [17, 18, 19]) await subscribe(serve, at)
+  await requestsAtLeast(receiver, before + 3)
+  assert.deepEqual([17, 18, 19].map(sentTo), [[1], [1], [1]])
+  receiver.answer = () => 200
+  await requestsAtLeast(receiver, before + 5)
+  await until('all is recorded', async () => (await countPending()) === 0)
+  assert.deepEqual([17, 18, 19].map(sentTo), [[2], [2], [1]])
+  const times = receiver.requests
+    .filter(({ headers }) => headers['x-service-api-key'] === 'key-17')
+    .map(({ atMs }) => atMs)
+  assert.ok((times[1] ?? 0) - (times[0] ?? 0) >= 10_990)
+  await stop(serve)
+})
+
+test('a process that fails is tried again, later and later, and holds up nobody', async () => {
+  const serve = await start()
+  const before = receiver.requests.length
+  await opened.pool.query('alter table runs rename to runs_away')
+  for (const at of [20, 21]) await subscribe(serve, at)
+  const failures = () => serve.log().filter(({ exitCode }) => exitCode === 1)
+  await until('both have failed', () => failures().length >= 2)
+  await sleep(2_000)
+  assert.equal(failures().length, 2)
+  assert.match(
+    failures()[0].msg,
+    /^The subscription push of user \d+ ended: nothing was sent\. Its process ended with 1\.$/,
+  )
+  await opened.pool.query('alter table runs_away rename to runs')
+  await subscribe(serve, 22)
+  await requestsAtLeast(receiver, before + 1)
+  assert.deepEqual(sentTo(22), [1])
+  await requestsAtLeast(receiver, before + 3)
+  await until('nothing is owed', async () => (await countOwed()) === 0)
+  assert.deepEqual([20, 21].map(sentTo), [[1], [1]])
+  await stop(serve)
+})
+
+test('what serve starts sends nothing where nothing is owed', async () => {
+  const before = receiver.requests.length
+  const { code, json } = await house.run('push --user user-0@example.com --owed --json')
+  assert.deepEqual([code, deliveriesOf(json), receiver.requests.length], [0, [], before])
+  assert.equal((await house.run('push --all --owed')).code, 2)
+  assert.doesNotMatch((await house.run('push --help')).stdout, /--owed/)
+})
