@@ -1,27 +1,20 @@
 /**
  * The second half of `trigger`: sends what is due. Hooks are taken a few at a time, as long as there is room to send to more;
- * each gets its triggers one after the other, at its own pace (contract 6.5). Hooks that may hang cost the others nothing: those
- * that have not answered lately never have all the room between them.
+ * how much each gets is decided by `HookLanes`.
  */
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { Worker } from '../deliveries/workers.ts'
 import { LeadStore } from '../leads/lead-store.ts'
-import {
-  triggerPausesMs,
-  triggersAtOnceMax,
-  triggersAtOncePerHookMax,
-  triggersPerSecondMax,
-  triggerTimeoutMs,
-} from '../limits.ts'
+import { triggerPausesMs, triggerTimeoutMs } from '../limits.ts'
 import type { HookHttp } from './hook-http.ts'
+import { HookLanes, type Lane } from './hook-lanes.ts'
 import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
 import {
   endTrigger,
   findLeadJson,
   recordTriggers,
   releaseHooks,
-  type TakenHook,
   type TakenTrigger,
   type TriggerToRecord,
   type TriggerWorker,
@@ -56,29 +49,13 @@ export interface TriggerLoopContext {
   onAway(error: unknown): void
 }
 
-/** A hook that this process has. */
-interface Lane extends TakenHook {
-  /** Taken and not recorded yet. */
-  underWay: number
-  /** It answered in this run: until then it gets one at a time. */
-  hasAnswered: boolean
-  /** By `performance.now()`. */
-  nextAtMs: number
-  /** Nothing is due for it any more. */
-  isEmpty: boolean
-}
-
 type Sent = TriggerToRecord & { lane: Lane; line: TriggerLine; durationMs: number }
 
 const hooksPerTake = 32
-const lanesMax = 512
-const unprovenLanesMax = 256
-/** Of the room to send, so much is left to hooks that answer. */
-const keptForOthers = 16
+const outcomesPerStatement = 128
 const lookAgainMs = 1_000
-/** Leads that are larger than this are not sent beside each other: so much memory is not there 64 times. */
-const bytesUnderWayMax = 32 * 1024 * 1024
-const spacingMs = 1_000 / triggersPerSecondMax
+/** Of the leads under way: a large one is sent beside few others. In memory a lead is several times as large. */
+const bytesUnderWayMax = 16 * 1024 * 1024
 
 export class TriggerLoop {
   /** Triggers that this process took in hand, and those that ended with a hook that is gone. */
@@ -86,9 +63,7 @@ export class TriggerLoop {
 
   private readonly context: TriggerLoopContext
   private readonly leads: LeadStore
-  private readonly lanes = new Map<string, Lane>()
-  private onWire = 0
-  private unprovenOnWire = 0
+  private readonly lanes = new HookLanes()
   private bytesUnderWay = 0
   private workerId: number
   private readonly outcomes: Sent[] = []
@@ -125,10 +100,10 @@ export class TriggerLoop {
     } catch (error) {
       this.fail(error)
     }
-    while (this.onWire > 0 || (this.recording && this.failure === undefined)) await this.sleep(lookAgainMs)
+    while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleep(lookAgainMs)
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
-    await this.release([...this.lanes.values()])
+    await this.release(this.lanes.all())
   }
 
   private get stopping(): boolean {
@@ -165,18 +140,17 @@ export class TriggerLoop {
     while (!this.stopping) {
       this.dropLostLanes()
       const sureOfEnd = hasFoundAll()
-      const ready = this.readyLanes()
-      const wanted = triggersAtOnceMax - this.onWire - ready.length
+      const ready = this.lanes.findReady(performance.now())
+      const wanted = this.lanes.room - ready.length
       let taken = 0
-      if (wanted > 0 && this.lanes.size < lanesMax && this.lookAtMs <= performance.now()) {
+      if (wanted > 0 && !this.lanes.isFull && this.lookAtMs <= performance.now()) {
         taken = await this.takeHooks(Math.min(wanted, hooksPerTake))
       }
       if (ready.length > 0) await this.takeTriggers(ready)
-      const empty = [...this.lanes.values()].filter(({ isEmpty, underWay }) => isEmpty && underWay === 0)
-      if (empty.length > 0) await this.release(empty)
+      await this.release(this.lanes.findDone())
       if (ready.length > 0 || taken > 0) continue
       if (sureOfEnd && this.lanes.size === 0 && this.lookAtMs > performance.now() && (await this.isDone())) return
-      await this.sleep(this.untilNext())
+      await this.sleep(this.untilNextMs())
     }
   }
 
@@ -188,57 +162,29 @@ export class TriggerLoop {
     return false
   }
 
-  /** After the lease ran out others may have the hooks; one to which something is under way is let go when that is over. */
   private dropLostLanes(): void {
     if (this.context.worker.id === this.workerId) return
     this.workerId = this.context.worker.id
-    for (const lane of this.lanes.values()) {
-      if (lane.underWay === 0) this.lanes.delete(lane.id)
-      lane.isEmpty = true
-    }
+    this.lanes.lose()
     this.lookAtMs = 0
   }
 
-  /** The lanes that may get another trigger now, for as much room as there is; the one that waited longest first. */
-  private readyLanes(): Lane[] {
+  private untilNextMs(): number {
     const nowMs = performance.now()
-    const ready: Lane[] = []
-    let unprovenRoom = triggersAtOnceMax - keptForOthers - this.unprovenOnWire
-    for (const lane of this.lanes.values()) {
-      if (ready.length >= triggersAtOnceMax - this.onWire) break
-      const atOnce = lane.hasAnswered ? triggersAtOncePerHookMax : 1
-      if (lane.isEmpty || lane.underWay >= atOnce || lane.nextAtMs > nowMs) continue
-      if (lane.isUnproven && unprovenRoom-- <= 0) continue
-      ready.push(lane)
-    }
-    return ready
-  }
-
-  private untilNext(): number {
-    const nowMs = performance.now()
-    const hasRoom = this.onWire < triggersAtOnceMax && this.lanes.size < lanesMax
-    let untilMs = hasRoom ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs
-    for (const { isEmpty, nextAtMs } of this.lanes.values()) {
-      if (!isEmpty && nextAtMs > nowMs) untilMs = Math.min(untilMs, nextAtMs - nowMs)
-    }
-    return untilMs
+    // it may have happened while something else was waited for
+    if (this.lanes.findReady(nowMs).length > 0 || this.lanes.findDone().length > 0) return 0
+    const mayTake = this.lanes.room > 0 && !this.lanes.isFull
+    return Math.min(mayTake ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs, this.lanes.untilNextMs(nowMs))
   }
 
   private async takeHooks(limit: number): Promise<number> {
-    let unproven = 0
-    for (const { isUnproven } of this.lanes.values()) if (isUnproven) unproven++
-    const alsoUnproven = unproven < unprovenLanesMax
+    const { db, onAway } = this.context
+    const alsoUnproven = this.lanes.hasRoomForUnproven
     // what is found from here on is worth another look
     this.lookAtMs = performance.now() + lookAgainMs
-    const hooks = await rideOut(
-      () => takeHooks(this.context.db, this.store, { limit, alsoUnproven }),
-      this.context.onAway,
-    )
+    const hooks = await rideOut(() => takeHooks(db, this.store, { limit, alsoUnproven }), onAway)
     if (hooks.length === limit) this.lookAtMs = 0
-    for (const hook of hooks) {
-      if (this.lanes.has(hook.id)) continue
-      this.lanes.set(hook.id, { ...hook, underWay: 0, hasAnswered: false, nextAtMs: 0, isEmpty: false })
-    }
+    this.lanes.add(hooks)
     return hooks.length
   }
 
@@ -246,58 +192,60 @@ export class TriggerLoop {
     const takenAtMs = performance.now()
     const ids = ready.map(({ id }) => id)
     const triggers = await rideOut(() => takeTriggers(this.context.db, this.store, ids), this.context.onAway)
-    await rideOut(() => this.leads.find(triggers.map(({ versionId }) => versionId)), this.context.onAway)
+    const versionIds = triggers.map(({ versionId }) => versionId)
+    const leads = await rideOut(() => this.leads.find(versionIds), this.context.onAway)
     const taken = new Set(triggers.map(({ hookId }) => hookId))
     for (const lane of ready) if (!taken.has(lane.id)) lane.isEmpty = true
     for (const trigger of triggers) {
       const lane = this.lanes.get(trigger.hookId)
-      if (lane) this.begin(lane, trigger, takenAtMs)
+      if (lane) this.begin(lane, trigger, leads.get(trigger.versionId)?.bytes ?? 0, takenAtMs)
     }
   }
 
-  private begin(lane: Lane, trigger: TakenTrigger, takenAtMs: number): void {
-    // to the end of the line
-    this.lanes.delete(lane.id)
-    this.lanes.set(lane.id, lane)
-    const { isUnproven } = lane
+  private begin(lane: Lane, trigger: TakenTrigger, bytes: number, takenAtMs: number): void {
+    const end = this.lanes.begin(lane, performance.now())
     this.due++
-    lane.underWay++
-    lane.nextAtMs = performance.now() + spacingMs
-    this.onWire++
-    if (isUnproven) this.unprovenOnWire++
-    this.make(lane, trigger, takenAtMs)
+    this.makeRoom(bytes)
+      .then(() => this.make(lane, trigger, takenAtMs))
       .catch((error) => this.fail(error))
       .finally(() => {
-        this.onWire--
-        if (isUnproven) this.unprovenOnWire--
+        end()
+        this.bytesUnderWay -= bytes
         this.wake()
       })
   }
 
-  private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
-    const { context } = this
-    const request = trigger.hasLead ? await this.buildRequest(lane, trigger) : undefined
-    if (request === undefined) {
-      await rideOut(() => endTrigger(context.db, trigger), context.onAway)
-      lane.underWay--
-      return
-    }
-    const bytes = request.body.length
+  /** Waits until a lead of so many bytes may be taken into the process. */
+  private async makeRoom(bytes: number): Promise<void> {
     while (this.bytesUnderWay > 0 && this.bytesUnderWay + bytes > bytesUnderWayMax && !this.stopping) {
       await this.sleep(lookAgainMs)
     }
-    // a process that was frozen for so long has lost what it took; one that is stopped gives it back
-    const waitedMs = performance.now() - takenAtMs
-    if (this.stopping || waitedMs > Math.max(context.leaseMs - triggerTimeoutMs, context.leaseMs / 2)) {
-      this.due--
+    this.bytesUnderWay += bytes
+  }
+
+  private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
+    const { db, http, onAway } = this.context
+    if (this.giveUp(lane, takenAtMs)) return
+    const request = trigger.hasLead ? await this.buildRequest(lane, trigger) : undefined
+    if (request === undefined) {
+      await rideOut(() => endTrigger(db, trigger), onAway)
       lane.underWay--
-      lane.isEmpty = true
       return
     }
-    this.bytesUnderWay += bytes
-    const outcome = await sendTrigger(context.http, request, new Date(trigger.now.getTime() + waitedMs))
-    this.bytesUnderWay -= bytes
-    this.note(lane, trigger, request, outcome)
+    if (this.giveUp(lane, takenAtMs)) return
+    const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
+    this.note(lane, trigger, request, await sendTrigger(http, request, now))
+  }
+
+  /** A process that was frozen for so long has lost what it took, and one that is stopped gives it back. */
+  private giveUp(lane: Lane, takenAtMs: number): boolean {
+    const { leaseMs } = this.context
+    const isLate = performance.now() - takenAtMs > Math.max(leaseMs - triggerTimeoutMs, leaseMs / 2)
+    if (!this.stopping && !isLate) return false
+    this.due--
+    lane.underWay--
+    lane.isEmpty = true
+    return true
   }
 
   private async buildRequest(lane: Lane, trigger: TakenTrigger): Promise<TriggerRequest | undefined> {
@@ -344,7 +292,7 @@ export class TriggerLoop {
     const { db, onAway, onTrigger } = this.context
     try {
       while (this.outcomes.length > 0) {
-        const batch = this.outcomes.slice(0, 2 * triggersAtOnceMax)
+        const batch = this.outcomes.slice(0, outcomesPerStatement)
         const ended = await rideOut(() => recordTriggers(db, this.store, batch), onAway)
         this.due += ended
         this.outcomes.splice(0, batch.length)
@@ -363,7 +311,7 @@ export class TriggerLoop {
     if (lanes.length === 0) return
     const ids = lanes.map(({ id }) => id)
     const isDue = await rideOut(() => releaseHooks(this.context.db, this.store, ids), this.context.onAway)
-    for (const id of ids) this.lanes.delete(id)
+    this.lanes.letGo(lanes)
     // what came in between, or was taken and not sent
     if (isDue) this.lookAtMs = 0
   }

@@ -95,7 +95,7 @@ export async function takeTriggers(
       cross join lateral (
         select version_id from triggers
         where hook_id = h.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
-        order by version_id limit 1
+        order by version_id limit 1 for update skip locked
       ) n
     where t.hook_id = h.id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",

@@ -1,7 +1,9 @@
 /**
- * `npm run bench:triggers [-- --leads N --hooks N --new N --explain --version 15]`: how long `trigger` looks for what is due, after
- * an import of new listings into many, for many hooks; on a throw-away database.
+ * `npm run bench:triggers [-- --leads N --hooks N --new N --send S --explain --version 15]`: how long `trigger` looks for what is due,
+ * after an import of new listings into many, for many hooks, and how much of it a process sends in S seconds to a platform in the
+ * same process; on a throw-away database.
  */
+import http from 'node:http'
 import { Readable } from 'node:stream'
 import { parseArgs } from 'node:util'
 import { sql } from 'kysely'
@@ -9,6 +11,7 @@ import type { Database, OpenDatabase } from '../../src/db/open.ts'
 import { openDatabase } from '../../src/db/open.ts'
 import { lookForLeads } from '../../src/integrations/look-for-leads.ts'
 import { findRunStart } from '../../src/integrations/trigger-store.ts'
+import { runTriggers } from '../../src/integrations/triggers.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { findPlaces, type Places } from '../../src/places/places.ts'
 import { importUsers } from '../../src/users/import.ts'
@@ -113,7 +116,25 @@ async function checkSome(opened: OpenDatabase): Promise<boolean> {
   return wrong.length === 0
 }
 
-async function measure(url: string, explain: boolean): Promise<void> {
+async function measureSending(opened: OpenDatabase, seconds: number): Promise<void> {
+  const server = http.createServer((request, response) => request.resume().on('end', () => response.end('{}')))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await sql`update hooks set url = 'http://127.0.0.1:' || ${port}::text || '/' || integration_id`.execute(opened.db)
+  const settings = { leaseMs: 60_000, maxLeadAgeMs: 30 * day, allowInsecureHooks: '1' as const }
+  const stop = AbortSignal.timeout(seconds * 1_000)
+  const began = performance.now()
+  const summary = await runTriggers({ opened, settings, stop, onTrigger: () => {}, onNote: console.log })
+  const rate = summary.delivered / ((performance.now() - began) / 1_000)
+  const megabytes = process.resourceUsage().maxRSS / 1024
+  console.log(
+    `sent ${summary.delivered}: ${rate.toFixed(0)}/s; peak memory ${megabytes.toFixed(0)} MB; ${JSON.stringify(summary)}`,
+  )
+  server.close()
+  server.closeAllConnections()
+}
+
+async function measure(url: string, explain: boolean, sendSeconds: number): Promise<void> {
   const opened = await openDatabase({ databaseUrl: url, home: '' })
   if (explain) {
     const told = new Set<object>()
@@ -143,6 +164,7 @@ async function measure(url: string, explain: boolean): Promise<void> {
     await lookForLeads(opened, { upTo, maxLeadAgeMs, stop })
     console.log(`again, with nothing new: ${(performance.now() - again).toFixed(0)} ms`)
     if (!(await checkSome(opened))) process.exitCode = 1
+    if (sendSeconds > 0) await measureSending(opened, sendSeconds)
   } finally {
     await opened.close()
   }
@@ -154,6 +176,7 @@ async function main(): Promise<void> {
       leads: { type: 'string', default: '1000000' },
       hooks: { type: 'string', default: '10000' },
       new: { type: 'string', default: '20000' },
+      send: { type: 'string', default: '0' },
       version: { type: 'string', default: '18' },
       explain: { type: 'boolean', default: false },
     },
@@ -172,7 +195,7 @@ async function main(): Promise<void> {
     await importNew(opened, places, Number(values.new))
     if (values.explain) await explainStatements(opened.db)
     await opened.close()
-    await measure(url, values.explain)
+    await measure(url, values.explain, Number(values.send))
   } finally {
     await server.leave()
   }
