@@ -7,6 +7,7 @@ import { createDatabase } from '../support/database.ts'
 import { buildLongPush, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
 import type { TestReceiver } from '../support/receiver.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
+import { startWay } from '../support/way.ts'
 
 const build = async (answer: TestReceiver['answer']) => buildLongPush((await createDatabase()).url, answer)
 
@@ -83,4 +84,26 @@ test('a process that is frozen for longer than its lease does no harm when it th
   assert.ok(timesMax(receiver) <= 2)
   assert.deepEqual(await ends(), { delivered: users })
   assert.equal(json.filter(({ type, status }) => type === 'delivery' && status !== 'delivered').length, 0)
+})
+
+test('what the database did is not done again when its answer was lost, and nothing of it is left undone', async () => {
+  const { url } = await createDatabase()
+  const way = await startWay(url)
+  const failing = (_: unknown, nth: number) => (nth > users && nth <= users + 3 ? 500 : 200)
+  const { opened, receiver, push, ends } = await buildLongPush(url, failing, way.url)
+  const check = async (args: string[], requests: number, delivered: number) => {
+    const { code, stderr, json } = await push(args, { LEADPUSH_LEASE: '60s' }).done
+    assert.equal(code, 0, stderr)
+    assert.equal(way.toLose(), 0)
+    assert.deepEqual([receiver.requests.length, receiver.keys().size], [requests, delivered])
+    assert.deepEqual([json.at(-1).delivered, await ends()], [users, { delivered }])
+  }
+  way.loseAnswer('insert into "runs"')
+  way.loseAnswer('insert into claims', '@example.com')
+  way.loseAnswer('first_ms = ')
+  await check(['--all'], users, users)
+  way.loseAnswer('attempts = d.attempts + 1', '@example.com')
+  await check(['--all', '--force'], users * 2 + 3, users * 2)
+  const { rows } = await opened.pool.query('select outcome from runs')
+  assert.deepEqual(rows, [{ outcome: 'complete' }, { outcome: 'complete' }])
 })

@@ -11,12 +11,29 @@ export async function startWay(url: string) {
   const sockets = new Set<net.Socket>()
   let passesNew = true
   let refuses = false
+  const toLose: { asked: string; answer: string }[] = []
   const server = net.createServer((near) => {
     near.on('error', () => {})
     if (refuses) near.destroy()
     if (!passesNew) return
     const far = host.startsWith('/') ? net.connect(path) : net.connect(Number(target.port || 5432), host)
     far.on('error', () => near.destroy())
+    near.on('data', (asked) => {
+      const lost = toLose.find((one) => asked.includes(one.asked))
+      if (lost === undefined) return
+      far.unpipe(near)
+      // by the time it answers it has done it; whoever asked hears that the connection broke
+      far.once('data', (answer) => {
+        if (answer.includes(lost.answer) && toLose.includes(lost)) {
+          toLose.splice(toLose.indexOf(lost), 1)
+          near.destroy()
+          return
+        }
+        near.write(answer)
+        far.pipe(near)
+      })
+      far.resume()
+    })
     near.pipe(far)
     far.pipe(near)
     for (const socket of [near, far]) sockets.add(socket)
@@ -25,6 +42,12 @@ export async function startWay(url: string) {
   after(close)
   return {
     url: `postgresql://${target.username}@127.0.0.1:${port}${target.pathname}`,
+    /** The next statement with `asked` that is answered with `answer` is carried out, and the answer lost with its connection. */
+    loseAnswer(asked: string, answer = '') {
+      toLose.push({ asked, answer })
+    },
+    /** How many of those are still to come. */
+    toLose: () => toLose.length,
     /** From now on nothing passes on the connections that are there, nor, with `all`, on new ones. */
     swallow({ all }: { all: boolean }) {
       passesNew = !all
