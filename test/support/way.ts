@@ -12,12 +12,7 @@ export async function startWay(url: string) {
   let passesNew = true
   let refuses = false
   const toLose: { asked: string; answer: string }[] = []
-  const server = net.createServer((near) => {
-    near.on('error', () => {})
-    if (refuses) near.destroy()
-    if (!passesNew) return
-    const far = host.startsWith('/') ? net.connect(path) : net.connect(Number(target.port || 5432), host)
-    far.on('error', () => near.destroy())
+  const loseAnswers = (near: net.Socket, far: net.Socket) =>
     near.on('data', (asked) => {
       const lost = toLose.find((one) => asked.includes(one.asked))
       if (lost === undefined) return
@@ -34,6 +29,13 @@ export async function startWay(url: string) {
       })
       far.resume()
     })
+  const server = net.createServer((near) => {
+    near.on('error', () => {})
+    if (refuses) near.destroy()
+    if (!passesNew) return
+    const far = host.startsWith('/') ? net.connect(path) : net.connect(Number(target.port || 5432), host)
+    far.on('error', () => near.destroy())
+    if (toLose.length > 0) loseAnswers(near, far)
     near.pipe(far)
     far.pipe(near)
     for (const socket of [near, far]) sockets.add(socket)
@@ -42,7 +44,10 @@ export async function startWay(url: string) {
   after(close)
   return {
     url: `postgresql://${target.username}@127.0.0.1:${port}${target.pathname}`,
-    /** The next statement with `asked` that is answered with `answer` is carried out, and the answer lost with its connection. */
+    /**
+     * The next statement with `asked` that is answered with `answer` is carried out, and the answer lost with its connection.
+     * On connections that begin after this.
+     */
     loseAnswer(asked: string, answer = '') {
       toLose.push({ asked, answer })
     },
