@@ -1,6 +1,7 @@
 /** Which new leads are due for which hooks (contract 6.1), as the statements that look for them see it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { removeHooks } from '../../src/integrations/hooks.ts'
 import { type Looked, lookForLeads } from '../../src/integrations/look-for-leads.ts'
 import { findRunStart } from '../../src/integrations/trigger-store.ts'
@@ -82,9 +83,11 @@ test('a lead is due once for each hook that was there before it, if it matches a
     lead('words', '60601', { description: 'Sauna!' }),
     lead('none', '60601'),
   ])
+  const between = await hookOf('places')
   await seedLeads(opened, [lead('city', '10001')])
   const later = await hookOf('places')
-  assert.deepEqual(await look(), { hooks: 5, found: 9, dropped: 0 })
+  assert.deepEqual(await look(), { hooks: 6, found: 10, dropped: 0 })
+  assert.deepEqual(await dueOf(between), ['city'])
   assert.deepEqual(await dueOf(places), ['place-and-words', 'place', 'city'])
   assert.deepEqual(await dueOf(second), ['place-and-words', 'place', 'city'])
   assert.deepEqual(await dueOf(words), ['words', 'place-and-words'])
@@ -164,6 +167,27 @@ test('processes that look at once find each lead once between them', async () =>
     24,
   )
   for (const hook of made) assert.deepEqual(await dueOf(hook), ['b', 'a'])
+})
+
+test('what another process is looking at is left to it, and waited for', async () => {
+  const hook = await hookOf('again')
+  await seedLeads(opened, [lead('third', '59601')])
+  const other = await opened.pool.connect()
+  try {
+    await other.query('begin')
+    await other.query('update hooks set looked_import_id = (select max(id) from imports)')
+    let isOver = false
+    const looking = look().finally(() => {
+      isOver = true
+    })
+    await sleep(300)
+    assert.ok(!isOver)
+    await other.query('commit')
+    assert.deepEqual(await looking, { hooks: 0, found: 0, dropped: 0 })
+    assert.deepEqual(await dueOf(hook), [])
+  } finally {
+    other.release()
+  }
 })
 
 test('a hook that is registered while an import is under way gets what that brings', async () => {
