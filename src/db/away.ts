@@ -24,10 +24,8 @@ const phrases =
 /** What a connection ends with on which nothing came for so long that the database counts as away. */
 export class SilentDatabase extends Error {
   readonly code = 'ETIMEDOUT'
-  readonly silentMs: number
   constructor(silentMs: number) {
     super(`it did not answer for ${silentMs / 1_000} s`)
-    this.silentMs = silentMs
   }
 }
 
@@ -84,9 +82,11 @@ export function onDatabaseAway(remedy: () => Promise<void>): () => void {
  */
 export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknown) => void): Promise<T> {
   const away: { sinceMs?: number } = {}
+  let triedMs = 0
   try {
     return await pRetry(
       async () => {
+        triedMs = performance.now()
         try {
           return await work()
         } catch (error) {
@@ -101,7 +101,8 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
         randomize: true,
         shouldRetry: ({ error }) => {
           const nowMs = performance.now()
-          away.sinceMs ??= nowMs - (error instanceof SilentDatabase ? error.silentMs : 0)
+          // one that says nothing was away since it was asked
+          away.sinceMs ??= error instanceof SilentDatabase || /timeout/i.test(messageOf(error)) ? triedMs : nowMs
           return nowMs - away.sinceMs < databaseAwayMsMax
         },
         onFailedAttempt: async ({ error }) => {

@@ -52,7 +52,8 @@ type Planned = Omit<PushToBegin, 'deliveries'> & {
   deliveries: Omit<PushToBegin['deliveries'][number], 'started'>[]
 }
 
-const plannedMax = 64
+/** Planned pushes that wait to be begun. */
+export const plannedMax = 64
 
 export class PushLoop {
   gaveUp = false
@@ -178,7 +179,7 @@ export class PushLoop {
       }
       const hasWork = this.planned.length > 0 || this.attempts.isDue
       const room = hasWork ? this.room() : 0
-      if (room > 0) await this.recordNext(room)
+      if (room > 0) await this.recordOrHoldBack(room)
       else if (!hasWork && this.attempts.isIdle && this.plannedAll) {
         if (await this.isDone()) break
       } else await this.sleep(this.untilNextWork())
@@ -199,6 +200,13 @@ export class PushLoop {
     if (this.isLeaving) return true
     await this.sleep(this.untilNextWork())
     return false
+  }
+
+  private async recordOrHoldBack(room: number): Promise<void> {
+    const wasDown = this.outage.isDown
+    await this.recordNext(room)
+    // what was recorded while the receiver went down must not be tried before second attempts that are due
+    if (this.outage.isDown && !wasDown) await this.attempts.takeBack()
   }
 
   private async recordNext(room: number): Promise<void> {

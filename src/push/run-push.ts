@@ -19,7 +19,7 @@ import {
 } from '../deliveries/runs.ts'
 import { isLive, Worker, waitForLeases } from '../deliveries/workers.ts'
 import type { Http } from '../http.ts'
-import { type LoopSettings, PushLoop } from './loop.ts'
+import { type LoopSettings, PushLoop, plannedMax } from './loop.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type PushReporter, type SummaryLine, Tally, toDeliveryLine } from './reporter.ts'
 import {
@@ -244,7 +244,9 @@ class PushRun {
   /** Those of a pass, stretch by stretch, until nobody is left whom another process doesn't have. */
   private async *passPushes(pass: Pass, room: () => number): AsyncGenerator<PlannedPush> {
     const size = Math.min(shareUsersMax, Math.max(shareUsersMin, Math.ceil(this.toServe / sharesWanted)))
-    const taken: Cursor[] = []
+    const taken: (Cursor & { users: number })[] = []
+    // planned and not begun at most: their stretches stay ours
+    const unbegunMax = plannedMax + this.settings.concurrency
     let cursor: Cursor | undefined
     while (!this.stop.aborted && room() > 0) {
       const take = { workerId: this.worker.id, pass, cursor, size: Math.min(size, room()) }
@@ -266,12 +268,12 @@ class PushRun {
         cursor = undefined
         continue
       }
-      taken.push(first)
-      // the stretch before the last one is begun by now: its plans were handed over before this one was asked for
-      if (taken.length > 2) {
+      const planned = taken.reduce((sum, stretch) => sum + stretch.users, 0)
+      if (taken[0] !== undefined && planned - taken[0].users >= unbegunMax) {
         taken.shift()
-        await rideOut(() => releaseShares(this.db, take.workerId, pass, taken))
+        await rideOut(() => releaseShares(this.db, take.workerId, pass, [...taken, first]))
       }
+      taken.push({ place: first.place, id: first.id, users: users.length })
       cursor = users.at(-1)
       yield* this.planSome(users, pass)
     }
