@@ -1,0 +1,106 @@
+/**
+ * `npm run bench:serve`: the `test` endpoint of the real `leadpush serve` against a bare Fastify route with the same single
+ * look-up, over loopback with 64 connections, in turns of 5 s, 20 s each. Prints requests a second, their ratio and latencies,
+ * and ends with 1 where an answer was wrong.
+ */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import autocannon from 'autocannon'
+import Fastify from 'fastify'
+import { startThrowAway } from '../../src/db/embedded.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import { openDatabase } from '../../src/db/open.ts'
+import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
+import { startProgram } from '../support/program.ts'
+
+const connections = 64
+const turns = 4
+const turnSeconds = 5
+const warmUpSeconds = 2
+const user = 'user@example.com'
+
+async function fill(databaseUrl: string): Promise<string> {
+  const opened = await openDatabase({ databaseUrl, home: '' }, { schema: 'any' })
+  await migrate(opened.db)
+  await opened.db.insertInto('users').values({ email: user, receiver_key: 'key', subscribed: true }).execute()
+  // so many that the look-up needs its index
+  await opened.pool.query(`
+    insert into integrations (user_id, api_key_sha256, signing_secret)
+    select u.id, sha256(n::text::bytea), 'whsec_AAAA' from users u, generate_series(1, 20000) n`)
+  const { apiKey } = await createIntegration(opened.db, { email: user })
+  await opened.pool.query('vacuum analyze')
+  await opened.close()
+  return apiKey
+}
+
+/** The route that there would be if nothing were checked, limited, measured or logged. */
+async function serveBare(databaseUrl: string): Promise<void> {
+  const { db } = await openDatabase({ databaseUrl, home: '' })
+  const app = Fastify()
+  app.get('/test', async (request) => {
+    const integration = await findIntegrationByKey(db, (request.query as { api_key: string }).api_key)
+    return { ok: true, msg: 'The integration is connected.', date: new Date().toISOString(), userEmail: integration?.email }
+  }) // biome-ignore format: short
+  process.send?.(await app.listen({ port: 0, host: '127.0.0.1' }))
+}
+
+interface Measured {
+  requests: number
+  wrong: number
+  p50: number
+  p99: number
+  max: number
+}
+
+async function fire(url: string, duration: number): Promise<Measured> {
+  const isRight = (body: unknown) => String(body).startsWith('{"ok":true') && String(body).includes(user)
+  const result = await autocannon({ url, connections, duration, verifyBody: isRight })
+  const { p50, p99, max } = result.latency
+  const wrong = result.non2xx + result.errors + result.timeouts + result.mismatches
+  return { requests: result.requests.total, wrong, p50, p99, max }
+}
+
+function report(name: string, slices: readonly Measured[]): { perSecond: number; wrong: number } {
+  const total = (key: 'requests' | 'wrong') => slices.reduce((sum, slice) => sum + slice[key], 0)
+  const worst = (key: 'p50' | 'p99' | 'max') => Math.max(...slices.map((slice) => slice[key]))
+  const perSecond = total('requests') / (turns * turnSeconds)
+  console.log(
+    `${name}: ${Math.round(perSecond)} requests/s, of the worst turn p50 ${worst('p50')} ms, p99 ${worst('p99')} ms, max ${worst('max')} ms; wrong: ${total('wrong')}`,
+  )
+  return { perSecond, wrong: total('wrong') }
+}
+
+async function main(): Promise<number> {
+  const server = await startThrowAway()
+  const apiKey = await fill(server.url)
+  const bare = fork(fileURLToPath(import.meta.url), ['bare', server.url], { execArgv: ['--import', 'tsx'] })
+  const program = startProgram(['serve', '--port', '0'], {
+    timeoutMs: 300_000,
+    env: {
+      DATABASE_URL: server.url, LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:9/', LEADPUSH_LIMIT_KEY: 'off', LEADPUSH_LIMIT_ADDRESS: 'off',
+    }, // biome-ignore format: short
+  })
+  try {
+    const [bareUrl] = await once(bare, 'message')
+    const [, serveUrl = ''] = await program.waitFor(/listening on (\S+)/)
+    const urls = [`${serveUrl}/api/extern/zapier/test?api_key=${apiKey}`, `${bareUrl}/test?api_key=${apiKey}`] as const
+    for (const url of urls) await fire(url, warmUpSeconds)
+    const slices: [Measured[], Measured[]] = [[], []]
+    for (let turn = 0; turn < turns; turn++) {
+      for (const at of turn % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
+        slices[at].push(await fire(urls[at], turnSeconds))
+      }
+    }
+    const [ours, theirs] = [report('leadpush serve', slices[0]), report('bare Fastify  ', slices[1])]
+    console.log(`ratio: ${(ours.perSecond / theirs.perSecond).toFixed(2)}`)
+    return ours.wrong > 0 ? 1 : 0
+  } finally {
+    bare.kill()
+    program.kill('SIGKILL')
+    await server.leave()
+  }
+}
+
+if (process.argv[2] === 'bare') await serveBare(process.argv[3] ?? '')
+else process.exitCode = await main()
