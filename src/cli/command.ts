@@ -12,10 +12,11 @@ export type ExitCode = number
 
 /** The diagnostics of this process. A bad `LEADPUSH_LOG_FORMAT` is reported by the command, in the default format. */
 export async function openLog(): Promise<Log> {
-  const fallback = process.argv[2] === 'serve' && !process.stderr.isTTY ? 'json' : 'pretty'
-  if (!mayNameLogFormat()) return await createLog(fallback)
+  const isServer = process.argv[2] === 'serve'
+  const fallback = isServer && !process.stderr.isTTY ? 'json' : 'pretty'
+  if (!mayNameLogFormat()) return await createLog(fallback, isServer)
   const { processSource, readLogFormat } = await import('../config.ts')
-  return await createLog(readLogFormat(processSource()) ?? fallback)
+  return await createLog(readLogFormat(processSource()) ?? fallback, isServer)
 }
 
 /** How to close each database that is open or being opened. */

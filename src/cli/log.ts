@@ -9,6 +9,8 @@ export interface Log {
   error(message: string, fields?: LogFields): void
   /** For machines only: one line an attempt would bury what a person looks for. */
   detail(message: string, fields: LogFields): void
+  /** A line that a process of ours wrote in this format. */
+  line(text: string): void
   readonly format: 'pretty' | 'json'
 }
 
@@ -18,27 +20,35 @@ const prettyLog: Log = {
   warn: (message) => void process.stderr.write(`warning: ${message}\n`),
   error: (message) => void process.stderr.write(`error: ${message}\n`),
   detail: () => {},
+  line: (text) => void process.stderr.write(`${text}\n`),
 }
 
-async function jsonLog(): Promise<Log> {
+/** Of a server whose log nobody reads for a while, so much is kept; the rest is dropped. */
+const keptBytesMax = 1024 * 1024
+
+async function jsonLog(isServer: boolean): Promise<Log> {
   const { default: pino } = await import('pino')
   const options = {
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (level: string) => ({ level }) },
   }
-  const logger = pino(options, pino.destination({ fd: 2, sync: true }))
+  // a reader that is behind must not hold up a server
+  const kept = isServer ? { sync: false, maxLength: keptBytesMax } : { sync: true }
+  const destination = pino.destination({ fd: 2, ...kept })
+  const logger = pino(options, destination)
   return {
     format: 'json',
     info: (message, fields) => logger.info(fields ?? {}, message),
     warn: (message, fields) => logger.warn(fields ?? {}, message),
     error: (message, fields) => logger.error(fields ?? {}, message),
     detail: (message, fields) => logger.info(fields, message),
+    line: (text) => void destination.write(`${text}\n`),
   }
 }
 
-export async function createLog(format: 'pretty' | 'json'): Promise<Log> {
-  return format === 'json' ? await jsonLog() : prettyLog
+export async function createLog(format: 'pretty' | 'json', isServer = false): Promise<Log> {
+  return format === 'json' ? await jsonLog(isServer) : prettyLog
 }
 
 /** An error as its reader needs it: what happened, then what to do. What nobody expected comes with its stack. */

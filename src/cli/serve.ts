@@ -80,7 +80,7 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
       childEnv: { ...buildChildEnvironment(processSource().env), LEADPUSH_LOG_FORMAT: log.format },
       onRequest: (entry) => logRequest(log, entry),
       onPushEnded: (userId, end) => logPush(log, userId, end),
-      onPushLine: (line) => void process.stderr.write(`${line}\n`),
+      onPushLine: (line) => log.line(line),
       onTrouble: (error) => logError(log, asDatabaseError(error)),
     })
     await writeLine(`leadpush serve listening on ${server.url}`)

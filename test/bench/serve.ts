@@ -5,6 +5,7 @@
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import autocannon from 'autocannon'
 import Fastify from 'fastify'
@@ -47,26 +48,39 @@ async function serveBare(databaseUrl: string): Promise<void> {
 
 interface Measured {
   requests: number
+  cpuMs: number
   wrong: number
   p50: number
   p99: number
   max: number
 }
 
-async function fire(url: string, duration: number): Promise<Measured> {
+/** What the process has computed so far, in milliseconds; the system counts in hundredths of a second. */
+function cpuMsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+async function fire({ url, pid }: Target, duration: number): Promise<Measured> {
+  const before = cpuMsOf(pid)
   const isRight = (body: unknown) => String(body).startsWith('{"ok":true') && String(body).includes(user)
   const result = await autocannon({ url, connections, duration, verifyBody: isRight })
   const { p50, p99, max } = result.latency
   const wrong = result.non2xx + result.errors + result.timeouts + result.mismatches
-  return { requests: result.requests.total, wrong, p50, p99, max }
+  return { requests: result.requests.total, cpuMs: cpuMsOf(pid) - before, wrong, p50, p99, max }
+}
+
+interface Target {
+  url: string
+  pid: number
 }
 
 function report(name: string, slices: readonly Measured[]): { perSecond: number; wrong: number } {
-  const total = (key: 'requests' | 'wrong') => slices.reduce((sum, slice) => sum + slice[key], 0)
+  const total = (key: 'requests' | 'wrong' | 'cpuMs') => slices.reduce((sum, slice) => sum + slice[key], 0)
   const worst = (key: 'p50' | 'p99' | 'max') => Math.max(...slices.map((slice) => slice[key]))
   const perSecond = total('requests') / (turns * turnSeconds)
   console.log(
-    `${name}: ${Math.round(perSecond)} requests/s, of the worst turn p50 ${worst('p50')} ms, p99 ${worst('p99')} ms, max ${worst('max')} ms; wrong: ${total('wrong')}`,
+    `${name}: ${Math.round(perSecond)} requests/s, ${Math.round((total('cpuMs') / total('requests')) * 1_000)} µs of its CPU each; of the worst turn p50 ${worst('p50')} ms, p99 ${worst('p99')} ms, max ${worst('max')} ms; wrong: ${total('wrong')}`,
   )
   return { perSecond, wrong: total('wrong') }
 }
@@ -84,12 +98,15 @@ async function main(): Promise<number> {
   try {
     const [bareUrl] = await once(bare, 'message')
     const [, serveUrl = ''] = await program.waitFor(/listening on (\S+)/)
-    const urls = [`${serveUrl}/api/extern/zapier/test?api_key=${apiKey}`, `${bareUrl}/test?api_key=${apiKey}`] as const
-    for (const url of urls) await fire(url, warmUpSeconds)
+    const targets = [
+      { url: `${serveUrl}/api/extern/zapier/test?api_key=${apiKey}`, pid: program.pid },
+      { url: `${bareUrl}/test?api_key=${apiKey}`, pid: bare.pid ?? 0 },
+    ] as const
+    for (const target of targets) await fire(target, warmUpSeconds)
     const slices: [Measured[], Measured[]] = [[], []]
     for (let turn = 0; turn < turns; turn++) {
       for (const at of turn % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
-        slices[at].push(await fire(urls[at], turnSeconds))
+        slices[at].push(await fire(targets[at], turnSeconds))
       }
     }
     const [ours, theirs] = [report('leadpush serve', slices[0]), report('bare Fastify  ', slices[1])]

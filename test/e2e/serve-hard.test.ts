@@ -75,6 +75,22 @@ test('a long line of requests in one connection is answered in its order; what f
   assert.match(tail, /^HTTP\/1\.1 200 .*"userEmail"/s)
 })
 
+test('a log that nobody reads for a while holds up no request', async () => {
+  const { stderr } = serve.program.child
+  stderr?.pause()
+  const one = 'GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n'
+  for (let times = 0; times < 12; times++) {
+    const answers = await sendRaw(serve.port, one.repeat(900) + one.replace('Host', 'Connection: close\r\nHost'))
+    assert.equal(answers.split('HTTP/1.1 200').length, 902)
+  }
+  stderr?.resume()
+  // what came too much was dropped; what comes now is there
+  for (const endAt = Date.now() + 10_000; !serve.program.stderr().includes('openapi.json'); await sleep(50)) {
+    assert.ok(Date.now() < endAt)
+    await serve.ask({ path: '/openapi.json' })
+  }
+})
+
 /** Requests of every kind, mostly near to what a platform would send. */
 const word = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }),
