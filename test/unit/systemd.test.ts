@@ -1,0 +1,33 @@
+/** The units in `examples/systemd`, as systemd reads them. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { packageRoot } from '../../src/root.ts'
+
+const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0
+
+test('systemd finds nothing to say of the units', { skip: !hasSystemd && 'there is no systemd here' }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'leadpush-units-'))
+  try {
+    cpSync(join(packageRoot, 'examples/systemd'), folder, { recursive: true })
+    const units = readdirSync(folder).filter((name) => /\.(service|timer)$/.test(name))
+    assert.ok(units.length >= 13)
+    // it looks whether the program is there
+    for (const unit of units) {
+      const path = join(folder, unit)
+      writeFileSync(path, readFileSync(path, 'utf8').replace('/usr/bin/leadpush', process.execPath))
+    }
+    const { stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...units], {
+      cwd: folder,
+      env: { ...process.env, SYSTEMD_UNIT_PATH: `${folder}:` },
+      encoding: 'utf8',
+    })
+    const said = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('leadpush'))
+    assert.deepEqual(said, [])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
