@@ -11,7 +11,7 @@ import { packageRoot } from '../src/root.ts'
 import { postgresVersions } from './support/database.ts'
 import { serverVariable, startServer } from './support/servers.ts'
 
-const concurrency = 2
+const concurrency = 3
 const testTimeoutMs = 180_000
 const runTimeoutMs = 1_800_000
 
