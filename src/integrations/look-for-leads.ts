@@ -98,8 +98,11 @@ async function lookAtGroup(
   `.execute(db)
   const hooks = locked.rows
   if (hooks.length === 0) return nothing
-  // loops are right for a few rows, and wrong for what the planner cannot know of temporary tables
-  await sql`select set_config('jit', 'off', true), set_config('work_mem', '64MB', true)`.execute(db)
+  // whoever looks and is cut off from the database must not hold the hooks until the network notices
+  await sql`
+    select set_config(name, value, true)
+    from (values ('jit', 'off'), ('work_mem', '64MB'), ('idle_in_transaction_session_timeout', '60s')) as s (name, value)
+  `.execute(db)
   const hookIds = hooks.map(({ id }) => id)
   const since = hooks.reduce((least, { looked }) => Math.min(least, looked), upTo)
   const fresh = await collectFresh(db, hookIds, since, upTo, maxLeadAgeMs)

@@ -179,10 +179,10 @@ export class TriggerLoop {
 
   private async takeHooks(limit: number): Promise<number> {
     const { db, onAway } = this.context
-    const alsoUnproven = this.lanes.hasRoomForUnproven
+    const which = { limit, alsoUnproven: this.lanes.hasRoomForUnproven, known: this.lanes.all().map(({ id }) => id) }
     // what is found from here on is worth another look
     this.lookAtMs = performance.now() + lookAgainMs
-    const hooks = await rideOut(() => takeHooks(db, this.store, { limit, alsoUnproven }), onAway)
+    const hooks = await rideOut(() => takeHooks(db, this.store, which), onAway)
     if (hooks.length === limit) this.lookAtMs = 0
     this.lanes.add(hooks)
     return hooks.length
@@ -309,8 +309,7 @@ export class TriggerLoop {
 
   private async release(lanes: readonly Lane[]): Promise<void> {
     if (lanes.length === 0) return
-    const ids = lanes.map(({ id }) => id)
-    const isDue = await rideOut(() => releaseHooks(this.context.db, this.store, ids), this.context.onAway)
+    const isDue = await rideOut(() => releaseHooks(this.context.db, this.store, lanes), this.context.onAway)
     this.lanes.letGo(lanes)
     // what came in between, or was taken and not sent
     if (isDue) this.lookAtMs = 0

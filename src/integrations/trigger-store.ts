@@ -7,7 +7,6 @@ import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { isLive } from '../deliveries/workers.ts'
 import { triggerPausesMs } from '../limits.ts'
-import { deleteHooks } from './hooks.ts'
 
 export interface TakenHook {
   id: string
@@ -16,6 +15,8 @@ export interface TakenHook {
   signingSecret: string
   /** It has not been called yet, or its last attempt brought no answer at all. */
   isUnproven: boolean
+  /** Up to which import it was looked at when it was taken. */
+  lookedImportId: number
 }
 
 export interface TakenTrigger {
@@ -60,25 +61,27 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Takes hooks for which something is due and that no living process has: those that took their last trigger come first, those
+ * Takes hooks for which something is due and that no other living process has, apart from the `known` ones: those that took their last trigger come first, those
  * that did not answer last.
  */
 export async function takeHooks(
   db: Database,
   worker: TriggerWorker,
-  { limit, alsoUnproven }: { limit: number; alsoUnproven: boolean },
+  { limit, alsoUnproven, known }: { limit: number; alsoUnproven: boolean; known: readonly string[] },
 ): Promise<TakenHook[]> {
   const isUnproven = sql<boolean>`(h.last_status is null)`
   const { rows } = await sql<TakenHook>`
     with found as materialized (
       select h.id from hooks h
-      where h.due_at <= ${worker.dueUntil} and (h.worker_id is null or not ${isLive(sql`h.worker_id`)})
+      where h.due_at <= ${worker.dueUntil} and h.id <> all (${known}::uuid[])
+        and (h.worker_id is null or h.worker_id = any (${worker.ids}) or not ${isLive(sql`h.worker_id`)})
         ${alsoUnproven ? sql`` : sql`and not ${isUnproven}`}
       order by ${isUnproven}, h.last_status >= 300, h.last_at is not null, h.due_at limit ${limit} for update skip locked
     )
     update hooks h set worker_id = ${currentOf(worker)} from integrations i
     where h.id in (select id from found) and i.id = h.integration_id and ${isLive(sql`${currentOf(worker)}`)}
-    returning h.id, h.url, i.id as "integrationId", i.signing_secret as "signingSecret", ${isUnproven} as "isUnproven"
+    returning h.id, h.url, i.id as "integrationId", i.signing_secret as "signingSecret", ${isUnproven} as "isUnproven",
+      h.looked_import_id as "lookedImportId"
   `.execute(db)
   return rows
 }
@@ -129,68 +132,76 @@ export async function recordTriggers(
   worker: TriggerWorker,
   outcomes: readonly TriggerToRecord[],
 ): Promise<number> {
-  const hookIds = [...new Set(outcomes.map(({ hookId }) => hookId))]
   const goneIds = [...new Set(outcomes.filter(({ gone }) => gone).map(({ hookId }) => hookId))]
-  return await db.transaction().execute(async (transaction) => {
-    await sql`select from hooks where id = any (${hookIds}::uuid[]) order by id for update`.execute(transaction)
-    await sql`
-      with outcome as materialized (
-        select * from unnest(${outcomes.map(({ hookId }) => hookId)}::uuid[],
-          ${outcomes.map(({ versionId }) => versionId)}::bigint[], ${outcomes.map(({ ok }) => ok)}::boolean[],
-          ${outcomes.map(({ abandoned }) => abandoned)}::boolean[], ${outcomes.map(({ httpStatus }) => httpStatus)}::integer[],
-          ${outcomes.map(({ error }) => error)}::text[], ${outcomes.map(({ retryAfterMs }) => retryAfterMs)}::double precision[])
-          with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, n)
-      ),
-      ended as (
-        delete from triggers t using outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id
-          and (o.ok or (o.abandoned and t.worker_id = any (${worker.ids})))
-        returning t.hook_id, o.ok
-      ),
-      failed as (
-        update triggers t set attempts = t.attempts + 1, worker_id = null, last_error = o.error,
-          due_at = now() + interval '1 millisecond' * greatest(o.retry_after_ms,
-            (${[...triggerPausesMs]}::double precision[])[t.attempts + 1])
-        from outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id
-          and not o.ok and not o.abandoned and t.worker_id = any (${worker.ids})
-      ),
-      abandoned as (select hook_id, count(*) as n from ended where not ok group by hook_id),
-      last as (select distinct on (hook_id) * from outcome order by hook_id, n desc)
+  const { rows } = await sql<{ n: number }>`
+    with outcome as materialized (
+      select * from unnest(${outcomes.map(({ hookId }) => hookId)}::uuid[],
+        ${outcomes.map(({ versionId }) => versionId)}::bigint[], ${outcomes.map(({ ok }) => ok)}::boolean[],
+        ${outcomes.map(({ abandoned }) => abandoned)}::boolean[], ${outcomes.map(({ httpStatus }) => httpStatus)}::integer[],
+        ${outcomes.map(({ error }) => error)}::text[], ${outcomes.map(({ retryAfterMs }) => retryAfterMs)}::double precision[])
+        with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, n)
+    ),
+    locked as materialized (
+      select id from hooks where id in (select hook_id from outcome) order by id for update
+    ),
+    ended as (
+      delete from triggers t using outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id
+        and (o.ok or (o.abandoned and t.worker_id = any (${worker.ids}))) and t.hook_id in (select id from locked)
+      returning t.hook_id, o.ok
+    ),
+    failed as (
+      update triggers t set attempts = t.attempts + 1, worker_id = null, last_error = o.error,
+        due_at = now() + interval '1 millisecond' * greatest(o.retry_after_ms,
+          (${[...triggerPausesMs]}::double precision[])[t.attempts + 1])
+      from outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id and not o.ok and not o.abandoned
+        and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked)
+    ),
+    abandoned as (select hook_id, count(*) as n from ended where not ok group by hook_id),
+    last as (select distinct on (hook_id) * from outcome order by hook_id, n desc),
+    noted as (
       update hooks h set last_at = now(), last_status = l.status, last_error = l.error,
         abandoned = h.abandoned + coalesce(a.n, 0), abandoned_at = case when a.n > 0 then now() else h.abandoned_at end,
         abandoned_error = case when a.n > 0 then l.error else h.abandoned_error end
-      from last l left join abandoned a on a.hook_id = l.hook_id where h.id = l.hook_id
-    `.execute(transaction)
-    if (goneIds.length === 0) return 0
-    const { rows } = await sql<{ n: number }>`
-      select count(*) as n from triggers where hook_id = any (${goneIds}::uuid[]) and worker_id is null
-        and due_at <= ${worker.dueUntil}
-    `.execute(transaction)
-    await deleteHooks(transaction, sql`id = any (${goneIds}::uuid[])`)
-    return rows[0]?.n ?? 0
-  })
+      from last l left join abandoned a on a.hook_id = l.hook_id
+      where h.id = l.hook_id and h.id in (select id from locked) and h.id <> all (${goneIds}::uuid[])
+    ),
+    removed as (delete from hooks where id = any (${goneIds}::uuid[]) and id in (select id from locked) returning id)
+    select count(*) as n from triggers
+    where hook_id in (select id from removed) and worker_id is null and due_at <= ${worker.dueUntil}
+  `.execute(db)
+  return rows[0]?.n ?? 0
 }
 
 /**
- * Gives hooks back that this process has, with what was marked and not sent; returns whether something is still due for one
- * of them.
+ * Gives hooks back that this process has, with what was marked and not sent; returns whether something is due for one of them.
+ * What was found for a hook since it was taken is not seen by this statement, but told by the import that it was looked at for.
  */
-export async function releaseHooks(db: Database, worker: TriggerWorker, hookIds: readonly string[]): Promise<boolean> {
-  return await db.transaction().execute(async (transaction) => {
-    const held = await sql<{ id: string }>`
-      select id from hooks where id = any (${hookIds}::uuid[]) and worker_id = any (${worker.ids}) order by id for update
-    `.execute(transaction)
-    const ids = held.rows.map(({ id }) => id)
-    if (ids.length === 0) return false
-    await sql`
-      update triggers set worker_id = null where hook_id = any (${ids}::uuid[]) and worker_id = any (${worker.ids})
-    `.execute(transaction)
-    // seen from here on: what was found for the hook while its row was waited for
-    const { rows } = await sql<{ isDue: boolean | null }>`
-      update hooks h set worker_id = null, due_at = (select min(t.due_at) from triggers t where t.hook_id = h.id)
-      where h.id = any (${ids}::uuid[]) returning h.due_at <= ${worker.dueUntil} as "isDue"
-    `.execute(transaction)
-    return rows.some(({ isDue }) => isDue)
-  })
+export async function releaseHooks(
+  db: Database,
+  worker: TriggerWorker,
+  hooks: readonly Pick<TakenHook, 'id' | 'lookedImportId'>[],
+): Promise<boolean> {
+  const { rows } = await sql<{ isDue: boolean }>`
+    with given as materialized (
+      select * from unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map((hook) => hook.lookedImportId)}::bigint[])
+        as g (id, looked_import_id)
+    ),
+    locked as materialized (select id from hooks where id in (select id from given) order by id for update),
+    unmarked as (
+      update triggers set worker_id = null where hook_id in (select id from locked) and worker_id = any (${worker.ids})
+    ),
+    released as (
+      update hooks h set worker_id = null, due_at = case when h.looked_import_id = g.looked_import_id
+        then (select min(t.due_at) from triggers t where t.hook_id = h.id) else h.due_at end
+      from given g where h.id = g.id and h.id in (select id from locked) and h.worker_id = any (${worker.ids})
+    )
+    select exists (
+      select from hooks h join given g on g.id = h.id
+      where (h.worker_id is null or h.worker_id = any (${worker.ids})) and (h.looked_import_id <> g.looked_import_id
+        or exists (select from triggers t where t.hook_id = h.id and t.due_at <= ${worker.dueUntil}))
+    ) as "isDue"
+  `.execute(db)
+  return rows[0]?.isDue ?? false
 }
 
 /** Triggers that are due for the run and that no living process has in hand. */

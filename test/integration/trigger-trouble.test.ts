@@ -8,6 +8,7 @@ import { startPostgres } from '../chaos/postgres.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, runTrigger } from '../support/hooks.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
+import { startWay } from '../support/way.ts'
 
 const postgres = await startPostgres()
 after(() => postgres.leave())
@@ -42,6 +43,29 @@ test('a database that is killed and comes back in time costs nothing and doubles
   assert.deepEqual([platform.calls.length, distinct()], [36, 36])
   assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
 })
+
+// A hook that was taken, and nobody heard that it was, stayed taken until the process ended, and nothing was sent to it.
+for (const [what, asked] of [
+  ['taking hooks', 'update hooks h set worker_id = $'],
+  ['taking a trigger', 'update triggers t set worker_id'],
+  ['the outcomes', 'with outcome as'],
+  ['letting hooks go', 'min(t.due_at)'],
+] as const) {
+  test(`an answer that is lost after ${what} costs nothing and doubles nothing`, async () => {
+    platform.answer = () => ({ status: 200, delayMs: 20 })
+    const way = await startWay(postgres.url('leadpush'))
+    way.loseAnswer(asked)
+    const through = await openDatabase({ databaseUrl: way.url, home: '' })
+    try {
+      const { counts } = await runTrigger(through)
+      assert.deepEqual(counts, { ...noTriggers, due: 36, delivered: 36 })
+      assert.deepEqual([platform.calls.length, distinct(), way.toLose()], [36, 36, 0])
+      assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+    } finally {
+      await through.close()
+    }
+  })
+}
 
 test('a process that lost its lease does not send again what it is still sending, and goes on with the rest', async () => {
   platform.answer = (_, nth) => ({ status: 200, delayMs: nth <= 3 ? 2_000 : 50 })

@@ -212,6 +212,24 @@ test('a trigger whose lead is gone ends; one whose version is gone is sent with 
   assert.deepEqual(await triggersOf(one), [])
 })
 
+test('what another run finds for a hook that this one has in hand is sent by one of them, once', async () => {
+  await hook('/shared')
+  await addLeads(6)
+  platform.answer = () => ({ status: 200, delayMs: 300 })
+  const first = runTrigger(opened)
+  await platform.atLeast(2)
+  await addLeads(3)
+  const runs = await Promise.all([first, runTrigger(opened)])
+  assert.equal(platform.calls.length, 9)
+  assert.equal(new Set(platform.calls.map(({ webhookId }) => webhookId)).size, 9)
+  assert.equal(
+    runs.reduce((sum, { counts }) => sum + counts.delivered, 0),
+    9,
+  )
+  assert.ok(platform.peak('/shared') <= 2)
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+})
+
 test('when its time is up a run leaves the rest to the next, and says so', async () => {
   await hook('/rest')
   await addLeads(20)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { HookLanes, type Lane } from '../../src/integrations/hook-lanes.ts'
 
 const hookOf = (id: string, isUnproven = false) => ({
-  id, url: `https://hooks.example.com/${id}`, integrationId: 1, signingSecret: 'whsec_', isUnproven,
+  id, url: `https://hooks.example.com/${id}`, integrationId: 1, signingSecret: 'whsec_', isUnproven, lookedImportId: 1,
 }) // biome-ignore format: short
 
 function lanesOf(ids: readonly string[], isUnproven = false): HookLanes {
