@@ -81,6 +81,7 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
       onRequest: (entry) => logRequest(log, entry),
       onPushEnded: (userId, end) => logPush(log, userId, end),
       onPushLine: (line) => log.line(line),
+      onNote: (text) => log.info(text),
       onTrouble: (error) => logError(log, asDatabaseError(error)),
     })
     await writeLine(`leadpush serve listening on ${server.url}`)

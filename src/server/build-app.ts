@@ -7,6 +7,7 @@ import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, ty
 import { isDatabaseError } from '../db/away.ts'
 import { schemaState } from '../db/migrate.ts'
 import type { Database } from '../db/open.ts'
+import { LeadpushError } from '../errors.ts'
 import { type FoundIntegration, findIntegrationByKey } from '../integrations/integrations.ts'
 import { databaseAnswerMsMax, requestBodyBytesMax } from '../limits.ts'
 import { buildHardServer, buildRefusal, type HardServer, jsonType } from './connections.ts'
@@ -36,6 +37,9 @@ export interface AppOptions extends EndpointContext {
   metrics: Metrics
   onRequest(entry: RequestEntry): void
   onTrouble(error: unknown): void
+  /** Called for every request that meets it so, or otherwise. */
+  onDatabaseAway(error: unknown): void
+  onDatabaseBack(): void
 }
 
 declare module 'fastify' {
@@ -61,15 +65,11 @@ function addressOf(request: FastifyRequest): string {
 async function inTime<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, fail) => {
-    timer = setTimeout(() => fail(awayRefusal()), databaseAnswerMsMax)
+    const message = `The database did not answer within ${databaseAnswerMsMax / 1_000} s.`
+    timer = setTimeout(() => fail(new LeadpushError('database', message)), databaseAnswerMsMax)
   })
   return await Promise.race([work, late]).finally(() => clearTimeout(timer))
 }
-
-const awayRefusal = () =>
-  new Refusal(503, 'The database is away for the moment: try again in a few seconds.', {
-    retryAfterSeconds: retryDatabaseSeconds,
-  })
 
 export function buildApp(options: AppOptions): { app: FastifyInstance; hardServer: HardServer } {
   let hardServer: HardServer | undefined
@@ -143,6 +143,7 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     }
     if (Array.isArray(apiKey)) throw new Refusal(422, 'The query parameter `api_key` was given more than once.')
     const integration = await inTime(findIntegrationByKey(options.db, apiKey))
+    options.onDatabaseBack()
     if (!integration) throw new Refusal(401, 'The API key is unknown or was revoked.')
     request.integration = integration
     if (!requestsOfKeys.take(integration.id)) {
@@ -191,10 +192,14 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge
     // a body that broke off, too
     if (statusCode < 500) return new Refusal(400, 'The request is not valid HTTP.')
-    options.onTrouble(error)
-    return isDatabaseError(error)
-      ? awayRefusal()
-      : new Refusal(500, 'Something went wrong inside leadpush: its log says what.')
+    if (!isDatabaseError(error)) {
+      options.onTrouble(error)
+      return new Refusal(500, 'Something went wrong inside leadpush: its log says what.')
+    }
+    options.onDatabaseAway(error)
+    return new Refusal(503, 'The database is away for the moment: try again in a few seconds.', {
+      retryAfterSeconds: retryDatabaseSeconds,
+    })
   }
 
   const prefix = `/api/extern/${options.automation}`

@@ -9,6 +9,8 @@ import { codeOf } from '../errors.ts'
 const headBytesMax = 16 * 1024
 const headMsMax = 5_000
 const requestMsMax = 10_000
+/** Nothing moves on the connection while a request is under way: not even its answer is read. */
+const stallMsMax = 20_000
 /** Longer than the proxies before it keep an idle connection, so that it is they who close it. */
 const keepAliveMs = 65_000
 /** Under the usual limit of 1,024 open files. */
@@ -110,6 +112,7 @@ export function buildHardServer({ handle, onRefused }: HardServerOptions): HardS
     },
     onRequest,
   )
+  server.timeout = stallMsMax
   server.on('checkContinue', onRequest)
   server.on('checkExpectation', onRequest)
   server.on('connection', (socket: Socket) => {

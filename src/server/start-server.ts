@@ -7,7 +7,7 @@ import { createMetrics } from './metrics.ts'
 import { type PushProcessEnd, startPushProcess } from './push-process.ts'
 import { SubscriptionPushes } from './subscription-pushes.ts'
 
-export interface ServerOptions extends Omit<AppOptions, 'metrics' | 'onOwed'> {
+export interface ServerOptions extends Omit<AppOptions, 'metrics' | 'onOwed' | 'onDatabaseAway' | 'onDatabaseBack'> {
   host: string
   port: number
   /** What child processes get of the environment. */
@@ -15,6 +15,7 @@ export interface ServerOptions extends Omit<AppOptions, 'metrics' | 'onOwed'> {
   onPushEnded(userId: number, end: PushProcessEnd): void
   /** A line of diagnostics of a child process. */
   onPushLine(line: string): void
+  onNote(text: string): void
 }
 
 export type { PushProcessEnd, RequestEntry }
@@ -44,7 +45,22 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     pushesWaiting: () => pushes.waiting,
     pushesOwed: () => countOwedSubscriptions(db).catch(() => undefined),
   })
-  const { app, hardServer } = buildApp({ ...options, metrics, onOwed: (userId) => pushes.note(userId) })
+  let isAway = false
+  const { app, hardServer } = buildApp({
+    ...options,
+    metrics,
+    onOwed: (userId) => pushes.note(userId),
+    onDatabaseAway(error) {
+      if (!isAway) onTrouble(error)
+      isAway = true
+      // who looks there brings the embedded one back
+      pushes.look()
+    },
+    onDatabaseBack() {
+      if (isAway) options.onNote('The database answers again.')
+      isAway = false
+    },
+  })
   await app.ready()
   const { url } = await listenOn(hardServer.server, options.host, options.port)
   pushes.run()

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sampleAnswerSchema } from '../../src/server/answers.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { runProgram, startProgram } from '../support/program.ts'
 import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
@@ -43,6 +44,7 @@ test('test tells whose integration it is, and the time with its offset', async (
 test('sample gives leads of the user as the trigger sends them', async () => {
   const answered = await serve.ask({ path: 'sample', key })
   assert.equal(assertAnswer(answered), 200)
+  sampleAnswerSchema.parse(answered.json)
   assert.deepEqual(
     answered.json.leads.map(({ href, trigger, contactEmail }: Record<string, unknown>) => [
       href,
@@ -211,6 +213,9 @@ test('what is wrong is looked for in the order of the contract', async () => {
     for (const until = Date.now() + 20_000; (await strict.ask({ path: '/readyz' })).status !== 200; )
       assert.ok(Date.now() < until)
     assert.equal(assertAnswer(await ask(fresh(), { key: 'unknown' })), 401)
+    // an outage is told once, and its end
+    const said = strict.log().flatMap(({ level, msg }) => (level === 'error' || /again/.test(msg) ? [msg] : []))
+    assert.deepEqual(said, ['The database did not answer within 2 s.', 'The database answers again.'])
     const from = fresh()
     assert.equal(assertAnswer(await ask(from, { key })), 413)
     assert.equal(assertAnswer(await ask(from, { key, body: 'x'.repeat(65_536) })), 422)
