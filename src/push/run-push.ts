@@ -63,7 +63,7 @@ const shareUsersMax = 1_000
 const sharesWanted = 32
 
 /** Who sends what is owed alone holds one of few places: a longer pause before a second attempt is not waited for in it. */
-const owedPatienceMs = 10_000
+const owedPatienceMs = 2_000
 
 type PlannedPush = Parameters<PushLoop['run']>[0] extends AsyncIterable<infer P> ? P : never
 

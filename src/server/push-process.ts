@@ -40,9 +40,10 @@ export function startPushProcess(
     env,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: processMsMax,
-    killSignal: 'SIGKILL',
   })
+  // spawn's own timeout would keep this process
+  const timer = setTimeout(() => child.kill('SIGKILL'), processMsMax).unref()
+  child.once('exit', () => clearTimeout(timer))
   let outcome = ''
   readLines(child.stdout, (line) => {
     outcome = [outcome, describe(line)].filter(Boolean).join('; ').slice(0, outcomeCharsMax)

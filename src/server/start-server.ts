@@ -26,7 +26,10 @@ export interface RunningServer {
   close(signal: NodeJS.Signals): Promise<void>
 }
 
-const graceMs = 5_000
+/** A hook URL that is being looked up may take 5 s. */
+const answersGraceMs = 7_000
+/** Child processes go on by themselves. */
+const pushesGraceMs = 3_000
 
 /** Throws `usage` where it cannot listen there. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
@@ -67,9 +70,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   return {
     url,
     async close(signal) {
-      const stopped = pushes.stop(signal, graceMs)
+      const stopped = pushes.stop(signal, pushesGraceMs)
       await app.close()
-      await hardServer.close(graceMs)
+      await hardServer.close(answersGraceMs)
       await stopped
     },
   }

@@ -23,7 +23,7 @@ const othersAfterMs = 10_000
 /** So often at least it looks for what others have left. */
 const lookMsMax = 30_000
 /** A user with whom a process came to nothing waits so long, doubled each time. */
-const holdMs = 5_000
+const holdMs = 3_000
 const holdMsMax = 300_000
 const rememberedMax = 1_000
 
@@ -112,7 +112,6 @@ export class SubscriptionPushes {
 
   private start(user: UserToServe): void {
     const child = this.options.start(user.email)
-    this.own.delete(user.id)
     this.underWay.set(user.id, child)
     void child.ended.then((end) => {
       this.underWay.delete(user.id)
@@ -124,7 +123,11 @@ export class SubscriptionPushes {
 
   /** Whatever is still owed after a process that came to nothing is begun again, and never at once. */
   private noteEnd(userId: number, { outcome }: PushProcessEnd): void {
-    if (outcome !== undefined) return void this.failures.delete(userId)
+    if (outcome !== undefined) {
+      this.own.delete(userId)
+      this.failures.delete(userId)
+      return
+    }
     const times = (this.failures.get(userId)?.times ?? 0) + 1
     const untilMs = performance.now() + Math.min(holdMs * 2 ** (times - 1), holdMsMax)
     this.failures.set(userId, { times, untilMs })
