@@ -4,6 +4,7 @@
  * run them at once. Durations are milliseconds; every time is the database's.
  */
 import { type RawBuilder, sql } from 'kysely'
+import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import type { PlannedDelivery } from './plan.ts'
@@ -79,14 +80,6 @@ export interface LedgerDelivery {
 }
 
 const outcomeLost = 'nobody recorded what came of the attempt'
-
-/**
- * Where the server was told to confirm commits early, this transaction is not: attempts must be on disk before they are made,
- * and what came of them before this process forgets that it made them, or it would take them for attempts to be made.
- */
-const durably = sql`
-  select set_config('synchronous_commit',
-    case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
 
 /** Yields a row only while the worker holds its lease. */
 const liveWorker = (workerId: number) => sql`${durably} from workers where id = ${workerId} and lease_until > now()`

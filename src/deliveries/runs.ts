@@ -1,6 +1,7 @@
 /** Runs: one row a `push` command, with the period it began in, how it ended, and whether it came to all its users. */
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
+import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { codeOf, LeadpushError } from '../errors.ts'
@@ -81,17 +82,13 @@ export async function startRun(
       .where('outcome', '=', 'running')
       .executeTakeFirst()
     if (begun) return begun
-    return await db
-      .insertInto('runs')
-      .values({
-        command: run.command,
-        period,
-        time_zone: run.timeZone,
-        worker_id: run.workerIds.at(-1) ?? 0,
-        resumable: run.resumable,
-      })
-      .returning('id')
-      .executeTakeFirstOrThrow()
+    const { rows } = await sql<{ id: number }>`
+      with durable as materialized (${durably})
+      insert into runs (command, period, time_zone, worker_id, resumable)
+      select ${run.command}, ${period}, ${run.timeZone}, ${run.workerIds.at(-1) ?? 0}, ${run.resumable} from durable
+      returning id
+    `.execute(db)
+    return rows[0] as { id: number }
   })
   return { id, period, seenSince, otherTimeZone: last && last.time_zone !== run.timeZone ? last.time_zone : undefined }
 }

@@ -6,6 +6,7 @@ import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
+import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 
 /** A worker whose lease has been over for so long has left its row behind. */
@@ -70,13 +71,14 @@ export class Worker {
   }
 
   private async register(): Promise<void> {
-    const { id } = await rideOut(() =>
-      this.db
-        .insertInto('workers')
-        .values({ host: hostname(), process_id: process.pid, lease_until: this.leaseEnd() })
-        .returning('id')
-        .executeTakeFirstOrThrow(),
+    const { rows } = await rideOut(() =>
+      sql<{ id: number }>`
+        with durable as materialized (${durably})
+        insert into workers (host, process_id, lease_until)
+        select ${hostname()}, ${process.pid}, ${this.leaseEnd()} from durable returning id
+      `.execute(this.db),
     )
+    const id = rows[0]?.id ?? 0
     if (this.allIds.length > 0) await this.takeRunAlong(id)
     this.allIds.push(id)
   }

@@ -35,12 +35,12 @@ async function inTurn<T>(
   return undefined
 }
 
-/** A trigger may be due for it: no `trigger` run has looked at it yet. */
+/** A trigger may come of it: no `trigger` run has looked at it yet. */
 const isNewToHook = sql<boolean>`exists (
   select from leads l join hooks h on h.looked_import_id < l.first_import_id where l.id = t.lead_id)`
 
 /**
- * Listings that were seen neither since then nor within the maximum age. One that comes again is a new listing. Its last
+ * Listings that were seen neither since then nor within the maximum age, and that no hook is still to get. One that comes again is a new listing. Its last
  * version is superseded by nothing from now on: whoever planned with it a moment ago still finds it.
  */
 export function pruneLeads(context: PruneContext): Promise<number> {
@@ -50,7 +50,7 @@ export function pruneLeads(context: PruneContext): Promise<number> {
         with stale as materialized (
           select t.lead_id from lead_seen t where ${isHere} and t.seen_at
             < least(${context.before}::timestamptz, now() - ${context.maxLeadAgeMs} * interval '1 millisecond')
-            and not ${isNewToHook}
+            and not ${isNewToHook} and not exists (select from triggers g where g.lead_id = t.lead_id)
           limit ${pruneRowsMax}
         ),
         unseen as (delete from lead_seen where lead_id = any (array(select lead_id from stale))),
