@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { recordDueAttempts, recordOutcomes, recordPushes, recordUnsent } from '../../src/deliveries/ledger.ts'
+import { startRun } from '../../src/deliveries/runs.ts'
 import { Worker } from '../../src/deliveries/workers.ts'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { seedUsers } from '../support/seed.ts'
@@ -43,8 +44,17 @@ test('an ordinary commit is lost on this server: the tests below can fail', asyn
   assert.equal(rows.length, 0)
 })
 
-test('an attempt that was recorded with its delivery survives', async () => {
+// Lost, their ids were given again: two processes took each other for themselves, two forced runs for one.
+test('that a process and its run began survives', async () => {
   worker = await Worker.start(opened.db, 3_600_000)
+  const run = { command: 'force', resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 } as const
+  const { id } = await startRun(opened.db, { ...run, workerIds: worker.ids })
+  await postgres.kill(0)
+  const { rows } = await opened.pool.query('select r.id, r.worker_id from runs r join workers w on w.id = r.worker_id')
+  assert.deepEqual(rows, [{ id, worker_id: worker.id }])
+})
+
+test('an attempt that was recorded with its delivery survives', async () => {
   const { rows } = await opened.pool.query('select id from users')
   const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', versionIds: [1] }
   const { begun } = await recordPushes(opened.db, { workerId: worker.id, runId: 1, period: '2026-W47' }, [
