@@ -47,6 +47,7 @@ test('an ordinary commit is lost on this server: the tests below can fail', asyn
 // Lost, their ids were given again: two processes took each other for themselves, two forced runs for one.
 test('that a process and its run began survives', async () => {
   worker = await Worker.start(opened.db, 3_600_000)
+  await postgres.kill(0)
   const run = { command: 'force', resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 } as const
   const { id } = await startRun(opened.db, { ...run, workerIds: worker.ids })
   await postgres.kill(0)
