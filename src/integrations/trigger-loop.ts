@@ -7,6 +7,7 @@ import type { Database } from '../db/open.ts'
 import type { Worker } from '../deliveries/workers.ts'
 import { LeadStore } from '../leads/lead-store.ts'
 import { triggerPausesMs, triggerTimeoutMs } from '../limits.ts'
+import { Sleeper } from '../sleeper.ts'
 import type { HookHttp } from './hook-http.ts'
 import { HookLanes, type Lane } from './hook-lanes.ts'
 import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
@@ -70,7 +71,7 @@ export class TriggerLoop {
   private recording: Promise<void> | undefined
   /** When it is worth while to look for hooks again, by `performance.now()`. */
   private lookAtMs = 0
-  private wakers: (() => void)[] = []
+  private readonly sleeper = new Sleeper()
   private failure: unknown
 
   constructor(context: TriggerLoopContext) {
@@ -82,7 +83,7 @@ export class TriggerLoop {
   /** There may be something due now that was not before. */
   lookAgain(): void {
     this.lookAtMs = 0
-    this.wake()
+    this.sleeper.wake()
   }
 
   /** Sends what is due until nothing is, once `found` has settled: until then more may come. */
@@ -93,14 +94,14 @@ export class TriggerLoop {
       this.lookAgain()
     }
     found.then(onFound, (error) => this.fail(error))
-    const wake = () => this.wake()
+    const wake = () => this.sleeper.wake()
     this.context.stop.addEventListener('abort', wake)
     try {
       await this.fill(() => foundAll)
     } catch (error) {
       this.fail(error)
     }
-    while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleep(lookAgainMs)
+    while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleeper.sleep(lookAgainMs)
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
     await this.release(this.lanes.all())
@@ -116,24 +117,7 @@ export class TriggerLoop {
 
   private fail(error: unknown): void {
     this.failure ??= error
-    this.wake()
-  }
-
-  private wake(): void {
-    const wakers = this.wakers
-    this.wakers = []
-    for (const waker of wakers) waker()
-  }
-
-  /** Until something happens, or `ms` have passed. */
-  private async sleep(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, Math.max(1, ms))
-      this.wakers.push(() => {
-        clearTimeout(timer)
-        resolve()
-      })
-    })
+    this.sleeper.wake()
   }
 
   private async fill(hasFoundAll: () => boolean): Promise<void> {
@@ -150,7 +134,7 @@ export class TriggerLoop {
       await this.release(this.lanes.findDone())
       if (ready.length > 0 || taken > 0) continue
       if (sureOfEnd && this.lanes.size === 0 && this.lookAtMs > performance.now() && (await this.isDone())) return
-      await this.sleep(this.untilNextMs())
+      await this.sleeper.sleep(this.untilNextMs())
     }
   }
 
@@ -211,14 +195,14 @@ export class TriggerLoop {
       .finally(() => {
         end()
         this.bytesUnderWay -= bytes
-        this.wake()
+        this.sleeper.wake()
       })
   }
 
   /** Waits until a lead of so many bytes may be taken into the process. */
   private async makeRoom(bytes: number): Promise<void> {
     while (this.bytesUnderWay > 0 && this.bytesUnderWay + bytes > bytesUnderWayMax && !this.stopping) {
-      await this.sleep(lookAgainMs)
+      await this.sleeper.sleep(lookAgainMs)
     }
     this.bytesUnderWay += bytes
   }
@@ -284,7 +268,7 @@ export class TriggerLoop {
     })
     this.recording ??= this.record().finally(() => {
       this.recording = undefined
-      this.wake()
+      this.sleeper.wake()
     })
   }
 
@@ -300,7 +284,7 @@ export class TriggerLoop {
           lane.underWay--
           onTrigger(line, durationMs)
         }
-        this.wake()
+        this.sleeper.wake()
       }
     } catch (error) {
       this.fail(error)

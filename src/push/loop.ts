@@ -13,6 +13,7 @@ import { messageOf } from '../errors.ts'
 import type { Http } from '../http.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
 import { outageFailuresInARow, outageProbeMs } from '../limits.ts'
+import { Sleeper } from '../sleeper.ts'
 import { Outage } from './outage.ts'
 import { Pace } from './pace.ts'
 import { RecordedAttempts } from './recorded-attempts.ts'
@@ -67,7 +68,7 @@ export class PushLoop {
   private plannedAll = false
   private onWire = 0
   private paceTimer: NodeJS.Timeout | undefined
-  private wakers: (() => void)[] = []
+  private readonly sleeper = new Sleeper()
   /** Something is due later than it has patience for. */
   private isLeaving = false
   private failure: unknown
@@ -80,7 +81,7 @@ export class PushLoop {
       ...{ db, worker, runId, period, reach, onDelivery },
       retryDelayMs: settings.retryDelayMs,
       onAway: (error) => this.noteAway(error),
-      onFlushed: (failure) => (failure === undefined ? this.wake() : this.fail(failure)),
+      onFlushed: (failure) => (failure === undefined ? this.sleeper.wake() : this.fail(failure)),
     })
     this.outage = new Outage(context.minded ? settings.outageMs : 0)
     this.pace = new Pace(settings.ratePerSecond)
@@ -93,7 +94,7 @@ export class PushLoop {
 
   /** Sends everything that `pushes` yields and what is due; returns when nothing is left, on a stop, or when it gave up. */
   async run(pushes: AsyncIterable<Planned>): Promise<void> {
-    const wake = () => this.wake()
+    const wake = () => this.sleeper.wake()
     this.context.stop.addEventListener('abort', wake)
     const planning = this.planAhead(pushes)
     try {
@@ -102,11 +103,12 @@ export class PushLoop {
       this.fail(error)
     }
     this.plannedAll = true
-    this.wake()
+    this.sleeper.wake()
     clearTimeout(this.paceTimer)
     await planning
     // attempts under way are finished and recorded, unless the database stays away: then they count as lost
-    while (this.onWire > 0 || (this.attempts.underWayCount > 0 && this.failure === undefined)) await this.sleep(1_000)
+    while (this.onWire > 0 || (this.attempts.underWayCount > 0 && this.failure === undefined))
+      await this.sleeper.sleep(1_000)
     await this.attempts.flushed()
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
@@ -119,39 +121,22 @@ export class PushLoop {
 
   private fail(error: unknown): void {
     this.failure ??= error
-    this.wake()
-  }
-
-  private wake(): void {
-    const wakers = this.wakers
-    this.wakers = []
-    for (const waker of wakers) waker()
-  }
-
-  /** Until something happens, or `ms` have passed. */
-  private async sleep(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, Math.min(ms, 60_000))
-      this.wakers.push(() => {
-        clearTimeout(timer)
-        resolve()
-      })
-    })
+    this.sleeper.wake()
   }
 
   private async planAhead(pushes: AsyncIterable<Planned>): Promise<void> {
     try {
       for await (const push of pushes) {
         this.planned.push(push)
-        this.wake()
-        while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll) await this.sleep(1_000)
+        this.sleeper.wake()
+        while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll) await this.sleeper.sleep(1_000)
         if (this.stopping || this.plannedAll) break
       }
     } catch (error) {
       this.fail(error)
     }
     this.plannedAll = true
-    this.wake()
+    this.sleeper.wake()
   }
 
   /** How many more attempts may be recorded now. */
@@ -182,7 +167,7 @@ export class PushLoop {
       if (room > 0) await this.recordOrHoldBack(room)
       else if (!hasWork && this.attempts.isIdle && this.plannedAll) {
         if (await this.isDone()) break
-      } else await this.sleep(this.untilNextWork())
+      } else await this.sleeper.sleep(this.untilNextWork())
     }
   }
 
@@ -198,7 +183,7 @@ export class PushLoop {
     if (this.attempts.dueAt === undefined) return true
     this.isLeaving = this.attempts.dueAt - performance.now() > this.context.patienceMs
     if (this.isLeaving) return true
-    await this.sleep(this.untilNextWork())
+    await this.sleeper.sleep(this.untilNextWork())
     return false
   }
 
@@ -217,7 +202,7 @@ export class PushLoop {
       batch.push({ ...push, deliveries: push.deliveries.map((delivery) => ({ ...delivery, started: free-- > 0 })) })
     }
     if (batch.length === 0) return
-    this.wake()
+    this.sleeper.wake()
     await this.attempts.recordPushes(batch)
   }
 
@@ -244,7 +229,7 @@ export class PushLoop {
           this.drain()
         })
     }
-    this.wake()
+    this.sleeper.wake()
   }
 
   private async make(attempt: RecordedAttempt): Promise<void> {
