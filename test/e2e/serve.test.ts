@@ -5,6 +5,7 @@ import net from 'node:net'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sampleAnswerSchema } from '../../src/server/answers.ts'
+import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { runProgram, startProgram } from '../support/program.ts'
 import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
@@ -214,6 +215,7 @@ test('what is wrong is looked for in the order of the contract', async () => {
       assert.ok(Date.now() < until)
     assert.equal(assertAnswer(await ask(fresh(), { key: 'unknown' })), 401)
     // an outage is told once, and its end
+    await strict.program.waitFor(/The database answers again/)
     const said = strict.log().flatMap(({ level, msg }) => (level === 'error' || /again/.test(msg) ? [msg] : []))
     assert.deepEqual(said, ['The database did not answer within 2 s.', 'The database answers again.'])
     const from = fresh()
@@ -431,13 +433,11 @@ test('serve ends with 2 at once where it could not work, and says why', async ()
   const taken = await run(house.env, '--port', String(serve.port))
   assert.equal(taken.code, 2)
   assert.match(taken.stderr, /--host and --port.*EADDRINUSE/)
-  const empty = await house.database.copy().then(async (copy) => {
-    const opened = await copy.open()
-    await opened.pool.query('delete from schema_migrations where name = (select max(name) from schema_migrations)')
-    await opened.close()
-    return copy
-  })
-  const behind = await run({ ...house.env, DATABASE_URL: empty.url }, '--port', '0')
+  const older = await createDatabase()
+  const opened = await older.open()
+  await opened.pool.query('delete from schema_migrations where name = (select max(name) from schema_migrations)')
+  await opened.close()
+  const behind = await run({ ...house.env, DATABASE_URL: older.url }, '--port', '0')
   assert.equal(behind.code, 2)
   assert.match(behind.stderr, /leadpush migrate/)
   assert.equal((await run({ ...house.env, LEADPUSH_LIMIT_ADDRESS: 'off' }, '--bogus')).code, 2)

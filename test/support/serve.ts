@@ -93,7 +93,7 @@ export async function startServe(house: House, env: Record<string, string | unde
       program
         .stderr()
         .split('\n')
-        .filter((line) => line !== '')
+        .slice(0, -1) // the last may be on its way
         .map((line) => JSON.parse(line)),
   }
   return serve
