@@ -1,4 +1,6 @@
 /** A request that is not granted: the status, and a sentence that a person can act on. */
+import { requestBodyBytesMax } from '../limits.ts'
+
 export class Refusal extends Error {
   readonly status: number
   /** For 429 and 503. */
@@ -13,3 +15,14 @@ export class Refusal extends Error {
     this.allow = more.allow
   }
 }
+
+const retryDatabaseSeconds = 5
+
+export const buildUnavailable = (message: string) =>
+  new Refusal(503, message, { retryAfterSeconds: retryDatabaseSeconds })
+
+export const unknownPath = new Refusal(
+  404,
+  'There is nothing at this path: check the address, /openapi.json lists what there is.',
+)
+export const tooLarge = new Refusal(413, `The body is too large: at most ${requestBodyBytesMax} bytes.`)

@@ -1,0 +1,69 @@
+/** Which paths there are, what is allowed on each, and what serves it. Every path is fixed: there is nothing to be parsed. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { schemaState } from '../db/migrate.ts'
+import { type CallerChecks, inTime } from './caller.ts'
+import { answerSample, answerSubscribe, answerTest, answerUnsubscribe, type EndpointContext } from './endpoints.ts'
+import type { Metrics } from './metrics.ts'
+import { buildOpenapi } from './openapi.ts'
+import { buildUnavailable } from './refusal.ts'
+
+export interface RoutesContext extends EndpointContext {
+  automation: string
+  metrics: Metrics
+}
+
+export class Routes {
+  private readonly methods = new Map<string, string>()
+
+  constructor(app: FastifyInstance, context: RoutesContext, checks: CallerChecks) {
+    const prefix = `/api/extern/${context.automation}`
+    type Answer = (request: FastifyRequest) => Promise<object>
+    const endpoint = (method: 'GET' | 'POST' | 'PUT', name: string, handler: Answer) => {
+      const url = `${prefix}/${name}`
+      this.methods.set(url, method)
+      app.route({ method, url, exposeHeadRoute: false, onRequest: checks.check, handler })
+    }
+    endpoint('GET', 'test', async (request) => answerTest(request))
+    endpoint('GET', 'sample', (request) => answerSample(context, request))
+    endpoint('POST', 'subscribe', (request) => answerSubscribe(context, request))
+    endpoint('PUT', 'unsubscribe', (request) => answerUnsubscribe(context, request))
+
+    const open = (url: string, handler: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>) => {
+      this.methods.set(url, 'GET, HEAD')
+      app.get(url, handler)
+    }
+    const { metrics } = context
+    const document = buildOpenapi(context)
+    open('/healthz', async () => ({ ok: true, msg: 'Leadpush is alive.' }))
+    open('/readyz', () => answerReady(context))
+    open('/metrics', async (_, reply) => reply.type(metrics.contentType).send(await metrics.render()))
+    open('/openapi.json', async () => document)
+  }
+
+  /** The methods of a path, as `Allow` has them; undefined: there is no such path. */
+  findAllowed({ url }: FastifyRequest): string | undefined {
+    return this.methods.get(pathOf(url))
+  }
+
+  /** The path if it is one of ours, else `none`. */
+  nameOf({ url }: FastifyRequest): string {
+    const path = pathOf(url)
+    return this.methods.has(path) ? path : 'none'
+  }
+}
+
+async function answerReady({ db }: RoutesContext): Promise<object> {
+  const state = await inTime(schemaState(db))
+  if (state === 'current') return { ok: true, msg: 'The database is there, and its schema is current.' }
+  throw buildUnavailable(`The schema of the database is ${state === 'behind' ? 'behind' : 'newer than'} this program.`)
+}
+
+/** As the router sees it: without query, host and needless encoding. */
+function pathOf(url: string): string {
+  const path = url.replace(/^https?:\/\/[^/?]*/i, '').replace(/[?#].*$/s, '')
+  try {
+    return decodeURI(path)
+  } catch {
+    return path
+  }
+}

@@ -1,0 +1,216 @@
+/** What `serve` checks before an endpoint is reached, and in which order (contract 5.1); HTTP of every kind. */
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { buildHouse, makeUsers } from '../support/house.ts'
+import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
+import { sendRaw } from '../support/sockets.ts'
+import { startWay } from '../support/way.ts'
+
+const house = await buildHouse({ users: makeUsers(2) })
+const keys = await createKeys(house, ['user-0@example.com', 'user-1@example.com'])
+const [key = '', key1 = ''] = keys.map(({ apiKey }) => apiKey)
+const insecure = { LEADPUSH_ALLOW_INSECURE_HOOKS: '1' }
+const serve = await startServe(house, insecure)
+after(() => serve.program.kill('SIGKILL'))
+
+test('paths are exact and methods are told: nothing else is served', async () => {
+  for (const path of [
+    '/',
+    '/api',
+    '/api/extern/zapier',
+    '/api/extern/zapier/',
+    '/api/extern/other/test',
+    '/api/extern/zapier/test/',
+    '/api/extern/zapier/Test',
+    '/API/extern/zapier/test',
+    '//api/extern/zapier/test',
+    '/api/extern//zapier/test',
+    '/api/extern/zapier/test;x',
+    '/api/extern/zapier/test%2F',
+    '/api/extern/zapier/%zz',
+    '/api/extern/zapier/../zapier/test',
+    '/api/extern/zapier/test%00',
+    '/healthz/',
+  ]) {
+    // biome-ignore format: a list
+    for (const method of ['GET', 'PUT', 'DELETE'])
+      assert.equal(assertAnswer(await serve.ask({ method, path, key })), 404, `${method} ${path}`)
+  }
+  assert.equal((await serve.ask({ path: '/api/extern/zapier/%74est', key })).status, 200)
+  for (const [path, allowed] of [
+    ['test', 'GET'],
+    ['sample', 'GET'],
+    ['subscribe', 'POST'],
+    ['unsubscribe', 'PUT'],
+    ['/healthz', 'GET, HEAD'],
+    ['/metrics', 'GET, HEAD'],
+  ] as const) {
+    // biome-ignore format: a list
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'TRACE', 'PROPFIND', 'QUERY']) {
+      if (allowed.split(', ').includes(method)) continue
+      const answered = await serve.ask({ method, path, key })
+      assert.deepEqual([answered.status, answered.headers.allow], [405, allowed], `${method} ${path}`)
+      if (method !== 'HEAD') assertAnswer(answered)
+    }
+  }
+})
+
+test('what is wrong is looked for in the order of the contract', async () => {
+  const way = await startWay(house.database.url)
+  const strict = await startServe(house, {
+    ...insecure, DATABASE_URL: way.url, LEADPUSH_LIMIT_ADDRESS: '2', LEADPUSH_LIMIT_KEY: '3', LEADPUSH_TRUST_PROXY: '127.0.0.0/8',
+  }) // biome-ignore format: short
+  let addresses = 0
+  const fresh = () => ({ 'X-Forwarded-For': `198.51.100.${++addresses}` })
+  const over = fresh()
+  const body = 'x'.repeat(65_537)
+  const ask = (headers: Record<string, string>, more: Parameters<typeof strict.ask>[0] = {}) =>
+    strict.ask({ method: 'POST', path: 'subscribe', body, headers, ...more })
+  try {
+    assert.equal(assertAnswer(await ask(over)), 422)
+    assert.equal(assertAnswer(await ask(over, { key: 'unknown' })), 401)
+    way.swallow({ all: true })
+    assert.equal(assertAnswer(await ask(over, { method: 'GET', path: 'nowhere' })), 404)
+    assert.equal(assertAnswer(await ask(over, { method: 'GET' })), 405)
+    const limited = await ask(over)
+    assert.equal(assertAnswer(limited), 429)
+    assert.match(limited.json.msg, /address/)
+    assert.equal(assertAnswer(await ask(over, { key, path: 'test', method: 'GET' })), 429)
+    for (const path of ['subscribe', 'subscribe?api_key=', `subscribe?api_key=${key}&api_key=${key}`])
+      assert.equal(assertAnswer(await ask(fresh(), { path })), 422, path)
+    const askedAt = performance.now()
+    assert.equal(assertAnswer(await ask(fresh(), { key: 'unknown' })), 503)
+    assert.ok(performance.now() - askedAt < 6_000)
+    assert.equal((await strict.ask({ path: '/healthz' })).status, 200)
+    assert.equal(assertAnswer(await strict.ask({ path: '/readyz' })), 503)
+    way.mend()
+    for (const until = Date.now() + 20_000; (await strict.ask({ path: '/readyz' })).status !== 200; )
+      assert.ok(Date.now() < until)
+    assert.equal(assertAnswer(await ask(fresh(), { key: 'unknown' })), 401)
+    // an outage is told once, and its end
+    await strict.program.waitFor(/The database answers again/)
+    const said = strict.log().flatMap(({ level, msg }) => (level === 'error' || /again/.test(msg) ? [msg] : []))
+    assert.deepEqual(said, ['The database did not answer within 2 s.', 'The database answers again.'])
+    const from = fresh()
+    assert.equal(assertAnswer(await ask(from, { key })), 413)
+    assert.equal(assertAnswer(await ask(from, { key, body: 'x'.repeat(65_536) })), 422)
+    assert.equal(assertAnswer(await ask(from, { key, body: '{}' })), 422)
+    const tooMany = await ask(fresh(), { key })
+    assert.equal(assertAnswer(tooMany), 429)
+    assert.match(tooMany.json.msg, /key/)
+    assert.equal(assertAnswer(await ask(fresh(), { key: key1, body: '{}' })), 422)
+    way.refuse()
+    assert.equal(assertAnswer(await ask(fresh(), { key })), 503)
+  } finally {
+    strict.program.kill('SIGTERM')
+  }
+  assert.equal((await strict.program.done).code, 0)
+})
+
+test('the address is that of the last proxy that is not trusted, whatever a caller writes before it', async () => {
+  const limited = await startServe(house, {
+    LEADPUSH_LIMIT_ADDRESS: '1',
+    LEADPUSH_TRUST_PROXY: '127.0.0.1,10.0.0.0/8,2001:db8::/32',
+  })
+  const ask = (forwarded?: string) =>
+    limited.ask(forwarded === undefined ? {} : { headers: { 'X-Forwarded-For': forwarded } })
+  const statuses = async (...all: (string | undefined)[]) => {
+    const answers = []
+    for (const forwarded of all) answers.push((await ask(forwarded)).status)
+    return answers
+  }
+  try {
+    assert.deepEqual(await statuses('198.51.100.1', '198.51.100.1', '198.51.100.2'), [422, 429, 422])
+    assert.deepEqual(
+      await statuses('203.0.113.9, 198.51.100.1', '198.51.100.1, 10.1.2.3, 10.9.9.9', '198.51.100.1, 2001:db8::1'),
+      [429, 429, 429],
+    )
+    assert.deepEqual(
+      await statuses('198.51.100.1, 203.0.113.9', '198.51.100.1:4711', '[2001:dead::1]:99', '2001:dead::1'),
+      [422, 429, 422, 429],
+    )
+    // what is no address is the proxy's own
+    assert.deepEqual(await statuses('nonsense', undefined, 'x'.repeat(5_000)), [422, 429, 429])
+    assert.equal((await limited.ask({ key, headers: { 'X-Forwarded-For': '203.0.113.77' } })).status, 200)
+  } finally {
+    limited.program.kill('SIGKILL')
+  }
+})
+
+test('without trusted proxies X-Forwarded-For says nothing; good requests do not count, answers at once do not slip through', async () => {
+  const limited = await startServe(house, { LEADPUSH_LIMIT_ADDRESS: '5', LEADPUSH_LIMIT_KEY: 'off' })
+  try {
+    const good = await Promise.all(Array.from({ length: 20 }, () => limited.ask({ key })))
+    assert.ok(good.every(({ status }) => status === 200))
+    const bad = await Promise.all(
+      Array.from({ length: 30 }, (_, at) =>
+        limited.ask({ key: 'unknown', headers: { 'X-Forwarded-For': `198.51.100.${at}` } }),
+      ),
+    )
+    assert.deepEqual(
+      [401, 429].map((wanted) => bad.filter(({ status }) => status === wanted).length),
+      [5, 25],
+    )
+  } finally {
+    limited.program.kill('SIGKILL')
+  }
+})
+
+test('HTTP of every kind gets an answer in JSON: old, odd, broken, too long', async () => {
+  const path = `/api/extern/zapier/test?api_key=${key}`
+  const head = 'Host: a\r\nConnection: close\r\n'
+  for (const [request, status] of [
+    [`GET ${path} HTTP/1.0\r\n\r\n`, 200],
+    [`GET http://elsewhere.example${path} HTTP/1.1\r\n${head}\r\n`, 200],
+    [`GET ${path} HTTP/1.1\r\n${head}Expect: something\r\n\r\n`, 200],
+    [`GET ${path} HTTP/1.1\r\n${head}Upgrade: websocket\r\n\r\n`, 200],
+    [`GET ${path} HTTP/1.1\r\n${head}Content-Length: 5\r\n\r\nhello`, 200],
+    [`GET ${path} HTTP/1.1\r\n${head}Content-Length: 65537\r\n\r\nhello`, 413],
+    [`GET ${path} HTTP/1.1\r\n\r\n`, 400],
+    [`OPTIONS * HTTP/1.1\r\n${head}\r\n`, 404],
+    [`CONNECT elsewhere.example:443 HTTP/1.1\r\n${head}\r\n`, 400],
+    ['nonsense\r\n\r\n', 400],
+    ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc', 400],
+    ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
+    [`GET ${path} HTTP/1.1\r\n${head}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n`, 400],
+    [`GET /${'x'.repeat(17_000)} HTTP/1.1\r\n${head}\r\n`, 431],
+    [`GET ${path} HTTP/1.1\r\n${head}X: ${'x'.repeat(17_000)}\r\n\r\n`, 431],
+  ] as const) {
+    const [answer = '', text = ''] = (await sendRaw(serve.port, request)).split('\r\n\r\n')
+    const { ok, msg } = JSON.parse(text)
+    assert.deepEqual(
+      [Number(answer.slice(9, 12)), ok, typeof msg],
+      [status, status === 200, 'string'],
+      request.slice(0, 200),
+    )
+    assert.match(answer, /content-type: application\/json/i)
+  }
+})
+
+test('a body that is refused is not waited for, and its sender can read the answer all the same', async () => {
+  const path = `/api/extern/zapier/subscribe?api_key=${key}`
+  const send = (length: number, more = '') =>
+    sendRaw(serve.port, `POST ${path} HTTP/1.1\r\nHost: a\r\n${more}Content-Length: ${length}\r\n\r\n`)
+  // the key is checked and the body refused before anything of it came
+  const continued = await send(65_537, 'Expect: 100-continue\r\n')
+  assert.match(continued, /^HTTP\/1\.1 413 /)
+  const big = Buffer.alloc(5_000_000, 'x')
+  for (const headers of [{}, { Connection: 'close' }]) {
+    assert.equal((await serve.ask({ method: 'POST', path: 'subscribe', key, body: big, headers })).status, 413)
+    assert.equal(
+      (await serve.ask({ method: 'POST', path: 'subscribe', key: 'unknown', body: big, headers })).status,
+      401,
+    )
+    assert.equal((await serve.ask({ method: 'POST', path: 'nowhere', body: big, headers })).status, 404)
+  }
+  const inChunks = (body: Buffer) =>
+    sendRaw(serve.port, `PUT ${path.replace('subscribe', 'unsubscribe')} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n`,
+      `${body.length.toString(16)}\r\n`, body, '\r\n0\r\n\r\n') // biome-ignore format: short
+  assert.match(await inChunks(big.subarray(0, 65_537)), /^HTTP\/1\.1 413 /)
+  assert.match(await inChunks(big.subarray(0, 65_536)), /^HTTP\/1\.1 200 /)
+  assert.equal(
+    (await serve.ask({ method: 'PUT', path: 'unsubscribe', key, body: '{}', headers: { Expect: '100-continue' } }))
+      .status,
+    200,
+  )
+})
