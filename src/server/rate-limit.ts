@@ -4,16 +4,17 @@
  */
 import { LRUCache } from 'lru-cache'
 
-const windowMs = 60_000
+const minuteMs = 60_000
 const keysMax = 20_000
 
 export class RateLimit<K extends string | number> {
-  private readonly perMinute: number
-  private readonly windows = new LRUCache<K, { count: number }>({ max: keysMax, ttl: windowMs })
+  private readonly most: number
+  private readonly windows: LRUCache<K, { count: number }>
 
-  /** Undefined: no limit. */
-  constructor(perMinute: number | undefined) {
-    this.perMinute = perMinute ?? Number.POSITIVE_INFINITY
+  /** `most` undefined: no limit. */
+  constructor(most: number | undefined, windowMs = minuteMs) {
+    this.most = most ?? Number.POSITIVE_INFINITY
+    this.windows = new LRUCache({ max: keysMax, ttl: windowMs })
   }
 
   /** Counts one, unless the limit is reached; whether it was within. */
@@ -21,12 +22,12 @@ export class RateLimit<K extends string | number> {
     if (this.isReached(key)) return false
     const window = this.windows.get(key)
     if (window) window.count++
-    else if (this.perMinute !== Number.POSITIVE_INFINITY) this.windows.set(key, { count: 1 })
+    else if (this.most !== Number.POSITIVE_INFINITY) this.windows.set(key, { count: 1 })
     return true
   }
 
   isReached(key: K): boolean {
-    return (this.windows.get(key)?.count ?? 0) >= this.perMinute
+    return (this.windows.get(key)?.count ?? 0) >= this.most
   }
 
   /** Whole seconds until the key's window is over. */

@@ -13,6 +13,8 @@ export interface ProgramOptions {
   input?: string | Buffer
   /** After so long it is killed; 60 s unless told. */
   timeoutMs?: number
+  /** In a process group of its own, as a shell starts it. */
+  detached?: boolean
 }
 
 export interface ProgramResult {
@@ -79,6 +81,7 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
     cwd: options.cwd ?? testHome(),
     env: cleanEnvironment(options.env),
     stdio: 'pipe',
+    detached: options.detached ?? false,
     timeout: options.timeoutMs ?? 60_000,
     killSignal: 'SIGKILL',
   })
