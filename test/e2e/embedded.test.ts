@@ -100,7 +100,7 @@ test('a home that cannot be one is told, with what to do', async () => {
     assert.equal(ended.code, code, ended.stderr)
     assert.match(ended.stderr, /cannot be kept in .*\n.*LEADPUSH_HOME/)
   }
-  const deep = join(testHome(), 'd'.repeat(120), 'quote\'s "and" ü')
+  const deep = join(testHome(), 'd'.repeat(120), "quote's and ü")
   mkdirSync(deep, { recursive: true })
   const made = await run('migrate --json', { env: { LEADPUSH_HOME: deep } })
   assert.equal(made.code, 0, made.stderr)
