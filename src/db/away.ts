@@ -76,19 +76,28 @@ export function onDatabaseAway(remedy: () => Promise<void>): () => void {
   return () => void remedies.delete(remedy)
 }
 
+/** Of all that ride it out together, so that they give up together. */
+const away: { sinceMs: number | undefined; answeredMs: number } = { sinceMs: undefined, answeredMs: 0 }
+
+function answered(): void {
+  away.sinceMs = undefined
+  away.answeredMs = performance.now()
+}
+
 /**
  * Runs `work` again while the database is away, for `databaseAwayMsMax` at most; after that, a `database` error. `work`
  * must be harmless when an earlier try of it was committed without saying so.
  */
 export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknown) => void): Promise<T> {
-  const away: { sinceMs?: number } = {}
   let triedMs = 0
   try {
     return await pRetry(
       async () => {
         triedMs = performance.now()
         try {
-          return await work()
+          const result = await work()
+          answered()
+          return result
         } catch (error) {
           // p-retry keeps network-like TypeErrors apart; what is worth a retry is decided here alone
           throw mayPass(error) ? (error as Error) : new AbortError(error as Error)
@@ -102,7 +111,8 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
         shouldRetry: ({ error }) => {
           const nowMs = performance.now()
           // one that says nothing was away since it was asked
-          away.sinceMs ??= error instanceof SilentDatabase || /timeout/i.test(messageOf(error)) ? triedMs : nowMs
+          const isSilent = error instanceof SilentDatabase || /timeout/i.test(messageOf(error))
+          away.sinceMs ??= isSilent ? Math.max(triedMs, away.answeredMs) : nowMs
           return nowMs - away.sinceMs < databaseAwayMsMax
         },
         onFailedAttempt: async ({ error }) => {

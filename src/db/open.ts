@@ -81,11 +81,10 @@ async function checkSchema(db: Database): Promise<void> {
   throw new LeadpushError('usage', message, { hint: schemaHints[state] })
 }
 
-/** Neither the kernel nor pg notices in time that the other end of a connection is gone without a word. */
-function giveUpSilent(client: pg.PoolClient, silentMsMax: number): void {
-  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
-  stream.setTimeout(silentMsMax, () => stream.destroy(new SilentDatabase(silentMsMax)))
-}
+/** A database that takes leave for longer takes none: its machine may be gone. */
+const leaveMsMax = 2_000
+
+const streamOf = (client: pg.PoolClient) => (client as unknown as { connection: { stream: Socket } }).connection.stream
 
 /**
  * Throws `usage` where there is no embedded database yet or the schema is not the program's, `database` where PostgreSQL
@@ -107,10 +106,18 @@ export async function openDatabase(
   })
   // an idle connection that breaks is the pool's affair; a statement that meets a broken one throws by itself
   pool.on('error', () => {})
+  const streams = new Set<Socket>()
   pool.on('connect', (client) => {
     client.on('error', () => {})
-    // our own server is on this machine, and may be migrating
-    if (options.silentMsMax !== undefined && !server) giveUpSilent(client, options.silentMsMax)
+    const stream = streamOf(client)
+    streams.add(stream)
+    stream.once('close', () => streams.delete(stream))
+    const { silentMsMax } = options
+    // neither the kernel nor pg notices in time that the other end is gone without a word; our own server is on this
+    // machine, and may be migrating
+    if (silentMsMax !== undefined && !server) {
+      stream.setTimeout(silentMsMax, () => stream.destroy(new SilentDatabase(silentMsMax)))
+    }
   })
   const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
@@ -122,7 +129,11 @@ export async function openDatabase(
     description: server ? `embedded, in ${server.home}` : describe(settings.databaseUrl ?? ''),
     close: async () => {
       forget()
+      const timer = setTimeout(() => {
+        for (const stream of streams) stream.destroy()
+      }, leaveMsMax)
       await db.destroy()
+      clearTimeout(timer)
       await server?.leave()
     },
   }
