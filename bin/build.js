@@ -1,7 +1,7 @@
 // Builds the program from `src/`: `node bin/build.js` for the package, into `dist/`; the door of a checkout into a folder
 // of `dist/` that is named after the state of the sources, so that any number may start, build or be killed at once.
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -38,7 +38,9 @@ export function findCheckoutBuild() {
 
 async function bundle(folder) {
   const { build } = await import('esbuild')
-  await build({
+  const { metafile } = await build({
+    absWorkingDir: root,
+    metafile: true,
     entryPoints: [join(source, 'main.ts')],
     outdir: folder,
     bundle: true,
@@ -55,6 +57,19 @@ async function bundle(folder) {
     legalComments: 'none',
     logLevel: 'error',
   })
+  return Object.keys(metafile.inputs)
+}
+
+/** The licences of the libraries that `inputs` (files of a bundle) come from: they go wherever the bundle goes. */
+function writeLicences(inputs, folder) {
+  const packages = new Set(inputs.flatMap((path) => path.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []))
+  const texts = [...packages].sort().map((path) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(root, path, 'package.json'), 'utf8'))
+    const file = readdirSync(join(root, path)).find((entry) => /^licen[cs]e/i.test(entry))
+    const text = file ? readFileSync(join(root, path, file), 'utf8').trim() : 'No text of it is in the package.'
+    return `${name} ${version}: ${license ?? 'see below'}\n\n${text}\n`
+  })
+  writeFileSync(join(folder, 'LICENCES.txt'), texts.join(`\n${'-'.repeat(80)}\n\n`))
 }
 
 function removeOld() {
@@ -88,5 +103,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   mkdirSync(dist, { recursive: true })
   // the folders beside them may be in use
   for (const name of readdirSync(dist)) if (/\.js(\.map)?$/.test(name)) rmSync(join(dist, name))
-  await bundle(dist)
+  writeLicences(await bundle(dist), dist)
 }

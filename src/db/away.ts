@@ -76,12 +76,27 @@ export function onDatabaseAway(remedy: () => Promise<void>): () => void {
   return () => void remedies.delete(remedy)
 }
 
-/** Of all that ride it out together, so that they give up together. */
-const away: { sinceMs: number | undefined; answeredMs: number } = { sinceMs: undefined, answeredMs: 0 }
+/** Of all that ride it out together, so that they give up together: since when it is away, and when that was last seen. */
+const away: { sinceMs: number | undefined; seenMs: number; answeredMs: number } = {
+  sinceMs: undefined,
+  seenMs: 0,
+  answeredMs: 0,
+}
 
 function answered(): void {
   away.sinceMs = undefined
   away.answeredMs = performance.now()
+}
+
+/** Since when the database is away, for a statement that was tried at `triedMs` and failed with `error` at `nowMs`. */
+function awaySince(error: unknown, triedMs: number, nowMs: number): number {
+  // nobody has asked for so long that this is another absence, which a program that runs for weeks may meet
+  if (nowMs - away.seenMs > databaseAwayMsMax) away.sinceMs = undefined
+  away.seenMs = nowMs
+  // one that says nothing was away since it was asked
+  const isSilent = error instanceof SilentDatabase || /timeout/i.test(messageOf(error))
+  away.sinceMs ??= isSilent ? Math.max(triedMs, away.answeredMs) : nowMs
+  return away.sinceMs
 }
 
 /**
@@ -90,6 +105,7 @@ function answered(): void {
  */
 export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknown) => void): Promise<T> {
   let triedMs = 0
+  let failingSinceMs: number | undefined
   try {
     return await pRetry(
       async () => {
@@ -110,10 +126,10 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
         randomize: true,
         shouldRetry: ({ error }) => {
           const nowMs = performance.now()
-          // one that says nothing was away since it was asked
-          const isSilent = error instanceof SilentDatabase || /timeout/i.test(messageOf(error))
-          away.sinceMs ??= isSilent ? Math.max(triedMs, away.answeredMs) : nowMs
-          return nowMs - away.sinceMs < databaseAwayMsMax
+          failingSinceMs ??= nowMs
+          // the database may answer others, and fail at this for ever
+          const isItsOwn = nowMs - failingSinceMs >= 2 * databaseAwayMsMax
+          return !isItsOwn && nowMs - awaySince(error, triedMs, nowMs) < databaseAwayMsMax
         },
         onFailedAttempt: async ({ error }) => {
           onAway?.(error)

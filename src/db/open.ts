@@ -84,7 +84,9 @@ async function checkSchema(db: Database): Promise<void> {
 /** A database that takes leave for longer takes none: its machine may be gone. */
 const leaveMsMax = 2_000
 
-const streamOf = (client: pg.PoolClient) => (client as unknown as { connection: { stream: Socket } }).connection.stream
+/** The socket beneath a connection, of which pg says nothing. */
+export const streamOf = (client: pg.PoolClient) =>
+  (client as unknown as { connection: { stream: Socket } }).connection.stream
 
 /**
  * Throws `usage` where there is no embedded database yet or the schema is not the program's, `database` where PostgreSQL

@@ -3,11 +3,10 @@
  * Nothing in it needs a session, so it goes through a PgBouncer in transaction mode. Stopping it cancels its statement.
  */
 
-import type { Socket } from 'node:net'
 import { Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
 import { isDatabaseError, rideOut } from './away.ts'
-import type { Database, OpenDatabase } from './open.ts'
+import { type Database, type OpenDatabase, streamOf } from './open.ts'
 import type { Tables } from './tables.ts'
 
 export type Connection = pg.PoolClient
@@ -18,9 +17,6 @@ export function kyselyOn(connection: Connection): Database {
   const pool = { connect: async () => client, end: async () => {} }
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: pool as never }) })
 }
-
-const streamOf = (connection: Connection): Socket | undefined =>
-  (connection as unknown as { connection?: { stream?: Socket } }).connection?.stream
 
 /** A statement that will not be cancelled is left behind after so long. */
 const cancelMs = 3_000
@@ -43,12 +39,12 @@ export async function withTransaction<T>(
   connection.on('error', onError)
   let stop: (() => void) | undefined
   const stream = streamOf(connection)
-  const silentMsMax = stream?.timeout ?? 0
+  const silentMsMax = stream.timeout ?? 0
   try {
     await connection.query('begin')
     stop = await listen(opened, connection, signal)
     // work like this is silent for long at times
-    stream?.setTimeout(0)
+    stream.setTimeout(0)
     const result = await work(connection)
     const { rows } = await connection.query('select pg_current_xact_id()::text as id')
     signal?.throwIfAborted()
@@ -62,7 +58,7 @@ export async function withTransaction<T>(
     throw broken ?? error
   } finally {
     stop?.()
-    stream?.setTimeout(silentMsMax)
+    stream.setTimeout(silentMsMax)
     connection.off('error', onError)
     connection.release(broken)
   }
@@ -91,7 +87,7 @@ async function listen(opened: OpenDatabase, connection: Connection, signal?: Abo
     const statement =
       'select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and xact_start = $2::timestamptz'
     opened.pool.query(statement, [pid, since]).catch(() => {})
-    timer = setTimeout(() => streamOf(connection)?.destroy(), cancelMs)
+    timer = setTimeout(() => streamOf(connection).destroy(), cancelMs)
   }
   signal.addEventListener('abort', cancel, { once: true })
   return () => {
