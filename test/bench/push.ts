@@ -1,119 +1,110 @@
 /**
- * `npm run bench:push -- [--processes N] [USERS…]`: `push --all` as the real program, for each number of users on a database of
- * its own with 50,000 listings, against a receiver that reads and answers 200; with `--processes`, after that as N processes at
- * once. Prints deliveries a second, peak memory, and what the database had to bear; fails where a user got none or two.
+ * `npm run bench`: what `push --all` costs end to end, as the real program with all that it records, beside the bare wire, a
+ * script as most would write it, graphile-worker and pg-boss, in one run on one PostgreSQL and one receiver. Prints each
+ * repetition, medians and ratios; fails where a user got no delivery, or two.
+ *
+ *   npm run bench -- [--users 2000,20000] [--listings 50000] [--repetitions 5] [--only leadpush,wire] [--small]
+ *                    [--processes 4] [--no-fsync] [--statements]
+ *
+ * Contenders that look leads up for each user take part with up to 2,000 users. BENCH_NODE_OPTIONS='--cpu-prof
+ * --cpu-prof-dir=…' profiles leadpush.
  */
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import http from 'node:http'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdir, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
 import { loadavg, tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { Readable } from 'node:stream'
+import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
-import { importLeads } from '../../src/leads/import.ts'
 import { packageRoot } from '../../src/root.ts'
-import { importUsers } from '../../src/users/import.ts'
 import { startPostgres } from '../chaos/postgres.ts'
+import { fill, fillPlain } from './workload.ts'
 
-const listings = Number(process.env.BENCH_LEADS ?? 50_000)
-/** For a profile: `--cpu-prof --cpu-prof-dir=…`. */
+const folder = dirname(fileURLToPath(import.meta.url))
 const nodeOptions = process.env.BENCH_NODE_OPTIONS?.split(' ') ?? []
 
-async function main(userCounts: number[], processCounts: number[]): Promise<void> {
-  for (const users of userCounts.length > 0 ? userCounts : [2_000, 20_000]) {
-    const server = await startPostgres("fsync = off\nshared_preload_libraries = 'pg_stat_statements'")
-    const receiver = fork(fileURLToPath(import.meta.url), ['receiver'], { execArgv: ['--import', 'tsx'] })
-    const databaseUrl = server.url('leadpush')
+const { values } = parseArgs({
+  options: {
+    users: { type: 'string', default: '2000,20000' },
+    listings: { type: 'string', default: '50000' },
+    repetitions: { type: 'string', default: '5' },
+    only: { type: 'string', default: 'wire,leadpush,script,graphile-worker,pg-boss' },
+    processes: { type: 'string', default: '1' },
+    small: { type: 'boolean', default: false },
+    'no-fsync': { type: 'boolean', default: false },
+    statements: { type: 'boolean', default: false },
+  },
+})
+const listings = Number(values.listings)
+const repetitions = Number(values.repetitions)
+const contenders = values.only.split(',')
+const plainUsersMax = 2_000
+const plain = ['script', 'graphile-worker', 'pg-boss']
+
+interface Bench {
+  opened: OpenDatabase
+  databaseUrl: string
+  receiver: ChildProcess
+  receiverUrl: string
+  work: string
+  users: number
+}
+
+/** What one contender did once. */
+interface Result {
+  deliveries: number
+  seconds: number
+  /** Processor seconds of the sender, of PostgreSQL, of the receiver. */
+  cpu: { sender: number; postgres: number; receiver: number }
+  /** Of the largest process. */
+  peakBytes: number
+  walBytes: number
+  bodyBytes: number
+}
+
+/** Processor seconds of a process with all that it has started; undefined where the system does not tell (no Linux). */
+function readCpu(pid: number): number | undefined {
+  if (!existsSync('/proc/self/stat')) return undefined
+  const statOf = (of: string) => {
     try {
-      const [port] = await once(receiver, 'message')
-      const opened = await openDatabase({ databaseUrl, home: '' }, { schema: 'any' })
-      await opened.pool.query('create extension pg_stat_statements')
-      await migrate(opened.db)
-      await fill(opened, users)
-      for (const processes of processCounts) {
-        await opened.pool.query('truncate deliveries, claims, runs, workers cascade')
-        await opened.pool.query('vacuum analyze')
-        await push({ opened, databaseUrl, receiver, receiverUrl: `http://127.0.0.1:${port}/` }, users, processes)
-      }
-      await opened.close()
-    } finally {
-      receiver.kill()
-      await server.leave()
+      return readFileSync(`/proc/${of}/stat`, 'utf8')
+        .replace(/^.*\) /, '')
+        .split(' ')
+    } catch {
+      return undefined
     }
   }
-}
-
-function* lines<T>(n: number, build: (at: number) => T): Generator<string> {
-  for (let at = 0; at < n; at++) yield `${JSON.stringify(build(at))}\n`
-}
-
-const random = (() => {
-  let state = 42
-  return (below: number) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
+  const ticks = (fields: string[] | undefined, from: number, to: number) =>
+    (fields ?? []).slice(from, to).reduce((sum, field) => sum + Number(field), 0)
+  let sum = ticks(statOf(String(pid)), 11, 15)
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const fields = statOf(name)
+    if (Number(fields?.[1]) === pid) sum += ticks(fields, 11, 15)
   }
-})()
-
-async function fill(opened: OpenDatabase, users: number): Promise<void> {
-  const codes = (
-    await opened.db.selectFrom('postal_codes').select('code').where('country', '=', 'US').orderBy('code').execute()
-  ).map(({ code }) => code)
-  // leads and users gather in the same 200 towns, as people do
-  const towns = Array.from({ length: 200 }, () => random(codes.length - 40))
-  const code = () => codes[(towns[random(towns.length)] ?? 0) + random(40)] ?? ''
-  const leads = lines(listings, (at) => ({
-    href: `https://listings.example/${at}`,
-    postalCode: code(),
-    price: 100_000 + random(900_000),
-    bedrooms: 1 + random(5),
-    bathrooms: 1 + random(3),
-    sqft: 600 + random(3_000),
-    yearBuilt: 1920 + random(100),
-    description: 'A house for sale by owner. '.repeat(8 + random(20)),
-    contactEmail: `owner-${at}@example.com`,
-    address: `${random(9_000)} Main Street`,
-  }))
-  await importLeads(opened, ['-'], { stdin: Readable.from(leads, { objectMode: false }) })
-  const people = lines(users, (at) => ({
-    email: `user-${at}@example.com`,
-    receiverApiKey: `key-${at}`,
-    queries: [
-      { type: 'zipcode', value: code(), radius: 25 },
-      { type: 'zipcode', value: code(), radius: 10 },
-    ],
-  }))
-  await importUsers(opened, ['-'], { stdin: Readable.from(people, { objectMode: false }) })
-  await opened.pool.query('vacuum analyze')
+  return sum / 100
 }
 
-interface Burden {
-  statements: number
-  ms: number
-  transactions: number
-  walBytes: number
+async function findServerPid({ pool }: OpenDatabase): Promise<number> {
+  const { rows } = await pool.query(`select split_part(pg_read_file('postmaster.pid'), E'\n', 1)::integer as pid`)
+  return rows[0].pid
 }
 
-async function measure({ pool }: OpenDatabase): Promise<Burden> {
-  // the server tells its counters with a delay
-  await setTimeout(1_500)
-  const { rows } = await pool.query(`
-    select (select sum(calls)::double precision from pg_stat_statements) as statements,
-      (select sum(total_exec_time) from pg_stat_statements) as ms,
-      (select xact_commit from pg_stat_database where datname = current_database()) as transactions,
-      (select wal_bytes::double precision from pg_stat_wal) as "walBytes"`)
-  return rows[0]
+async function readWal({ pool }: OpenDatabase): Promise<number> {
+  const { rows } = await pool.query(`select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::double precision as bytes`)
+  return rows[0].bytes
 }
 
 interface Received {
   requests: number
+  bytes: number
   keys: number
   users: number
+  cpuSeconds: number
 }
 
 async function askReceived(receiver: ChildProcess): Promise<Received> {
@@ -122,88 +113,179 @@ async function askReceived(receiver: ChildProcess): Promise<Received> {
   return received
 }
 
-interface Pushed {
-  deliveries: number
-  bytes: number
-  seconds: number
-  peakBytes: number
-}
+type Told = Pick<Result, 'deliveries' | 'seconds'> & { cpuSeconds: number; peakBytes: number }
 
-/** One `push --all` to its end. */
-async function runPush(env: NodeJS.ProcessEnv, folder: string, name: number): Promise<Pushed> {
-  const peakFile = join(folder, `peak-${name}`)
-  const hook = join(packageRoot, 'test/support/peak-memory.js')
-  const child = spawn(
-    process.execPath,
-    [...nodeOptions, '--import', hook, join(packageRoot, 'bin/leadpush.js'), 'push', '--all', '--json'],
-    { env: { ...env, PEAK_MEMORY_FILE: peakFile }, cwd: folder },
-  )
-  let last = ''
-  let errors = ''
-  child.stdout.on('data', (text) => {
-    last = (last + text).slice(-2_000)
-  })
-  child.stderr.on('data', (text) => {
-    errors = (errors + text).slice(-4_000)
+/** Runs a process to its end; its last line of standard output is JSON. */
+async function runProcess(args: string[], env: NodeJS.ProcessEnv, work: string, name: string) {
+  const usageFile = join(work, `usage-${name}`)
+  // as an operator has it: results and log go to files
+  const [out, log] = [await open(join(work, `out-${name}`), 'w+'), await open(join(work, `log-${name}`), 'w+')]
+  const child = spawn(process.execPath, ['--import', join(folder, 'usage.js'), ...args], {
+    env: { PATH: process.env.PATH, HOME: work, USAGE_FILE: usageFile, ...env },
+    cwd: work,
+    stdio: ['ignore', out.fd, log.fd],
   })
   const [code] = await once(child, 'close')
-  if (code !== 0) throw new Error(`exit ${code}\n${errors}`)
-  const { deliveries, bytes, seconds } = JSON.parse(last.trim().split('\n').at(-1) ?? '{}')
-  return { deliveries, bytes, seconds, peakBytes: Number(await readFile(peakFile, 'utf8')) }
+  await Promise.all([out.close(), log.close()])
+  const output = await readFile(join(work, `out-${name}`), 'utf8')
+  if (code !== 0)
+    throw new Error(`${name}: exit ${code}\n${(await readFile(join(work, `log-${name}`), 'utf8')).slice(-4_000)}`)
+  return {
+    last: JSON.parse(output.trim().split('\n').at(-1) ?? '{}'),
+    usage: JSON.parse(await readFile(usageFile, 'utf8')),
+  }
 }
 
-interface Bench {
-  opened: OpenDatabase
-  databaseUrl: string
-  receiver: ChildProcess
-  receiverUrl: string
+async function runLeadpush(bench: Bench): Promise<Told> {
+  const { opened, databaseUrl, receiverUrl, work } = bench
+  await opened.pool.query('truncate deliveries, claims, runs, workers cascade')
+  const env = { DATABASE_URL: databaseUrl, LEADPUSH_RECEIVER_URL: receiverUrl, LEADPUSH_LOG_FORMAT: 'json' }
+  const startedMs = performance.now()
+  const args = [...nodeOptions, join(packageRoot, 'bin/leadpush.js'), 'push', '--all', '--json']
+  const ended = await Promise.all(
+    Array.from({ length: Number(values.processes) }, (_, at) => runProcess(args, env, work, `leadpush-${at}`)),
+  )
+  const seconds = (performance.now() - startedMs) / 1_000
+  return {
+    seconds,
+    deliveries: ended.reduce((sum, { last }) => sum + last.deliveries, 0),
+    cpuSeconds: ended.reduce((sum, { usage }) => sum + usage.cpuSeconds, 0),
+    peakBytes: Math.max(...ended.map(({ usage }) => usage.peakBytes)),
+  }
 }
 
-async function push({ opened, databaseUrl, receiver, receiverUrl }: Bench, users: number, processes: number) {
-  const folder = await mkdtemp(join(tmpdir(), 'leadpush-bench-'))
-  const env = { PATH: process.env.PATH, HOME: folder, DATABASE_URL: databaseUrl, LEADPUSH_RECEIVER_URL: receiverUrl }
-  const [before] = [await measure(opened), await askReceived(receiver)]
-  const startedAt = performance.now()
-  const pushed = await Promise.all(Array.from({ length: processes }, (_, at) => runPush(env, folder, at)))
-  const seconds = (performance.now() - startedAt) / 1_000
-  const [after, received] = [await measure(opened), await askReceived(receiver)]
-  await rm(folder, { recursive: true })
+async function runContender(bench: Bench, name: string): Promise<Told> {
+  const { databaseUrl, receiverUrl, work, users } = bench
+  const rest = name === 'wire' ? [join(work, 'bodies'), String(users)] : [databaseUrl]
+  const { last, usage } = await runProcess(
+    [join(folder, `contenders/${name}.js`), receiverUrl, ...rest],
+    {},
+    work,
+    name,
+  )
+  return { ...last, peakBytes: usage.peakBytes }
+}
 
-  if (received.users !== users || received.keys !== received.requests)
-    throw new Error(`${users} users: the receiver saw ${JSON.stringify(received)}`)
-  const sum = (of: (one: Pushed) => number) => pushed.reduce((total, one) => total + of(one), 0)
-  const deliveries = sum((one) => one.deliveries)
-  const each = (of: keyof Burden) => (after[of] - before[of]) / deliveries
+async function measure(bench: Bench, name: string): Promise<Result> {
+  const { opened, receiver, users } = bench
+  await opened.pool.query('checkpoint')
+  const serverPid = await findServerPid(opened)
+  await askReceived(receiver)
+  const [cpuBefore, walBefore] = [readCpu(serverPid) ?? Number.NaN, await readWal(opened)]
+  const told = name === 'leadpush' ? await runLeadpush(bench) : await runContender(bench, name)
+  await setTimeout(200)
+  const received = await askReceived(receiver)
+  if (received.users !== users || received.keys !== received.requests || received.requests !== told.deliveries)
+    throw new Error(`${name}, ${users} users: the receiver saw ${JSON.stringify(received)}`)
+  return {
+    ...told,
+    cpu: {
+      sender: told.cpuSeconds,
+      postgres: (readCpu(serverPid) ?? Number.NaN) - cpuBefore,
+      receiver: received.cpuSeconds,
+    },
+    walBytes: (await readWal(opened)) - walBefore,
+    bodyBytes: received.bytes,
+  }
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = [...numbers].sort((a, b) => a - b)
+  return ((sorted[(sorted.length - 1) >> 1] ?? Number.NaN) + (sorted[sorted.length >> 1] ?? Number.NaN)) / 2
+}
+
+const rateOf = ({ deliveries, seconds }: Result) => deliveries / seconds
+
+/** The bodies that the wire is measured with: of the first users, as leadpush itself would send them. */
+async function writeBodies({ databaseUrl, receiverUrl, work, users }: Bench): Promise<void> {
+  await mkdir(join(work, 'bodies'))
+  const env = { PATH: process.env.PATH, HOME: work, DATABASE_URL: databaseUrl, LEADPUSH_RECEIVER_URL: receiverUrl }
+  // every tenth user, 200 at most: more of them would only fill the memory
+  const step = Math.max(10, Math.ceil(users / 200))
+  for (let at = 0; at < users; at += step) {
+    const args = [join(packageRoot, 'bin/leadpush.js'), 'preview', '--user', `user-${at}@example.com`, '--body']
+    const body = execFileSync(process.execPath, args, { env, cwd: work, maxBuffer: 1e8 })
+    await writeFile(join(work, `bodies/${at}`), body.subarray(0, body.lastIndexOf('}') + 1))
+  }
+}
+
+function show(name: string, results: readonly Result[]): void {
+  const each = (of: (result: Result) => number) => median(results.map((result) => of(result) / result.deliveries))
+  const micros = (of: (result: Result) => number) =>
+    Math.round(each(of) * 1e6)
+      .toLocaleString('en-US')
+      .padStart(8)
+  const rates = results.map(rateOf)
   console.log(
-    `${users} users, ${listings} listings, ${processes === 1 ? '1 process' : `${processes} processes`}: ${deliveries} deliveries of ${Math.round(sum((one) => one.bytes) / deliveries / 1000)} kB, ${pushed.map((one) => one.deliveries).join(' + ')}, each user once, no key twice
-  ${seconds.toFixed(1)} s, start included (${(deliveries / seconds).toFixed(0)}/s; load of the machine ${loadavg()[0]?.toFixed(1)}), peak ${pushed.map((one) => (one.peakBytes / 1e6).toFixed(0)).join(', ')} MB
-  a delivery: ${each('statements').toFixed(2)} statements of ${each('ms').toFixed(2)} ms, ${each('transactions').toFixed(2)} transactions, ${each('walBytes').toFixed(0)} B of WAL`,
+    [
+      `  ${name.padEnd(16)}`,
+      Math.round(median(rates)).toLocaleString('en-US').padStart(7),
+      `${Math.round(Math.min(...rates))}-${Math.round(Math.max(...rates))}`.padStart(12),
+      micros(({ cpu }) => cpu.sender),
+      micros(({ cpu }) => cpu.postgres),
+      micros(({ cpu }) => cpu.receiver),
+      `${Math.round(median(results.map(({ peakBytes }) => peakBytes)) / 1e6)} MB`.padStart(9),
+      `${Math.round(each(({ walBytes }) => walBytes))} B`.padStart(9),
+      `${Math.round(each(({ bodyBytes }) => bodyBytes) / 1_000)} kB`.padStart(8),
+    ].join(''),
   )
 }
 
-/** Answers 200 to everything; tells what came since it told last. */
-function receive(): void {
-  let requests = 0
-  let keys = new Set<unknown>()
-  let users = new Set<unknown>()
-  const server = http.createServer((request, response) => {
-    requests++
-    keys.add(request.headers['x-idempotency-key'])
-    users.add(request.headers['x-service-api-key'])
-    request.resume()
-    request.on('end', () => response.end('{"ok":true}'))
-  })
-  process.on('message', () => {
-    process.send?.({ requests, keys: keys.size, users: users.size })
-    requests = 0
-    keys = new Set()
-    users = new Set()
-  })
-  server.listen(0, '127.0.0.1', () => process.send?.((server.address() as { port: number }).port))
+/** Where PostgreSQL's time went in the last run, a delivery. */
+async function showStatements({ opened }: Bench, deliveries: number): Promise<void> {
+  const { rows } = await opened.pool.query(`
+    select calls, total_exec_time + total_plan_time as ms, rows, wal_bytes::double precision as wal, regexp_replace(query, '\\s+', ' ', 'g') as query
+    from pg_stat_statements order by 2 desc limit 14`)
+  for (const { calls, ms, rows: count, wal, query } of rows)
+    console.log(
+      `  ${((ms * 1_000) / deliveries).toFixed(1).padStart(7)} µs ${(calls / deliveries).toFixed(3)} calls ${(count / deliveries).toFixed(1)} rows ${Math.round(wal / deliveries)} B WAL  ${query.slice(0, 110)}`,
+    )
 }
 
-if (process.argv[2] === 'receiver') receive()
-else {
-  const { values, positionals } = parseArgs({ options: { processes: { type: 'string' } }, allowPositionals: true })
-  await main(positionals.map(Number), values.processes === undefined ? [1] : [1, Number(values.processes)])
+async function compare(bench: Bench): Promise<void> {
+  const names = contenders.filter((name) => !plain.includes(name) || bench.users <= plainUsersMax)
+  if (names.some((name) => plain.includes(name))) await fillPlain(bench.opened)
+  if (names.includes('wire')) await writeBodies(bench)
+  const results = new Map<string, Result[]>(names.map((name) => [name, []]))
+  for (let round = 0; round < repetitions; round++)
+    // turn about: what else the machine does meets all of them
+    for (const name of names) {
+      if (plain.includes(name)) await bench.opened.pool.query('truncate bench.sent')
+      if (values.statements) await bench.opened.pool.query('select pg_stat_statements_reset()')
+      const result = await measure(bench, name)
+      results.get(name)?.push(result)
+      if (values.statements) await showStatements(bench, result.deliveries)
+    }
+  console.log(`
+${bench.users.toLocaleString('en-US')} users, ${listings.toLocaleString('en-US')} listings, ${repetitions} repetitions, load ${loadavg()[0]?.toFixed(1)}
+                   per s       range  sender postgres receiver     peak      WAL    body   (µs of processor, a delivery)`)
+  for (const [name, of] of results) show(name, of)
+  const own = median((results.get('leadpush') ?? []).map(rateOf))
+  for (const [name, of] of results)
+    if (name !== 'leadpush' && own > 0) {
+      const ratio = own / median(of.map(rateOf))
+      console.log(`  leadpush is ${ratio.toFixed(ratio < 1 ? 2 : 1)} times ${name}`)
+    }
+}
+
+for (const users of values.users.split(',').map(Number)) {
+  const server = await startPostgres(
+    `shared_preload_libraries = 'pg_stat_statements'\nmax_wal_size = 8GB\npg_stat_statements.track_planning = ${values.statements ? 'on' : 'off'}${values['no-fsync'] ? '\nfsync = off' : ''}`,
+  )
+  const receiver = fork(join(folder, 'receiver.js'))
+  const work = await mkdtemp(join(tmpdir(), 'leadpush-bench-'))
+  const databaseUrl = server.url('leadpush')
+  try {
+    const [port] = await once(receiver, 'message')
+    const opened = await openDatabase({ databaseUrl, home: '' }, { schema: 'any' })
+    if (values.statements) await opened.pool.query('create extension pg_stat_statements')
+    await migrate(opened.db)
+    await fill(opened, { users, listings, small: values.small })
+    await compare({ opened, databaseUrl, receiver, receiverUrl: `http://127.0.0.1:${port}/`, work, users })
+    await opened.close()
+  } finally {
+    receiver.kill()
+    await server.leave()
+    await rm(work, { recursive: true })
+  }
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { rideOut } from '../../src/db/away.ts'
 import { createDatabase } from '../support/database.ts'
 
@@ -12,15 +11,21 @@ test('a transaction that PostgreSQL ends because of a deadlock is run again', as
   await pool.query('insert into places values (1), (2)')
   const other = await pool.connect()
   await other.query('begin')
+  await other.query("set local deadlock_timeout = '1min'")
   await other.query('update places set taken = taken + 1 where n = 2')
   let tries = 0
+  let hasFirst = () => {}
+  const first = new Promise<void>((resolve) => {
+    hasFirst = resolve
+  })
   const riding = rideOut(async () => {
     tries++
     const own = await pool.connect()
     try {
       await own.query('begin')
-      await own.query("set local deadlock_timeout = '50ms'")
+      await own.query("set local deadlock_timeout = '500ms'")
       await own.query('update places set taken = taken + 1 where n = 1')
+      hasFirst()
       await own.query('update places set taken = taken + 1 where n = 2')
       await own.query('commit')
     } catch (error) {
@@ -30,7 +35,7 @@ test('a transaction that PostgreSQL ends because of a deadlock is run again', as
       own.release()
     }
   })
-  await sleep(20)
+  await first
   await other.query('update places set taken = taken + 1 where n = 1')
   await other.query('commit')
   other.release()
