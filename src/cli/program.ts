@@ -6,6 +6,7 @@ import type { ExitCode } from './command.ts'
 import { openLog, usageError } from './command.ts'
 import { addDb } from './db.ts'
 import { addDemo } from './demo.ts'
+import { addExplain } from './explain.ts'
 import { addIntegrations } from './integrations.ts'
 import { addLeads } from './leads.ts'
 import { type Log, logError } from './log.ts'
@@ -59,6 +60,7 @@ Settings are environment variables; README.md lists them.`,
     addTrigger,
     addValidate,
     addStatus,
+    addExplain,
     addPrune,
     addServe,
     addOpenapi,

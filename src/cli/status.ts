@@ -13,6 +13,7 @@ import {
   plural,
   type Style,
   seconds,
+  timeFormat,
   writeFacts,
   writeJson,
   writeLine,
@@ -101,12 +102,6 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
 
 const statusStyles: Partial<Record<string, Style>> = { delivered: 'green', complete: 'green', failed: 'red' }
 const paintStatus = (text: string) => paint(statusStyles[text] ?? 'yellow', text)
-
-function timeFormat(timeZone: string): (time: Date | null) => string {
-  // of the locales that come with every Node.js the one that writes 2026-11-16 07:30:00
-  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' })
-  return (time) => (time === null ? '' : format.format(time))
-}
 
 async function writeStatus(db: Database, found: Status, timeZone: string): Promise<void> {
   const { findEndedInTrouble, findLastRuns, findPending, findTroubledHooks } = await import('../report/status.ts')
@@ -228,7 +223,7 @@ async function showUser(
   const deliveries = findUserDeliveries(db, found.user.id)
   if (json) {
     const { toDeliveryLine } = await import('../push/reporter.ts')
-    for await (const { attemptLog, createdAt, ...delivery } of deliveries) {
+    for await (const { attemptLog, createdAt, recipe: _, ...delivery } of deliveries) {
       await writeJson({ ...toDeliveryLine(delivery), createdAt, attemptLog })
     }
     return 0

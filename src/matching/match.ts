@@ -3,7 +3,7 @@
  * at once, whose lists the process merges. Words are looked up in stretches of ids, from the newest back, so that a common word
  * costs little more than a rare one, whether it is common now or was long ago.
  */
-import { sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { leadsPerQueryMax } from '../limits.ts'
@@ -109,7 +109,9 @@ async function countInPlaces(db: Transaction<Tables>, places: readonly string[],
   return rows[0]?.count ?? 0
 }
 
-const hasWords = (words: string) => sql`search @@ plainto_tsquery('english'::regconfig, ${words})`
+/** SQL: whether a lead, whose `search` it is, has all the words. */
+export const hasWords = (words: string | RawBuilder<string>) =>
+  sql<boolean>`search @@ plainto_tsquery('english'::regconfig, ${words})`
 
 /** About how many leads have the words, of any age, as the planner sees it: nothing is read for it. */
 async function estimateByWords(db: Transaction<Tables>, words: string): Promise<number> {

@@ -46,33 +46,40 @@ function build(places: string[] | null, words: string | null, place: string, rad
   return { kind, places, words, meaningSha256, place, radiusIgnored }
 }
 
-/** The place's own keys, and those within the radius of its centre. */
-function keysOf(places: Places, own: readonly string[], centre: Point | undefined, radius: number): string[] {
-  const around = centre && radius > 0 ? findCodesWithin(places, centre, radius) : []
-  return [...new Set([...own, ...around])].sort()
+/** The place that a query names. */
+export interface NamedPlace {
+  /** Its own postal keys. */
+  codes: readonly string[]
+  /** From where its radius is measured; undefined for a code that is in no table. */
+  centre: Point | undefined
+  /** What a text asks for besides, as it was written. */
+  words: string
 }
 
-function resolveZip(places: Places, { value, radius }: QueryToResolve): ResolvedSearch | RefusedSearch {
-  const key = postalKey(value)
-  if (key === undefined) return { refused: 'has no postal code' }
-  return build(keysOf(places, [key], places.byCode.get(key), radius), null, key)
-}
-
-function resolveText(places: Places, { value, radius }: QueryToResolve): ResolvedSearch | RefusedSearch {
-  const found = parsePlace(places, value)
-  const words = queryWords(found ? found.words : value) || null
-  if (found) {
-    const centre = found.entries && centreOf(found.entries)
-    return build(keysOf(places, found.codes, centre, radius), words, [...found.codes].sort()[0] ?? '')
+/** Undefined where a text names none; then all of it is words. */
+export function findNamedPlace(places: Places, { type, value }: QueryToResolve): NamedPlace | undefined {
+  if (type === 'text') {
+    const found = parsePlace(places, value)
+    return found && { codes: found.codes, centre: found.entries && centreOf(found.entries), words: found.words }
   }
-  if (words === null) return { refused: 'has no word to search for: only signs, or words like "the"' }
-  return build(null, words, '', radius > 0)
+  const key = postalKey(value)
+  return key === undefined ? undefined : { codes: [key], centre: places.byCode.get(key), words: '' }
 }
 
 /** Pure. Refuses a radius outside 0 to 100 miles, a text without a word to search for, a postal code without any character. */
 export function resolveSearch(places: Places, query: QueryToResolve): ResolvedSearch | RefusedSearch {
-  if (!(query.radius >= 0 && query.radius <= radiusMilesMax)) {
+  const { type, value, radius } = query
+  if (!(radius >= 0 && radius <= radiusMilesMax)) {
     return { refused: `has a radius that is not from 0 to ${radiusMilesMax} miles` }
   }
-  return query.type === 'zipcode' ? resolveZip(places, query) : resolveText(places, query)
+  const named = findNamedPlace(places, query)
+  if (!named && type === 'zipcode') return { refused: 'has no postal code' }
+  const words = queryWords(named ? named.words : value) || null
+  if (named) {
+    const around = named.centre && radius > 0 ? findCodesWithin(places, named.centre, radius) : []
+    const keys = [...new Set([...named.codes, ...around])].sort()
+    return build(keys, words, [...named.codes].sort()[0] ?? '')
+  }
+  if (words === null) return { refused: 'has no word to search for: only signs, or words like "the"' }
+  return build(null, words, '', radius > 0)
 }

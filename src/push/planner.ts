@@ -1,7 +1,7 @@
 /** From users to the plans of their pushes, many users at a time: what they share is read and computed once. */
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { type PlannedDelivery, planDeliveries } from '../deliveries/plan.ts'
+import { type PlannedDelivery, planDeliveries, type QueryToPlan } from '../deliveries/plan.ts'
 import { LeadStore } from '../leads/lead-store.ts'
 import { Matcher } from '../matching/matcher.ts'
 
@@ -12,6 +12,8 @@ export interface UserToServe {
 
 export interface UserPlan {
   user: UserToServe
+  /** In the user's order. */
+  queries: QueryToPlan[]
   /** Empty if the user has no queries. */
   deliveries: PlannedDelivery[]
   /** What its queries match together, each cut to 300, before repeats are dropped. */
@@ -100,11 +102,11 @@ export class Planner {
       }))
       const matches = queries.reduce((sum, query) => sum + query.versionIds.length, 0)
       if (queries.length === 0) {
-        plans.push({ user, deliveries: [], matches, tooLarge: [] })
+        plans.push({ user, queries, deliveries: [], matches, tooLarge: [] })
         continue
       }
       const { deliveries, tooLarge } = planDeliveries(queries, (id) => leads.get(id))
-      plans.push({ user, deliveries, matches, tooLarge: await this.findHrefs(tooLarge) })
+      plans.push({ user, queries, deliveries, matches, tooLarge: await this.findHrefs(tooLarge) })
     }
     return plans
   }

@@ -15,11 +15,12 @@ export interface AttemptReport {
 
 export interface UserDelivery extends LedgerDelivery {
   createdAt: Date
+  /** Of its body: `decodeRecipe` reads it. */
+  recipe: Buffer
   attemptLog: AttemptReport[]
 }
 
-interface Row extends LedgerDelivery {
-  createdAt: Date
+interface Row extends Omit<UserDelivery, 'attemptLog'> {
   /** To the microsecond, which a Date has not. */
   cursor: string
   first_at: Date | null
@@ -58,7 +59,7 @@ export async function* findUserDeliveries(db: Database, userId: number): AsyncGe
     const { rows } = await rideOut(() =>
       sql<Row>`
         select ${ledgerColumns}, u.email, d.created_at as "createdAt", d.created_at::text as cursor,
-          d.first_at, d.first_ms, d.first_status, d.first_error, d.second_at, d.second_ms, d.second_status, d.second_error
+          d.recipe, d.first_at, d.first_ms, d.first_status, d.first_error, d.second_at, d.second_ms, d.second_status, d.second_error
         from deliveries d join users u on u.id = d.user_id
         where d.user_id = ${userId} and ${behind}
         order by d.created_at desc, d.part, d.idempotency_key limit ${deliveriesPerPage}
