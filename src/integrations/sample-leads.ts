@@ -4,7 +4,8 @@
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import { completeLead, type Lead } from '../leads/lead.ts'
+import { buildExampleLead } from '../leads/example-lead.ts'
+import type { Lead } from '../leads/lead.ts'
 import { findMatches, type SearchToMatch } from '../matching/match.ts'
 import { buildFlatLead, type FlatLead } from './flat-lead.ts'
 
@@ -57,27 +58,4 @@ export async function findSampleLeads(
   return rows.map(({ json, at }) => buildFlatLead(JSON.parse(json) as Lead, at))
 }
 
-const examples = [1, 2, 3].map((n) => {
-  const lead = completeLead({
-    href: `https://listings.example/example-${n}`,
-    postalCode: '78704',
-    price: 300_000 + 25_000 * n,
-    rawListingDate: '2026-01-01',
-    sqft: 1_200 + 150 * n,
-    bedrooms: n + 1,
-    bathrooms: n,
-    yearBuilt: 1980 + n,
-    description: 'An example: there is no such listing.',
-    propertyType: 'single family',
-    contactName: `Example Owner ${n}`,
-    contactPhone: '512-555-0100',
-    contactEmail: `owner-${n}@example.com`,
-    fullAddress: `${n} Example Street, Unit ${n}, Austin, TX 78704`,
-    address: `${n} Example Street`,
-    secondAddress: `Unit ${n}`,
-    city: 'Austin',
-    state: 'TX',
-    country: 'US',
-  })
-  return buildFlatLead(lead, new Date('2026-01-01T00:00:00Z'))
-})
+const examples = [1, 2, 3].map((n) => buildFlatLead(buildExampleLead(n), new Date('2026-01-01T00:00:00Z')))

@@ -40,29 +40,41 @@ interface FieldDefinition {
   /** What is sent where the value is unknown; undefined: nothing. */
   default?: string | number | null
   required?: true
+  /** For the OpenAPI document; a null, and what is left out, never says that a value that was there is gone. */
+  about?: string
 }
 
 /** In the order of the wire. The position of a field is its bit in `given`: append, never reorder. */
 export const leadFields = [
-  { name: 'href', kind: 'string', required: true },
-  { name: 'postalCode', kind: 'string', required: true },
-  { name: 'schemaVersion', kind: 'string', default: 'v0.1.0' },
-  { name: 'price', kind: 'number', default: 0 },
-  { name: 'rawListingDate', kind: 'string', default: null },
-  { name: 'sqft', kind: 'number', default: 0 },
-  { name: 'bedrooms', kind: 'number', default: 0 },
-  { name: 'bathrooms', kind: 'number', default: 0 },
-  { name: 'yearBuilt', kind: 'number', default: 0 },
-  { name: 'description', kind: 'string', default: null },
-  { name: 'propertyType', kind: 'string', default: null },
-  { name: 'contactName', kind: 'string', default: null },
+  {
+    name: 'href',
+    kind: 'string',
+    about: 'full URL of the original listing page; it identifies the listing, and stays the same in later deliveries',
+    required: true,
+  },
+  {
+    name: 'postalCode',
+    kind: 'string',
+    about: 'ZIP or postal code of the property, as it was imported',
+    required: true,
+  },
+  { name: 'schemaVersion', kind: 'string', about: 'version of this data model', default: 'v0.1.0' },
+  { name: 'price', kind: 'number', about: 'asking price in USD; 0: unknown', default: 0 },
+  { name: 'rawListingDate', kind: 'string', about: 'listing date, as the source writes it', default: null },
+  { name: 'sqft', kind: 'number', about: 'total square footage; 0: unknown', default: 0 },
+  { name: 'bedrooms', kind: 'number', about: 'number of bedrooms; 0: unknown', default: 0 },
+  { name: 'bathrooms', kind: 'number', about: 'number of bathrooms; 0: unknown', default: 0 },
+  { name: 'yearBuilt', kind: 'number', about: '0: unknown', default: 0 },
+  { name: 'description', kind: 'string', about: "the seller's description", default: null },
+  { name: 'propertyType', kind: 'string', about: 'single family, condo, townhouse …', default: null },
+  { name: 'contactName', kind: 'string', about: 'who to contact, mostly the owner', default: null },
   { name: 'contactPhone', kind: 'string', default: null },
   { name: 'contactEmail', kind: 'string', default: null },
-  { name: 'fullAddress', kind: 'string' },
-  { name: 'address', kind: 'string', default: null },
-  { name: 'secondAddress', kind: 'string', default: null },
+  { name: 'fullAddress', kind: 'string', about: 'the whole address in one text; left out where it is unknown' },
+  { name: 'address', kind: 'string', about: 'street address', default: null },
+  { name: 'secondAddress', kind: 'string', about: 'unit number and such', default: null },
   { name: 'city', kind: 'string', default: null },
-  { name: 'state', kind: 'string', default: null },
+  { name: 'state', kind: 'string', about: 'abbreviation or full name', default: null },
   { name: 'country', kind: 'string', default: null },
 ] as const satisfies readonly FieldDefinition[]
 
@@ -96,6 +108,7 @@ function isAbsoluteHttpUrl(text: string): boolean {
 export const hrefSchema = textSchema
   .refine(isAbsoluteHttpUrl, { error: 'must be an absolute http: or https: URL' })
   .refine((text) => Buffer.byteLength(text) <= hrefBytesMax, { error: `must have at most ${hrefBytesMax} bytes` })
+  .meta({ pattern: '^[Hh][Tt][Tt][Pp][Ss]?://', maxLength: hrefBytesMax })
 
 function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
   if (name === 'href') return hrefSchema
@@ -116,8 +129,11 @@ function deliveredSchemaOf(field: FieldDefinition): z.ZodType {
   return field.default === null ? schema.nullable() : schema
 }
 
+const describe = (schema: z.ZodType, { about }: FieldDefinition) =>
+  about ? schema.meta({ description: about }) : schema
+
 export const deliveredLeadShape: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
-  fields.map((field) => [field.name, deliveredSchemaOf(field)]),
+  fields.map((field) => [field.name, describe(deliveredSchemaOf(field), field)]),
 )
 
 /** A lead as it must stand in a delivery (contract 4.2): every field, no other. */

@@ -43,9 +43,10 @@ export const unsubscribeBodySchema = z
   })
   .meta({ description: 'Which hook: without either name, all of the integration.' })
 
-export const unsubscribeAnswerSchema = z.object(done)
+/** Of `unsubscribe`, and of what is asked whether all is well. */
+export const doneSchema = z.object(done)
 
 export type TestAnswer = z.output<typeof testAnswerSchema>
 export type SampleAnswer = z.output<typeof sampleAnswerSchema>
 export type SubscribeAnswer = z.output<typeof subscribeAnswerSchema>
-export type UnsubscribeAnswer = z.output<typeof unsubscribeAnswerSchema>
+export type Done = z.output<typeof doneSchema>

@@ -5,13 +5,7 @@ import { checkHookUrl } from '../integrations/hook-address.ts'
 import { type HooksToRemove, registerHook, removeHooks } from '../integrations/hooks.ts'
 import { findSampleLeads } from '../integrations/sample-leads.ts'
 import { hooksPerIntegrationMax } from '../limits.ts'
-import {
-  type SampleAnswer,
-  type SubscribeAnswer,
-  subscribeBodySchema,
-  type TestAnswer,
-  type UnsubscribeAnswer,
-} from './answers.ts'
+import { type Done, type SampleAnswer, type SubscribeAnswer, subscribeBodySchema, type TestAnswer } from './answers.ts'
 import { Refusal } from './refusal.ts'
 
 export interface EndpointContext {
@@ -78,7 +72,7 @@ function findNamed(id: unknown, body: unknown): HooksToRemove {
 export async function answerUnsubscribe(
   context: EndpointContext,
   { integration, query, body }: FastifyRequest,
-): Promise<UnsubscribeAnswer> {
+): Promise<Done> {
   const which = findNamed((query as Record<string, unknown>).id, body)
   const { length } = await removeHooks(context.db, integration.id, which)
   if (which !== 'all') {

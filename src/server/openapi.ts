@@ -1,136 +1,122 @@
 /** The OpenAPI 3.1 document: the endpoints, the delivery and the triggers, from the schemas that check and type them. */
-import { z } from 'zod'
-import { deliveryBodySchema } from '../deliveries/body-schema.ts'
-import { flatLeadSchema } from '../integrations/flat-lead.ts'
 import { packageVersion } from '../root.ts'
-import {
-  refusalSchema,
-  sampleAnswerSchema,
-  subscribeAnswerSchema,
-  subscribeBodySchema,
-  testAnswerSchema,
-  unsubscribeAnswerSchema,
-  unsubscribeBodySchema,
-} from './answers.ts'
+import { buildContent, buildSchemas, type SchemaName } from './openapi/schemas.ts'
+import { delivery, newLead } from './openapi/webhooks.ts'
 
-const schemas = {
-  Refusal: refusalSchema,
-  TestAnswer: testAnswerSchema,
-  SampleAnswer: sampleAnswerSchema,
-  SubscribeBody: subscribeBodySchema,
-  SubscribeAnswer: subscribeAnswerSchema,
-  UnsubscribeBody: unsubscribeBodySchema,
-  UnsubscribeAnswer: unsubscribeAnswerSchema,
-  Delivery: deliveryBodySchema,
-  NewLead: flatLeadSchema,
-} satisfies Record<string, z.ZodType>
-
-type SchemaName = keyof typeof schemas
-
-const content = (name: SchemaName) => ({
-  'application/json': { schema: { $ref: `#/components/schemas/${name}` } },
-})
-
-/** Of `io: input`, since answers may gain fields: what is there stays. */
-function toJsonSchema(schema: z.ZodType): object {
-  const { $schema: _, ...json } = z.toJSONSchema(schema, {
-    io: 'input',
-    // a format says the same in fewer characters
-    override: ({ jsonSchema }) => {
-      if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
-    },
-  })
-  return json
+const retryAfter = {
+  'Retry-After': { required: true, description: 'Seconds.', schema: { type: 'integer', minimum: 1 }, example: 5 },
 }
-
-const refusals = {
-  401: 'The API key is unknown or was revoked.',
-  413: 'The body is too large.',
-  422: 'The API key or something else that is needed is missing or not acceptable.',
-  429: 'Too many requests with the key, or too many bad ones from the address.',
-  503: 'The database is away for the moment.',
-} as const
-
-const retryAfter = { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } } }
-
-function buildResponses(answer: SchemaName): object {
-  const refused = Object.entries(refusals).map(([status, description]) => [
-    status,
-    { description, ...(/429|503/.test(status) && { headers: retryAfter }), content: content('Refusal') },
-  ])
-  return { 200: { description: 'It is done.', content: content(answer) }, ...Object.fromEntries(refused) }
+const allow = {
+  Allow: { required: true, description: 'The methods of the path.', schema: { type: 'string' }, example: 'GET' },
 }
+const unavailable = 'The database is away for the moment: try again in a few seconds.'
 
-const text = { type: 'string', minLength: 1 }
-const apiKey = { name: 'api_key', in: 'query', required: true, description: 'Of the integration.', schema: text }
-const hookId = { name: 'id', in: 'query', required: false, description: 'Which hook.', schema: text }
-const header = (name: string, description: string, schema: object) => ({
-  name, in: 'header', required: true, description, schema,
-}) // biome-ignore format: short
-const ascii = (most: number) => ({ type: 'string', pattern: `^[!-~]{1,${most}}$` })
-
-const delivery = {
-  summary: 'A delivery of leads to the receiver',
-  description:
-    'POSTed to LEADPUSH_RECEIVER_URL. At most 5,000,000 bytes; at most two attempts with one key and one body.',
-  parameters: [
-    header('X-Service-API-Key', "The receiver's key of the user.", ascii(50)),
-    header('X-Data-Source', 'Who sends.', ascii(100)),
-    header('X-Idempotency-Key', 'Of the delivery; the second attempt carries the same.', ascii(64)),
-  ],
-  requestBody: { required: true, content: content('Delivery') },
-  responses: {
-    '2XX': { description: 'It is taken.' },
-    default: { description: 'It is not; one more attempt follows.' },
+/** contract 5.1: in the order in which they are looked at. */
+const refusals: Readonly<Record<string, { description: string; msg: string; headers?: object }>> = {
+  404: {
+    description: 'There is no such path: `serve` has another platform in it.',
+    msg: 'There is nothing at this path.',
+  },
+  405: { description: 'Another method.', msg: 'The method POST is not allowed here: use GET.', headers: allow },
+  429: {
+    description: 'Too many requests with the key, or too many bad ones from the address.',
+    msg: 'Too many requests came with this API key: wait a minute.',
+    headers: retryAfter,
+  },
+  422: {
+    description: 'The API key, or something else that is needed, is missing or not acceptable.',
+    msg: 'The API key is missing: add it to the URL as the query parameter `api_key`.',
+  },
+  503: { description: 'The database is away for the moment.', msg: unavailable, headers: retryAfter },
+  401: { description: 'The API key is unknown or was revoked.', msg: 'The API key is unknown or was revoked.' },
+  413: { description: 'The body is too large.', msg: 'The body is too large: at most 65536 bytes.' },
+  default: {
+    description: 'No valid HTTP, too slow, or trouble inside leadpush.',
+    msg: 'Something went wrong inside leadpush: its log says what.',
   },
 }
 
-const newLead = {
-  summary: 'A trigger to a hook',
-  description: 'POSTed to the URL that `subscribe` registered, signed as Standard Webhooks 1.0 has it.',
-  parameters: [
-    header('webhook-id', 'The same for each try of one trigger.', text),
-    header('webhook-timestamp', 'Seconds since 1970.', { type: 'string', pattern: '^[0-9]+$' }),
-    header('webhook-signature', '`v1,` and a base64 HMAC-SHA256, with the signing secret of the integration.', text),
-  ],
-  requestBody: { required: true, content: content('NewLead') },
-  responses: {
-    '2XX': { description: 'It is taken.' },
-    410: { description: 'The hook is removed.' },
-    default: { description: 'It is tried again later.' },
+function buildResponses(answer: object, statuses = Object.keys(refusals)): object {
+  const refused = statuses.map((status) => {
+    const { msg, ...response } = refusals[status] as (typeof refusals)[string]
+    return [status, { ...response, content: buildContent('Refusal', { ok: false, msg }) }]
+  })
+  return { 200: { description: 'It is done.', content: answer }, ...Object.fromEntries(refused) }
+}
+
+const endpoint = (operationId: string, summary: string, answer: SchemaName, more: object = {}) => ({
+  operationId,
+  summary,
+  ...more,
+  responses: buildResponses(buildContent(answer)),
+})
+
+/** For whoever runs `serve`: not for the outside, and without a key. */
+const inside = (operationId: string, summary: string, answer: object, more: string[] = []) => ({
+  operationId,
+  summary,
+  security: [],
+  responses: buildResponses(answer, ['405', ...more, 'default']),
+})
+
+const body = (name: SchemaName, required: boolean) => ({ requestBody: { required, content: buildContent(name) } })
+const hookId = {
+  name: 'id',
+  in: 'query',
+  required: false,
+  description: 'Which hook, by the id that `subscribe` answered with; in place of a body.',
+  schema: { type: 'string' },
+}
+
+function buildPaths(automation: string): object {
+  const prefix = `/api/extern/${automation}`
+  const all = { ok: true, msg: 'Leadpush is alive.' }
+  return {
+    [`${prefix}/test`]: { get: endpoint('test', 'Checks that the integration is connected.', 'TestAnswer') },
+    [`${prefix}/sample`]: { get: endpoint('sample', 'Three leads, to set up a workflow with.', 'SampleAnswer') },
+    [`${prefix}/subscribe`]: {
+      post: endpoint('subscribe', 'Registers a hook for triggers.', 'SubscribeAnswer', body('SubscribeBody', true)),
+    },
+    [`${prefix}/unsubscribe`]: {
+      put: endpoint('unsubscribe', 'Removes one hook, or all of the integration.', 'Done', {
+        parameters: [hookId],
+        ...body('UnsubscribeBody', false),
+      }),
+    },
+    '/healthz': { get: inside('healthz', 'Whether `serve` is alive.', buildContent('Done', all)) },
+    '/readyz': { get: inside('readyz', 'Whether it can do its work.', buildContent('Done', all), ['503']) },
+    '/metrics': {
+      get: inside('metrics', 'Metrics for Prometheus.', { 'text/plain': { schema: { type: 'string' } } }),
+    },
+    '/openapi.json': {
+      get: inside('openapi', 'This document.', { 'application/json': { schema: { type: 'object' } } }),
+    },
+  }
+}
+
+const securitySchemes = {
+  api_key: { type: 'apiKey', in: 'query', name: 'api_key', description: 'Of the integration; given once.' },
+  receiver_key: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-Service-API-Key',
+    description: 'Of the user, at the receiver.',
   },
 }
 
 export function buildOpenapi({ automation }: { automation: string }): object {
-  const operation = (operationId: string, summary: string, answer: SchemaName, more: object = {}) => ({
-    operationId,
-    summary,
-    parameters: [apiKey],
-    ...more,
-    responses: buildResponses(answer),
-  })
-  const body = (name: SchemaName, required: boolean) => ({ requestBody: { required, content: content(name) } })
-  const prefix = `/api/extern/${automation}`
   return {
     openapi: '3.1.0',
-    info: { title: 'leadpush', version: packageVersion, summary: 'For-sale-by-owner leads to receivers and hooks.' },
-    servers: [{ url: '/' }],
-    paths: {
-      [`${prefix}/test`]: { get: operation('test', 'Checks that the integration is connected.', 'TestAnswer') },
-      [`${prefix}/sample`]: { get: operation('sample', 'Three leads, to set up a workflow with.', 'SampleAnswer') },
-      [`${prefix}/subscribe`]: {
-        post: operation('subscribe', 'Registers a hook for triggers.', 'SubscribeAnswer', body('SubscribeBody', true)),
-      },
-      [`${prefix}/unsubscribe`]: {
-        put: operation('unsubscribe', 'Removes one hook, or all of the integration.', 'UnsubscribeAnswer', {
-          parameters: [apiKey, hookId],
-          ...body('UnsubscribeBody', false),
-        }),
-      },
+    info: {
+      title: 'leadpush',
+      version: packageVersion,
+      summary: 'For-sale-by-owner leads to receivers and hooks.',
+      license: { name: 'MIT', identifier: 'MIT' },
     },
+    servers: [{ url: '/', description: 'Where `serve` listens, or the proxy before it.' }],
+    security: [{ api_key: [] }],
+    paths: buildPaths(automation),
     webhooks: { delivery: { post: delivery }, new_lead: { post: newLead } },
-    components: {
-      schemas: Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, toJsonSchema(schema)])),
-    },
+    components: { securitySchemes, schemas: buildSchemas() },
   }
 }

@@ -24,6 +24,7 @@ export const queryValueSchema = textSchema
   .refine((text) => text.length <= queryValueCharsMax || countChars(text) <= queryValueCharsMax, {
     error: `must have at most ${queryValueCharsMax} characters`,
   })
+  .meta({ maxLength: queryValueCharsMax })
 
 const radiusRule = { error: `must be a number from 0 to ${radiusMilesMax}` }
 

@@ -163,10 +163,10 @@ test('/metrics counts requests, /openapi.json is what the command prints, /ready
   const { json } = await serve.ask({ path: '/openapi.json' })
   assert.deepEqual(JSON.parse(printed.stdout), json)
   assert.equal(json.openapi, '3.1.0')
-  assert.deepEqual(
-    Object.keys(json.paths),
-    ['test', 'sample', 'subscribe', 'unsubscribe'].map((name) => `/api/extern/zapier/${name}`),
-  )
+  assert.deepEqual(Object.keys(json.paths), [
+    ...['test', 'sample', 'subscribe', 'unsubscribe'].map((name) => `/api/extern/zapier/${name}`),
+    ...['/healthz', '/readyz', '/metrics', '/openapi.json'],
+  ])
   assert.deepEqual(Object.keys(json.webhooks), ['delivery', 'new_lead'])
   assert.deepEqual(json.components.schemas.NewLead.required.length, 23)
 })

@@ -1,0 +1,27 @@
+/** A made-up listing, for whoever has none yet to look at: samples of the endpoints, the OpenAPI document. */
+import { completeLead, type Lead } from './lead.ts'
+
+/** Every `n` another one, every field filled; each `href` begins with `https://listings.example/`. */
+export function buildExampleLead(n: number): Lead {
+  return completeLead({
+    href: `https://listings.example/example-${n}`,
+    postalCode: '78704',
+    price: 300_000 + 25_000 * n,
+    rawListingDate: '2026-01-01',
+    sqft: 1_200 + 150 * n,
+    bedrooms: n + 1,
+    bathrooms: n,
+    yearBuilt: 1980 + n,
+    description: 'An example: there is no such listing.',
+    propertyType: 'single family',
+    contactName: `Example Owner ${n}`,
+    contactPhone: '512-555-0100',
+    contactEmail: `owner-${n}@example.com`,
+    fullAddress: `${n} Example Street, Unit ${n}, Austin, TX 78704`,
+    address: `${n} Example Street`,
+    secondAddress: `Unit ${n}`,
+    city: 'Austin',
+    state: 'TX',
+    country: 'US',
+  })
+}

@@ -1,0 +1,79 @@
+/** The schemas of the OpenAPI document, made from those that check bodies and type answers, each with an example. */
+import { z } from 'zod'
+import { deliveryBodySchema } from '../../deliveries/body-schema.ts'
+import { buildFlatLead, flatLeadSchema } from '../../integrations/flat-lead.ts'
+import { buildExampleLead } from '../../leads/example-lead.ts'
+import { deliveredLeadSchema } from '../../leads/lead.ts'
+import { deliveredQuerySchema } from '../../users/query.ts'
+import {
+  doneSchema,
+  refusalSchema,
+  sampleAnswerSchema,
+  subscribeAnswerSchema,
+  subscribeBodySchema,
+  testAnswerSchema,
+  unsubscribeBodySchema,
+} from '../answers.ts'
+
+const schemas = {
+  Done: doneSchema,
+  Refusal: refusalSchema,
+  TestAnswer: testAnswerSchema,
+  SampleAnswer: sampleAnswerSchema,
+  SubscribeBody: subscribeBodySchema,
+  SubscribeAnswer: subscribeAnswerSchema,
+  UnsubscribeBody: unsubscribeBodySchema,
+  Delivery: deliveryBodySchema,
+  Query: deliveredQuerySchema,
+  FsboLead: deliveredLeadSchema,
+  NewLead: flatLeadSchema,
+} satisfies Record<string, z.ZodType>
+
+export type SchemaName = keyof typeof schemas
+
+const hook = { id: '4c9c5a3e-2f0b-4b7e-9d0e-6f1f3c1f2a55', hookUrl: 'https://hooks.example.com/new-lead' }
+const lead = buildExampleLead(1)
+const newLead = buildFlatLead(lead, new Date('2026-01-01T00:00:00Z'))
+
+const examples: { [N in SchemaName]: z.input<(typeof schemas)[N]> } = {
+  Done: { ok: true, msg: 'The hook is removed.' },
+  Refusal: { ok: false, msg: 'The API key is unknown or was revoked.' },
+  TestAnswer: {
+    ok: true,
+    msg: 'The integration is connected.',
+    date: '2026-01-01T00:00:00.000Z',
+    userEmail: 'user@example.com',
+  },
+  SampleAnswer: { ok: true, msg: 'Leads as the trigger `new_lead` sends them.', leads: [newLead] },
+  SubscribeBody: { hookUrl: hook.hookUrl },
+  SubscribeAnswer: { ok: true, msg: 'The hook is registered.', id: hook.id },
+  UnsubscribeBody: { id: hook.id },
+  Delivery: { queryList: [{ type: 'zipcode', value: '78704', radius: 25 }], fsbos: [lead] },
+  Query: { type: 'zipcode', value: '78704', radius: 25 },
+  FsboLead: lead,
+  NewLead: newLead,
+}
+
+const refTo = (name: string) => `#/components/schemas/${name}`
+
+/** The media types of a body with one of the schemas. */
+export const buildContent = (name: SchemaName, example: unknown = examples[name]) => ({
+  'application/json': { schema: { $ref: refTo(name) }, example },
+})
+
+/** `components.schemas`. Of `io: input`, since answers may gain fields: what is there stays. */
+export function buildSchemas(): Record<string, object> {
+  const registry = z.registry<{ id: string }>()
+  for (const [id, schema] of Object.entries(schemas)) registry.add(schema, { id })
+  const built = z.toJSONSchema(registry, {
+    io: 'input',
+    uri: refTo,
+    // a format says the same in fewer characters
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
+    },
+  })
+  return Object.fromEntries(
+    Object.entries(built.schemas).map(([name, { $schema: _, $id: __, ...json }]) => [name, json]),
+  )
+}

@@ -1,0 +1,95 @@
+/** What leadpush itself sends, as the OpenAPI document has it: the delivery (contract 4) and the trigger (contract 6). */
+import { bodyBytesMax, receiverKeyCharsMax } from '../../limits.ts'
+import { buildContent } from './schemas.ts'
+
+const text = { type: 'string', minLength: 1 }
+const ascii = (most: number) => ({ type: 'string', pattern: `^[!-~]{1,${most}}$` })
+const header = (name: string, description: string, schema: object, example: unknown) => ({
+  name, in: 'header', required: true, description, schema, example,
+}) // biome-ignore format: short
+
+const userAgent = header(
+  'User-Agent',
+  'Which leadpush sends.',
+  { type: 'string', pattern: '^leadpush/' },
+  'leadpush/1.0.0',
+)
+const contentLength = (more: { maximum?: number } = {}) =>
+  header('Content-Length', 'Of the body, which is never chunked.', { type: 'integer', minimum: 2, ...more }, 2048)
+
+const retryAfter = (most: string) => ({
+  'Retry-After': {
+    description: `Seconds, or a date: no further attempt is made before it (${most} at most).`,
+    schema: text,
+    example: '120',
+  },
+})
+
+export const delivery = {
+  operationId: 'delivery',
+  summary: 'A delivery of leads to the receiver',
+  description:
+    'POSTed to LEADPUSH_RECEIVER_URL. It succeeds with a 2xx whose response ends, or exceeds 64 KiB, in time. Anything else is ' +
+    'a failure: then one more attempt is made, with the same key and byte-identical body, and after it nothing more. A null, or ' +
+    'a field that is left out, means that the value is absent; it does not ask to delete one that was delivered earlier.',
+  security: [{ receiver_key: [] }],
+  parameters: [
+    header('X-Service-API-Key', 'The key of the user at the receiver.', ascii(receiverKeyCharsMax), 'receiver-key'),
+    header('X-Data-Source', 'Who sends.', ascii(100), 'leadpush'),
+    header(
+      'X-Idempotency-Key',
+      'Of the delivery; its second attempt carries the same.',
+      ascii(64),
+      '2026-W01-1-example',
+    ),
+    contentLength({ maximum: bodyBytesMax }),
+    userAgent,
+  ],
+  requestBody: { required: true, content: buildContent('Delivery') },
+  responses: {
+    '2XX': { description: 'It is taken.' },
+    409: {
+      description:
+        'The delivery with this key is under way, or was taken with another body. After both attempts its outcome is unknown.',
+    },
+    422: { description: 'The body is refused, or the key came with another body.' },
+    429: { description: 'Too many requests.', headers: retryAfter('5 minutes') },
+    503: { description: 'Not now.', headers: retryAfter('5 minutes') },
+    default: { description: 'It is not taken. A redirect is one of these: it is not followed.' },
+  },
+}
+
+export const newLead = {
+  operationId: 'new_lead',
+  summary: 'A trigger to a hook',
+  description:
+    'POSTed to the URL that `subscribe` registered, once for each new lead; again, with the same webhook-id, where a try failed ' +
+    'or nobody knows what came of it. Signed as Standard Webhooks 1.0 has it, with the signing secret of the integration.',
+  security: [],
+  parameters: [
+    header('webhook-id', 'The same for each try of one trigger.', text, 'msg_example'),
+    header(
+      'webhook-timestamp',
+      'Of this try: seconds since 1970.',
+      { type: 'string', pattern: '^[0-9]+$' },
+      '1767225600',
+    ),
+    header(
+      'webhook-signature',
+      '`v1,` and a base64 HMAC-SHA256 of webhook-id, webhook-timestamp and body, with dots between.',
+      { type: 'string', pattern: '^v1,[A-Za-z0-9+/]{43}=$' },
+      'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
+    ),
+    contentLength(),
+    userAgent,
+  ],
+  requestBody: { required: true, content: buildContent('NewLead') },
+  responses: {
+    '2XX': { description: 'It is taken.' },
+    410: { description: 'The hook is removed: nothing more is sent to it.' },
+    default: {
+      description: 'It is tried again after 1 m, 5 m, 30 m, 2 h and 12 h, and then given up.',
+      headers: retryAfter('a week'),
+    },
+  },
+}
