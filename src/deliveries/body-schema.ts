@@ -1,7 +1,4 @@
-/**
- * The strict schema of a delivery body, by contract 4: what `validate FILE.json` and the reference receiver hold a body
- * against. The size in bytes is checked where the bytes are.
- */
+/** The strict schema of a delivery body, by contract 4. The size in bytes is checked where the bytes are. */
 import { z } from 'zod'
 import { deliveredLeadSchema, type Lead } from '../leads/lead.ts'
 import { leadsPerQueryMax, queriesPerUserMax } from '../limits.ts'
@@ -55,14 +52,18 @@ export function findBodyConflicts(body: {
   ]
 }
 
-/** Issues have the path of what they are about: `['fsbos', 3, 'price']`. */
-export const deliveryBodySchema = z
-  .strictObject({
+/** The outline of a body, with these schemas for the entries of its lists. */
+export const buildBodySchema = <Q extends z.ZodType, L extends z.ZodType>(query: Q, lead: L) =>
+  z.strictObject({
     queryList: z
-      .array(deliveredQuerySchema, { error: 'must be a list of queries' })
+      .array(query, { error: 'must be a list of queries' })
       .max(queriesPerUserMax, { error: `must hold at most ${queriesPerUserMax} queries` }),
-    fsbos: z.array(deliveredLeadSchema, { error: 'must be a list of leads' }),
+    fsbos: z.array(lead, { error: 'must be a list of leads' }),
   })
-  .superRefine((body, context) => {
+
+/** Issues have the path of what they are about: `['fsbos', 3, 'price']`. */
+export const deliveryBodySchema = buildBodySchema(deliveredQuerySchema, deliveredLeadSchema).superRefine(
+  (body, context) => {
     for (const conflict of findBodyConflicts(body)) context.addIssue({ code: 'custom', ...conflict })
-  }) satisfies z.ZodType<DeliveryBody>
+  },
+) satisfies z.ZodType<DeliveryBody>

@@ -8,11 +8,12 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { countBodyBytes } from '../deliveries/body.ts'
 import { formatPath } from '../errors.ts'
+import { describeIssues } from '../issues.ts'
 import { deliveredLeadSchema, type Lead } from '../leads/lead.ts'
 import { bodyBytesMax } from '../limits.ts'
 import { postalKey } from '../places/postal-key.ts'
 import { serialiseQuery } from '../users/query.ts'
-import { describeIssues, type Finding, type Findings } from './finding.ts'
+import type { Finding, Findings } from './finding.ts'
 
 interface LeadRow {
   id: number

@@ -7,12 +7,13 @@ import { LRUCache } from 'lru-cache'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { formatPath } from '../errors.ts'
+import { describeIssues } from '../issues.ts'
 import { queriesPerUserMax } from '../limits.ts'
 import { type RefusedSearch, type ResolvedSearch, resolverVersion, resolveSearch } from '../matching/search.ts'
 import type { Places } from '../places/places.ts'
 import { deliveredQuerySchema, type Query, queryHash, serialiseQuery } from '../users/query.ts'
 import { emailSchema, receiverKeySchema } from '../users/user.ts'
-import { describeIssues, type Finding, type Findings } from './finding.ts'
+import type { Finding, Findings } from './finding.ts'
 
 interface UserRow {
   id: number

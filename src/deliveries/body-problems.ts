@@ -1,0 +1,85 @@
+/**
+ * Everything that is wrong with a delivery body, by contract 4, in words for a person and each with its clause: what
+ * `validate FILE.json` and the reference receiver tell. One problem at a time, so that a body of millions takes no memory.
+ */
+import { isUtf8 } from 'node:buffer'
+import { z } from 'zod'
+import { formatPath } from '../errors.ts'
+import { describeIssues, type Issue } from '../issues.ts'
+import { deliveredLeadSchema } from '../leads/lead.ts'
+import { deliveredQuerySchema } from '../users/query.ts'
+import { buildBodySchema, findBodyConflicts } from './body-schema.ts'
+
+export interface BodyProblem {
+  /** Of the contract: `4.2`. */
+  clause: string
+  /** `fsbos[3].price`; empty for the body as a whole. */
+  path: string
+  message: string
+  hint?: string
+}
+
+/** Names in a path are the sender's. */
+const pathCharsMax = 200
+
+/** The JSON value of a body, or why it is none. */
+export function parseBody(bytes: Buffer): { value: unknown } | { problem: BodyProblem } {
+  const refuse = (message: string) => ({ problem: { clause: '4.2', path: '', message } })
+  if (!isUtf8(bytes)) return refuse('is no valid UTF-8')
+  const text = bytes.toString('utf8')
+  if (text.startsWith('\ufeff')) return refuse('begins with a byte order mark, which JSON has not')
+  if (text.trim() === '') return refuse('is empty: must be JSON')
+  try {
+    return { value: JSON.parse(text) }
+  } catch (error) {
+    const position = /position (\d+)/.exec((error as Error).message)?.[1]
+    const from = position === undefined ? '' : ` (from its character ${Number(position) + 1} on)`
+    return refuse(`is no valid JSON${from}`)
+  }
+}
+
+/** The body without a look into its lists. */
+const outerSchema = buildBodySchema(z.unknown(), z.unknown())
+
+/** Which clause: the shape is 4.2; how many, how long and how far are rules of their own. */
+function clauseOf({ code, path, message }: Issue): string {
+  if (message === 'is missing' || !['custom', 'too_small', 'too_big'].includes(code)) return '4.2'
+  if (path[0] === 'fsbos' || message.startsWith('holds')) return '4.10'
+  return path.at(-1) === 'radius' ? '4.9' : '4.11'
+}
+
+function toProblem(issue: Issue, within: PropertyKey[] = []): BodyProblem {
+  const path = formatPath([...within, ...issue.path])
+  const shown = path.length > pathCharsMax ? `${path.slice(0, pathCharsMax)}…` : path
+  return { clause: clauseOf({ ...issue, path: [...within, ...issue.path] }), path: shown, message: issue.message }
+}
+
+const asObject = (value: unknown) => (typeof value === 'object' && value !== null ? value : {})
+
+/** What is wrong with the JSON value of a body: its outline, then each query and lead, then what is wrong between these. */
+export function* findBodyProblems(value: unknown): Generator<BodyProblem, void, undefined> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    const hint = 'A leads file is checked as one where its name ends in .ndjson or .csv.'
+    const problem = { clause: '4.2', path: '', message: 'must be an object with queryList and fsbos' }
+    yield Array.isArray(value) ? { ...problem, hint } : problem
+    return
+  }
+  const outer = outerSchema.safeParse(value)
+  if (!outer.success) for (const issue of describeIssues(outer.error.issues, value)) yield toProblem(issue)
+  const lists = value as Partial<Record<'queryList' | 'fsbos', unknown>>
+  for (const [name, schema] of [['queryList', deliveredQuerySchema], ['fsbos', deliveredLeadSchema]] as const) {
+    const list = lists[name]
+    if (!Array.isArray(list)) continue
+    for (const [at, entry] of list.entries()) {
+      const parsed = schema.safeParse(entry)
+      if (parsed.success) continue
+      for (const issue of describeIssues(parsed.error.issues, entry)) yield toProblem(issue, [name, at])
+    }
+  } // biome-ignore format: a list
+  const { queryList, fsbos } = lists
+  if (!Array.isArray(queryList) || !Array.isArray(fsbos)) return
+  const conflicts = findBodyConflicts({ queryList: queryList.map(asObject), fsbos: fsbos.map(asObject) })
+  for (const { path, message } of conflicts) {
+    yield { clause: path[0] === 'fsbos' ? '4.3' : '4.11', path: formatPath(path), message }
+  }
+}
