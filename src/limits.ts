@@ -8,6 +8,8 @@ export const bodyBytesMax = 5_000_000
 export const attemptsMax = 2
 /** contract 4.1: the key that the receiver gave a user, in visible ASCII characters. */
 export const receiverKeyCharsMax = 50
+/** A key that no receiver may ever give to a user: `probe` tries whether it is refused. */
+export const neverValidReceiverKey = 'leadpush-key-that-is-never-valid'
 /** contract 4.5: a 2xx response that is longer counts as ended here; the connection is closed. */
 export const responseBytesMax = 64 * 1024
 /** contract 2: the longest pause that a `Retry-After` can ask for. */

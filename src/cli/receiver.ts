@@ -1,15 +1,16 @@
 /** `leadpush receiver`: a strict reference receiver, for whoever develops one, and for trying a sender. */
 import type { Command } from 'commander'
+import type { Database } from '../db/open.ts'
 import { messageOf } from '../errors.ts'
 import type { Faults } from '../receiver/faults.ts'
-import type { ReceivedDelivery } from '../receiver/receiver.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { bytes, paint, plural, writeJson, writeLine } from './output.ts'
+import { writeLine } from './output.ts'
 import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 const delayMsMax = 600_000
+const keysBytesMax = 16 * 1024 * 1024
 
 export function addReceiver(program: Command, act: Act): void {
   program
@@ -19,70 +20,120 @@ export function addReceiver(program: Command, act: Act): void {
     )
     .option('--host <address>', 'where to listen (127.0.0.1)')
     .option('--port <port>', 'on which port; 0 takes a free one (8080)')
-    .option('--fail <status:count>', 'answer the first COUNT requests with STATUS')
+    .option('--keys <from>', 'take these user keys alone: `users` of the database, `-`, or a file, one key a line')
+    .option('--fail <status:count>', 'answer the next COUNT requests with STATUS; repeat it for a script', collect)
+    .option('--drop [count]', 'then break the connection of the next COUNT requests (1)')
     .option('--delay <duration>', 'wait before each answer, such as 2s')
-    .option('--drop <count>', 'break the connection of the first COUNT requests')
     .option('--json', 'print one JSON object a request')
     .addHelpText(
       'after',
-      '\nExamples:\n  leadpush receiver --port 9000\n  leadpush receiver --fail 503:2 --delay 250ms',
+      `
+Any path will do, and without --keys any well-formed user key. It keeps leads by
+href under the null rule, in the database: a value that is null never wipes out
+one that came before. Answers are JSON; what is wrong with a request is listed
+in \`problems\`, each with its clause, where it is, and what is wrong.
+
+Examples:
+  leadpush receiver --port 9000
+  leadpush receiver --fail 503:2 --fail 429 --drop --delay 250ms
+  leadpush receiver --keys users --json`,
     )
     .action(act(receive))
 }
 
+const collect = (value: string, earlier: string[] = []) => [...earlier, value]
+
 interface ReceiverCommandOptions {
   host?: string
   port?: string
-  fail?: string
+  keys?: string
+  fail?: string[]
   delay?: string
-  drop?: string
+  drop?: string | true
   json?: true
 }
 
 async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
   const { startReceiver } = await import('../receiver/receiver.ts')
+  const { createReceiverView } = await import('./receiver-view.ts')
   const flags = {
     ...(options.host !== undefined && { host: { flag: '--host', value: options.host } }),
     ...(options.port !== undefined && { port: { flag: '--port', value: options.port } }),
   }
   const settings = readSettings(['databaseUrl', 'home', 'host', 'port', 'logFormat'], processSource(flags))
   const faults = await readFaults(options)
+  const chooseKeys = await readKeys(options)
   return await withDatabase(settings, { create: true }, async (opened) => {
     const stop = listenForStop(() => {})
     const { host, port } = settings
-    const receiver = await startReceiver({
-      db: opened,
-      host,
-      port,
-      faults,
-      onDelivery: (delivery) => void show(delivery, options),
-      onTrouble: (error) => log.error(messageOf(error)),
-    })
+    const knowsKey = chooseKeys(opened.db)
+    const view = await createReceiverView(log, { json: options.json ?? false })
     try {
+      const receiver = await startReceiver({
+        db: opened,
+        host,
+        port,
+        faults,
+        ...(knowsKey && { knowsKey }),
+        onDelivery: (delivery) => view.show(delivery),
+        onTrouble: (error) => log.error(messageOf(error)),
+      })
       await writeLine(`leadpush receiver listening on ${receiver.url}`)
       await new Promise<void>((resolve) => {
         if (stop.signal.aborted) resolve()
         else stop.signal.addEventListener('abort', () => resolve(), { once: true })
       })
-      log.info('Stopping.')
+      await receiver.close()
       return 0
     } finally {
-      await receiver.close()
+      view.stop()
       stop.dispose()
     }
   })
 }
 
-async function readFaults({ fail, delay, drop }: ReceiverCommandOptions): Promise<Faults> {
+type KnowsKey = (key: string) => boolean | Promise<boolean>
+
+/** Which keys are taken, once there is a database. A key has no place in a list of processes, so none is an argument. */
+async function readKeys({ keys }: ReceiverCommandOptions): Promise<(db: Database) => KnowsKey | undefined> {
+  if (keys === undefined) return () => undefined
+  if (keys === 'users') {
+    const { isReceiverKey } = await import('../users/users.ts')
+    return (db) => (key) => isReceiverKey(db, key)
+  }
+  const { createReadStream } = await import('node:fs')
+  const { receiverKeySchema } = await import('../users/user.ts')
+  let text = ''
+  try {
+    const stream = keys === '-' ? process.stdin : createReadStream(keys)
+    for await (const chunk of stream.setEncoding('utf8')) {
+      text += chunk
+      if (text.length > keysBytesMax) throw new Error(`it holds more than ${keysBytesMax} bytes`)
+    }
+  } catch (error) {
+    throw usageError(`--keys: ${JSON.stringify(keys)} cannot be read: ${messageOf(error)}`)
+  }
+  const known = new Set<string>()
+  for (const [at, line] of text.split('\n').entries()) {
+    const key = line.trim()
+    if (key === '') continue
+    const parsed = receiverKeySchema.safeParse(key)
+    if (!parsed.success) throw usageError(`--keys: line ${at + 1} ${parsed.error.issues[0]?.message}`)
+    known.add(key)
+  }
+  return () => (key) => known.has(key)
+}
+
+async function readFaults({ fail = [], delay, drop }: ReceiverCommandOptions): Promise<Faults> {
   const { parseDuration } = await import('../config.ts')
   const { parseFail } = await import('../receiver/faults.ts')
-  const faults: Faults = {}
-  if (fail !== undefined) {
-    const parsed = parseFail(fail)
-    if (!parsed)
-      throw usageError(`--fail: holds "${fail}"; allowed: a status from 300 to 599 and how often, such as 503:2`)
-    faults.fail = parsed
+  const faults: Faults = {
+    fail: fail.map((text) => {
+      const parsed = parseFail(text)
+      if (parsed) return parsed
+      throw usageError(`--fail: holds "${text}"; allowed: a status from 300 to 599 and how often, such as 503:2`)
+    }),
   }
   if (delay !== undefined) {
     const delayMs = parseDuration(delay)
@@ -91,20 +142,9 @@ async function readFaults({ fail, delay, drop }: ReceiverCommandOptions): Promis
     faults.delayMs = delayMs
   }
   if (drop !== undefined) {
-    if (!/^[1-9]\d{0,8}$/.test(drop)) throw usageError(`--drop: holds "${drop}"; allowed: a whole number, 1 or more`)
-    faults.drop = Number(drop)
+    const text = drop === true ? '1' : drop
+    if (!/^[1-9]\d{0,8}$/.test(text)) throw usageError(`--drop: holds "${text}"; allowed: a whole number, 1 or more`)
+    faults.drop = Number(text)
   }
   return faults
-}
-
-async function show(delivery: ReceivedDelivery, { json }: ReceiverCommandOptions): Promise<void> {
-  const { status, msg, queries, leads, times, problems } = delivery
-  if (json) return await writeJson({ type: 'request', ...delivery })
-  const answer = paint(status !== null && status < 300 ? 'green' : 'red', status === null ? 'dropped' : String(status))
-  const again = times > 1 ? ` (key seen ${times} times)` : ''
-  await writeLine(
-    `${answer}  ${plural(leads, 'lead')} for ${plural(queries, 'query')}, ${bytes(delivery.bytes)}: ${msg}${again}`,
-  )
-  for (const { clause, path, message } of problems)
-    await writeLine(`     ${path ? `${path} ` : ''}${message} (contract ${clause})`)
 }

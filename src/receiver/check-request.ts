@@ -1,11 +1,10 @@
 /**
- * The rules of a delivery, one by one (contract 4.1, 4.2), against the request as it came. Pure: what is wrong comes back as a
+ * The rules of a delivery, one by one (contract 4), against the request as it came. Pure: what is wrong comes back as a
  * list, each problem with its clause and place, and the status that fits the gravest.
  */
 import type { IncomingMessage } from 'node:http'
-import type { z } from 'zod'
-import { type DeliveryBody, deliveryBodySchema } from '../deliveries/body-schema.ts'
-import { formatPath } from '../errors.ts'
+import { findBodyProblems, parseBody } from '../deliveries/body-problems.ts'
+import type { DeliveryBody } from '../deliveries/body-schema.ts'
 import { bodyBytesMax, receiverKeyCharsMax } from '../limits.ts'
 
 export interface Problem {
@@ -29,6 +28,7 @@ export interface DeliveryHead {
 }
 
 const problemsMax = 20
+const moreMessage = 'has more wrong with it, which is not listed'
 
 const visible = (charsMax: number) => ({
   pattern: new RegExp(`^[!-~]{1,${charsMax}}$`),
@@ -53,8 +53,10 @@ function valuesOf(request: IncomingMessage, name: string): string[] {
   return found
 }
 
+export type CheckedHead = { head: DeliveryHead } | { refusal: Refusal }
+
 /** What the headers say, or all that is wrong with them. Never quotes a value: it may be a key. */
-export function checkHead(request: IncomingMessage): { head: DeliveryHead } | { refusal: Refusal } {
+export function checkHead(request: IncomingMessage): CheckedHead {
   const problems: Problem[] = []
   let status = 0
   const add = (itsStatus: number, path: string, message: string, clause = '4.1') => {
@@ -62,6 +64,7 @@ export function checkHead(request: IncomingMessage): { head: DeliveryHead } | { 
     problems.push({ clause, path, message })
   }
   if (request.method !== 'POST') add(405, 'method', 'must be POST')
+  if (request.httpVersion === '1.1' && !request.headers.host) add(400, 'header Host', 'is missing')
   if (request.url?.includes('?')) add(400, 'URL', 'must have no query parameters')
   if (request.headers['transfer-encoding'] !== undefined) {
     add(411, 'header Transfer-Encoding', 'must not be there: the body is sent with its length')
@@ -87,45 +90,23 @@ export function checkHead(request: IncomingMessage): { head: DeliveryHead } | { 
   return { head: { receiverKey, dataSource, idempotencyKey, length: bytes } }
 }
 
-/** What the schema's types don't say are rules of other clauses: how many leads, none of them twice, hashes, what text may hold. */
-function clauseOf({ code, path, message }: z.core.$ZodIssue): string {
-  if (code !== 'custom') return '4.2'
-  if (path[0] === 'queryList') return '4.11'
-  return path.length === 1 || message.includes('twice') ? '4.3' : '4.10'
-}
-
-function toProblem(issue: z.core.$ZodIssue): Problem {
-  return { clause: clauseOf(issue), path: formatPath(issue.path) || 'body', message: issue.message }
-}
-
-const refuse = (status: number, message: string) => ({
-  refusal: { status, problems: [{ clause: '4.2', path: 'body', message }] },
-})
-
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-
 /** The body of a delivery, or what is wrong with it: 400 for what is no JSON in UTF-8, 422 for JSON that is no delivery. */
 export function checkBody(bytes: Buffer): { body: DeliveryBody } | { refusal: Refusal } {
-  let text: string
-  try {
-    text = decoder.decode(bytes)
-  } catch {
-    return refuse(400, 'is not UTF-8')
+  const parsed = parseBody(bytes)
+  const found = 'value' in parsed ? findBodyProblems(parsed.value) : [parsed.problem]
+  const problems: Problem[] = []
+  for (const { clause, path, message } of found) {
+    const isLast = problems.length === problemsMax
+    problems.push(isLast ? { clause, path: 'body', message: moreMessage } : { clause, path: path || 'body', message })
+    if (isLast) break
   }
-  if (text.startsWith('\ufeff')) return refuse(400, 'begins with a byte order mark')
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return refuse(400, bytes.length === 0 ? 'is empty: must be JSON' : 'is not JSON')
-  }
-  const parsed = deliveryBodySchema.safeParse(value)
-  if (parsed.success) return { body: parsed.data }
-  const { issues } = parsed.error
-  const problems = issues.slice(0, problemsMax).map(toProblem)
-  if (issues.length > problemsMax) {
-    const more = `and ${issues.length - problemsMax} more problems, which are not listed`
-    problems.push({ clause: '4.2', path: 'body', message: more })
-  }
-  return { refusal: { status: 422, problems } }
+  if ('value' in parsed && problems.length === 0) return { body: parsed.value as DeliveryBody }
+  return { refusal: { status: 'value' in parsed ? 422 : 400, problems } }
+}
+
+/** The sentence for a person: the first problem, and how many more there are. */
+export function describeProblems(what: string, [first, ...more]: readonly Problem[]): string {
+  if (!first) return `${what}.`
+  const rest = more.length > 0 ? `, and ${more.length} more` : ''
+  return `${what}: ${first.path} ${first.message} (contract ${first.clause})${rest}.`
 }

@@ -8,10 +8,12 @@ import type { Database } from '../db/open.ts'
 import type { Lead } from '../leads/lead.ts'
 import type { DeliveryHead } from './check-request.ts'
 
+/** What became of the leads of a delivery, and how many values the null rule kept from being wiped out. */
 export interface Applied {
-  added: number
+  new: number
   changed: number
   unchanged: number
+  kept: number
 }
 
 /**
@@ -69,26 +71,32 @@ export async function applyDelivery(
   try {
     return await db.transaction().execute(async (transaction) => {
       // in the order of their hrefs: two deliveries at once would lock each other's leads otherwise
-      const { rows } = await sql<{ added: number; changed: number }>`
-        with written as (
+      const { rows } = await sql<{ added: number; changed: number; kept: number }>`
+        with given as (
+          select lead ->> 'href' as href, lead from jsonb_array_elements(${JSON.stringify(leads)}::jsonb) as each (lead)
+        ), kept as (
+          select 1 from given join receiver_leads as l on l.user_key_sha256 = ${user} and l.href = given.href,
+            jsonb_each(l.lead) as was (field, value)
+          where was.value <> 'null' and coalesce(given.lead -> was.field, 'null') = 'null'
+        ), written as (
           insert into receiver_leads as l (user_key_sha256, href, lead, first_delivery, last_delivery)
-          select ${user}, lead ->> 'href', lead, ${key}, ${key}
-          from jsonb_array_elements(${JSON.stringify(leads)}::jsonb) as given (lead) order by lead ->> 'href' collate "C"
+          select ${user}, href, lead, ${key}, ${key} from given order by href collate "C"
           on conflict (user_key_sha256, href) do update
             set lead = l.lead || jsonb_strip_nulls(excluded.lead), last_delivery = excluded.last_delivery
             where l.lead is distinct from l.lead || jsonb_strip_nulls(excluded.lead)
           returning xmax = 0 as is_new
         )
-        select count(*) filter (where is_new) as added, count(*) filter (where not is_new) as changed from written
+        select count(*) filter (where is_new) as added, count(*) filter (where not is_new) as changed,
+          (select count(*) from kept) as kept from written
       `.execute(transaction)
       // last, so that a repeat which comes meanwhile finds it under way, and need not wait
-      const { rows: kept } = await sql`
+      const { rows: recorded } = await sql`
         update receiver_deliveries set applied_at = now()
         where idempotency_key = ${key} and claim = ${claim} and applied_at is null returning 1
       `.execute(transaction)
-      if (kept.length === 0) throw lost
-      const { added = 0, changed = 0 } = rows[0] ?? {}
-      return { added, changed, unchanged: leads.length - added - changed }
+      if (recorded.length === 0) throw lost
+      const { added = 0, changed = 0, kept = 0 } = rows[0] ?? {}
+      return { new: added, changed, unchanged: leads.length - added - changed, kept }
     })
   } catch (error) {
     if (error === lost) return undefined

@@ -3,21 +3,20 @@
  * what is right, and tells what came. Everything about it is bounded: time, connections, bytes.
  */
 import { createHash } from 'node:crypto'
-import http from 'node:http'
-import type { Socket } from 'node:net'
-import { setTimeout as wait } from 'node:timers/promises'
-import type { OpenDatabase } from '../db/open.ts'
-import { codeOf } from '../errors.ts'
+import type http from 'node:http'
+import { buildHardServer, jsonType } from '../hard-server.ts'
 import { listenOn } from '../listen.ts'
-import { checkHead, type Problem } from './check-request.ts'
-import { countFaults, type Fault, type Faults } from './faults.ts'
+import { type CheckedHead, checkHead, type Problem } from './check-request.ts'
+import type { Fault } from './faults.ts'
+import { createJudge, type JudgeOptions } from './judge.ts'
+import { nothing, readBody } from './read-body.ts'
 import type { Applied } from './receiver-store.ts'
-import { takeDelivery, type Verdict } from './take-delivery.ts'
+import type { Verdict } from './take-delivery.ts'
 
 /** What came, for a live view. Holds neither a user's key nor anything of a lead. */
 export interface ReceivedDelivery {
   at: Date
-  /** What was answered; null: the connection was dropped. */
+  /** What was answered; null: nothing, the connection was dropped or the sender broke off. */
   status: number | null
   msg: string
   /** Null where the headers were refused. */
@@ -26,6 +25,8 @@ export interface ReceivedDelivery {
   /** The first 8 hexadecimal digits of the SHA-256 of the user's key. */
   user: string | null
   bytes: number
+  /** From the request's headers to its answer. */
+  durationMs: number
   queries: number
   leads: number
   applied: Applied | null
@@ -33,16 +34,12 @@ export interface ReceivedDelivery {
   times: number
   problems: Problem[]
   fault: Fault['kind'] | null
-  /** All of that in a line. */
-  summary: string
 }
 
-export interface ReceiverOptions {
-  db: OpenDatabase
+export interface ReceiverOptions extends JudgeOptions {
   host: string
   /** 0 takes a free one. */
   port: number
-  faults?: Faults
   onDelivery?: (delivery: ReceivedDelivery) => void
   /** Trouble of the receiver itself, such as a database that is away. */
   onTrouble?: (error: unknown) => void
@@ -55,116 +52,56 @@ export interface Receiver {
   close(): Promise<void>
 }
 
-const headersTimeoutMs = 10_000
-const requestTimeoutMs = 60_000
-const connectionsMax = 512
+const requestMsMax = 60_000
+const stallMsMax = 60_000
 /** Bodies in memory at once, together. */
 const heldBytesMax = 256 * 1024 * 1024
-/** So much of a body that is refused is read and thrown away, so that its sender reads the answer; more cuts it off. */
-const drainedBytesMax = 64 * 1024 * 1024
 const closeMs = 5_000
 
 const trouble: Verdict = { status: 503, msg: 'The receiver cannot keep anything just now; try again later.' }
 
-/** The whole body in one Buffer; undefined where it broke off. Without `keep` it is read and thrown away. */
-function readBody(request: http.IncomingMessage, keep: number | undefined): Promise<Buffer | undefined> {
-  return new Promise((resolve) => {
-    const bytes = Buffer.allocUnsafe(keep ?? 0)
-    let at = 0
-    request.on('data', (chunk: Buffer) => {
-      if (keep !== undefined) chunk.copy(bytes, at)
-      at += chunk.length
-      if (keep === undefined && at > drainedBytesMax) resolve(bytes)
-    })
-    request.on('end', () => resolve(keep === undefined || at === keep ? bytes : undefined))
-    request.on('close', () => resolve(undefined))
-    request.on('error', () => resolve(undefined))
-  })
+function buildAnswer({ status, msg, problems = [], body, queries, leads }: Verdict): string {
+  const ok = status === 200
+  const counts = ok ? { queries, leads, ...body } : {}
+  return JSON.stringify({ ok, msg, ...counts, ...(ok && problems.length === 0 ? {} : { problems }) })
 }
 
-function buildSummary(received: Omit<ReceivedDelivery, 'summary'>): string {
-  const { status, msg, idempotencyKey, user, bytes, queries, leads, applied, problems } = received
-  const what = status === 200 ? `${queries} queries, ${leads} leads, ${bytes} bytes` : `${bytes} bytes`
-  const kept = applied ? `: ${applied.added} new, ${applied.changed} changed, ${applied.unchanged} unchanged` : ''
-  const wrong = problems.map(({ clause, path, message }) => `; ${path} ${message} (contract ${clause})`).join('')
-  return `${status ?? 'dropped'} ${idempotencyKey ?? '-'} user ${user ?? '-'}, ${what}${kept}${applied ? '' : ` – ${msg}`}${wrong}`
+/** The answer to what is no HTTP, too long, or too slow. */
+const buildParserRefusal = (msg: string) => {
+  const problems: Problem[] = [{ clause: '4.1', path: 'request', message: msg }]
+  return buildAnswer({ status: 400, msg, problems })
 }
 
-/** Answers what is no HTTP, too long, or too slow: the parser's errors. */
-function answerParserError(error: Error, socket: Socket): void {
-  if (!socket.writable || codeOf(error) === 'ECONNRESET') return void socket.destroy()
-  const [status, msg] =
-    codeOf(error) === 'HPE_HEADER_OVERFLOW'
-      ? ['431 Request Header Fields Too Large', 'The headers are too long.']
-      : codeOf(error) === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? ['408 Request Timeout', 'The request took too long.']
-        : ['400 Bad Request', 'This is no valid HTTP request.']
-  const body = JSON.stringify({ ok: false, msg, problems: [] })
-  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`
-  socket.end(`${head}\r\n\r\n${body}`)
+function tell(head: CheckedHead | undefined, length: number, startedMs: number, verdict: Verdict): ReceivedDelivery {
+  const { receiverKey, dataSource, idempotencyKey } = head && 'head' in head ? head.head : {}
+  return {
+    at: new Date(),
+    status: verdict.status || null,
+    msg: verdict.msg,
+    idempotencyKey: idempotencyKey ?? null,
+    dataSource: dataSource ?? null,
+    user: receiverKey === undefined ? null : createHash('sha256').update(receiverKey).digest('hex').slice(0, 8),
+    bytes: length,
+    durationMs: Math.round(performance.now() - startedMs),
+    queries: verdict.queries ?? 0,
+    leads: verdict.leads ?? 0,
+    applied: verdict.applied ?? null,
+    times: verdict.times ?? 0,
+    problems: verdict.problems ?? [],
+    fault: verdict.fault ?? null,
+  }
 }
 
 /** Throws `usage` where it cannot listen there. */
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const { db } = options.db
-  const delayMs = options.faults?.delayMs ?? 0
-  const nextFault = countFaults(options.faults ?? {})
   const closing = new AbortController()
-  const underWay = new WeakMap<Socket, http.ServerResponse>()
+  const judge = createJudge(options, closing.signal)
   let heldBytes = 0
 
-  const delay = async () => {
-    if (delayMs > 0) await wait(delayMs, undefined, { signal: closing.signal }).catch(() => {})
-  }
-
-  const judge = async (
-    checked: ReturnType<typeof checkHead>,
-    bytes: Buffer,
-    fault: Fault | undefined,
-  ): Promise<Verdict> => {
-    if (fault) {
-      await delay()
-      return fault.kind === 'fail'
-        ? { status: fault.status, msg: 'A fault that was asked for.', fault: 'fail' }
-        : { status: 0, msg: 'Dropped, as was asked for.', fault: 'drop' }
-    }
-    if ('head' in checked) return await takeDelivery(db, checked.head, bytes, { delay, delayMs })
-    await delay()
-    return { ...checked.refusal, msg: 'The request is not a valid delivery.' }
-  }
-
-  const report = (checked: ReturnType<typeof checkHead>, bytes: number, verdict: Verdict) => {
-    const head = 'head' in checked ? checked.head : undefined
-    const received = {
-      at: new Date(),
-      status: verdict.status || null,
-      msg: verdict.msg,
-      idempotencyKey: head?.idempotencyKey ?? null,
-      dataSource: head?.dataSource ?? null,
-      user: head ? createHash('sha256').update(head.receiverKey).digest('hex').slice(0, 8) : null,
-      bytes,
-      queries: verdict.queries ?? 0,
-      leads: verdict.leads ?? 0,
-      applied: verdict.applied ?? null,
-      times: verdict.times ?? 0,
-      problems: verdict.problems ?? [],
-      fault: verdict.fault ?? null,
-    }
-    options.onDelivery?.({ ...received, summary: buildSummary(received) })
-  }
-
-  const answer = (response: http.ServerResponse, { status, msg, problems = [], body, queries, leads }: Verdict) => {
-    const ok = status === 200
-    const text = JSON.stringify({
-      ok,
-      msg,
-      ...(ok ? { queries, leads, ...body } : {}),
-      ...(ok && problems.length === 0 ? {} : { problems }),
-    })
-    const headers: http.OutgoingHttpHeaders = {
-      'Content-Type': 'application/json',
-      'Content-Length': Buffer.byteLength(text),
-    }
+  const answer = (response: http.ServerResponse, verdict: Verdict) => {
+    const { status } = verdict
+    const text = buildAnswer(verdict)
+    const headers: http.OutgoingHttpHeaders = { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(text) }
     if (status === 405) headers.Allow = 'POST'
     if (status === 503) headers['Retry-After'] = '1'
     if (closing.signal.aborted || !response.req.complete) headers.Connection = 'close'
@@ -172,43 +109,37 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
   }
 
   const handle = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
+    const startedMs = performance.now()
     const checked = checkHead(request)
-    const length = 'head' in checked ? checked.head.length : undefined
-    if (length !== undefined && heldBytes + length > heldBytesMax) {
-      request.resume()
-      return answer(response, { status: 503, msg: 'Too many deliveries at once; try again later.' })
-    }
-    heldBytes += length ?? 0
+    const length = 'head' in checked ? checked.head.length : 0
+    const hasRoom = heldBytes + length <= heldBytesMax
+    const keep = 'head' in checked && hasRoom ? length : undefined
+    const asks = request.headers.expect?.toLowerCase() === '100-continue'
+    heldBytes += keep ?? 0
     try {
-      const bytes = await readBody(request, length)
-      // a sender that broke off is answered by nobody
-      if (!bytes) return void request.socket.destroy()
-      const verdict = await judge(checked, bytes, nextFault()).catch((error) => {
+      if (asks && keep !== undefined) response.writeContinue()
+      // who asks before sending a body need not send one that is refused
+      const read = asks && keep === undefined ? nothing : await readBody(request, keep)
+      const verdict = await judge(checked, read).catch((error) => {
         options.onTrouble?.(error)
         return trouble
       })
-      report(checked, bytes.length, verdict)
-      if (verdict.fault === 'drop') request.socket.destroy()
+      options.onDelivery?.(tell(checked, read.length, startedMs, verdict))
+      if (verdict.status === 0) request.socket.destroy()
       else answer(response, verdict)
     } finally {
-      heldBytes -= length ?? 0
+      heldBytes -= keep ?? 0
     }
   }
 
-  const server = http.createServer(
-    { headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, connectionsCheckingInterval: 1_000 },
-    (request, response) => {
-      const { socket } = request
-      underWay.set(socket, response)
-      void handle(request, response).finally(() => underWay.delete(socket))
+  const { server, close } = buildHardServer({
+    handle: (request, response) => void handle(request, response),
+    requestMsMax,
+    stallMsMax: stallMsMax + (options.faults?.delayMs ?? 0),
+    buildRefusal: buildParserRefusal,
+    onRefused({ status, msg, isSeen }) {
+      if (!isSeen) options.onDelivery?.(tell(undefined, 0, performance.now(), { status, msg }))
     },
-  )
-  server.maxConnections = connectionsMax
-  server.on('clientError', (error, socket) => {
-    // what follows a request may be no HTTP, such as a body without its length: that request is answered all the same
-    const pending = underWay.get(socket as Socket)
-    if (pending?.req.complete) pending.once('finish', () => (socket as Socket).destroySoon())
-    else answerParserError(error, socket as Socket)
   })
   const { url, port } = await listenOn(server, options.host, options.port)
   return {
@@ -216,11 +147,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     port,
     async close() {
       closing.abort()
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      server.closeIdleConnections()
-      const timer = setTimeout(() => server.closeAllConnections(), closeMs)
-      await closed
-      clearTimeout(timer)
+      await close(closeMs)
     },
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { Database } from '../db/open.ts'
 import { attemptsMax } from '../limits.ts'
-import { checkBody, type DeliveryHead, type Problem } from './check-request.ts'
+import { checkBody, type DeliveryHead, describeProblems, type Problem } from './check-request.ts'
 import type { Fault } from './faults.ts'
 import { type Applied, applyDelivery, claimDelivery, giveUpClaim } from './receiver-store.ts'
 
@@ -26,6 +26,20 @@ export interface Verdict {
 /** Longer than applying takes, shorter than anyone waits to try again after a receiver was killed. */
 const claimMs = 30_000
 
+const key = 'header X-Idempotency-Key'
+
+/** What is wrong with a delivery whose key was there before, and what that is answered with. */
+const repeats = {
+  'under-way': {
+    status: 409,
+    problem: { clause: '4.5', path: key, message: 'is under way: its first attempt is not answered yet' },
+  },
+  'other-body': {
+    status: 422,
+    problem: { clause: '4.5', path: 'body', message: 'is not the one that came with this key before' },
+  },
+} as const
+
 /**
  * `delay` is waited for with the delivery under way, and takes `delayMs` at most. Throws what the database throws; the delivery
  * is then as if it had not come.
@@ -39,30 +53,33 @@ export async function takeDelivery(
   const checked = checkBody(bytes)
   if ('refusal' in checked) {
     await delay()
-    return { ...checked.refusal, msg: 'The body is not a valid delivery.' }
+    return { ...checked.refusal, msg: describeProblems('The body is no valid delivery', checked.refusal.problems) }
   }
   const { queryList, fsbos } = checked.body
-  const counts = { queries: queryList.length, leads: fsbos.length }
   const claim = await claimDelivery(db, head, bytes, claimMs + delayMs)
-  const tooOften = `came ${claim.times} times: a key is sent at most ${attemptsMax} times`
-  const problems: Problem[] =
-    claim.times > attemptsMax ? [{ clause: '4.6', path: 'header X-Idempotency-Key', message: tooOften }] : []
-  const common = { ...counts, times: claim.times, problems }
-  await delay()
-  if (claim.kind === 'under-way') return { status: 409, msg: 'This delivery is under way already.', ...common }
-  if (claim.kind === 'other-body') return { status: 422, msg: 'This key came before with another body.', ...common }
-  if (claim.kind === 'same') {
-    return {
-      status: 200,
-      msg: 'This delivery came before; nothing was applied twice.',
-      body: { repeated: true },
-      ...common,
-    }
+  const { times } = claim
+  const common = { queries: queryList.length, leads: fsbos.length, times }
+  const tooOften = {
+    clause: '4.6',
+    path: key,
+    message: `came ${times} times: at most ${attemptsMax} attempts are made`,
   }
+  const problems: Problem[] = times > attemptsMax ? [tooOften] : []
+  const repeated = (kind: keyof typeof repeats): Verdict => {
+    const { status, problem } = repeats[kind]
+    problems.unshift(problem)
+    return { ...common, status, problems, msg: describeProblems('This key came before', problems) }
+  }
+  await delay()
+  if (claim.kind === 'same') {
+    const msg = 'This delivery came before; nothing was applied twice.'
+    return { status: 200, msg, body: { repeated: true }, problems, ...common }
+  }
+  if (claim.kind !== 'mine') return repeated(claim.kind)
   try {
     const applied = await applyDelivery(db, head, fsbos, claim.claim)
-    if (!applied) return { status: 409, msg: 'Somebody else took this delivery meanwhile.', ...common }
-    return { status: 200, msg: 'Taken.', body: { repeated: false, ...applied }, applied, ...common }
+    if (!applied) return repeated('under-way')
+    return { status: 200, msg: 'Taken.', body: { repeated: false, ...applied }, applied, problems, ...common }
   } catch (error) {
     await giveUpClaim(db, head, claim.claim).catch(() => {})
     throw error

@@ -4,11 +4,11 @@
  */
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { isDatabaseError } from '../db/away.ts'
+import { buildHardServer, type HardServer, jsonType } from '../hard-server.ts'
 import type { FoundIntegration } from '../integrations/integrations.ts'
 import { requestBodyBytesMax } from '../limits.ts'
 import { addressOf, CallerChecks, type CallerOptions } from './caller.ts'
-import { buildHardServer, buildRefusal, type HardServer, jsonType } from './connections.ts'
-import { buildUnavailable, Refusal, tooLarge, unknownPath } from './refusal.ts'
+import { buildRefusal, buildUnavailable, Refusal, tooLarge, unknownPath } from './refusal.ts'
 import { Routes, type RoutesContext } from './routes.ts'
 
 export interface RequestEntry {
@@ -29,6 +29,9 @@ export interface AppOptions extends RoutesContext, CallerOptions {
   /** Called for every request that meets it so. */
   onDatabaseAway(error: unknown): void
 }
+
+const requestMsMax = 10_000
+const stallMsMax = 20_000
 
 /** The proxy library knows no range of all addresses. */
 const halveAll = (range: string) =>
@@ -51,7 +54,7 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     serverFactory: (handle) => {
       const onRefused = ({ status, address }: { status: number; address: string }) =>
         note({ method: '-', route: 'none', status, durationMs: 0, address, integration: undefined })
-      hardServer = buildHardServer({ handle, onRefused })
+      hardServer = buildHardServer({ handle, requestMsMax, stallMsMax, buildRefusal, onRefused })
       return hardServer.server
     },
     // a path that cannot be decoded is none of ours

@@ -26,3 +26,5 @@ export const unknownPath = new Refusal(
   'There is nothing at this path: check the address, /openapi.json lists what there is.',
 )
 export const tooLarge = new Refusal(413, `The body is too large: at most ${requestBodyBytesMax} bytes.`)
+
+export const buildRefusal = (msg: string) => JSON.stringify({ ok: false, msg })

@@ -30,6 +30,19 @@ export async function findUser(db: Database, email: string): Promise<FoundUser> 
   return { user: { id, email: found.email }, subscribed, owed: subscription_owed_at !== null }
 }
 
+/** The key that the receiver gave a user. Throws `usage` where there is no such user. */
+export async function findReceiverKey(db: Database, email: string): Promise<string> {
+  const { user } = await findUser(db, email)
+  const found = db.selectFrom('users').select('receiver_key').where('id', '=', user.id)
+  return (await found.executeTakeFirstOrThrow()).receiver_key
+}
+
+/** Whether a user has that receiver key. */
+export async function isReceiverKey(db: Database, key: string): Promise<boolean> {
+  const found = db.selectFrom('users').select('id').where('receiver_key', '=', key).limit(1)
+  return (await found.executeTakeFirst()) !== undefined
+}
+
 export interface ListedUser {
   email: string
   subscribed: boolean

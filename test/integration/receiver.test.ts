@@ -5,7 +5,7 @@ import { sql } from 'kysely'
 import { sendAttempt } from '../../src/deliveries/attempt.ts'
 import { createHttp } from '../../src/http.ts'
 import { completeLead, type LeadPatch } from '../../src/leads/lead.ts'
-import { bodyBytesMax } from '../../src/limits.ts'
+import { bodyBytesMax, neverValidReceiverKey } from '../../src/limits.ts'
 import { parseFail } from '../../src/receiver/faults.ts'
 import { type ReceivedDelivery, type ReceiverOptions, startReceiver } from '../../src/receiver/receiver.ts'
 import { createDatabase } from '../support/database.ts'
@@ -83,11 +83,11 @@ test('a delivery on any path is taken, kept and told of, without the key of the 
   const { status, json } = await send(port, bodyOf(given), { line: 'POST /any/path HTTP/1.1' })
   assert.equal(status, 200)
   assert.deepEqual(json, {
-    ok: true, msg: 'Taken.', queries: 1, leads: 1, repeated: false, added: 1, changed: 0, unchanged: 0,
+    ok: true, msg: 'Taken.', queries: 1, leads: 1, repeated: false, new: 1, changed: 0, unchanged: 0, kept: 0,
   }) // biome-ignore format: short
   assert.deepEqual(await findLead(given.href), [given])
   assert.equal(seen.length, 1)
-  assert.match(seen[0]?.summary ?? '', /^200 key-\d+ user [0-9a-f]{8}, 1 queries, 1 leads, \d+ bytes: 1 new, 0 changed/)
+  assert.match(seen[0]?.user ?? '', /^[0-9a-f]{8}$/)
   assert.doesNotMatch(JSON.stringify(seen), /user-key-1/)
 })
 
@@ -99,14 +99,14 @@ test('leadpush’s own attempt is a right delivery, and its second one is applie
   const request = { idempotencyKey: newKey(), receiverKey: 'user-key-1', body: Buffer.from(bodyOf(lead(), lead())) }
   for (const applied of [2, undefined]) {
     assert.equal((await sendAttempt(sender, target, request)).httpStatus, 200)
-    assert.equal(seen.at(-1)?.applied?.added, applied)
+    assert.equal(seen.at(-1)?.applied?.new, applied)
   }
   const other = await sendAttempt(sender, target, { ...request, body: Buffer.from(bodyOf()) })
   assert.equal(other.httpStatus, 422)
   // a third time on the wire is answered, and told of
   assert.deepEqual(
     seen.at(-1)?.problems.map(({ clause }) => clause),
-    ['4.6'],
+    ['4.5', '4.6'],
   )
 })
 
@@ -116,7 +116,7 @@ test('null and a field left out never wipe out a value, and a user’s leads are
   const as = (key: string) => ({ headers: { 'X-Service-API-Key': key } })
   await send(port, bodyOf(lead({ href, price: 1, city: 'Austin', fullAddress: '1 Main St' })), as('user-a'))
   const second = await send(port, bodyOf(lead({ href, price: 2, state: 'TX' })), as('user-a'))
-  assert.equal(second.json.changed, 1)
+  assert.deepEqual([second.json.changed, second.json.kept], [1, 2])
   const third = await send(port, bodyOf(lead({ href, price: 2 })), as('user-a'))
   assert.equal(third.json.unchanged, 1)
   await send(port, bodyOf(lead({ href, price: 9 })), as('user-b'))
@@ -175,7 +175,15 @@ test('a claim that a killed receiver left behind is over after its time', async 
 })
 
 test('--fail: the next requests are refused and nothing of them is kept; then all is well', async (t) => {
-  const { port, seen } = await start(t, { faults: { fail: { status: 503, times: 2 }, drop: 1 } })
+  const { port, seen } = await start(t, {
+    faults: {
+      fail: [
+        { status: 503, times: 1 },
+        { status: 503, times: 1 },
+      ],
+      drop: 1,
+    },
+  })
   const headers = { 'X-Idempotency-Key': newKey() }
   const body = bodyOf(lead())
   for (let at = 0; at < 2; at++) {
@@ -185,7 +193,7 @@ test('--fail: the next requests are refused and nothing of them is kept; then al
   }
   await assert.rejects(send(port, body, { headers }), /no answer: ""/)
   const { status, json } = await send(port, body, { headers })
-  assert.deepEqual([status, json.added], [200, 1])
+  assert.deepEqual([status, json.new], [200, 1])
   assert.deepEqual(seen.map(({ fault, status }) => [fault, status]), [['fail', 503], ['fail', 503], ['drop', null], [null, 200]]) // biome-ignore format: a row
   assert.equal(seen.at(-1)?.times, 1)
 })
@@ -276,9 +284,57 @@ for (const [name, body, status, clause, path] of [
   ['a byte order mark', `\ufeff${JSON.stringify({ queryList: [query], fsbos: [] })}`, 400, '4.2', 'body'],
   ['null', 'null', 422, '4.2', 'body'],
   ['a list', '[]', 422, '4.2', 'body'],
+  ['a name that is not the interface’s', '{"queryList":[],"fsbos":[],"__proto__":1}', 422, '4.2', '__proto__'],
+  [
+    'a name of a megabyte',
+    `{"queryList":[],"fsbos":[],"${'n'.repeat(1_000_000)}":1}`,
+    422,
+    '4.2',
+    `${'n'.repeat(200)}…`,
+  ],
+  [
+    '1,001 queries',
+    JSON.stringify({
+      queryList: Array.from({ length: 1_001 }, (_, at) => ({ ...query, value: `v${at}-` })),
+      fsbos: [],
+    }),
+    422,
+    '4.11',
+    'queryList',
+  ],
+  [
+    'a query without text',
+    '{"queryList":[{"type":"text","value":"","radius":0}],"fsbos":[]}',
+    422,
+    '4.11',
+    'queryList[0].value',
+  ],
+  [
+    'a query of 501 characters',
+    JSON.stringify({ queryList: [{ ...query, value: 'v'.repeat(501) }], fsbos: [] }),
+    422,
+    '4.11',
+    'queryList[0].value',
+  ],
+  [
+    'a query with a NUL',
+    '{"queryList":[{"type":"text","value":"a\\u0000","radius":0}],"fsbos":[]}',
+    422,
+    '4.10',
+    'queryList[0].value',
+  ],
+  [
+    'a radius of 101',
+    '{"queryList":[{"type":"text","value":"x","radius":101}],"fsbos":[]}',
+    422,
+    '4.9',
+    'queryList[0].radius',
+  ],
+  ['a price below 0', bodyOf({ ...good(), price: -1 }), 422, '4.10', 'fsbos[0].price'],
+  ['an empty postal code', bodyOf({ ...good(), postalCode: '' }), 422, '4.10', 'fsbos[0].postalCode'],
   ['no queryList', '{"fsbos":[]}', 422, '4.2', 'queryList'],
   ['no fsbos', JSON.stringify({ queryList: [query] }), 422, '4.2', 'fsbos'],
-  ['another field', JSON.stringify({ queryList: [query], fsbos: [], extra: 1 }), 422, '4.2', 'body'],
+  ['another field', JSON.stringify({ queryList: [query], fsbos: [], extra: 1 }), 422, '4.2', 'extra'],
   [
     'a query without radius',
     '{"queryList":[{"type":"text","value":"x"}],"fsbos":[]}',
@@ -314,7 +370,7 @@ for (const [name, body, status, clause, path] of [
   ['a price as text', bodyOf({ ...good(), price: '1' }), 422, '4.2', 'fsbos[0].price'],
   ['a price that is null', bodyOf({ ...good(), price: null }), 422, '4.2', 'fsbos[0].price'],
   ['a price beyond numbers', bodyOf(good()).replace('"price":0', '"price":1e999'), 422, '4.2', 'fsbos[0].price'],
-  ['a field of a lead that nobody knows', bodyOf({ ...good(), colour: 'red' }), 422, '4.2', 'fsbos[0]'],
+  ['a field of a lead that nobody knows', bodyOf({ ...good(), colour: 'red' }), 422, '4.2', 'fsbos[0].colour'],
   ['a relative href', bodyOf({ ...good(), href: '/listing' }), 422, '4.10', 'fsbos[0].href'],
   ['a NUL character', bodyOf({ ...good(), city: 'a\0b' }), 422, '4.10', 'fsbos[0].city'],
   ['half a surrogate pair', bodyOf({ ...good(), city: '\ud800' }), 422, '4.10', 'fsbos[0].city'],
@@ -331,6 +387,15 @@ for (const [name, body, status, clause, path] of [
   })
 }
 
+test('a body of a million things that are wrong is answered as soon as any other', async (t) => {
+  const { port } = await start(t)
+  const list = `[${'{},'.repeat(1_600_000)}{}]`
+  const { status, json } = await send(port, `{"queryList":[{}],"fsbos":${list}}`)
+  assert.deepEqual([status, json.problems?.length], [422, 21])
+  const names = Array.from({ length: 300_000 }, (_, at) => `"n${at}":1`).join()
+  assert.equal((await send(port, `{"queryList":[],"fsbos":[{${names}}]}`)).json.problems?.length, 21)
+})
+
 test('a lead that is there twice is told with its second place', async (t) => {
   const { port } = await start(t)
   const twice = lead()
@@ -344,7 +409,7 @@ test('300 leads of one query are taken, and of many problems the first twenty ar
   assert.equal((await send(port, bodyOf(...Array.from({ length: 300 }, good)))).status, 200)
   const { json } = await send(port, bodyOf(...Array.from({ length: 300 }, () => without('price'))))
   assert.equal(json.problems?.length, 21)
-  assert.match(json.problems?.at(-1)?.message ?? '', /280 more/)
+  assert.match(json.problems?.at(-1)?.message ?? '', /more wrong/)
 })
 
 for (const [words, extra, status] of [
@@ -362,6 +427,47 @@ for (const [words, extra, status] of [
   })
 }
 
+for (const [megabytes, words] of [
+  [15, 'is read past'],
+  [40, 'is too long to be read past'],
+] as const) {
+  test(`a sender sees the answer to a refused body of ${megabytes} MB, which ${words}`, async (t) => {
+    const { port } = await start(t)
+    const { status, json } = await send(port, Buffer.alloc(megabytes * 1_000_000, 'x'))
+    assert.equal(status, 413)
+    assert.match(json.msg, /has \d+000000 bytes: at most 5000000 \(contract 4\.2\)/)
+    assert.equal((await send(port, bodyOf())).status, 200)
+  })
+}
+
+test('who asks before sending a body is told to go on, or refused without it', async (t) => {
+  const { port } = await start(t)
+  const body = bodyOf(lead())
+  const ask = (key: string) =>
+    sendRaw(
+      port,
+      `POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Type: application/json\r\n` +
+        `X-Service-API-Key: ${key}\r\nX-Data-Source: d\r\nX-Idempotency-Key: ${newKey()}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`,
+      ...(key === '' ? [] : [body]),
+    )
+  assert.match(await ask('k'), /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK/)
+  assert.match(await ask(''), /^HTTP\/1\.1 401 Unauthorized/)
+})
+
+test('where the keys are given, another is a 401, and so is the one that is never valid', async (t) => {
+  const strict = await start(t, { knowsKey: (key) => key === 'user-key-1' })
+  const open = await start(t)
+  const statuses: number[] = []
+  for (const { port } of [strict, open]) {
+    for (const key of ['user-key-1', 'user-key-2', neverValidReceiverKey]) {
+      const { status, json } = await send(port, bodyOf(), { headers: { 'X-Service-API-Key': key } })
+      statuses.push(status)
+      if (status === 401) assert.equal(json.problems?.[0]?.path, 'header X-Service-API-Key')
+    }
+  }
+  assert.deepEqual(statuses, [200, 401, 401, 200, 200, 401])
+})
+
 for (const [name, bytes, status] of [
   ['no HTTP', 'HELLO\r\n\r\n', 400],
   ['TLS', Buffer.from('16030100c8010000c40303', 'hex'), 400],
@@ -372,7 +478,7 @@ for (const [name, bytes, status] of [
     'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     400,
   ],
-  ['no Host', 'POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}', 400],
+  ['no Host', 'POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}', 400],
   ['a bad header name', 'POST / HTTP/1.1\r\nHost: x\r\nBad Name: 1\r\n\r\n', 400],
   ['20 KiB of headers', `POST / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_480)}\r\n\r\n`, 431],
   ['a length of 1 TB', 'POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000000000000\r\n\r\n', 0],
@@ -402,9 +508,10 @@ test('a sender that breaks off in the middle leaves nothing behind, and its key 
   )
   await new Promise((resolve) => setTimeout(resolve, 100))
   socket.destroy()
-  assert.deepEqual(seen, [])
+  while (seen.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  assert.match(seen[0]?.msg ?? '', /broke off after 20 bytes/)
   const { status, json } = await send(port, body, { headers })
-  assert.deepEqual([status, json.added], [200, 1])
+  assert.deepEqual([status, json.new], [200, 1])
 })
 
 test('a database that is away is a 503, never a crash', async (t) => {

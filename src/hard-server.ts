@@ -1,16 +1,13 @@
 /**
- * The HTTP server under the endpoints, hardened: every connection is bounded in time, bytes and number, whoever says nothing or
- * speaks slowly shuts nobody out, and whatever is no HTTP is answered in JSON too.
+ * The HTTP server under the endpoints and the reference receiver, hardened: every connection is bounded in time, bytes and
+ * number, whoever says nothing or speaks slowly shuts nobody out, and whatever is no HTTP is answered in JSON too.
  */
 import http from 'node:http'
 import type { Socket } from 'node:net'
-import { codeOf } from '../errors.ts'
+import { codeOf } from './errors.ts'
 
 const headBytesMax = 16 * 1024
 const headMsMax = 5_000
-const requestMsMax = 10_000
-/** Nothing moves on the connection while a request is under way: not even its answer is read. */
-const stallMsMax = 20_000
 /** Longer than the proxies before it keep an idle connection, so that it is they who close it. */
 const keepAliveMs = 65_000
 /** Under the usual limit of 1,024 open files. */
@@ -21,9 +18,16 @@ const requestsMax = 1_000
 const lingerMs = 2_000
 
 export interface HardServerOptions {
+  /** Also gets what comes with `Expect: 100-continue`, before it is said that the sender may go on. */
   handle: http.RequestListener
-  /** What the endpoints never saw was answered so. */
-  onRefused(refused: { status: number; address: string }): void
+  /** How long a request may take to arrive. */
+  requestMsMax: number
+  /** So long nothing may move on the connection while a request is under way: not even its answer is read. */
+  stallMsMax: number
+  /** The body of an answer that is not the handler's. */
+  buildRefusal(msg: string): string
+  /** What the handler never saw, or (`isSeen`) has seen the beginning of, was answered so. */
+  onRefused(refused: { status: number; address: string; msg: string; isSeen: boolean }): void
 }
 
 export interface HardServer {
@@ -34,8 +38,6 @@ export interface HardServer {
 
 export const jsonType = 'application/json; charset=utf-8'
 
-export const buildRefusal = (msg: string) => JSON.stringify({ ok: false, msg })
-
 /** Where a connection is: the request that it brought last, until it is answered in full. */
 type Connections = Map<Socket, http.ServerResponse | undefined>
 
@@ -45,8 +47,7 @@ const parserAnswers: Readonly<Record<string, readonly [status: number, msg: stri
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'The chunk extensions of the body are too long.'],
 }
 
-function answerRaw(socket: Socket, status: number, msg: string): void {
-  const body = buildRefusal(msg)
+function answerRaw(socket: Socket, status: number, body: string): void {
   socket.end(
     `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\nContent-Type: ${jsonType}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
@@ -73,7 +74,8 @@ function lingerOn(socket: Socket, connections: Connections): void {
   }
 }
 
-export function buildHardServer({ handle, onRefused }: HardServerOptions): HardServer {
+export function buildHardServer(options: HardServerOptions): HardServer {
+  const { handle, buildRefusal, onRefused, requestMsMax, stallMsMax } = options
   const connections: Connections = new Map()
   let requests = 0
 
@@ -90,14 +92,17 @@ export function buildHardServer({ handle, onRefused }: HardServerOptions): HardS
       if (!socket.destroyed) connections.set(socket, undefined)
     })
     if (requests <= requestsMax) return handle(request, response)
-    const body = buildRefusal('Too many requests are under way: try again in a second.')
-    onRefused({ status: 503, address: socket.remoteAddress ?? '' })
-    response.writeHead(503, { 'Content-Type': jsonType, 'Content-Length': body.length, 'Retry-After': '1' }).end(body)
+    const msg = 'Too many requests are under way: try again in a second.'
+    const body = buildRefusal(msg)
+    onRefused({ status: 503, address: socket.remoteAddress ?? '', msg, isSeen: false })
+    response
+      .writeHead(503, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body), 'Retry-After': '1' })
+      .end(body)
   }
 
   const refuse = (socket: Socket, status: number, msg: string) => {
-    onRefused({ status, address: socket.remoteAddress ?? '' })
-    answerRaw(socket, status, msg)
+    onRefused({ status, address: socket.remoteAddress ?? '', msg, isSeen: connections.get(socket) !== undefined })
+    answerRaw(socket, status, buildRefusal(msg))
   }
 
   const server = http.createServer(

@@ -1,0 +1,34 @@
+/** The body of a request: into memory where it is wanted, else read past, since a sender that is cut off never sees its answer. */
+import type { IncomingMessage } from 'node:http'
+
+/** So much of a body that is refused is read past; a sender with more has to look at its answer meanwhile. */
+const passedBytesMax = 16_000_000
+
+export interface ReadBody {
+  /** Empty where the body was read past. */
+  bytes: Buffer
+  /** How many came. */
+  length: number
+  /** It did not break off. */
+  isWhole: boolean
+}
+
+/** Of a body that was not sent. */
+export const nothing: ReadBody = { bytes: Buffer.alloc(0), length: 0, isWhole: true }
+
+/** A body of `keep` bytes; without `keep` it is read past. Never throws. */
+export function readBody(request: IncomingMessage, keep: number | undefined): Promise<ReadBody> {
+  return new Promise((resolve) => {
+    const bytes = Buffer.allocUnsafe(keep ?? 0)
+    let length = 0
+    const settle = (isWhole: boolean) => resolve({ bytes, length, isWhole })
+    request.on('data', (chunk: Buffer) => {
+      if (keep !== undefined) chunk.copy(bytes, length)
+      length += chunk.length
+      if (keep === undefined && length > passedBytesMax) settle(true)
+    })
+    request.on('end', () => settle(keep === undefined || length === keep))
+    request.on('close', () => settle(false))
+    request.on('error', () => settle(false))
+  })
+}
