@@ -3,6 +3,8 @@ export const locks = {
   leadsImport: 7_310_401,
   usersImport: 7_310_402,
   migration: 7_310_403,
+  /** Shared: a statement that begins deliveries; alone: an erasure, while it ends those that are begun. */
+  erasure: 7_310_404,
   /** Shared: a process that uses the embedded server; alone: whoever may stop it. */
   presence: 5_323_787_447,
 } as const

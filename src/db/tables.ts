@@ -14,6 +14,7 @@ export interface Tables {
     unchanged: Defaulted<number>
     rejected: Defaulted<number>
     repeated: Defaulted<number>
+    erased: Defaulted<number>
     filled_fields: Defaulted<number>
     base_version_id: Defaulted<number>
   }
@@ -162,4 +163,7 @@ export interface Tables {
     worker_id: number | null
     last_error: string | null
   }
+  erasure_key: { key: Buffer }
+  erasures: { mark: Buffer; kind: 'href' | 'contact'; erased_at: Generated<Date> }
+  erased_deliveries: { worker_id: number; idempotency_key: string }
 }

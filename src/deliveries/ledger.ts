@@ -7,6 +7,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
+import { erasureCount } from './erasure-count.ts'
 import type { PlannedDelivery } from './plan.ts'
 import { decodeRecipe, encodeRecipe } from './recipe.ts'
 import { periodIn } from './runs.ts'
@@ -79,6 +80,7 @@ export interface LedgerDelivery {
   error: string | null
 }
 
+export const wasErased = 'a listing was erased'
 const outcomeLost = 'nobody recorded what came of the attempt'
 
 /** Yields a row only while the worker holds its lease. */
@@ -92,24 +94,27 @@ export const ledgerColumns = sql`
 /**
  * Begins pushes: claims each in its scope, and writes its deliveries with the attempts that start. Returns the users whose
  * pushes were begun, with the keys to send with; the others had theirs, or may not be served any more. `live` is false when
- * the worker lost its lease: then nothing was begun.
+ * the worker lost its lease, `erasures` another count than the one that the pushes were planned under when listings were
+ * erased since: then nothing was begun.
  */
 export async function recordPushes(
   db: Database,
-  context: { workerId: number; runId: number; period: string },
+  context: { workerId: number; runId: number; period: string; erasures: number },
   pushes: readonly PushToBegin[],
-): Promise<{ live: boolean; begun: { userId: number; email: string; receiverKey: string }[] }> {
+): Promise<{ live: boolean; erasures: number; begun: { userId: number; email: string; receiverKey: string }[] }> {
   const rows = pushes.flatMap((push) =>
     push.deliveries.map((delivery) => ({ ...delivery, userId: push.userId, kind: push.kind })),
   )
-  const { rows: found } = await sql<{ userId: number | null; email: string; receiverKey: string; live: boolean }>`
-    with live as materialized (${liveWorker(context.workerId)}),
+  type Found = { userId: number | null; email: string; receiverKey: string; live: boolean; erasures: number }
+  const { rows: found } = await sql<Found>`
+    with live as materialized (${liveWorker(context.workerId)}), now_erased as materialized (select ${erasureCount} as n),
     eligible as (
       select p.user_id, p.kind, p.scope, u.email, u.receiver_key
       from unnest(${pushes.map(({ userId }) => userId)}::bigint[], ${pushes.map(({ kind }) => kind)}::text[],
         ${pushes.map(({ scope }) => scope)}::text[]) as p (user_id, kind, scope)
       join users u on u.id = p.user_id
-      where exists (select from live) and (u.subscribed or p.kind in ('single', 'subscription'))
+      where exists (select from live) and (select n from now_erased) = ${context.erasures}::bigint
+        and (u.subscribed or p.kind in ('single', 'subscription'))
     ),
     owed as (
       update users u set subscription_owed_at = null, subscription_begun_at = now()
@@ -140,11 +145,12 @@ export async function recordPushes(
         as d (key, user_id, part, parts, queries, leads, bytes, query_list, recipe, started)
       join granted g on g.user_id = d.user_id
     )
-    select g.user_id as "userId", g.email, g.receiver_key as "receiverKey", exists (select from live) as live
+    select g.user_id as "userId", g.email, g.receiver_key as "receiverKey", exists (select from live) as live,
+      (select n from now_erased) as erasures
     from (values (1)) as always left join granted g on true
   `.execute(db)
   const begun = found.filter((row) => row.userId !== null) as { userId: number; email: string; receiverKey: string }[]
-  return { live: found[0]?.live ?? false, begun }
+  return { live: found[0]?.live ?? false, erasures: found[0]?.erasures ?? 0, begun }
 }
 
 /**
@@ -197,7 +203,7 @@ export async function recordDueAttempts(
     with live as materialized (${liveWorker(workerId)}),
     due as (
       select d.idempotency_key from deliveries d
-      where d.status = 'pending' and exists (select from live) and exists (select from users u where u.id = d.user_id)
+      where d.status = 'pending' and d.end_reason is null and exists (select from live) and exists (select from users u where u.id = d.user_id)
         and d.idempotency_key <> all (${known}) and case when d.under_way then d.attempts = 1 and ${abandoned}
           else d.due_at <= now() and (d.worker_id = any (${workerIds}) or ${abandoned} and not ${isTooLate}) end
       order by d.attempts desc, d.due_at limit ${limit} for update of d skip locked
@@ -255,9 +261,10 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
       second_ms = ${two('ms')}, second_status = ${two('status')}, second_error = ${two('error')}, second_open = ${two('open')},
       under_way = d.under_way and d.attempts <> o.attempt,
       due_at = case when d.attempts = o.attempt then now() + o.delay * interval '1 millisecond' else d.due_at end,
+      end_reason = case when o.attempt = 1 then d.end_reason end,
       status = case
         when o.ok or d.status = 'delivered' then 'delivered'
-        when d.status = 'pending' and o.attempt = 1 then 'pending'
+        when d.status = 'pending' and o.attempt = 1 and d.end_reason is null then 'pending'
         when ${one('open')} or ${two('open')} then 'unknown'
         else 'failed' end
     from unnest(${outcomes.map((o) => o.idempotencyKey)}::text[], ${outcomes.map((o) => o.attempt)}::integer[],
@@ -271,10 +278,19 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
   return rows
 }
 
+/** SQL over `d`: sets what an attempt leaves behind that `isLost`: under way, and nobody will record what came of it. */
+export const endsLost = (isLost: RawBuilder<boolean>) => sql`
+  under_way = d.under_way and not ${isLost},
+  first_open = d.first_open or (d.attempts = 1 and ${isLost}),
+  first_error = case when d.attempts = 1 and ${isLost} then coalesce(d.first_error, ${outcomeLost}) else d.first_error end,
+  second_open = d.second_open or (d.attempts = 2 and ${isLost}),
+  second_error = case when d.attempts = 2 and ${isLost} then coalesce(d.second_error, ${outcomeLost}) else d.second_error end`
+
 /**
  * Ends what will get no further attempt: the second was left without an outcome by a worker whose lease is over; the user
- * was removed; or nothing of it was sent and the user is no longer subscribed. Only what `workerIds` have and what lies within
- * `reach`; never what this process is at, `known`. Returns what it ended. What is too late is forgotten: it was never begun.
+ * was removed; a listing of it was erased; or nothing of it was sent and the user is no longer subscribed. Only what `workerIds`
+ * have and what lies within `reach`; never what this process is at, `known`. Returns what it ended, and what an erasure had
+ * ended that was theirs. What is too late is forgotten: it was never begun.
  */
 export async function endAbandoned(
   db: Database,
@@ -285,47 +301,55 @@ export async function endAbandoned(
   }: { workerIds?: readonly number[]; reach?: Reach; known?: readonly string[] } = {},
 ): Promise<LedgerDelivery[]> {
   const { rows } = await sql<LedgerDelivery>`
-    with forgotten as (delete from deliveries d where ${reach === 'all'} and d.status = 'pending' and ${isTooLate})
-    update deliveries d set
-      under_way = false,
-      second_open = d.second_open or d.under_way,
-      second_error = case when d.under_way then coalesce(d.second_error, ${outcomeLost}) else d.second_error end,
-      end_reason = case when d.under_way then null when gone.user_id is null then 'the user was removed' else 'the user unsubscribed before it was begun' end,
+    with forgotten as (delete from deliveries d where ${reach === 'all'} and d.status = 'pending' and ${isTooLate}),
+    told as (delete from erased_deliveries where worker_id = any (${workerIds}) returning idempotency_key),
+    ended as (update deliveries d set
+      ${endsLost(sql`d.under_way`)},
+      end_reason = case when d.under_way and d.attempts = 2 then null when d.end_reason is not null then d.end_reason when gone.user_id is null then 'the user was removed' else 'the user unsubscribed before it was begun' end,
       status = case when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
     from (
       select d.idempotency_key, u.id as user_id, u.email from deliveries d left join users u on u.id = d.user_id
       where d.status = 'pending' and (d.worker_id = any (${workerIds}) or ${isWithin(reach)})
         and d.idempotency_key <> all (${known}) and case
-          when d.under_way then d.attempts = 2 and not ${isLive(sql`d.worker_id`)}
-          else u.id is null or (d.attempts = 0 and d.kind <> 'single' and not u.subscribed) end
+          when d.under_way then (d.attempts = 2 or d.end_reason is not null) and not ${isLive(sql`d.worker_id`)}
+          else u.id is null or d.end_reason is not null or (d.attempts = 0 and d.kind <> 'single' and not u.subscribed) end
       for update of d skip locked
     ) gone
     where d.idempotency_key = gone.idempotency_key
-    returning ${ledgerColumns}, gone.email
+    returning ${ledgerColumns}, gone.email)
+    select * from ended union all
+    select ${ledgerColumns}, u.email from told join deliveries d on d.idempotency_key = told.idempotency_key
+      left join users u on u.id = d.user_id
   `.execute(db)
   return rows
 }
 
-/** Takes back attempts that were recorded and certainly not made: they are due at once. */
+/**
+ * Takes back attempts that were recorded and certainly not made: they are due at once, but for those with a listing that was
+ * erased meanwhile, which end. Returns those.
+ */
 export async function recordUnsent(
   db: Database,
   workerIds: readonly number[],
   unsent: readonly string[],
-): Promise<void> {
-  await sql`
+): Promise<LedgerDelivery[]> {
+  const { rows } = await sql<LedgerDelivery>`
     with durable as materialized (${durably})
-    update deliveries set
+    update deliveries d set
       attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
-      first_at = case when attempts = 1 then null else first_at end
+      first_at = case when attempts = 1 then null else first_at end,
+      status = case when end_reason is null then 'pending' when first_open then 'unknown' else 'failed' end
     from durable where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = any (${unsent})
+    returning ${ledgerColumns}, null as email
   `.execute(db)
+  return rows.filter(({ status }) => status !== 'pending')
 }
 
 /** Ends a delivery whose attempt was recorded and not made because one of its listings is no more. */
 export async function endErased(db: Database, idempotencyKey: string): Promise<LedgerDelivery[]> {
   const { rows } = await sql<LedgerDelivery>`
     update deliveries d set
-      attempts = attempts - 1, under_way = false, second_at = null, end_reason = 'a listing was erased',
+      attempts = attempts - 1, under_way = false, second_at = null, end_reason = ${wasErased},
       first_at = case when attempts = 1 then null else first_at end,
       status = case when first_open then 'unknown' else 'failed' end
     where status = 'pending' and under_way and idempotency_key = ${idempotencyKey}

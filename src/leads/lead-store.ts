@@ -1,6 +1,6 @@
 /**
  * The serialised leads that pushes need, as bytes, in a cache of bounded size: a lead is read from the database once for the
- * many users who get it, and never parsed. Versions never change, so nothing in the cache goes stale.
+ * many users who get it, and never parsed. Versions never change, so nothing in the cache goes stale but by an erasure.
  */
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
@@ -27,29 +27,38 @@ function ownBytes(json: string, bytes: number): Buffer {
   return buffer
 }
 
-export class LeadStore {
-  private readonly db: Database
-  private readonly cache = new LRUCache<number, StoredLead>({
+const newCache = () =>
+  new LRUCache<number, StoredLead>({
     maxSize: cacheBytesMax,
     sizeCalculation: (lead) => entryBytes + (lead.json?.length ?? 0),
   })
 
+export class LeadStore {
+  private readonly db: Database
+  private cache = newCache()
+
   constructor(db: Database) {
     this.db = db
+  }
+
+  /** Drops all that it has; what is being read at this moment is not kept either. */
+  clear(): void {
+    this.cache = newCache()
   }
 
   /** The leads of `versionIds`; a version that is gone is missing in the result. */
   async find(versionIds: Iterable<number>): Promise<Map<number, StoredLead>> {
     const found = new Map<number, StoredLead>()
     const missing: number[] = []
+    const { cache } = this
     for (const id of versionIds) {
-      const lead = this.cache.get(id)
+      const lead = cache.get(id)
       if (lead) found.set(id, lead)
       else missing.push(id)
     }
     for (let at = 0; at < missing.length; at += versionsPerStatement) {
       for (const [id, lead] of await this.read(missing.slice(at, at + versionsPerStatement))) {
-        this.cache.set(id, lead)
+        cache.set(id, lead)
         found.set(id, lead)
       }
     }

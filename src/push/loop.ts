@@ -43,13 +43,17 @@ export interface LoopContext {
   /** Whether an outage of the receiver is looked for. */
   minded: boolean
   stop: AbortSignal
+  /** Plans again what was planned before listings were erased; `erasures` are counted now. */
+  planAnew(pushes: readonly Planned[], erasures: number): Promise<Planned[]>
   onDelivery(delivery: LedgerDelivery): void
   onAttempt(attempt: RecordedAttempt, outcome: AttemptOutcome): void
   onNote(note: string): void
 }
 
-type Planned = Omit<PushToBegin, 'deliveries'> & {
+export type Planned = Omit<PushToBegin, 'deliveries'> & {
   email: string
+  /** How many erasures were counted before anything of it was read. */
+  erasures: number
   deliveries: Omit<PushToBegin['deliveries'][number], 'started'>[]
 }
 
@@ -183,6 +187,8 @@ export class PushLoop {
     if (this.attempts.dueAt === undefined) return true
     this.isLeaving = this.attempts.dueAt - performance.now() > this.context.patienceMs
     if (this.isLeaving) return true
+    // whoever woke it meanwhile woke nobody
+    if (this.stopping) return false
     await this.sleeper.sleep(this.untilNextWork())
     return false
   }
@@ -196,14 +202,16 @@ export class PushLoop {
 
   private async recordNext(room: number): Promise<void> {
     if (this.attempts.isDue && (await this.attempts.recordDue(room)) > 0) return
-    const batch: PushToBegin[] = []
-    for (let free = room; free > 0 && this.planned.length > 0; ) {
+    const batch: (Planned & PushToBegin)[] = []
+    const erasures = this.planned[0]?.erasures ?? 0
+    for (let free = room; free > 0 && this.planned[0]?.erasures === erasures; ) {
       const push = this.planned.shift() as Planned
       batch.push({ ...push, deliveries: push.deliveries.map((delivery) => ({ ...delivery, started: free-- > 0 })) })
     }
     if (batch.length === 0) return
     this.sleeper.wake()
-    await this.attempts.recordPushes(batch)
+    const counted = await this.attempts.recordPushes(batch, erasures)
+    if (counted !== erasures) this.planned.unshift(...(await this.context.planAnew(batch, counted)))
   }
 
   /** Makes as many of the recorded attempts as may be under way. */

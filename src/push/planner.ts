@@ -1,6 +1,7 @@
 /** From users to the plans of their pushes, many users at a time: what they share is read and computed once. */
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
+import { findErasureCount } from '../deliveries/erasure-count.ts'
 import { type PlannedDelivery, planDeliveries, type QueryToPlan } from '../deliveries/plan.ts'
 import { LeadStore } from '../leads/lead-store.ts'
 import { Matcher } from '../matching/matcher.ts'
@@ -20,6 +21,14 @@ export interface UserPlan {
   matches: number
   /** Leads that fit in no request, by their href. */
   tooLarge: string[]
+  /** How many erasures were counted before anything of it was read. */
+  erasures: number
+}
+
+/** What was read since the erasures were counted. */
+interface Reading {
+  matcher: Matcher
+  erasures: Promise<number> | undefined
 }
 
 interface UserQuery {
@@ -35,12 +44,30 @@ const queriesPerGroup = 250
 export class Planner {
   readonly leads: LeadStore
   private readonly db: Database
-  private readonly matcher: Matcher
+  private readonly seenSince: Date
+  private reading: Reading
 
   constructor(db: Database, seenSince: Date) {
     this.db = db
+    this.seenSince = seenSince
     this.leads = new LeadStore(db)
-    this.matcher = new Matcher(db, seenSince)
+    this.reading = { matcher: new Matcher(db, seenSince), erasures: undefined }
+  }
+
+  /** Forgets what it read before the last of `erasures`; what is being read at this moment is not kept either. */
+  async forgetErased(erasures: number): Promise<void> {
+    if ((await this.reading.erasures) === erasures) return
+    this.reading = { matcher: new Matcher(this.db, this.seenSince), erasures: undefined }
+    this.leads.clear()
+  }
+
+  /** Counts the erasures before anything is read that is kept: an older count may meet newer leads, never the other way round. */
+  private countErasures(reading: Reading): Promise<number> {
+    reading.erasures ??= findErasureCount(this.db).catch((error) => {
+      reading.erasures = undefined
+      throw error
+    })
+    return reading.erasures
   }
 
   /** A plan for each of `users`, in their order. */
@@ -89,7 +116,9 @@ export class Planner {
 
   private async planGroup(users: readonly UserToServe[], queriesOf: Map<number, UserQuery[]>): Promise<UserPlan[]> {
     const searchIds = new Set(users.flatMap(({ id }) => queriesOf.get(id) ?? []).map(({ search_id }) => search_id))
-    const matched = await this.matcher.match(searchIds)
+    const { reading } = this
+    const erasures = await this.countErasures(reading)
+    const matched = await reading.matcher.match(searchIds)
     const versionIds = new Set<number>()
     for (const ids of matched.values()) for (const id of ids) versionIds.add(id)
     const leads = await this.leads.find(versionIds)
@@ -102,11 +131,11 @@ export class Planner {
       }))
       const matches = queries.reduce((sum, query) => sum + query.versionIds.length, 0)
       if (queries.length === 0) {
-        plans.push({ user, queries, deliveries: [], matches, tooLarge: [] })
+        plans.push({ user, queries, deliveries: [], matches, tooLarge: [], erasures })
         continue
       }
       const { deliveries, tooLarge } = planDeliveries(queries, (id) => leads.get(id))
-      plans.push({ user, queries, deliveries, matches, tooLarge: await this.findHrefs(tooLarge) })
+      plans.push({ user, queries, deliveries, matches, tooLarge: await this.findHrefs(tooLarge), erasures })
     }
     return plans
   }

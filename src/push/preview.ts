@@ -150,7 +150,7 @@ export class Preview {
         select u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
           d.bytes, d.attempts, d.query_list as "queryList", d.recipe
         from deliveries d join users u on u.id = d.user_id
-        where d.status = 'pending' and d.attempts < 2 and not ${isTooLate} and d.idempotency_key > ${lastKey}
+        where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and not ${isTooLate} and d.idempotency_key > ${lastKey}
         order by d.idempotency_key limit ${deliveriesPerPage}
       `.execute(this.db)
       for (const { queryList, recipe, ...row } of rows) {

@@ -131,17 +131,20 @@ export class RecordedAttempts {
     return [...this.underWay.keys(), ...this.ready.map(({ idempotencyKey }) => idempotencyKey), ...this.takingBack]
   }
 
-  /** Begins `pushes`, with the first attempts of their deliveries that are `started`; the others are due at once. */
-  async recordPushes(pushes: readonly PushToBegin[]): Promise<void> {
+  /**
+   * Begins `pushes`, with the first attempts of their deliveries that are `started`; the others are due at once. They were
+   * planned when `erasures` were counted; returns how many are counted now: if more, nothing was begun.
+   */
+  async recordPushes(pushes: readonly PushToBegin[], erasures: number): Promise<number> {
     const { db, worker, runId, period, onAway } = this.context
     let uncertain = false
-    await rideOut(
+    return await rideOut(
       async () => {
         if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
         for (;;) {
-          const { live, begun } = await recordPushes(db, { workerId: worker.id, runId, period }, pushes)
-          for (const user of begun) this.beginPush(pushes, user)
-          if (live) return
+          const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, pushes)
+          for (const user of recorded.begun) this.beginPush(pushes, user)
+          if (recorded.live) return recorded.erasures
           await worker.renew()
         }
       },
@@ -218,12 +221,15 @@ export class RecordedAttempts {
 
   /** Takes back what is recorded and was not made: it is due again. */
   async takeBack(): Promise<void> {
-    const { db, worker } = this.context
-    const unsent = this.ready.map(({ idempotencyKey }) => idempotencyKey)
+    const { db, worker, onDelivery } = this.context
+    const emailOf = new Map(this.ready.map(({ idempotencyKey, email }) => [idempotencyKey, email]))
+    const unsent = [...emailOf.keys()]
     if (unsent.length === 0) return
     this.ready = []
     this.takingBack = [...this.takingBack, ...unsent]
-    await rideOut(() => recordUnsent(db, worker.ids, unsent))
+    for (const ended of await rideOut(() => recordUnsent(db, worker.ids, unsent))) {
+      onDelivery({ ...ended, email: emailOf.get(ended.idempotencyKey) ?? null })
+    }
     this.takingBack = this.takingBack.filter((key) => !unsent.includes(key))
     this.dueAt = 0
   }

@@ -212,6 +212,7 @@ class PushRun {
       reach: this.reach,
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       minded: this.request.what === 'all',
+      planAnew: (pushes, erasures) => this.planAnew(pushes, erasures),
       onDelivery: (delivery) => reporter.line(toDeliveryLine(delivery)),
       onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
         reporter.attempt({ runId: run.id, idempotencyKey, attempt, durationMs, httpStatus, error }),
@@ -289,12 +290,21 @@ class PushRun {
     }
   }
 
+  private async planAnew(pushes: readonly PlannedPush[], erasures: number): Promise<PlannedPush[]> {
+    await this.planner.forgetErased(erasures)
+    const again: PlannedPush[] = []
+    for (const { userId, email, kind, scope } of pushes) {
+      for await (const push of this.planSome([{ id: userId, email }], { kind, scope })) again.push(push)
+    }
+    return again
+  }
+
   private report({ user, deliveries, tooLarge }: UserPlan): void {
     if (deliveries.length === 0) this.reporter.line({ type: 'skip', user: user.email, reason: 'no queries' })
     for (const href of tooLarge) this.reporter.line(tooLargeWarning(user.email, href))
   }
 
-  private toPush({ user, deliveries }: UserPlan, kind: DeliveryKind, scope: string | null): PlannedPush {
+  private toPush({ user, deliveries, erasures }: UserPlan, kind: DeliveryKind, scope: string | null): PlannedPush {
     const keyOf = (part: number) =>
       kind === 'weekly' ? weeklyKey(this.settings.dataSource, user.email, this.run.period, part) : uniqueKey()
     return {
@@ -302,6 +312,7 @@ class PushRun {
       email: user.email,
       kind,
       scope,
+      erasures,
       deliveries: deliveries.map((delivery) => ({ ...delivery, idempotencyKey: keyOf(delivery.part) })),
     }
   }

@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
+import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import { findAdrift, recordDueAttempts, recordGivenBack, recordPushes } from '../../src/deliveries/ledger.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { Worker } from '../../src/deliveries/workers.ts'
@@ -24,8 +25,8 @@ async function build(t: TestContext) {
     t.after(() => worker.stop().catch(() => {}))
     return worker
   }
-  const begin = (worker: Worker, idempotencyKey: string, started: boolean) =>
-    recordPushes(db, { workerId: worker.id, runId: 1, period }, [
+  const begin = async (worker: Worker, idempotencyKey: string, started: boolean, by = db, planned?: number) =>
+    recordPushes(by, { workerId: worker.id, runId: 1, period, erasures: planned ?? (await findErasureCount(db)) }, [
       { userId, kind: 'weekly', scope: `weekly:${period}`, deliveries: [{ ...delivery, idempotencyKey, started }] },
     ])
   const take = (from: Database, { ids }: Worker) =>
@@ -37,9 +38,9 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
   const { db, newWorker, begin, take } = await build(t)
   const [late, live] = [await newWorker(), await newWorker()]
   await endLease(db, late.id)
-  assert.deepEqual(await begin(late, 'late', true), { live: false, begun: [] })
+  assert.deepEqual(await begin(late, 'late', true), { live: false, erasures: 1, begun: [] })
   assert.equal((await begin(live, 'live', false)).begun.length, 1)
-  assert.deepEqual(await begin(live, 'again', true), { live: true, begun: [] })
+  assert.deepEqual(await begin(live, 'again', true), { live: true, erasures: 1, begun: [] })
   await recordGivenBack(db, live.ids)
   assert.deepEqual(await take(db, late), [])
   assert.deepEqual((await take(db, live)).map(({ idempotencyKey, attempt }) => [idempotencyKey, attempt]), [['live', 1]]) // biome-ignore format: short
@@ -81,4 +82,27 @@ test('the run of a process that lost its lease is interrupted until it is back a
   assert.deepEqual(await interrupted(), [run.id])
   await worker.renew()
   assert.deepEqual([await interrupted(), worker.ids.length], [[], 2])
+})
+
+test('what was planned before an erasure is not begun, and an erasure waits for what is being begun', async (t) => {
+  const { db, newWorker, begin } = await build(t)
+  const worker = await newWorker()
+  const erase = () => db.transaction().execute(raiseErasureCount)
+  let erasing: Promise<unknown> | undefined
+  await db.transaction().execute(async (tx) => {
+    assert.equal((await begin(worker, 'before', true, tx)).begun.length, 1)
+    erasing = erase()
+    assert.equal(await Promise.race([erasing, sleep(300, 'it waits')]), 'it waits')
+  })
+  await erasing
+  await sql`delete from claims`.execute(db)
+  const [stale, fresh] = [await begin(worker, 'stale', true, db, 1), await begin(worker, 'fresh', true)]
+  assert.deepEqual([stale, fresh.erasures, fresh.begun.length], [{ live: true, erasures: 2, begun: [] }, 2, 1])
+  // its snapshot is older than the erasure: it learns of it all the same
+  await db.transaction().execute(async (tx) => {
+    await sql`set transaction isolation level repeatable read`.execute(tx)
+    await sql`select count(*) from claims`.execute(tx)
+    await erase()
+    assert.deepEqual(await begin(worker, 'older', true, tx, 2), { live: true, erasures: 3, begun: [] })
+  })
 })

@@ -1,0 +1,71 @@
+/**
+ * What an erasure does to deliveries: those that name an erased version and have an attempt before them end. An attempt that
+ * a living process has recorded is finished by it, and is the last.
+ */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import { endsLost, wasErased } from './ledger.ts'
+import { decodeRecipe } from './recipe.ts'
+import { isLive } from './workers.ts'
+
+const deliveriesPerFetch = 1_000
+
+/** The keys of the pending deliveries that name a version for which `isErased` holds. In a transaction. */
+export async function findPendingWith(
+  transaction: Database,
+  isErased: (versionId: number) => boolean,
+): Promise<string[]> {
+  const keys: string[] = []
+  await sql`
+    declare pending_deliveries no scroll cursor for select idempotency_key as key, recipe from deliveries where status = 'pending'
+  `.execute(transaction)
+  for (;;) {
+    const { rows } = await sql<{ key: string; recipe: Buffer }>`
+      fetch ${sql.lit(deliveriesPerFetch)} from pending_deliveries
+    `.execute(transaction)
+    for (const { key, recipe } of rows) if (decodeRecipe(recipe).some(isErased)) keys.push(key)
+    if (rows.length === 0) break
+  }
+  await sql`close pending_deliveries`.execute(transaction)
+  return keys
+}
+
+/**
+ * Ends the deliveries `keys` as far as they are pending: they get no further attempt. Returns how many it ended, and those that
+ * have an attempt under way in a living process: it records what comes of it, and that ends them.
+ */
+export async function endDeliveries(
+  db: Database,
+  keys: readonly string[],
+): Promise<{ ended: number; underWay: string[] }> {
+  const isLost = sql<boolean>`(d.under_way and not ${isLive(sql`d.worker_id`)})`
+  // one update: a row that changes while it is waited for is looked at again
+  const { rows } = await sql<{ key: string; status: string }>`
+    with marked as (
+      update deliveries d set
+        ${endsLost(isLost)},
+        end_reason = case when d.attempts = 2 and ${isLost} then null else ${wasErased} end,
+        status = case when d.under_way and not ${isLost} then 'pending'
+          when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
+      where d.idempotency_key = any (${keys}) and d.status = 'pending'
+      returning d.idempotency_key as key, d.worker_id, d.status
+    ),
+    told as (
+      insert into erased_deliveries (worker_id, idempotency_key)
+      select w.id, m.key from marked m join workers w on w.id = m.worker_id where m.status <> 'pending'
+      on conflict do nothing
+    )
+    select key, status from marked
+  `.execute(db)
+  const underWay = rows.filter(({ status }) => status === 'pending').map(({ key }) => key)
+  return { ended: rows.length - underWay.length, underWay }
+}
+
+/** Of the deliveries `keys` those that are pending and under way in a living process. */
+export async function findUnderWay(db: Database, keys: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select d.idempotency_key as key from deliveries d
+    where d.idempotency_key = any (${keys}) and d.status = 'pending' and d.under_way and ${isLive(sql`d.worker_id`)}
+  `.execute(db)
+  return rows.map(({ key }) => key)
+}
