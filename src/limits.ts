@@ -81,8 +81,16 @@ export const abandonedShownDays = 7
 export const pruneRowsMax = 5_000
 /** So long a process that was frozen, or lost its database, may still go on with the run that it had begun. */
 export const frozenRunDays = 35
-/** contract 4.14: runs and imports of so many days are what later weeks are compared with. */
+/** contract 4.14: what is younger than so many days is what later weeks are compared with. */
 export const comparedDays = 60
+/** contract 4.14: the weeks before that the median is of, and how many listings it must be of. */
+export const comparedWeeksMax = 4
+export const comparedListingsMin = 1_000
+/** contract 4.14: a run is held when a figure is this part of the median, or less. */
+export const weekFall = 2
+/** contract 4.14: a user is held who had so many leads, and gets this part of them, or less: 95 % fewer. */
+export const comparedLeadsMin = 50
+export const userFall = 20
 /** contract 5.1: a request body to `serve`. */
 export const requestBodyBytesMax = 64 * 1024
 /** contract 5.1: a database that does not answer a request of `serve` for so long is away. */

@@ -94,6 +94,7 @@ async function deliver(
       settings: {
         receiverUrl: receiver.url, dataSource: 'leadpush-demo', timeoutMs: 10_000, retryDelayMs: 500, concurrency: 16,
         ratePerSecond: undefined, outageMs: 0, leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000,
+        guard: 'on',
       }, // biome-ignore format: short
     })
     view.stop()

@@ -10,7 +10,8 @@ const plainProgressMs = 10_000
 const livelyProgressMs = 200
 export interface PushView {
   reporter: PushReporter
-  end(summary: SummaryLine): Promise<void>
+  /** `held`: the guard held something back. */
+  end(summary: SummaryLine, held: boolean): Promise<void>
   stop(): void
 }
 
@@ -113,16 +114,16 @@ export async function createPushView(
   }
   return {
     reporter,
-    async end(summary) {
+    async end(summary, held) {
       progress.stop()
       if (json) await writeJson(summary)
-      else await writeSummary(summary)
+      else await writeSummary(summary, held)
     },
     stop: () => progress.stop(),
   }
 }
 
-async function writeSummary(summary: SummaryLine): Promise<void> {
+async function writeSummary(summary: SummaryLine, held: boolean): Promise<void> {
   const facts: [string, string][] = [
     ['period', summary.period],
     ['users', count(summary.users)],
@@ -139,6 +140,7 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
   facts.push(['leads', count(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
   await writeFacts(facts)
   if (pending > 0) await writeLine('To go on: leadpush push --resume')
+  if (held) await writeLine('If what is held back is right: leadpush push --all --accept')
   if (summary.failed > 0) await writeLine('Once the cause is mended: leadpush push --failed')
   if (summary.unknown > 0) await writeLine('To send again what may have arrived: leadpush push --failed --unknown')
 }

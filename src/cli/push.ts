@@ -56,7 +56,8 @@ Examples:
   leadpush push --all --limit 5          a careful beginning
   leadpush push --user user@example.com  one user, also outside the week
   leadpush push --resume                 after a crash or a stop; for cron, hourly
-  leadpush push --failed                 once the receiver is repaired`,
+  leadpush push --failed                 once the receiver is repaired
+  leadpush push --all --accept           what the guard holds back is right all the same`,
     )
     .action(act(push))
 }
@@ -137,7 +138,7 @@ export async function sendPush(
   opened: { db: Database },
   settings: Awaited<ReturnType<typeof readPushSettings>>,
   request: PushRequest,
-  options: { json?: true },
+  options: { json?: true; accept?: true },
 ): Promise<ExitCode> {
   // a long push makes much that is soon garbage: V8 would let it pile up, however small the part that lives
   setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`)
@@ -150,8 +151,10 @@ export async function sendPush(
   const http = createHttp(settings)
   const view = await createPushView(log, { json: options.json ?? false, single: request.what === 'user' })
   try {
-    const end = await runPush({ db: opened.db, http, settings, request, reporter: view.reporter, stop: stop.signal })
-    await view.end(end.summary)
+    const { db } = opened
+    const { reporter } = view
+    const end = await runPush({ db, http, settings, request, accept: options.accept, reporter, stop: stop.signal })
+    await view.end(end.summary, end.held)
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {
     view.stop()

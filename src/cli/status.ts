@@ -78,7 +78,7 @@ async function showStatus(db: Database, settings: StatusSettings, { check, json 
 
 /** contract 3; `alarms` only where a check was asked for. */
 function toStatusLine(found: Status, alarms: string[] | undefined): object {
-  const { period, subscribed, delivered, failed, unknown, pending, stuck, owed, lastRun, hooksInTrouble } = found
+  const { period, subscribed, delivered, failed, unknown, pending, stuck, owed, held, lastRun, hooksInTrouble } = found
   const run = lastRun && {
     startedAt: lastRun.startedAt,
     endedAt: lastRun.endedAt,
@@ -97,16 +97,19 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
     lastRun: run ?? null,
     hooksInTrouble,
   }
-  return { ...line, pending, stuck, ...(alarms && { alarms }) }
+  return { ...line, pending, stuck, ...(held && { held }), ...(alarms && { alarms }) }
 }
 
 const statusStyles: Partial<Record<string, Style>> = { delivered: 'green', complete: 'green', failed: 'red' }
 const paintStatus = (text: string) => paint(statusStyles[text] ?? 'yellow', text)
 
 async function writeStatus(db: Database, found: Status, timeZone: string): Promise<void> {
-  const { findEndedInTrouble, findLastRuns, findPending, findTroubledHooks } = await import('../report/status.ts')
+  const { describeHeld, findEndedInTrouble, findLastRuns, findPending, findTroubledHooks } = await import(
+    '../report/status.ts'
+  )
   const time = timeFormat(timeZone)
   await writeFacts(describeStatus(found, timeZone))
+  if (found.held) await writeLine(`${paint('red', 'held')}  The guard holds back ${describeHeld(found.held)}.`)
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(runs, time)
   if (found.pending > 0) await writePending(await findPending(db), time)
@@ -200,12 +203,16 @@ async function writeEnded(troubles: Troubles, time: (at: Date | null) => string)
 }
 
 /** What to do next, a sentence each. */
-function adviseOn({ stuck, failedWithoutLater, unknown, owed, subscribed, lastRun }: Status): string[] {
+function adviseOn({ stuck, failedWithoutLater, unknown, owed, held, subscribed, lastRun }: Status): string[] {
   const advice: string[] = []
   const isRunning = lastRun?.outcome === 'running'
   if (subscribed === 0) advice.push('Nobody is subscribed yet: leadpush users import FILE')
   if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
-  else if (owed > 0 && !isRunning) advice.push('To serve the users that are owed a delivery: leadpush push --all')
+  if (held) {
+    advice.push('Once what was imported is mended: leadpush push --all')
+    advice.push('If what is held back is right: leadpush push --all --accept')
+  } else if (stuck === 0 && owed > 0 && !isRunning)
+    advice.push('To serve the users that are owed a delivery: leadpush push --all')
   if (failedWithoutLater > 0) advice.push('Once the cause of what failed is mended: leadpush push --failed')
   if (unknown > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
   return advice

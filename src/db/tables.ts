@@ -27,7 +27,7 @@ export interface Tables {
     first_import_id: number
     search: string
   }
-  lead_seen: { lead_id: number; seen_at: Date }
+  lead_seen: { lead_id: number; seen_at: Date; filled: number | null }
   lead_versions: {
     id: number
     lead_id: number
@@ -89,6 +89,11 @@ export interface Tables {
     ended_at: Date | null
     outcome: Defaulted<'running' | 'complete' | 'failures' | 'stopped' | 'interrupted'>
     came_to_end: Defaulted<boolean>
+    listings: number | null
+    filled_fields: number | null
+    held: string | null
+    accepted: Defaulted<boolean>
+    held_users: Defaulted<number>
   }
   shares: {
     worker_id: number
@@ -98,7 +103,7 @@ export interface Tables {
     last_place: string
     last_user_id: number
   }
-  claims: { scope: string; email: string; claimed_at: Generated<Date> }
+  claims: { scope: string; email: string; claimed_at: Generated<Date>; leads: number | null }
   deliveries: {
     idempotency_key: string
     run_id: number

@@ -91,6 +91,9 @@ export const ledgerColumns = sql`
   d.status, d.attempts, case when d.attempts = 2 and (d.status <> 'delivered' or d.second_status between 200 and 299) then d.second_status else d.first_status end as "httpStatus",
   case when d.status <> 'delivered' then coalesce(d.end_reason, d.second_error, d.first_error) end as error`
 
+/** Of all parts. */
+const countLeads = ({ deliveries }: PushToBegin) => deliveries.reduce((sum, { leads }) => sum + leads, 0)
+
 /**
  * Begins pushes: claims each in its scope, and writes its deliveries with the attempts that start. Returns the users whose
  * pushes were begun, with the keys to send with; the others had theirs, or may not be served any more. `live` is false when
@@ -109,9 +112,9 @@ export async function recordPushes(
   const { rows: found } = await sql<Found>`
     with live as materialized (${liveWorker(context.workerId)}), now_erased as materialized (select ${erasureCount} as n),
     eligible as (
-      select p.user_id, p.kind, p.scope, u.email, u.receiver_key
+      select p.user_id, p.kind, p.scope, p.leads, u.email, u.receiver_key
       from unnest(${pushes.map(({ userId }) => userId)}::bigint[], ${pushes.map(({ kind }) => kind)}::text[],
-        ${pushes.map(({ scope }) => scope)}::text[]) as p (user_id, kind, scope)
+        ${pushes.map(({ scope }) => scope)}::text[], ${pushes.map(countLeads)}::integer[]) as p (user_id, kind, scope, leads)
       join users u on u.id = p.user_id
       where exists (select from live) and (select n from now_erased) = ${context.erasures}::bigint
         and (u.subscribed or p.kind in ('single', 'subscription'))
@@ -122,8 +125,8 @@ export async function recordPushes(
       returning u.id
     ),
     claimed as (
-      insert into claims (scope, email)
-      select scope, email from eligible where scope is not null order by scope, email
+      insert into claims (scope, email, leads)
+      select scope, email, case kind when 'weekly' then leads end from eligible where scope is not null order by scope, email
       on conflict do nothing returning scope, email
     ),
     granted as (

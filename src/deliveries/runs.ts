@@ -93,11 +93,40 @@ export async function startRun(
   return { id, period, seenSince, otherTimeZone: last && last.time_zone !== run.timeZone ? last.time_zone : undefined }
 }
 
-export async function endRun(db: Database, runId: number, outcome: RunOutcome, cameToEnd: boolean): Promise<void> {
+/** What was imported in a week. */
+export interface Feed {
+  /** Distinct ones, however often. */
+  listings: number
+  /** Of their last records; null where some were imported by a program that did not count them. */
+  filledFields: number | null
+}
+
+/** Notes what the run is to be known by in later weeks, and why all of it is held back, if it is. */
+export async function recordFeed(
+  db: Database,
+  runId: number,
+  { feed, held, accepted }: { feed: Feed; held: string | undefined; accepted: boolean },
+): Promise<void> {
+  const { listings, filledFields } = feed
   await rideOut(() =>
     db
       .updateTable('runs')
-      .set({ ended_at: sql`now()`, outcome, came_to_end: cameToEnd })
+      .set({ listings, filled_fields: filledFields, held: held ?? null, accepted })
+      .where('id', '=', runId)
+      .execute(),
+  )
+}
+
+/** `heldUsers`: whom the guard held back. */
+export async function endRun(
+  db: Database,
+  runId: number,
+  { outcome, cameToEnd, heldUsers }: { outcome: RunOutcome; cameToEnd: boolean; heldUsers: number },
+): Promise<void> {
+  await rideOut(() =>
+    db
+      .updateTable('runs')
+      .set({ ended_at: sql`now()`, outcome, came_to_end: cameToEnd, held_users: heldUsers })
       .where('id', '=', runId)
       .execute(),
   )
@@ -106,14 +135,16 @@ export async function endRun(db: Database, runId: number, outcome: RunOutcome, c
 export interface OpenRun {
   id: number
   command: RunCommand
+  /** It was begun with `--accept`, and has not come to all. */
+  accepted: boolean
 }
 
-/** Runs of all users in `period` that were interrupted before they came to the last one: the oldest first. */
+/** Runs of all users in `period` that did not serve every one: interrupted, or held back by the guard; the oldest first. */
 export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
   const { rows } = await rideOut(() =>
     sql<OpenRun>`
-      select id, command from runs
-      where period = ${period} and not came_to_end and resumable and command in ('all', 'force')
+      select id, command, accepted and not came_to_end as accepted from runs
+      where period = ${period} and (not came_to_end or held_users > 0) and resumable and command in ('all', 'force')
         and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)})
       order by id
     `.execute(db),
@@ -121,12 +152,15 @@ export async function findInterruptedRuns(db: Database, period: string): Promise
   return rows
 }
 
-/** Notes that what was left of interrupted runs has been done by another; one that died is marked as interrupted. */
-export async function closeInterruptedRuns(db: Database, runIds: readonly number[]): Promise<void> {
+/**
+ * Notes that what was left of such runs has been done by another, but for `heldUsers`; one that died is marked as
+ * interrupted.
+ */
+export async function closeInterruptedRuns(db: Database, runIds: readonly number[], heldUsers: number): Promise<void> {
   if (runIds.length === 0) return
   await rideOut(() =>
     sql`
-      update runs set came_to_end = true, ended_at = coalesce(ended_at, now()),
+      update runs set came_to_end = true, held_users = ${heldUsers}, ended_at = coalesce(ended_at, now()),
         outcome = case outcome when 'running' then 'interrupted' else outcome end
       where id = any (${runIds})
     `.execute(db),

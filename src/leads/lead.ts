@@ -163,6 +163,9 @@ export function givenFields(patch: LeadPatch): number {
   return given
 }
 
+/** Bits as in `givenFields`: what a listing cannot be without says nothing of how much a record knows. */
+export const requiredFields = fields.reduce((bits, { required }, at) => (required ? bits | (1 << at) : bits), 0)
+
 /**
  * The null rule (contract 4.10): the current lead with the fields that are `given` (bits) taken from the later record, which
  * is serialised as if it were new. What the later record does not know stays.

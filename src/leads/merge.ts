@@ -6,7 +6,7 @@ import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { listingWords } from '../matching/words.ts'
-import { type Lead, mergeLead } from './lead.ts'
+import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { sha256 } from './stage.ts'
 
 export interface MergeCounts {
@@ -71,14 +71,14 @@ async function match(connection: Connection): Promise<void> {
   await run(
     connection,
     `create temp table matched_leads (
-       n integer not null, lead_id bigint not null, version_id bigint, same boolean not null
+       n integer not null, lead_id bigint not null, version_id bigint, same boolean not null, filled smallint not null
      ) on commit drop`,
   )
   await run(
     connection,
     `insert into matched_leads
      select s.n, coalesce(l.id, nextval(pg_get_serial_sequence('leads', 'id'))), l.version_id,
-       coalesce(l.json_sha256 = s.json_sha256, false)
+       coalesce(l.json_sha256 = s.json_sha256, false), bit_count((s.given & ~ ${requiredFields})::bit(32))
      from staged_leads s left join leads l on l.href_sha256 = s.href_sha256`,
   )
   await run(connection, 'analyze matched_leads')
@@ -223,16 +223,16 @@ async function updateChanged(connection: Connection, base: number, staged: numbe
   return updated
 }
 
-/** contract 4.3: seen again, changed or not. */
+/** contract 4.3: seen again, changed or not; and how much the record knew. */
 async function touchSeen(connection: Connection, at: string): Promise<number> {
   await run(
     connection,
-    'insert into lead_seen (lead_id, seen_at) select lead_id, $1 from matched_leads where version_id is null',
+    'insert into lead_seen (lead_id, seen_at, filled) select lead_id, $1, filled from matched_leads where version_id is null',
     [at],
   )
   return run(
     connection,
-    `update lead_seen l set seen_at = $1 from matched_leads m where m.version_id is not null and l.lead_id = m.lead_id`,
+    `update lead_seen l set seen_at = $1, filled = m.filled from matched_leads m where m.version_id is not null and l.lead_id = m.lead_id`,
     [at],
   )
 }

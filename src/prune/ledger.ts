@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import { isPeriodOver, isUnderWay } from '../deliveries/runs.ts'
 import { isLive, workerDaysMax } from '../deliveries/workers.ts'
-import { comparedDays, frozenRunDays } from '../limits.ts'
+import { comparedDays, comparedLeadsMin, frozenRunDays } from '../limits.ts'
 import { type PruneContext, sweepRows } from './sweep.ts'
 
 /**
@@ -60,13 +60,16 @@ async function findScopesThatAreOver({ db, onAway }: PruneContext): Promise<stri
   return rows.map(({ scope }) => scope)
 }
 
+/** The guard compares the next weekly delivery with it. */
+const isCompared = sql<boolean>`(coalesce(t.leads, 0) >= ${comparedLeadsMin} and t.claimed_at >= now() - ${comparedDays} * interval '1 day')`
+
 export async function pruneClaims(context: PruneContext): Promise<number> {
   const scopes = await findScopesThatAreOver(context)
   if (scopes.length === 0) return 0
   return await sweepRows(
     context,
     'claims',
-    sql`t.claimed_at < ${context.before}::timestamptz and t.scope = any (${scopes})`,
+    sql`t.claimed_at < ${context.before}::timestamptz and t.scope = any (${scopes}) and not ${isCompared}`,
   )
 }
 

@@ -9,6 +9,8 @@ import { Matcher } from '../matching/matcher.ts'
 export interface UserToServe {
   id: number
   email: string
+  /** Of the weekly delivery that this one is to be compared with (contract 4.14); absent: with none. */
+  leadsBefore?: number | null
 }
 
 export interface UserPlan {

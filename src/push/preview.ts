@@ -9,11 +9,13 @@ import { type DeliveryKind, isTooLate } from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
+import { judge } from './guard.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type DeliveryLine, type PushLine, Tally } from './reporter.ts'
-import { tooLargeWarning } from './run-push.ts'
+import { findReasonToHold, tooLargeWarning } from './run-push.ts'
 import {
   type Cursor,
+  countUsersToServe,
   failedPass,
   findUsersOwedSubscription,
   findUsersToServe,
@@ -45,22 +47,31 @@ export class Preview {
   private readonly request: PreviewRequest
   private readonly period: string
   private readonly planner: Planner
+  private readonly guard: 'on' | 'off'
   private users = 0
+  /** Whom the guard holds back one by one, and all whom it does. */
+  private heldUsers = 0
+  private owed = 0
 
-  private constructor(db: Database, request: PreviewRequest, period: string, seenSince: Date) {
+  private constructor(
+    db: Database,
+    request: PreviewRequest,
+    { period, seenSince, guard }: { period: string; seenSince: Date; guard: 'on' | 'off' },
+  ) {
     this.db = db
     this.request = request
     this.period = period
+    this.guard = guard
     this.planner = new Planner(db, seenSince)
   }
 
   static async create(
     db: Database,
     request: PreviewRequest,
-    settings: { timeZone: string; maxLeadAgeMs: number },
+    settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
   ): Promise<Preview> {
-    const { period, seenSince } = await findPeriod(db, settings)
-    return new Preview(db, request, period, seenSince)
+    const { guard } = settings
+    return new Preview(db, request, { ...(await findPeriod(db, settings)), guard })
   }
 
   /** Everything in the order in which a push would come to it. */
@@ -74,8 +85,8 @@ export class Preview {
   summary(seconds: number): Extract<PushLine, { type: 'summary' }> {
     const { deliveries, skipped, leads, bytes } = this.tally
     return {
-      type: 'summary', period: this.period, users: this.users + skipped, deliveries, delivered: 0, failed: 0, unknown: 0,
-      skipped, already: 0, elsewhere: 0, owed: 0, leads, bytes, seconds,
+      type: 'summary', period: this.period, users: this.users + skipped - this.heldUsers + this.owed, deliveries, delivered: 0, failed: 0, unknown: 0,
+      skipped, already: 0, elsewhere: 0, owed: this.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
   }
 
@@ -90,16 +101,26 @@ export class Preview {
       yield* this.planSome(await findUsersOwedSubscription(this.db), 'subscription')
       for await (const user of findUsersWithoutQueries(this.db, weeklyPass(this.period).scope)) yield skipLine(user)
     }
-    for (const pass of await this.passes()) yield* this.planPass(pass)
+    const { passes, held } = await this.findPasses()
+    if (held === undefined) for (const pass of passes) yield* this.planPass(pass)
+    else {
+      for (const pass of passes) this.owed += (await countUsersToServe(this.db, pass)).free
+      if (this.owed > 0) yield { type: 'skip', reason: held }
+    }
   }
 
-  private async passes(): Promise<Pass[]> {
-    const { request, period } = this
-    if (request.what === 'failed') return [failedPass(period, 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
-    if (request.what !== 'all') return []
-    const interrupted = await findInterruptedRuns(this.db, period)
-    const forced = interrupted.filter(({ command }) => command === 'force').map(({ id }) => forcedPass(period, id))
-    return [weeklyPass(period), ...forced, ...(request.force ? [forcedPass(period)] : [])]
+  private async findPasses(): Promise<{ passes: Pass[]; held?: string | undefined }> {
+    const { db, request, period, guard } = this
+    if (request.what === 'failed')
+      return { passes: [failedPass(period, 0, request.unknown ? ['failed', 'unknown'] : ['failed'])] }
+    if (request.what !== 'all') return { passes: [] }
+    const interrupted = await findInterruptedRuns(db, period)
+    const { held, guardsUsers, earlier } = await judge(db, period, { guard, accept: false, interrupted })
+    const forced = interrupted
+      .filter(({ command }) => command === 'force')
+      .map(({ id }) => forcedPass(period, id, guardsUsers))
+    const further = request.force ? [forcedPass(period, undefined, guardsUsers)] : []
+    return { passes: [weeklyPass(period, earlier), ...forced, ...further], held }
   }
 
   private async *planPass(pass: Pass) {
@@ -113,6 +134,13 @@ export class Preview {
 
   private async *planSome(users: readonly UserToServe[], kind: DeliveryKind) {
     for await (const plan of this.planner.plan(users)) {
+      const reason = findReasonToHold(plan)
+      if (reason !== undefined) {
+        this.heldUsers++
+        this.owed++
+        yield { type: 'skip', user: plan.user.email, reason } as const
+        continue
+      }
       if (plan.deliveries.length === 0) yield skipLine(plan.user.email)
       else this.users++
       for (const href of plan.tooLarge) yield tooLargeWarning(plan.user.email, href)

@@ -15,10 +15,12 @@ import {
   type OpenRun,
   type Run,
   type RunCommand,
+  recordFeed,
   startRun,
 } from '../deliveries/runs.ts'
 import { isLive, Worker, waitForLeases } from '../deliveries/workers.ts'
 import type { Http } from '../http.ts'
+import { judge, judgeUser, type Verdict } from './guard.ts'
 import { type LoopSettings, PushLoop, plannedMax } from './loop.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type PushReporter, type SummaryLine, Tally, toDeliveryLine } from './reporter.ts'
@@ -41,6 +43,7 @@ export interface PushSettings extends LoopSettings {
   leaseMs: number
   timeZone: string
   maxLeadAgeMs: number
+  guard: 'on' | 'off'
 }
 
 export type PushRequest =
@@ -52,8 +55,10 @@ export type PushRequest =
 
 export interface PushEnd {
   summary: SummaryLine
-  /** Everything that was asked happened: no delivery ended otherwise, nobody is left that the run gave up on. */
+  /** Everything that was asked happened: no delivery ended otherwise, nobody is left that it gave up on or held back. */
   ok: boolean
+  /** The guard held back some users, or all. */
+  held: boolean
   stopped: boolean
 }
 
@@ -72,6 +77,7 @@ class PushRun {
   private readonly http: Http
   private readonly settings: PushSettings
   private readonly request: PushRequest
+  private readonly accept: boolean
   private readonly reporter: PushReporter
   private readonly stop: AbortSignal
   private readonly tally = new Tally()
@@ -81,12 +87,20 @@ class PushRun {
   private interrupted: OpenRun[] = []
   private toServe = 0
   private served = 0
+  /** Of a weekly push, once it is known what there is to do. */
+  private verdict: Verdict | undefined
+  /** There are users to serve, and none of them is served. */
+  private isHeld = false
+  private heldUsers = 0
+  /** Nobody was served in these who was held back: they stay ours, or they would be found again and again. */
+  private readonly heldStretches: Cursor[] = []
 
   constructor(context: PushContext) {
     this.db = context.db
     this.http = context.http
     this.settings = context.settings
     this.request = context.request
+    this.accept = context.accept ?? false
     this.reporter = {
       ...context.reporter,
       line: (line) => {
@@ -108,7 +122,7 @@ class PushRun {
     await loop.run(this.pushes())
     let users = loop.users
     if (this.request.what === 'resume' && !this.stop.aborted && (await this.waitForLease())) {
-      this.interrupted = await findInterruptedRuns(this.db, this.run.period)
+      await this.findWork()
       loop = this.newLoop()
       await loop.run(this.pushes())
       users += loop.users
@@ -116,25 +130,29 @@ class PushRun {
 
     const left = await this.countLeft()
     const stopped = this.stop.aborted
-    const cameToEnd = !stopped && !loop.gaveUp
+    const cameToEnd = !stopped && !loop.gaveUp && !this.isHeld
     // what another process has in hand of them, and may yet leave behind, stays to be resumed
-    if (cameToEnd && left.elsewhere === 0)
+    if (cameToEnd && left.elsewhere === 0 && this.limit === undefined)
       await closeInterruptedRuns(
         this.db,
         this.interrupted.map(({ id }) => id),
+        this.heldUsers,
       )
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
-    const ok = cameToEnd && failed + unknown + pending === 0
-    await endRun(this.db, this.run.id, stopped ? 'stopped' : ok ? 'complete' : 'failures', cameToEnd)
+    const { heldUsers } = this
+    const ok = cameToEnd && failed + unknown + pending + heldUsers === 0
+    const outcome = stopped ? 'stopped' : ok ? 'complete' : 'failures'
+    await endRun(this.db, this.run.id, { outcome, cameToEnd, heldUsers })
     await rideOut(() => this.worker.stop())
-    users = this.request.what === 'user' ? 1 : users + skipped + left.owed
+    // who is held back was skipped, and is owed
+    users = this.request.what === 'user' ? 1 : users + skipped - heldUsers + left.owed
     const seconds = Math.round(performance.now() - startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary', period: this.run.period, users, deliveries, delivered, failed, unknown, skipped, already,
       elsewhere: left.elsewhere, owed: left.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
     this.reporter.line(summary)
-    return { summary, ok, stopped }
+    return { summary, ok, stopped, held: this.isHeld || heldUsers > 0 }
   }
 
   private async begin(): Promise<Run> {
@@ -166,10 +184,8 @@ class PushRun {
       this.reporter.total(1)
       return 0
     }
-    if (this.request.what !== 'failed') this.interrupted = await findInterruptedRuns(this.db, this.run.period)
-    for (const pass of this.passes()) this.toServe += (await rideOut(() => countUsersToServe(this.db, pass))).free
-    const limit = this.request.what === 'all' ? this.request.limit : undefined
-    this.reporter.total(Math.min(this.toServe, limit ?? this.toServe))
+    await this.findWork()
+    this.reporter.total(Math.min(this.toServe, this.limit ?? this.toServe))
     if (this.request.what !== 'all') return 0
     const { rows } = await rideOut(() =>
       sql<{ n: number }>`
@@ -179,17 +195,48 @@ class PushRun {
     return rows[0]?.n ?? 0
   }
 
+  /** What others left, how many users there are to serve, and what the guard says of that. */
+  private async findWork(): Promise<void> {
+    const { db, run, request } = this
+    if (request.what !== 'failed') this.interrupted = await findInterruptedRuns(db, run.period)
+    if (request.what === 'all' || (request.what === 'resume' && this.interrupted.length > 0)) await this.askGuard()
+    this.toServe = 0
+    let elsewhere = 0
+    for (const pass of this.passes()) {
+      const { free, held } = await rideOut(() => countUsersToServe(db, pass))
+      this.toServe += free
+      elsewhere += held
+    }
+    const reason = this.verdict?.held
+    if (reason === undefined || this.isHeld || this.toServe + elsewhere === 0) return
+    this.isHeld = true
+    this.reporter.line({ type: 'skip', reason })
+  }
+
+  private async askGuard(): Promise<void> {
+    if (this.verdict) return
+    const { accept, interrupted, run } = this
+    this.verdict = await judge(this.db, run.period, { guard: this.settings.guard, accept, interrupted })
+    await recordFeed(this.db, run.id, { ...this.verdict, accepted: accept })
+  }
+
+  private get limit(): number | undefined {
+    return this.request.what === 'all' ? this.request.limit : undefined
+  }
+
   /** The ways through the users that this run goes, one after the other. */
   private passes(): Pass[] {
     const { request, run } = this
+    const { guardsUsers = false, earlier = [] } = this.verdict ?? {}
     if (request.what === 'user') return []
     if (request.what === 'failed')
       return [failedPass(run.period, run.id, request.unknown ? ['failed', 'unknown'] : ['failed'])]
     const forced = this.interrupted
       .filter(({ command }) => command === 'force')
-      .map(({ id }) => forcedPass(run.period, id))
-    if (request.what === 'resume') return this.interrupted.length > 0 ? [weeklyPass(run.period), ...forced] : []
-    return [weeklyPass(run.period), ...forced, ...(request.force ? [forcedPass(run.period, run.id)] : [])]
+      .map(({ id }) => forcedPass(run.period, id, guardsUsers))
+    const weekly = weeklyPass(run.period, earlier)
+    if (request.what === 'resume') return this.interrupted.length > 0 ? [weekly, ...forced] : []
+    return [weekly, ...forced, ...(request.force ? [forcedPass(run.period, run.id, guardsUsers)] : [])]
   }
 
   private get isOwedOnly(): boolean {
@@ -232,7 +279,8 @@ class PushRun {
       yield* this.planSome(owed, { kind: 'subscription', scope: null })
       if (request.what === 'all') await this.skipUsersWithoutQueries()
     }
-    const limit = (request.what === 'all' ? request.limit : undefined) ?? Number.POSITIVE_INFINITY
+    if (this.verdict?.held !== undefined) return
+    const limit = this.limit ?? Number.POSITIVE_INFINITY
     for (const pass of this.passes()) {
       for await (const push of this.passPushes(pass, () => limit - this.served)) {
         if (this.served >= limit) break
@@ -255,7 +303,7 @@ class PushRun {
       const users = await rideOut(
         async () => {
           // a try whose answer was lost may have taken a stretch that nobody would look into then
-          if (uncertain) await releaseShares(this.db, take.workerId, pass, taken)
+          if (uncertain) await releaseShares(this.db, take.workerId, pass, [...this.heldStretches, ...taken])
           return await takeShare(this.db, take)
         },
         () => {
@@ -272,11 +320,13 @@ class PushRun {
       const planned = taken.reduce((sum, stretch) => sum + stretch.users, 0)
       if (taken[0] !== undefined && planned - taken[0].users >= unbegunMax) {
         taken.shift()
-        await rideOut(() => releaseShares(this.db, take.workerId, pass, [...taken, first]))
+        await rideOut(() => releaseShares(this.db, take.workerId, pass, [...this.heldStretches, ...taken, first]))
       }
       taken.push({ place: first.place, id: first.id, users: users.length })
       cursor = users.at(-1)
+      const { heldUsers } = this
       yield* this.planSome(users, pass)
+      if (this.heldUsers > heldUsers) this.heldStretches.push(first)
     }
   }
 
@@ -285,8 +335,13 @@ class PushRun {
     { kind, scope }: { kind: DeliveryKind; scope: string | null },
   ): AsyncGenerator<PlannedPush> {
     for await (const plan of this.planner.plan(users)) {
-      this.report(plan)
-      if (plan.deliveries.length > 0) yield this.toPush(plan, kind, scope)
+      const reason = findReasonToHold(plan)
+      if (reason === undefined) this.report(plan)
+      else {
+        this.heldUsers++
+        this.reporter.line({ type: 'skip', user: plan.user.email, reason })
+      }
+      if (reason === undefined && plan.deliveries.length > 0) yield this.toPush(plan, kind, scope)
     }
   }
 
@@ -351,6 +406,15 @@ class PushRun {
   }
 }
 
+/** Only users whom a weekly pass found have something to be compared with (contract 4.14). */
+export function findReasonToHold({ user, deliveries }: UserPlan): string | undefined {
+  if (deliveries.length === 0) return undefined
+  return judgeUser(
+    deliveries.reduce((sum, { leads }) => sum + leads, 0),
+    user.leadsBefore,
+  )
+}
+
 export function tooLargeWarning(user: string, href: string) {
   return {
     type: 'warning',
@@ -365,6 +429,8 @@ export interface PushContext {
   http: Http
   settings: PushSettings
   request: PushRequest
+  /** Sends what the guard holds back. */
+  accept?: boolean | undefined
   reporter: PushReporter
   /** Aborted: finish what is under way, begin nothing, give back the rest. */
   stop: AbortSignal

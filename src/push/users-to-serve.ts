@@ -19,6 +19,8 @@ export interface Pass {
   shareScope: string
   /** SQL over `u`: who is meant. */
   only: RawBuilder<boolean>
+  /** Where the guard looks for a user's weekly delivery before this one, the newest first; none: it lets everybody pass. */
+  compared: readonly string[]
 }
 
 export interface Cursor {
@@ -37,18 +39,24 @@ export const isClaimed = (scope: string) =>
 
 const hasQueries = sql<boolean>`exists (select from queries q where q.user_id = u.id offset 0)`
 
-export function weeklyPass(period: string): Pass {
-  return { kind: 'weekly', scope: weeklyScope(period), shareScope: weeklyScope(period), only: sql`true` }
+/** `earlier`: the periods whose deliveries this one is compared with. */
+export function weeklyPass(period: string, earlier: readonly string[] = []): Pass {
+  const scope = weeklyScope(period)
+  return { kind: 'weekly', scope, shareScope: scope, only: sql`true`, compared: earlier.map(weeklyScope) }
 }
 
-/** A further delivery for those who had theirs before the run `forcedRunId` began; without one, before now. */
-export function forcedPass(period: string, forcedRunId?: number): Pass {
+/**
+ * A further delivery for those who had theirs before the run `forcedRunId` began, or, without one, before now; `guarded`: it is
+ * compared with that.
+ */
+export function forcedPass(period: string, forcedRunId?: number, guarded = false): Pass {
   return {
     kind: 'forced',
     scope: `forced:${forcedRunId}`,
     shareScope: `forced:${forcedRunId}`,
     only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
       and w.claimed_at < coalesce((select r.started_at from runs r where r.id = ${forcedRunId ?? null}), now()) offset 0)`,
+    compared: guarded ? [weeklyScope(period)] : [],
   }
 }
 
@@ -61,6 +69,7 @@ export function failedPass(period: string, runId: number, statuses: readonly ('f
     kind: 'forced',
     scope: `failed:${runId}`,
     shareScope: `failed:${period}`,
+    compared: [],
     only: sql`exists (
       select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${statuses})
         and d.created_at >= ${periodBegins(sql`${period}::text`)}
@@ -73,6 +82,15 @@ export function failedPass(period: string, runId: number, statuses: readonly ('f
 
 const owed = (pass: Pass) => sql`u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${pass.only}`
 
+/** SQL: the leads of the last of the compared deliveries of the user in `row`. Each is a look into the index of claims. */
+const leadsBefore = ({ compared }: Pass, row: RawBuilder<unknown>) => {
+  if (compared.length === 0) return sql<number | null>`null::integer`
+  const looks = compared.map(
+    (scope) => sql`(select c.leads from claims c where c.scope = ${scope} and c.email = ${row}.email)`,
+  )
+  return sql<number | null>`coalesce(${sql.join(looks)})`
+}
+
 const after = (cursor: Cursor | undefined) =>
   cursor === undefined ? sql`true` : sql`(u.place, u.id) > (${cursor.place}, ${cursor.id})`
 
@@ -84,7 +102,8 @@ export async function findUsersToServe(
   limit: number,
 ): Promise<(UserToServe & Cursor)[]> {
   const { rows } = await sql<UserToServe & Cursor>`
-    select u.id, u.email, u.place from users u where ${owed(pass)} and ${after(cursor)} order by u.place, u.id limit ${limit}
+    select u.id, u.email, u.place, ${leadsBefore(pass, sql`u`)} as "leadsBefore" from users u
+    where ${owed(pass)} and ${after(cursor)} order by u.place, u.id limit ${limit}
   `.execute(db)
   return rows
 }
@@ -164,10 +183,11 @@ export async function takeShare(
         where s.worker_id = excluded.worker_id or not ${isLive(sql`s.worker_id`)}
         returning 1
       )
-      select id, email, place, exists (select from taken) as taken from next order by place, id
+      select id, email, place, ${leadsBefore(pass, sql`next`)} as "leadsBefore", exists (select from taken) as taken
+      from next order by place, id
     `.execute(db)
     // another process looked at the same moment and was first: by now its stretch is seen
-    if (rows[0]?.taken !== false) return rows.map(({ id, email, place }) => ({ id, email, place }))
+    if (rows[0]?.taken !== false) return rows.map(({ taken: _, ...user }) => user)
   }
 }
 

@@ -46,6 +46,8 @@ export interface Status {
   /** Users: without their weekly delivery in the period, with a subscription push to come, or with a delivery pending. */
   owed: number
   lastRun: RunReport | undefined
+  /** What the guard holds back in the period, since its last weekly run: all, with the reason, or so many users. */
+  held: { reason: string | null; users: number } | undefined
   /** Whether a `push --all` came to its end so lately that a monitor can rest. */
   ranLately: boolean
   hooksInTrouble: number
@@ -110,6 +112,15 @@ async function hasRunLately(db: Database): Promise<boolean> {
   return rows[0]?.found ?? false
 }
 
+async function findHeld(db: Database, period: string): Promise<Status['held']> {
+  const { rows } = await sql<{ reason: string | null; users: number }>`
+    select case when not came_to_end then held end as reason, held_users as users from runs
+    where period = ${period} and command in ('all', 'force', 'resume') and listings is not null order by id desc limit 1
+  `.execute(db)
+  const [last] = rows
+  return last && (last.reason !== null || last.users > 0) ? last : undefined
+}
+
 /** The last runs, the newest first. */
 export async function findLastRuns(db: Database, limit: number = runsShown): Promise<RunReport[]> {
   const { rows } = await rideOut(() =>
@@ -125,18 +136,19 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
 /** The state of the period that the database's clock says, in the time zone. Throws `usage` for one it does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
   const { period } = await findPeriod(db, settings)
-  const [ended, pending, failedWithoutLater, users, ranLately, [lastRun], hooksInTrouble] = await rideOut(() =>
+  const [ended, pending, failedWithoutLater, users, held, ranLately, [lastRun], hooksInTrouble] = await rideOut(() =>
     Promise.all([
       countEnded(db, period),
       countPending(db),
       countFailedWithoutLater(db, period),
       countUsers(db, period),
+      findHeld(db, period),
       hasRunLately(db),
       findLastRuns(db, 1),
       countHooksInTrouble(db),
     ]),
   )
-  return { period, ...users, ...ended, ...pending, failedWithoutLater, lastRun, ranLately, hooksInTrouble }
+  return { period, ...users, ...ended, ...pending, failedWithoutLater, held, lastRun, ranLately, hooksInTrouble }
 }
 
 /** The deliveries of a period that ended failed or unknown. */
@@ -176,9 +188,15 @@ function toTroubles(rows: (DeliveryInTrouble & { total: number })[]): Troubles {
   return { total: rows[0]?.total ?? 0, newest: rows.map(({ total: _, ...delivery }) => delivery) }
 }
 
+/** `the weekly run (800 listings …)`, `3 users`. */
+export function describeHeld({ reason, users }: NonNullable<Status['held']>): string {
+  if (reason !== null) return `the weekly run (${reason.replace(/^held: /, '')})`
+  return users === 1 ? '1 user' : `${users} users`
+}
+
 /** What a monitor should call somebody for, a sentence each with what to do; none: all is well. */
 export function findAlarms(status: Status): string[] {
-  const { stuck, failedWithoutLater, period, subscribed, ranLately } = status
+  const { stuck, failedWithoutLater, period, subscribed, held, ranLately } = status
   const alarms: string[] = []
   const of = (count: number) => `${count} ${count === 1 ? 'delivery' : 'deliveries'}`
   if (stuck > 0) {
@@ -187,6 +205,11 @@ export function findAlarms(status: Status): string[] {
   if (failedWithoutLater > 0) {
     alarms.push(
       `${of(failedWithoutLater)} of ${period} failed, and nothing later was delivered: mend the cause, then run \`leadpush push --failed\`.`,
+    )
+  }
+  if (held) {
+    alarms.push(
+      `The guard holds back ${describeHeld(held)} in ${period}: look at what was imported, mend it and run \`leadpush push --all\`, or send it all the same with \`leadpush push --all --accept\`.`,
     )
   }
   if (subscribed > 0 && !ranLately) {

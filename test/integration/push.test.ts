@@ -43,7 +43,8 @@ class House {
     const notes: string[] = []
     const full: PushSettings = {
       receiverUrl: this.receiver.url, dataSource: 'leadpush', timeoutMs: 5_000, retryDelayMs: 0, concurrency: 16,
-      ratePerSecond: undefined, outageMs: 0, leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, ...settings,
+      ratePerSecond: undefined, outageMs: 0, leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000,
+      guard: 'on', ...settings,
     } // biome-ignore format: short
     const http = createHttp({ timeoutMs: full.timeoutMs, concurrency: full.concurrency })
     try {
@@ -449,7 +450,11 @@ test('a preview shows what the push then sends, byte for byte, interrupted deliv
   stop.abort()
   await pushing
   const sentBefore = house.receiver.requests.length
-  const preview = await Preview.create(house.db, { what: 'all', force: false }, { timeZone: 'UTC', maxLeadAgeMs: 1e9 })
+  const preview = await Preview.create(
+    house.db,
+    { what: 'all', force: false },
+    { timeZone: 'UTC', maxLeadAgeMs: 1e9, guard: 'on' },
+  )
   const previewed: string[] = []
   const attempts: number[] = []
   for await (const found of preview.lines()) {

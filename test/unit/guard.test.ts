@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Feed } from '../../src/deliveries/runs.ts'
+import { judgeUser, judgeWeek } from '../../src/push/guard.ts'
+
+const feed = (listings: number, filledFields: number | null = listings * 10): Feed => ({ listings, filledFields })
+const judge = (now: Feed, ...before: Feed[]) => judgeWeek({ feed: now, before, isAccepted: false })
+
+test('a user who had 50 leads or more and gets 95 % fewer is held; with one lead more, or 49 before, they are not', () => {
+  const held = (leads: number, before: number | null | undefined) => judgeUser(leads, before) !== undefined
+  assert.deepEqual([held(0, 49), held(0, 50), held(0, 51)], [false, true, true])
+  // 95 % of 60 are 57
+  assert.deepEqual([held(2, 60), held(3, 60), held(4, 60)], [true, true, false])
+  assert.deepEqual([held(2, 50), held(3, 50)], [true, false])
+  assert.deepEqual([held(20, 412), held(21, 412)], [true, false])
+  assert.deepEqual([held(0, null), held(0, undefined)], [false, false])
+  assert.equal(judgeUser(2, 412), 'held: 2 leads instead of 412 in the last weekly delivery')
+  assert.equal(judgeUser(1, 50), 'held: 1 lead instead of 50 in the last weekly delivery')
+})
+
+test('a week whose listings fell by half or more is held, from a median of 1,000 on', () => {
+  assert.equal(judge(feed(501), feed(1_000)), undefined)
+  assert.equal(
+    judge(feed(500), feed(1_000)),
+    'held: 500 listings imported since the last weekly run instead of 1000 in the week before',
+  )
+  assert.match(judge(feed(0), feed(1_001)) ?? '', /^held: 0 listings/)
+  assert.equal(judge(feed(0), feed(999)), undefined)
+  assert.equal(judge(feed(500)), undefined, 'a first week has nothing to be compared with')
+})
+
+test('a week whose filled fields fell by half or more is held; weeks that did not count them do not matter', () => {
+  assert.equal(judge(feed(1_000, 5_001), feed(1_000, 10_000)), undefined)
+  assert.equal(
+    judge(feed(1_000, 5_000), feed(1_000, 10_000), feed(1_000, null)),
+    'held: 5000 filled fields in the 1000 listings imported since the last weekly run instead of 10000 in the median of 2 weeks before',
+  )
+  assert.equal(judge(feed(999, 0), feed(999, 10_000)), undefined)
+  assert.equal(judge(feed(1_000, null), feed(1_000, 10_000)), undefined)
+  assert.equal(judge(feed(1_000, 0), feed(1_000, null)), undefined)
+  assert.equal(judge(feed(1_000, 0), feed(1_000, 0)), undefined, 'what never filled a field has not turned hollow')
+})
+
+test('the median of two or four weeks lies between the two in the middle; one odd week does not move that of three', () => {
+  assert.match(judge(feed(1_000), feed(1_000), feed(3_000)) ?? '', /instead of 2000 in the median of 2 weeks before/)
+  assert.equal(judge(feed(1_001), feed(1_000), feed(3_000)), undefined)
+  assert.equal(judge(feed(501), feed(1_000), feed(900), feed(90_000)), undefined)
+  assert.match(judge(feed(500), feed(1_000), feed(900), feed(90_000)) ?? '', /^held/)
+  assert.equal(judge(feed(751), feed(1), feed(2_000), feed(1_000), feed(9_000)), undefined)
+  assert.match(judge(feed(750), feed(1), feed(2_000), feed(1_000), feed(9_000)) ?? '', /instead of 1500 .*4 weeks/)
+})
