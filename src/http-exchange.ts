@@ -10,7 +10,12 @@ export interface HttpAnswer {
   /** These headers as they came. */
   retryAfter: string | undefined
   date: string | undefined
+  contentEncoding: string | undefined
   complete: true
+  /** Where the request asked for it: as it came, at most the first 64 KiB. */
+  body: Buffer | undefined
+  /** It came over a connection that had carried another request before. */
+  reused: boolean
 }
 
 export interface HttpNoAnswer {
@@ -21,6 +26,7 @@ export interface HttpNoAnswer {
   /** One line in plain words, without secrets and without text from the peer. */
   error: string
   code: string | undefined
+  reused: boolean
 }
 
 export type HttpOutcome = HttpAnswer | HttpNoAnswer
@@ -55,10 +61,17 @@ export class Exchange {
   #status = 0
   #retryAfter: string | undefined
   #date: string | undefined
+  #contentEncoding: string | undefined
   #bytes = 0
+  readonly #kept: Buffer[] | undefined
 
-  constructor(slot: ExchangeSlot, timeoutMs: number, settle: (outcome: HttpOutcome) => void) {
+  constructor(
+    slot: ExchangeSlot,
+    { timeoutMs, keepsAnswer }: { timeoutMs: number; keepsAnswer: boolean },
+    settle: (outcome: HttpOutcome) => void,
+  ) {
     this.#slot = slot
+    this.#kept = keepsAnswer ? [] : undefined
     this.#settle = settle
     this.#timer = setTimeout(() => this.#fail('TIMEOUT'), timeoutMs)
   }
@@ -81,10 +94,12 @@ export class Exchange {
     this.#status = status
     this.#retryAfter = first(headers['retry-after'])
     this.#date = first(headers.date)
+    this.#contentEncoding = first(headers['content-encoding'])
   }
 
   onResponseData(_: unknown, chunk: Buffer): void {
     this.#bytes += chunk.length
+    this.#kept?.push(Buffer.from(chunk))
     if (this.#bytes > responseBytesMax && !this.#settled) this.#answer()
   }
 
@@ -115,7 +130,10 @@ export class Exchange {
       status: this.#status,
       retryAfter: this.#retryAfter,
       date: this.#date,
+      contentEncoding: this.#contentEncoding,
       complete: true,
+      body: this.#kept && Buffer.concat(this.#kept).subarray(0, responseBytesMax),
+      reused: this.reused,
     })
   }
 
@@ -123,6 +141,13 @@ export class Exchange {
     const stage = this.#status > 0 ? 'response' : this.#controller ? 'request' : 'connect'
     const cause = error instanceof Unreached ? error.cause : error
     const text = describeTrouble(stage, code, cause)
-    this.#finish({ kind: 'no-answer', sent: this.#controller !== undefined, stage, error: text, code })
+    this.#finish({
+      kind: 'no-answer',
+      sent: this.#controller !== undefined,
+      stage,
+      error: text,
+      code,
+      reused: this.reused,
+    })
   }
 }

@@ -13,8 +13,16 @@ export interface HttpPost {
   /** Names and values in turn. */
   headers: readonly string[]
   /** Sent with its length as Content-Length. The caller may overwrite it as soon as `post` has settled. */
-  body: Buffer
+  body: Buffer | BodyInPieces
   timeoutMs: number
+  /** Whether the body of the answer is wanted. */
+  keepsAnswer?: boolean
+}
+
+/** A body that is made while it is sent; where its pieces throw, the connection is broken. */
+export interface BodyInPieces {
+  length: number
+  pieces: AsyncIterable<Uint8Array>
 }
 
 export interface Http {
@@ -156,14 +164,18 @@ export function createHttp(options: HttpOptions): Http {
     return proxy && slot.proxied ? slot.proxied : slot.direct
   }
 
-  const run = (slot: Slot, request: Dispatcher.DispatchOptions & { origin: string }, timeoutMs: number) =>
+  const run = (
+    slot: Slot,
+    request: Dispatcher.DispatchOptions & { origin: string },
+    limits: { timeoutMs: number; keepsAnswer: boolean },
+  ) =>
     new Promise<HttpOutcome>((resolve) => {
-      const exchange = new Exchange(slot, timeoutMs, (outcome) => {
+      const exchange = new Exchange(slot, limits, (outcome) => {
         const reached = outcome.kind === 'answer' || outcome.sent
         // a connection that is still being made, or was not, takes its place with it: the next request begins afresh
         if (!reached) discard(slot)
         giveBack(reached ? slot : addSlot())
-        if (exchange.reused && isBroken(outcome)) keepNoneUntilMs = performance.now() + mistrustMs
+        if (outcome.reused && isBroken(outcome)) keepNoneUntilMs = performance.now() + mistrustMs
         resolve(outcome)
       })
       try {
@@ -177,6 +189,7 @@ export function createHttp(options: HttpOptions): Http {
     url: string,
     timeoutMs: number,
     rest: Pick<Dispatcher.DispatchOptions, 'method' | 'headers' | 'body'>,
+    keepsAnswer = false,
   ) => {
     const { origin, pathname, search } = parseUrl(url)
     const slot =
@@ -185,12 +198,19 @@ export function createHttp(options: HttpOptions): Http {
     const path = pathname + search
     const reset = performance.now() < keepNoneUntilMs
     // undici's own timeouts are off: they start anew with each phase
-    return run(slot, { origin, path, reset, headersTimeout: 0, bodyTimeout: 0, ...rest }, timeoutMs)
+    return run(slot, { origin, path, reset, headersTimeout: 0, bodyTimeout: 0, ...rest }, { timeoutMs, keepsAnswer })
   }
 
   return {
-    post: ({ url, headers, body, timeoutMs }) =>
-      send(url, timeoutMs, { method: 'POST', headers: [...headers, 'User-Agent', userAgent], body }),
+    post({ url, headers, body, timeoutMs, keepsAnswer }) {
+      const all = [...headers, 'User-Agent', userAgent]
+      if (Buffer.isBuffer(body)) return send(url, timeoutMs, { method: 'POST', headers: all, body }, keepsAnswer)
+      const { length, pieces } = body
+      const measured = [...all, 'Content-Length', String(length)]
+      // undici takes any iterable; its types know streams alone
+      const stream = pieces as unknown as Dispatcher.DispatchOptions['body'] & object
+      return send(url, timeoutMs, { method: 'POST', headers: measured, body: stream }, keepsAnswer)
+    },
     get: (url, timeoutMs) => send(url, timeoutMs, { method: 'GET', headers: ['User-Agent', userAgent] }),
     delete: (url, timeoutMs) => send(url, timeoutMs, { method: 'DELETE', headers: ['User-Agent', userAgent] }),
     async close() {

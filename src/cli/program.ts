@@ -13,6 +13,7 @@ import { type Log, logError } from './log.ts'
 import { addMigrate } from './migrate.ts'
 import { addOpenapi } from './openapi.ts'
 import { addPreview } from './preview.ts'
+import { addProbe } from './probe.ts'
 import { addPrune } from './prune.ts'
 import { addPush } from './push.ts'
 import { addReceiver } from './receiver.ts'
@@ -65,6 +66,7 @@ Settings are environment variables; README.md lists them.`,
     addServe,
     addOpenapi,
     addReceiver,
+    addProbe,
     addDb,
   ]) {
     add(program, act)

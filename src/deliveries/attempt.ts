@@ -60,7 +60,11 @@ function describeStatus(status: number): string {
   return `HTTP ${status}: ${hint}`
 }
 
-function describeNoAnswer({ stage, code, error }: HttpNoAnswer, { receiverUrl, timeoutMs }: AttemptTarget): string {
+/** One line in plain words, with a hint where there is one. */
+export function describeNoAnswer(
+  { stage, code, error }: HttpNoAnswer,
+  { receiverUrl, timeoutMs }: AttemptTarget,
+): string {
   const what = stage === 'connect' ? `the receiver was not reached: ${error}` : error
   if (code === 'TIMEOUT') return `${what} (LEADPUSH_TIMEOUT is ${timeoutMs / 1_000} s)`
   if (stage !== 'connect') return what
@@ -83,21 +87,20 @@ function judgeAnswer({ status, retryAfter, date }: HttpAnswer): Omit<AttemptOutc
   }
 }
 
+/** contract 4.1; Content-Length and User-Agent are added where the bytes are known. Names and values in turn. */
+export const buildHeaders = (dataSource: string, { idempotencyKey, receiverKey }: Omit<AttemptRequest, 'body'>) => [
+  'Content-Type', 'application/json',
+  'X-Service-API-Key', receiverKey,
+  'X-Data-Source', dataSource,
+  'X-Idempotency-Key', idempotencyKey,
+] // biome-ignore format: pairs
+
 /** Sends one attempt. Never throws: every trouble is an outcome. */
-export async function sendAttempt(
-  http: Http,
-  target: AttemptTarget,
-  { idempotencyKey, receiverKey, body }: AttemptRequest,
-): Promise<AttemptOutcome> {
+export async function sendAttempt(http: Http, target: AttemptTarget, request: AttemptRequest): Promise<AttemptOutcome> {
   const startedMs = performance.now()
-  // contract 4.1; Content-Length and User-Agent are added where the bytes are known
-  const headers = [
-    'Content-Type', 'application/json',
-    'X-Service-API-Key', receiverKey,
-    'X-Data-Source', target.dataSource,
-    'X-Idempotency-Key', idempotencyKey,
-  ] // biome-ignore format: pairs
-  const outcome = await http.post({ url: target.receiverUrl, headers, body, timeoutMs: target.timeoutMs })
+  const headers = buildHeaders(target.dataSource, request)
+  const { receiverUrl: url, timeoutMs } = target
+  const outcome = await http.post({ url, headers, body: request.body, timeoutMs })
   const durationMs = Math.round(performance.now() - startedMs)
   if (outcome.kind === 'answer') return { ...judgeAnswer(outcome), durationMs }
   const error = describeNoAnswer(outcome, target)

@@ -17,7 +17,7 @@ export function createHookHttp(
     const error = findUrlProblem(url, options.allowInsecure)
     return error === undefined
       ? undefined
-      : { kind: 'no-answer', sent: false, stage: 'connect', error, code: undefined }
+      : { kind: 'no-answer', sent: false, stage: 'connect', error, code: undefined, reused: false }
   }
   return {
     post: async (request) => refusalOf(request.url) ?? (await http.post(request)),

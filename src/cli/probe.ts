@@ -1,0 +1,162 @@
+/** `leadpush probe`: for whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
+import { createInterface } from 'node:readline'
+import type { Command } from 'commander'
+import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
+import { type ExitCode, usageError, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { isLively, paint, plural, type Style, seconds, writeFacts, writeJson, writeLine } from './output.ts'
+import type { Act } from './program.ts'
+
+interface ProbeCommandOptions {
+  user?: string
+  yes?: true
+  json?: true
+}
+
+export function addProbe(program: Command, act: Act): void {
+  program
+    .command('probe')
+    .description('Try a receiver with made-up deliveries, and print a graded report. Nothing of yours is sent.')
+    .option('--user <email>', 'with the receiver key of this user; else with one that is made up')
+    .option('--yes', 'send without asking first')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+It sends to LEADPUSH_RECEIVER_URL. All listings are made up and say so: their
+hrefs begin with https://example.com/leadpush-probe/. To see a wrong key refused
+it sends the key leadpush-key-that-is-never-valid: give it to no user.
+
+What a repeated key or a null did is visible only if the receiver tells it. One
+whose 2xx answers are JSON with the counts of the leads that were \`new\`,
+\`changed\` and \`unchanged\` by this delivery, such as
+  {"new":0,"changed":1,"unchanged":299}
+is graded by them; otherwise these checks come to \`not visible\`.
+
+Exit code: 1 if a check failed, else 0.
+
+Examples:
+  LEADPUSH_RECEIVER_URL=http://127.0.0.1:9000 leadpush probe
+  leadpush probe --user user@example.com --yes --json`,
+    )
+    .action(act(probe))
+}
+
+async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> {
+  const { processSource, readProxies, readSettings, readTogether } = await import('../config.ts')
+  const { planned, runProbe } = await import('../probe/run-probe.ts')
+  const source = processSource()
+  const names = ['receiverUrl', 'dataSource', 'timeoutMs', 'ratePerSecond', 'databaseUrl', 'home', 'logFormat'] as const
+  const needed = { receiverUrl: 'it names the receiver to try' }
+  const [settings, proxies] = readTogether(
+    () =>
+      readSettings(
+        names.filter((name) => options.user !== undefined || !databaseNames.has(name)),
+        source,
+        needed,
+      ),
+    () => readProxies(source),
+  )
+  const { receiverUrl = '', dataSource, timeoutMs, ratePerSecond } = settings
+  const receiverKey = options.user === undefined ? undefined : await findKey(settings, options.user)
+
+  const { host } = new URL(receiverUrl)
+  const whose = options.user === undefined ? 'a made-up key' : `the key of ${options.user}`
+  log.info(
+    `About to send up to ${planned.requests} requests, ${planned.megabytes} MB together, to the receiver at ${host} with ${whose}.\n` +
+      'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.',
+  )
+  if (!options.yes && process.stdin.isTTY && process.stderr.isTTY && !(await agrees())) {
+    throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
+  }
+
+  const view = await createView(log, options)
+  try {
+    const summary = await runProbe({
+      receiverUrl,
+      dataSource,
+      timeoutMs,
+      ratePerSecond,
+      proxies,
+      receiverKey,
+      onBegin: (title) => view.begin(title),
+      onCheck: (line) => view.show(line),
+    })
+    view.stop()
+    if (options.json) await writeJson(summary)
+    else await writeSummary(summary)
+    return summary.failed > 0 ? 1 : 0
+  } finally {
+    view.stop()
+  }
+}
+
+const databaseNames: ReadonlySet<string> = new Set(['databaseUrl', 'home'])
+
+async function findKey(settings: { databaseUrl: string | undefined; home: string }, email: string): Promise<string> {
+  const { findReceiverKey } = await import('../users/users.ts')
+  return await withDatabase(settings, {}, async ({ db }) => await findReceiverKey(db, email))
+}
+
+/** Anything but yes is no; so is the end of the input. */
+async function agrees(): Promise<boolean> {
+  // not as a terminal: the system is to turn Ctrl-C into a signal
+  const lines = createInterface({ input: process.stdin, terminal: false })
+  process.stderr.write('Send them? [y/N] ')
+  try {
+    for await (const line of lines) return /^y(es)?$/i.test(line.trim())
+    return false
+  } finally {
+    lines.close()
+  }
+}
+
+const styleOf: Record<CheckLine['grade'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', 'not visible': 'dim' }
+const gradeChars = 'not visible'.length
+
+async function createView(log: Log, { json }: ProbeCommandOptions) {
+  let spinner: import('ora').Ora | undefined
+  if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
+    const { default: ora } = await import('ora')
+    spinner = ora({ stream: process.stderr, discardStdin: false })
+  }
+  return {
+    begin: (title: string) => void spinner?.start(title),
+    async show(line: CheckLine) {
+      spinner?.stop()
+      if (json) await writeJson(line)
+      else await writeCheck(line)
+    },
+    stop: () => void spinner?.stop(),
+  }
+}
+
+async function writeCheck({ grade, title, clause, sent, received, advice }: CheckLine): Promise<void> {
+  const shown = paint(styleOf[grade], grade.padEnd(gradeChars))
+  await writeLine(`${shown}  ${title}${grade === 'pass' ? paint('dim', `: ${received}`) : ''}`)
+  if (grade === 'pass') return
+  const facts = grade === 'not visible' ? [] : [['sent', sent] as const, ['clause', `contract ${clause}`] as const]
+  const rows = [...facts.slice(0, 1), ['came back', received] as const, ...facts.slice(1)]
+  for (const [name, value] of advice === null ? rows : [...rows, ['to do', advice] as const]) {
+    await writeLine(`${' '.repeat(gradeChars)}    ${paint('dim', name.padEnd(9))}  ${value}`)
+  }
+}
+
+const verdicts = {
+  pass: 'all is well',
+  warn: 'it works; some of it could be better',
+  fail: 'it is not ready for deliveries',
+} as const
+
+async function writeSummary(summary: SummaryLine): Promise<void> {
+  const { grade, checks, passed, warned, failed, notVisible, requests, probe: id } = summary
+  await writeLine('')
+  await writeFacts([
+    ['grade', `${paint(styleOf[grade], grade)}: ${verdicts[grade]}`],
+    ['checks', `${plural(checks, 'check')}: ${passed} pass, ${warned} warn, ${failed} fail, ${notVisible} not visible`],
+    [
+      'sent',
+      `${plural(requests, 'request')} in ${seconds(summary.seconds)}, under https://example.com/leadpush-probe/${id}/`,
+    ],
+  ])
+}

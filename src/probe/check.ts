@@ -1,0 +1,70 @@
+/** What a check of a probe is, and the grades that it can come to. */
+import type { MadeUp } from './made-up.ts'
+import type { ProbeSender, Sent } from './sender.ts'
+
+/** `not visible`: whether it is right cannot be seen from outside, or not any more. */
+export type Grade = 'pass' | 'warn' | 'fail' | 'not visible'
+
+export interface Verdict {
+  grade: Grade
+  /** What came back, or why nothing was sent. */
+  received: string
+  /** What to do; null where nothing is to do. */
+  advice: string | null
+}
+
+export interface ProbeContext {
+  sender: ProbeSender
+  madeUp: MadeUp
+  /** Between the halves of a body. */
+  pauseMs: number
+  /** Whether the counts in the answers tell a lead that is unchanged from one that is not; undefined until that was tried. */
+  tellsUnchanged: boolean | undefined
+}
+
+export interface Check {
+  name: string
+  title: string
+  /** Of the contract. */
+  clause: string
+  /** What it sends. */
+  sends: string
+  run(context: ProbeContext): Promise<Verdict>
+}
+
+export const pass = ({ received }: { received: string }): Verdict => ({ grade: 'pass', received, advice: null })
+export const fail = ({ received }: { received: string }, advice: string): Verdict => ({
+  grade: 'fail',
+  received,
+  advice,
+})
+export const warn = ({ received }: { received: string }, advice: string): Verdict => ({
+  grade: 'warn',
+  received,
+  advice,
+})
+export const notVisible = (received: string, advice: string | null = null): Verdict => ({
+  grade: 'not visible',
+  received,
+  advice,
+})
+
+const isRefusal = ({ status }: Sent) => status !== null && status >= 400 && status < 500
+
+/** A right delivery: a 2xx, or it fails. */
+export const judgeAccepted = (sent: Sent, advice: string): Verdict => (sent.ok ? pass(sent) : fail(sent, advice))
+
+/** What must be refused: a 4xx; a 2xx is `ifTaken`. */
+export function judgeRefused(sent: Sent, ifTaken: (sent: Sent, advice: string) => Verdict, advice: string): Verdict {
+  if (isRefusal(sent)) return pass(sent)
+  if (sent.ok) return ifTaken(sent, advice)
+  if (sent.status === null) return warn(sent, `${advice} Whoever sends it should see that answer.`)
+  return sent.status >= 500 ? fail(sent, `A 5xx says that the receiver is in trouble. ${advice}`) : warn(sent, advice)
+}
+
+/** Several answers in a line. */
+export const both = (...sent: Sent[]) => ({ received: sent.map(({ received }) => received).join('; ') })
+
+const tellsCounts =
+  'Answer with the counts `new`, `changed` and `unchanged` (see `leadpush probe --help`) to have it seen.'
+export const untold = ({ received }: { received: string }) => notVisible(`${received}, without counts`, tellsCounts)

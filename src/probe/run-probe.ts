@@ -1,0 +1,105 @@
+/**
+ * A probe of a receiver: made-up deliveries, one check after the other, each graded by what could be seen from outside. Writes
+ * nothing anywhere; what it sends is bounded in number, size and time.
+ */
+import { bodyChecks, example } from './body-checks.ts'
+import { type Check, type Grade, notVisible, type ProbeContext, type Verdict, warn } from './check.ts'
+import { keyChecks } from './key-checks.ts'
+import { madeUpKey, makeUp } from './made-up.ts'
+import { refusalChecks } from './refusal-checks.ts'
+import { ProbeSender, type SenderOptions } from './sender.ts'
+import { buildWireChecks } from './wire-checks.ts'
+
+export interface CheckLine extends Verdict {
+  type: 'check'
+  check: string
+  title: string
+  clause: string
+  sent: string
+  seconds: number
+}
+
+export interface SummaryLine {
+  type: 'summary'
+  /** The worst of all. */
+  grade: Exclude<Grade, 'not visible'>
+  checks: number
+  passed: number
+  warned: number
+  failed: number
+  notVisible: number
+  requests: number
+  /** In the hrefs and keys of all that was sent. */
+  probe: string
+  seconds: number
+}
+
+export interface ProbeOptions extends Omit<SenderOptions, 'receiverKey'> {
+  /** Undefined: one that is made up. */
+  receiverKey: string | undefined
+  /** Between the halves of a body that comes slowly; longer than an answer takes on its way. 1 s unless told, or less with a short timeout. */
+  pauseMs?: number
+  onBegin?: (title: string) => void
+  onCheck(line: CheckLine): void | Promise<void>
+}
+
+/** So many requests in a row without an answer: nobody is there any more. */
+const unansweredMax = 3
+/** Beyond what is begun when it is over, nothing more is sent. */
+const probeMsMax = 10 * 60_000
+
+/** What the checks send, together and at most: for whoever is asked before. */
+export const planned = { requests: 60, megabytes: 15 } as const
+
+const adviceOnKey = 'The made-up key was refused: name a user of yours with --user EMAIL, whose key the receiver knows.'
+const adviceOnThrottle = 'Some answers were 429: set LEADPUSH_RATE, and run the probe again.'
+
+export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: ProbeOptions): Promise<SummaryLine> {
+  const startedMs = performance.now()
+  const pauseMs = options.pauseMs ?? Math.min(1_000, options.timeoutMs / 3)
+  const sender = new ProbeSender({ ...options, receiverKey: receiverKey ?? madeUpKey })
+  const context: ProbeContext = { sender, madeUp: makeUp(), pauseMs, tellsUnchanged: undefined }
+  const grades: Record<Grade, number> = { pass: 0, warn: 0, fail: 0, 'not visible': 0 }
+  const wireChecks = buildWireChecks(options.timeoutMs)
+  const checks = [example, ...keyChecks, ...bodyChecks, ...refusalChecks, ...wireChecks]
+  let over: string | undefined
+
+  const run = async (check: Check): Promise<Verdict> => {
+    if (over !== undefined && !wireChecks.includes(check)) return notVisible(`not tried: ${over}`)
+    const { throttled } = sender
+    const verdict = await check.run(context)
+    if (sender.throttled > throttled && verdict.grade !== 'not visible') return warn(verdict, adviceOnThrottle)
+    if (check !== example || verdict.grade === 'pass') return verdict
+    over = 'an ordinary delivery was not taken'
+    const isKey = receiverKey === undefined && /^HTTP 40[13]/.test(verdict.received)
+    return isKey ? { ...verdict, advice: adviceOnKey } : verdict
+  }
+
+  try {
+    for (const check of checks) {
+      onBegin?.(check.title)
+      const beganMs = performance.now()
+      const verdict = await run(check)
+      grades[verdict.grade]++
+      const { name, title, clause, sends } = check
+      const seconds = Math.round(performance.now() - beganMs) / 1_000
+      await onCheck({ type: 'check', check: name, title, clause, sent: sends, ...verdict, seconds })
+      if (sender.unanswered >= unansweredMax) over ??= `${unansweredMax} requests in a row had no answer`
+      if (performance.now() - startedMs > probeMsMax) over ??= 'the probe took too long'
+    }
+  } finally {
+    await sender.close()
+  }
+  return {
+    type: 'summary',
+    grade: grades.fail > 0 ? 'fail' : grades.warn > 0 ? 'warn' : 'pass',
+    checks: checks.length,
+    passed: grades.pass,
+    warned: grades.warn,
+    failed: grades.fail,
+    notVisible: grades['not visible'],
+    requests: sender.requests,
+    probe: context.madeUp.id,
+    seconds: Math.round(performance.now() - startedMs) / 1_000,
+  }
+}

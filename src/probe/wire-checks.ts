@@ -1,0 +1,51 @@
+/** Checks over all requests of a probe (contract 4.5): what the answers took, and how the connections were kept. They send nothing. */
+import { type Check, fail, notVisible, pass, warn } from './check.ts'
+
+const ms = (value: number) => (value < 1_000 ? `${Math.round(value)} ms` : `${(value / 1_000).toFixed(1)} s`)
+
+export const buildWireChecks = (timeoutMs: number): readonly Check[] => [
+  {
+    name: 'in-time',
+    title: 'Every answer came to its end in time',
+    clause: '4.5',
+    sends: 'nothing of its own',
+    async run({ sender: { slowestMs, timeouts, requests } }) {
+      const limit = `the limit is LEADPUSH_TIMEOUT, ${ms(timeoutMs)}`
+      if (timeouts > 0) {
+        const advice = 'Answer sooner, and do what takes long after the leads are committed.'
+        return fail({ received: `${timeouts} of ${requests} answers did not come in time; ${limit}` }, advice)
+      }
+      const received = `the slowest took ${ms(slowestMs)}; ${limit}`
+      if (slowestMs <= timeoutMs / 2) return pass({ received })
+      return warn({ received }, 'That is more than half of it: on a busy day it will be too much.')
+    },
+  },
+  {
+    name: 'plain-answers',
+    title: 'No encoding is assumed that nobody asked for',
+    clause: '4.2',
+    sends: 'nothing of its own',
+    async run({ sender: { compressed, requests } }) {
+      const received = `${compressed} of ${requests} answers were compressed`
+      if (compressed === 0) return pass({ received: 'bodies went out and answers came back without Content-Encoding' })
+      return warn({ received }, 'leadpush sends no Accept-Encoding: answer as it stands.')
+    },
+  },
+  {
+    name: 'connections',
+    title: 'Connections are kept',
+    clause: '4.5',
+    sends: 'nothing of its own',
+    async run({ sender: { connections } }) {
+      const { chances, reused, broken } = connections
+      const received = `${reused} of ${chances} requests went over a connection that was there`
+      if (chances === 0) return notVisible('there were too few requests')
+      if (broken > 0) {
+        const advice = 'Say `Connection: close` where one ends, and keep an idle one for half a minute.'
+        return fail({ received: `${received}; ${broken} broke under a request` }, advice)
+      }
+      if (reused > 0) return pass({ received })
+      return warn({ received }, 'Keep connections alive: each delivery pays for a new one, with its TLS handshake.')
+    },
+  },
+]
