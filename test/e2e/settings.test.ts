@@ -80,7 +80,7 @@ test('every command refuses an unknown name, with the one that may be meant', as
   const commands = [
     'demo', 'migrate', 'leads import -', 'users import -', 'users list', 'users subscribe a@example.com',
     'users unsubscribe a@example.com', 'users remove a@example.com', 'push --all', 'push --resume', 'push --user a@example.com',
-    'preview', 'validate', 'status', 'receiver', 'trigger', 'integrations list', 'db path', 'db url', 'db stop',
+    'preview', 'validate', 'status', 'receiver', 'probe', 'trigger', 'integrations list', 'db path', 'db url', 'db stop',
   ] // biome-ignore format: a list
   const run = async (command: string) => {
     const { code, stdout, stderr } = await runProgram(command.split(' '), {

@@ -135,6 +135,7 @@ test('a name that led to a public address when it was registered, and leads insi
       kind: 'no-answer',
       sent: false,
       stage: 'connect',
+      reused: false,
       code: 'ENOTPUBLIC',
       error: 'it leads to an address that is not public (ENOTPUBLIC)',
     }
