@@ -79,6 +79,10 @@ export const abandonedShownDays = 7
 
 /** Rows that `prune` deletes in one transaction. */
 export const pruneRowsMax = 5_000
+/** Listings that `leads forget` erases in one transaction. */
+export const listingsPerErasureMax = 5_000
+/** `leads forget` waits for attempts that were under way with what it erased, two of the longest; for no longer. */
+export const eraseWaitMsMax = 20 * 60_000
 /** So long a process that was frozen, or lost its database, may still go on with the run that it had begun. */
 export const frozenRunDays = 35
 /** contract 4.14: what is younger than so many days is what later weeks are compared with. */

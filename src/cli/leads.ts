@@ -1,6 +1,7 @@
-/** `leadpush leads`: listings in. */
+/** `leadpush leads`: listings in, and out for good. */
 import type { Command } from 'commander'
 import { type ExitCode, withDatabase } from './command.ts'
+import type { ForgetOptions } from './forget.ts'
 import type { Log } from './log.ts'
 import type { Act } from './program.ts'
 
@@ -12,7 +13,7 @@ interface ImportOptions {
 }
 
 export function addLeads(program: Command, act: Act): void {
-  const leads = program.command('leads').description('Listings: import them.')
+  const leads = program.command('leads').description('Listings: import them, and forget them.')
   leads
     .command('import')
     .description('Take listings in from NDJSON, JSON arrays or CSV, each also with .gz; - reads standard input.')
@@ -38,6 +39,29 @@ Importing the same file again changes nothing; an unknown value never wipes out
 a known one.`,
     )
     .action(act(importFiles))
+  leads
+    .command('forget')
+    .description('Erase a listing, or all with a contact, and refuse them in later imports.')
+    .option('--href <url>', 'the listing with this href; - reads it from standard input')
+    .option('--contact <text>', 'all listings with this e-mail address or phone number; - reads it')
+    .option('--json', 'print one JSON object')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush leads forget --href https://listings.example/1
+  leadpush leads forget --contact - < contact.txt
+
+A contact that is given on the command line shows in the list of processes and in
+the history of the shell: give - and let it be read from standard input. Only a
+keyed hash of it is kept, to know it again.`,
+    )
+    .action(
+      act(async (log: Log, options: ForgetOptions) => {
+        const { forget } = await import('./forget.ts')
+        return await forget(log, options)
+      }),
+    )
 }
 
 async function importFiles(log: Log, files: string[], options: ImportOptions): Promise<ExitCode> {

@@ -11,3 +11,10 @@ export async function tidyTables(opened: OpenDatabase, tables: readonly string[]
   if (changedRows < rowsWorthIt) return
   await opened.pool.query(`vacuum (analyze, skip_locked) ${tables.join(', ')}`).catch(() => {})
 }
+
+/** So that what was deleted is no longer there to be read, as far as no older transaction may still look at it. */
+export async function vacuumTables(opened: OpenDatabase, tables: readonly string[]): Promise<void> {
+  for (const table of tables) {
+    await opened.pool.query(`vacuum (index_cleanup on, skip_locked) ${table}`).catch(() => {})
+  }
+}

@@ -69,3 +69,12 @@ export async function findUnderWay(db: Database, keys: readonly string[]): Promi
   `.execute(db)
   return rows.map(({ key }) => key)
 }
+
+/** Of the deliveries `keys` those that ended because of an erasure. */
+export async function countEnded(db: Database, keys: readonly string[]): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    select count(*) as n from deliveries
+    where idempotency_key = any (${keys}) and status in ('failed', 'unknown') and end_reason = ${wasErased}
+  `.execute(db)
+  return rows[0]?.n ?? 0
+}

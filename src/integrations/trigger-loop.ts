@@ -234,8 +234,10 @@ export class TriggerLoop {
 
   private async buildRequest(lane: Lane, trigger: TakenTrigger): Promise<TriggerRequest | undefined> {
     const { db, onAway } = this.context
-    const pieces = await rideOut(() => this.leads.readJson([trigger.versionId]), onAway)
-    // a version that was superseded long ago may be gone, and the lead still there
+    // a version may be gone, with this process still having it, and the lead still there
+    const pieces = trigger.hasVersion
+      ? await rideOut(() => this.leads.readJson([trigger.versionId]), onAway)
+      : undefined
     const json = pieces?.[0]?.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
     return json === undefined ? undefined : buildTriggerRequest(lane, json, trigger.occurredAt)
   }

@@ -28,6 +28,8 @@ export interface TakenTrigger {
   attempts: number
   /** Whether the lead is still there. */
   hasLead: boolean
+  /** Whether the version is: it may have been erased, or pruned. */
+  hasVersion: boolean
   /** The database's clock. */
   now: Date
 }
@@ -102,7 +104,8 @@ export async function takeTriggers(
       ) n
     where t.hook_id = h.id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      t.attempts, exists (select from leads l where l.id = t.lead_id) as "hasLead", clock_timestamp() as now
+      t.attempts, exists (select from leads l where l.id = t.lead_id) as "hasLead",
+      exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)
   return rows
 }

@@ -60,11 +60,11 @@ async function importFile(
         ...staged,
         onRejected: (line, raw) => onRejected({ ...rejection, line, raw }),
       })
-      const { inserted, updated, unchanged, repeated } = merged
+      const { inserted, updated, unchanged, repeated, erased } = merged
       const rejected = staged.rejected + merged.rejected
       const total = staged.staged + staged.rejected
       return {
-        counts: { read: total, inserted, updated, unchanged, rejected, repeated, erased: 0 },
+        counts: { read: total, inserted, updated, unchanged, rejected, repeated, erased },
         ignored: staged.ignored,
       }
     },

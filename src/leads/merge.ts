@@ -6,6 +6,7 @@ import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { listingWords } from '../matching/words.ts'
+import { dropErased } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { sha256 } from './stage.ts'
 
@@ -15,6 +16,8 @@ export interface MergeCounts {
   unchanged: number
   rejected: number
   repeated: number
+  /** Kept out, since they were erased. */
+  erased: number
   /** Of the records that counted: the fields that they knew. */
   filledFields: number
 }
@@ -257,21 +260,31 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const { at, base, id } = start.rows[0] as { at: string; base: number; id: number }
   if (options.staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + options.staged])
 
+  // before a later record hides an earlier one, and before one is rejected, which would be told and kept
+  const erased = await dropErased(connection)
   const rejected = await rejectWithoutPostalCode(connection, options)
-  // what was erased and must not come back is to be dropped here, before a later record hides an earlier one
   const repeated = await dropRepeated(connection)
   await match(connection)
   await mergeChanged(connection)
   const inserted = await insertNew(connection, base, options.staged, id)
   const updated = await updateChanged(connection, base, options.staged, at)
   await touchSeen(connection, at)
-  const unchanged = options.staged - rejected - repeated - inserted - updated
+  const unchanged = options.staged - erased - rejected - repeated - inserted - updated
 
   const finish = await connection.query<{ filled: number }>(
-    `update imports set records = $2, inserted = $3, updated = $4, unchanged = $5, rejected = $6, repeated = $7,
+    `update imports set records = $2, inserted = $3, updated = $4, unchanged = $5, rejected = $6, repeated = $7, erased = $8,
        filled_fields = (select coalesce(sum(bit_count(given::bit(32))), 0) from staged_leads)
      where id = $1 returning filled_fields as filled`,
-    [id, options.staged + options.rejected, inserted, updated, unchanged, rejected + options.rejected, repeated],
+    [
+      id,
+      options.staged + options.rejected,
+      inserted,
+      updated,
+      unchanged,
+      rejected + options.rejected,
+      repeated,
+      erased,
+    ],
   )
-  return { inserted, updated, unchanged, rejected, repeated, filledFields: finish.rows[0]?.filled ?? 0 }
+  return { inserted, updated, unchanged, rejected, repeated, erased, filledFields: finish.rows[0]?.filled ?? 0 }
 }

@@ -1,0 +1,115 @@
+/**
+ * What was erased and must not come back, known by keyed hashes alone (HMAC-SHA-256, with a key that the database made for
+ * itself), and how the staged records of an import are held against it.
+ */
+import { createHmac } from 'node:crypto'
+import type { Connection } from '../db/transaction.ts'
+import { contactFieldsOf, findContactsOf, noContact, readContactFields } from './contacts.ts'
+import { sha256 } from './stage.ts'
+
+export type Erasure = { href: string } | { contact: string }
+
+async function findKey(connection: Connection): Promise<Buffer> {
+  const { rows } = await connection.query<{ key: Buffer }>('select key from erasure_key')
+  if (rows[0] === undefined) throw new Error('the key of erasures is gone: nobody can tell any more what was erased')
+  return rows[0].key
+}
+
+const markOfHref = (key: Buffer, hrefSha256: Buffer) => createHmac('sha256', key).update(hrefSha256).digest()
+const markOfContact = (key: Buffer, contact: string) => createHmac('sha256', key).update(`contact:${contact}`).digest()
+
+/** Refuses later records with it. Returns whether they were not refused before. */
+export async function recordErasure(connection: Connection, erasure: Erasure): Promise<boolean> {
+  const key = await findKey(connection)
+  const [kind, mark] =
+    'href' in erasure
+      ? ['href', markOfHref(key, sha256(erasure.href))]
+      : ['contact', markOfContact(key, erasure.contact)]
+  const { rowCount } = await connection.query(
+    'insert into erasures (mark, kind) values ($1, $2) on conflict do nothing',
+    [mark, kind],
+  )
+  return rowCount === 1
+}
+
+/** The two keys of an HMAC, for SQL: its inner and its outer hash begin with them. */
+function padKey(key: Buffer): [inner: Buffer, outer: Buffer] {
+  const pad = (byte: number) => Buffer.from(Array.from({ length: 64 }, (_, at) => (key[at] ?? 0) ^ byte))
+  return [pad(0x36), pad(0x5c)]
+}
+
+async function dropByHref(connection: Connection, key: Buffer): Promise<number> {
+  const { rowCount } = await connection.query(
+    `delete from staged_leads s using erasures e
+     where e.kind = 'href' and e.mark = sha256($2::bytea || sha256($1::bytea || s.href_sha256))`,
+    padKey(key),
+  )
+  return rowCount ?? 0
+}
+
+const recordsPerFetch = 2_000
+/** Larger contact fields are read one by one. */
+const fieldBytesMax = 8 * 1024
+
+interface StagedContact {
+  n: number
+  row: string
+  fields: string | null
+}
+
+/** The numbers of those among `contacts` that were erased. */
+async function findErased(connection: Connection, key: Buffer, contacts: [n: number, contact: string][]) {
+  const { rows } = await connection.query<{ n: number }>(
+    `select distinct c.n from unnest($1::integer[], $2::bytea[]) as c (n, mark) join erasures e on e.mark = c.mark`,
+    [contacts.map(([n]) => n), contacts.map(([, contact]) => markOfContact(key, contact))],
+  )
+  return rows.map(({ n }) => n)
+}
+
+async function dropByContact(connection: Connection, key: Buffer): Promise<number> {
+  await connection.query(
+    `declare staged_contacts no scroll cursor for
+     select n, ctid::text as row, case when octet_length(fields) <= ${fieldBytesMax} then fields end as fields
+     from (select n, ctid, ${contactFieldsOf('json')} as fields from staged_leads offset 0) s
+     where fields not like ${noContact}`,
+  )
+  const erased: number[] = []
+  for (;;) {
+    const { rows } = await connection.query<StagedContact>(`fetch ${recordsPerFetch} from staged_contacts`)
+    if (rows.length === 0) break
+    const contacts: [number, string][] = []
+    for (const { n, row, fields } of rows) {
+      const json = fields ?? (await readLargeFields(connection, row))
+      for (const contact of findContactsOf(readContactFields(json))) contacts.push([n, contact])
+    }
+    for (const n of await findErased(connection, key, contacts)) erased.push(n)
+  }
+  await connection.query('close staged_contacts')
+  if (erased.length === 0) return 0
+  const { rowCount } = await connection.query('delete from staged_leads where n = any ($1::integer[])', [erased])
+  return rowCount ?? 0
+}
+
+async function readLargeFields(connection: Connection, row: string): Promise<string> {
+  const { rows } = await connection.query<{ fields: string }>(
+    `select ${contactFieldsOf('json')} as fields from staged_leads where ctid = $1::tid`,
+    [row],
+  )
+  return rows[0]?.fields ?? 'null'
+}
+
+/**
+ * Drops the staged records that were erased, by their `href` or by one of their contacts, and returns how many they were. In
+ * the turn of the import: an erasure takes turns with it.
+ */
+export async function dropErased(connection: Connection): Promise<number> {
+  const { rows } = await connection.query<{ href: boolean; contact: boolean }>(
+    `select exists (select from erasures where kind = 'href') as href,
+       exists (select from erasures where kind = 'contact') as contact`,
+  )
+  const any = rows[0]
+  if (!any?.href && !any?.contact) return 0
+  const key = await findKey(connection)
+  const byHref = any.href ? await dropByHref(connection, key) : 0
+  return byHref + (any.contact ? await dropByContact(connection, key) : 0)
+}

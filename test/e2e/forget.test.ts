@@ -1,0 +1,233 @@
+/** `leads forget` (contract 3): what it erases, that it holds, and that from its end on nothing goes out with what it erased. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { PassThrough } from 'node:stream'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { OpenDatabase } from '../../src/db/open.ts'
+import { importLeads } from '../../src/leads/import.ts'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { addHook } from '../support/hooks.ts'
+import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { startProgram } from '../support/program.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
+
+const email = 'owner-1@example.com'
+const listing = (name: string | number, more: object = {}) => ({ href: hrefOf(name), postalCode: '78704', ...more })
+
+async function forget(house: House, args: string, input?: string) {
+  const { code, json, stderr, stdout } = await house.run(
+    `leads forget ${args} --json`,
+    input === undefined ? {} : { input },
+  )
+  const text = stdout + stderr
+  assert.ok(!text.includes('owner') && !text.includes('0143'), text)
+  const { listings, versions, ended, sent, newlyRefused } = json[0] ?? {}
+  return { code, stderr, listings, versions, ended, sent, newlyRefused }
+}
+
+async function importAgain(house: House, records: readonly object[], more = '') {
+  const file = writeInput('again.ndjson', toLines(records))
+  const { code, json } = await house.run(`leads import ${file} --json${more}`)
+  const { inserted, updated, unchanged, rejected, repeated, erased } = json.at(-1)
+  return { code, counts: [inserted, updated, unchanged, rejected, repeated, erased] }
+}
+
+/** In how many rows, of whatever table, the text occurs. */
+async function rowsWith(opened: OpenDatabase, text: string): Promise<number> {
+  const { rows: tables } = await opened.pool.query(
+    `select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
+  )
+  let count = 0
+  for (const { relname } of tables) {
+    const { rows } = await opened.pool.query(`select count(*)::integer as n from ${relname} t where t::text ilike '%' || $1 || '%'`, [text]) // biome-ignore format: short
+    count += rows[0].n
+  }
+  return count
+}
+
+const hrefsIn = (request: { json: { fsbos: Record<string, unknown>[] } } | undefined) =>
+  request?.json.fsbos.map(({ href }) => String(href).split('/').at(-1)).sort()
+
+test('a listing, or all with a contact, are gone with all that was kept of them, and no import brings them back', async () => {
+  const house = await buildHouse()
+  const opened = await house.database.open()
+  const records = [
+    listing('email', { contactEmail: 'Owner-1@Example.com', description: 'quaint' }),
+    listing('phone', { contactPhone: '+1 (512) 555-0143 ext 2', contactEmail: 'owner-2@example.com' }),
+    listing('name', { contactName: 'The Owner, owner-1@example.com' }),
+    listing('both', { contactEmail: `owner-3@example.com; ${email}`, contactPhone: '512.555.0143' }),
+    listing('was', { contactEmail: email }),
+    listing('other', { contactEmail: 'owner-4@example.com', contactPhone: '512-555-0199', description: email }),
+  ]
+  await house.put('leads', [
+    ...records,
+    ...Array.from({ length: 500 }, (_, at) => listing(at, { contactEmail: email })),
+  ])
+  // an earlier version of one had no contact, one has another contact by now
+  await house.put('leads', [listing('email', { price: 5 }), listing('was', { contactEmail: 'owner-5@example.com' })])
+  await house.put('leads', [listing('email', { price: 6 })])
+  const gone = { code: 0, stderr: '', newlyRefused: true, ended: 0, sent: 0 }
+  assert.deepEqual(await forget(house, '--contact -', `${email}\n`), { ...gone, listings: 503, versions: 506 })
+  // what only the description says is no contact
+  assert.equal(await rowsWith(opened, email), 1)
+  assert.deepEqual(await importAgain(house, records), { code: 0, counts: [0, 0, 2, 0, 0, 4] })
+  assert.deepEqual(await forget(house, '--contact 1-512-555-0143'), { ...gone, listings: 1, versions: 1 })
+  assert.deepEqual(await forget(house, `--href ${hrefOf('other')}`), { ...gone, listings: 1, versions: 1 })
+  assert.equal(await rowsWith(opened, hrefOf('other')), 0)
+  assert.equal(await rowsWith(opened, 'quaint'), 0)
+  // erased comes before rejected, and is neither told nor kept; a later record that is erased hides no earlier one
+  const rejects = writeInput('rejects.ndjson', '')
+  const after = [
+    ...records,
+    { href: hrefOf('other') },
+    { href: hrefOf('x') },
+    listing('y'),
+    listing('y', { contactName: email }),
+  ]
+  assert.deepEqual(await importAgain(house, after, ` --rejects ${rejects}`), { code: 1, counts: [1, 0, 0, 1, 0, 8] })
+  assert.equal(readFileSync(rejects, 'utf8'), `${JSON.stringify({ href: hrefOf('x') })}\n`)
+  const { rows } = await opened.pool.query('select count(*)::integer as n from leads')
+  assert.equal(rows[0].n, 2)
+  const { rows: left } = await opened.pool.query('select count(*)::integer as n from lead_seen')
+  assert.equal(left[0].n, 2)
+  const imports = await opened.pool.query('select records, erased from imports order by id desc limit 1')
+  assert.deepEqual(imports.rows, [{ records: 10, erased: 8 }])
+})
+
+test('what is not there is refused from then on; what is no href or contact is refused at once', async () => {
+  const house = await buildHouse()
+  const opened = await house.database.open()
+  const nothing = { code: 1, stderr: '', listings: 0, versions: 0, ended: 0, sent: 0 }
+  assert.deepEqual(await forget(house, '--href -', `  ${hrefOf('later')}\n`), { ...nothing, newlyRefused: true })
+  assert.deepEqual(await forget(house, `--contact ${email}`), { ...nothing, newlyRefused: true })
+  assert.deepEqual(await forget(house, `--contact Mailto:${email}`), { ...nothing, newlyRefused: false })
+  const large = listing('large', { contactName: `${'x '.repeat(10_000)}${email}` })
+  const other = [
+    listing('later'),
+    large,
+    listing('a', { contactPhone: email }),
+    listing('b', { contactEmail: `x${email}` }),
+  ]
+  assert.deepEqual(await importAgain(house, other), { code: 0, counts: [1, 0, 0, 0, 0, 3] })
+  for (const [args, message] of [
+    ['', /either --href or --contact/],
+    [`--href ${hrefOf(1)} --contact ${email}`, /either --href or --contact/],
+    ['--contact owner', /--contact: must be one e-mail address, or one phone number of 7 to 15 digits/],
+    ['--contact 123456', /7 to 15/],
+    ['--contact owner@example.com,owner-2@example.com', /one e-mail/],
+    ['--href listings.example/owner', /--href: must be an absolute http: or https: URL/],
+  ] as const) {
+    const { code, stderr, stdout } = await house.run(`leads forget ${args}`.trim())
+    assert.deepEqual([code, stdout], [2, ''], args)
+    assert.match(stderr, message)
+    if (!args.startsWith('--href http')) assert.ok(!stderr.includes('owner'), stderr)
+  }
+  const pretty = await house.run(['leads', 'forget', '--contact', 'x owner-1@example.com'])
+  assert.equal(pretty.code, 2)
+  assert.deepEqual(
+    (await house.run(`leads forget --href ${hrefOf('b')}`)).stdout.match(/^(erased|sent|refused) .*$/gm),
+    [
+      'erased   1 listing, with all that was kept of them (1 version)',
+      'refused  from now on, in every import',
+      'sent     0 deliveries had gone out with it; what a receiver has, only the receiver can erase',
+    ],
+  )
+  assert.equal(await rowsWith(opened, email), 0)
+})
+
+test('an import that has read its file before the erasure, and merges after it, brings nothing back', async () => {
+  const house = await buildHouse({
+    leads: [listing('a', { contactEmail: email }), listing('b', { contactEmail: email })],
+  })
+  const opened = await house.database.open()
+  const stdin = new PassThrough()
+  const read = { records: 0 }
+  const importing = importLeads(opened, ['-'], { stdin, onProgress: (progress) => void Object.assign(read, progress) })
+  stdin.write(
+    toLines([listing('a', { price: 7 }), listing('b', { contactEmail: email }), ...Array(2_000).fill(listing('c'))]),
+  )
+  while (read.records === 0) await sleep(10)
+  assert.deepEqual([(await forget(house, `--contact ${email}`)).listings, (await forget(house, `--href ${hrefOf('a')}`)).code], [2, 1]) // biome-ignore format: short
+  stdin.end()
+  const { inserted, repeated, erased } = (await importing).summary
+  assert.deepEqual([inserted, repeated, erased], [1, 1_999, 2])
+  assert.equal(await rowsWith(opened, email), 0)
+})
+
+test('from its end on no push sends it: what waits ends, what is under way is waited for, what was planned is planned anew', async () => {
+  const users = makeUsers(30)
+  let goOn = () => {}
+  const gate = new Promise<void>((resolve) => (goOn = resolve))
+  const house = await buildHouse({
+    users,
+    leads: [listing('kept'), listing('gone', { contactPhone: '512 555 0143' })],
+    answer: async ({ headers }, nth) => {
+      if (nth <= 2) return 503
+      if (nth <= 4) await gate
+      return headers['x-service-api-key'] === 'key-2' ? 503 : 200
+    },
+  })
+  const { receiver, env } = house
+  const settings = { ...env, LEADPUSH_RETRY_DELAY: '5s', LEADPUSH_CONCURRENCY: '2' }
+  const pushing = startProgram(['push', '--all', '--json'], { env: settings })
+  await requestsAtLeast(receiver, 4)
+  // two wait for their second attempt, two are under way; a few are recorded, the others planned
+  const forgetting = startProgram(['leads', 'forget', '--contact', '5125550143', '--json'], { env })
+  await forgetting.waitFor(/Requests with it are under way/)
+  assert.equal(receiver.requests.length, 4)
+  goOn()
+  const { code, json } = await forgetting.done
+  const before = receiver.requests.length
+  assert.deepEqual([code, json[0].listings, json[0].underWay, json[0].ended], [0, 1, 0, 3])
+  const push = await pushing.done
+  assert.equal(push.code, 1, push.stderr)
+  assert.equal(receiver.keys().size, 30)
+  // besides the four no more than were recorded ahead
+  const withIt = receiver.requests.filter((request) => hrefsIn(request)?.includes('gone'))
+  assert.ok(withIt.length <= 6 && withIt.length <= before, `${withIt.length} requests`)
+  for (const request of receiver.requests.slice(withIt.length)) assert.deepEqual(hrefsIn(request), ['kept'])
+  const ends = deliveriesOf(push.json).filter(({ status }) => status !== 'delivered')
+  assert.deepEqual(ends.map(({ status, attempts, error }) => [status, attempts, error]), Array(3).fill(['failed', 1, 'a listing was erased'])) // biome-ignore format: short
+  assert.deepEqual([push.json.at(-1).failed, push.json.at(-1).delivered, json[0].sent], [3, 27, withIt.length - 3])
+  const again = await house.run('push --failed --json')
+  assert.deepEqual([deliveriesOf(again.json).length, hrefsIn(receiver.requests.at(-1))], [3, ['kept']])
+})
+
+test('what a process that died had begun ends too; a delivery that holds only other listings goes on', async () => {
+  const house = await buildHouse({
+    users: [...makeUsers(1), { ...makeUsers(2)[1], queries: [{ type: 'zipcode', value: '10001', radius: 0 }] }],
+    leads: [listing('gone', { contactEmail: email }), { ...listing('kept'), postalCode: '10001' }],
+    answer: () => 'hang',
+  })
+  const { receiver, env } = house
+  const pushing = startProgram(['push', '--all'], { env: { ...env, LEADPUSH_LEASE: '1s' } })
+  await requestsAtLeast(receiver, 2)
+  pushing.kill('SIGKILL')
+  await pushing.done
+  await sleep(1_100)
+  const { code, ended, sent } = await forget(house, `--contact ${email}`)
+  assert.deepEqual([code, ended, sent], [0, 1, 1])
+  const status = async (at: number) => (await house.run(`status --user user-${at}@example.com --json`)).json[0]
+  assert.deepEqual([(await status(0)).status, (await status(0)).error], ['unknown', 'a listing was erased'])
+  receiver.answer = () => 200
+  const { json } = await house.run('push --resume --json')
+  assert.deepEqual(deliveriesOf(json).map(({ user, attempts }) => [user, attempts]), [['user-1@example.com', 2]]) // biome-ignore format: short
+})
+
+test('its triggers end: those that are due, and those that failed and are to be tried again', async (t) => {
+  const platform = await startHookReceiver()
+  t.after(() => platform.close())
+  const house = await buildHouse({ users: makeUsers(1) })
+  const opened = await house.database.open()
+  await addHook(opened, 'user-0@example.com', platform.url('/hook'))
+  await house.put('leads', [listing('gone', { contactEmail: email }), listing('kept')])
+  platform.answer = () => 500
+  const env = { LEADPUSH_ALLOW_INSECURE_HOOKS: '1' }
+  assert.equal((await house.run('trigger --json', { env })).json.at(-1).failed, 2)
+  const { code, listings } = await forget(house, `--contact ${email}`)
+  assert.deepEqual([code, listings], [0, 1])
+  const { rows } = await opened.pool.query('select count(*)::integer as n from triggers')
+  assert.equal(rows[0].n, 1)
+})

@@ -1,0 +1,112 @@
+/** What a contact of a listing is, and in which form two of them are the same (contract 3, `leads forget`). */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { findContacts, findContactsOf, parseContact, readContactFields } from '../../src/leads/contacts.ts'
+import { serialiseLead } from '../../src/leads/lead.ts'
+
+const phone = '5125550143'
+const other = '5125550199'
+
+test('a phone number is its digits without a leading 1, however it is written, with or without an extension', () => {
+  for (const text of [
+    ...['+1 (512) 555-0143', '512.555.0143', '5125550143 ext 2', '1-512-555-0143', '(512)5550143x12', ' 512 555 0143 '],
+    ...[
+      '512/555-0143',
+      '512\u2013555\u20130143',
+      '512\u00a0555\u00a00143',
+      'tel:+15125550143',
+      '512-555-0143 Ext. 1234 ',
+    ],
+  ]) {
+    assert.deepEqual(findContacts(text), [phone], text)
+    assert.equal(parseContact(text), phone, text)
+  }
+  assert.deepEqual(
+    [parseContact('+44 20 7946 0958'), findContacts('+44 20 7946 0958')[0]],
+    Array(2).fill('442079460958'),
+  )
+})
+
+test('an e-mail address is in lower case, and without what stands around it', () => {
+  for (const text of ['Owner-1@Example.COM', ' mailto:owner-1@example.com ']) {
+    assert.equal(parseContact(text), 'owner-1@example.com', text)
+    assert.deepEqual(findContacts(text), ['owner-1@example.com'], text)
+  }
+  for (const text of [
+    ...[
+      'The Owner <owner-1@example.com>',
+      "'owner-1@example.com'",
+      'write to owner-1@example.com.',
+      'a\nowner-1@example.com',
+    ],
+    ...['mailto:owner-1@example.com?subject=x', '(owner-1@example.com)'],
+  ]) {
+    assert.deepEqual(findContacts(text), ['owner-1@example.com'], text)
+  }
+})
+
+test('several contacts in one field are all found', () => {
+  for (const text of [
+    ...[`${phone}, ${other}`, `${phone};${other}`, `${phone} / ${other}`, `${phone}/${other}`, `${phone}\n${other}`],
+    ...[
+      '512-555-0143 or 512-555-0199',
+      '512 555 0143 512 555 0199',
+      '+15125550143+15125550199',
+      '1 512 555 0143 1 512 555 0199',
+    ],
+    ...['(512) 555-0143 (512) 555-0199', '512.555.0143. 512.555.0199'],
+  ]) {
+    const found = findContacts(text)
+    assert.ok(found.includes(phone) && found.includes(other), `${text}: ${found}`)
+  }
+  assert.deepEqual(findContacts('A@example.com;b@example.com 555-0143 555-0199'), [
+    ...['a@example.com', 'b@example.com', '55501435550199', '5550143', '5550199'],
+  ])
+})
+
+test('what is neither, or more than one, is no contact to be given', () => {
+  const wrong = [
+    '',
+    'Owner',
+    '123456',
+    '1234567890123456',
+    `${phone}, ${other}`,
+    `${phone} ${other}`,
+    'a@example.com, b@example.com',
+  ]
+  for (const text of [
+    ...wrong,
+    '@example.com',
+    'a@',
+    'a b@example.com',
+    '512-555-0143 Owner',
+    '555-01x',
+    'a@@example.com',
+  ]) {
+    assert.equal(parseContact(text), undefined, text)
+  }
+  assert.deepEqual([parseContact('1234567'), parseContact('123456789012345')], ['234567', '23456789012345'])
+  assert.deepEqual(findContacts('Unit 12, since 2019, 78704-1'), [])
+})
+
+test('a long text without a contact is read in no more than a moment', () => {
+  for (const piece of ['a', '1', '1 ', '@', 'a@', "'", '.', '(']) {
+    const startedMs = performance.now()
+    findContacts(piece.repeat(1_000_000 / piece.length))
+    assert.ok(performance.now() - startedMs < 2_000, piece)
+  }
+})
+
+test('the contact fields stand together in the JSON of a lead, whatever its other texts hold', () => {
+  const tricky = '","contactName":"x","address":null\\"\n'
+  const fields = { contactName: tricky, contactPhone: `${tricky}${phone}`, contactEmail: 'owner-1@example.com' }
+  const lead = { href: 'https://listings.example/a', postalCode: '78704', description: tricky, fullAddress: other }
+  for (const given of [fields, {}]) {
+    const json = serialiseLead({ ...lead, ...given, address: tricky })
+    const cut = json.split(',"contactName":')[1]?.split(',"address":')[0] ?? ''
+    const { contactName, contactPhone, contactEmail } = readContactFields(cut)
+    const none = { contactName: null, contactPhone: null, contactEmail: null }
+    assert.deepEqual({ contactName, contactPhone, contactEmail }, { ...none, ...given })
+  }
+  assert.deepEqual(findContactsOf(fields), [phone, 'owner-1@example.com'])
+})
