@@ -113,12 +113,17 @@ async function hasRunLately(db: Database): Promise<boolean> {
 }
 
 async function findHeld(db: Database, period: string): Promise<Status['held']> {
+  // what users it held stands with a run until another has gone on with it, which none does with a limit
   const { rows } = await sql<{ reason: string | null; users: number }>`
-    select case when not came_to_end then held end as reason, held_users as users from runs
-    where period = ${period} and command in ('all', 'force', 'resume') and listings is not null order by id desc limit 1
+    select max(held) filter (where is_last and not came_to_end) as reason,
+      coalesce(max(held_users) filter (where is_last or resumable), 0) as users
+    from (
+      select *, id = max(id) over () as is_last from runs
+      where period = ${period} and command in ('all', 'force', 'resume') and listings is not null
+    ) weekly
   `.execute(db)
-  const [last] = rows
-  return last && (last.reason !== null || last.users > 0) ? last : undefined
+  const [found] = rows
+  return found && (found.reason !== null || found.users > 0) ? found : undefined
 }
 
 /** The last runs, the newest first. */

@@ -329,9 +329,14 @@ test('many users who are held are each told once, and hold up nobody', async (t)
   assert.deepEqual([held.sent, held.skips.length, new Set(held.skips).size], [1, 299, 299])
   const { users, owed, skipped, delivered } = held.summary
   assert.deepEqual([users, owed, skipped, delivered], [300, 299, 299, 1])
+  // another at the same time left them to it
+  await weeks.query(`insert into runs (command, period, time_zone, worker_id, resumable, outcome, came_to_end, listings)
+    select 'all', period, 'UTC', 0, true, 'complete', true, 1 from runs order by id desc limit 1`)
+  assert.deepEqual((await weeks.status()).held, { reason: null, users: 299 })
   const limited = await weeks.push({ ...all, limit: 5 }, { accept: true })
   assert.deepEqual([limited.ok, limited.sent], [true, 5])
   assert.deepEqual((await weeks.push(resume, { accept: true })).sent, 294)
+  assert.equal((await weeks.status()).held, undefined)
 })
 
 test('what an accepted run was stopped before is sent by --resume; what --accept was not asked for is held again', async (t) => {

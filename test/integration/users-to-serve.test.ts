@@ -1,7 +1,7 @@
 /** How a push finds the users that it has to serve, where there are many. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { failedPass, takeShare, weeklyPass } from '../../src/push/users-to-serve.ts'
+import { failedPass, forcedPass, takeShare, weeklyPass } from '../../src/push/users-to-serve.ts'
 import { createDatabase } from '../support/database.ts'
 
 const users = 10_000
@@ -15,18 +15,23 @@ test('the last user of many is found at once, whose neighbours were all served i
     insert into searches (meaning_sha256, kind, words, resolver) values (sha256('pool'), 'words', 'pool', 1);
     insert into queries select u.id, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from users u, searches s;
     insert into workers (host, process_id, lease_until) values ('here', 1, now() + interval '1 hour');
-    insert into claims select 'weekly:2020-W01', email from users;
+    insert into claims select 'weekly:2020-W01', email, now(), 7 from users;
     analyze;
-    insert into claims select 'weekly:2020-W02', email from users where id < ${users};
+    insert into claims select 'weekly:2020-W02', email, now(), 8 from users where id < ${users};
     insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
       attempts, under_way, created_at, status)
     select u.id::text, 1, u.id, '2020-W02', 'weekly', 1, 1, 1, 0, 1, '', '', 1, false, '2020-01-06', 'failed' from users u`)
   const { rows } = await pool.query('select id from workers')
-  for (const pass of [weeklyPass('2020-W02'), failedPass('2020-W02', 1, ['failed'])]) {
+  const passes = [
+    { pass: weeklyPass('2020-W02', ['2019-W52', '2020-W01', '2019-W51']), count: 1, leadsBefore: 7 },
+    { pass: forcedPass('2020-W02', undefined, true), count: 625, leadsBefore: 8 },
+    { pass: failedPass('2020-W02', 1, ['failed']), count: 625, leadsBefore: null },
+  ]
+  for (const { pass, count, leadsBefore } of passes) {
     const startedAt = performance.now()
     const found = await takeShare(db, { workerId: rows[0].id, pass, cursor: undefined, size: 625 })
     const ms = performance.now() - startedAt
-    assert.equal(found.length, pass.kind === 'weekly' ? 1 : 625)
+    assert.deepEqual([found.length, found.at(-1)?.leadsBefore], [count, leadsBefore])
     assert.ok(ms < 2_000, `${ms} ms`)
   }
 })
