@@ -139,7 +139,6 @@ test('a week in which half of the listings are missing is held as a whole until 
   await weeks.users('a', 'b')
   await weeks.feed(1_999)
   assert.equal((await weeks.push()).ok, true, 'a first week has nothing to be compared with')
-  assert.equal(await weeks.holds(0), false, 'nobody is left to be served')
 
   await weeks.passWeek()
   await weeks.feed(1_000)
@@ -169,8 +168,9 @@ test('a week in which half of the listings are missing is held as a whole until 
   await weeks.users('c')
   const later = await weeks.push()
   assert.deepEqual([later.ok, later.sent], [true, 1], 'the week was accepted')
-  await weeks.users('d')
   await weeks.query('delete from lead_seen where lead_id > 1000500')
+  assert.equal((await weeks.push()).ok, true, 'nobody is left to be served')
+  await weeks.users('d')
   assert.match((await weeks.push()).skips.join(), /500 listings .* instead of 1000 when this week was accepted/)
 })
 
