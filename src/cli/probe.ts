@@ -132,15 +132,14 @@ async function createView(log: Log, { json }: ProbeCommandOptions) {
 }
 
 async function writeCheck({ grade, title, clause, sent, received, advice }: CheckLine): Promise<void> {
+  const isTrouble = grade === 'fail' || grade === 'warn'
   const shown = paint(styleOf[grade], grade.padEnd(gradeChars))
-  await writeLine(`${shown}  ${title}${grade === 'pass' ? paint('dim', `: ${received}`) : ''}`)
-  if (grade === 'pass') return
-  const facts = grade === 'not visible' ? [] : [['sent', sent] as const, ['clause', `contract ${clause}`] as const]
-  const rows = [...facts.slice(0, 1), ['came back', received] as const, ...facts.slice(1)]
-  for (const [name, value] of advice === null ? rows : [...rows, ['to do', advice] as const]) {
-    await writeLine(`${' '.repeat(gradeChars)}    ${paint('dim', name.padEnd(9))}  ${value}`)
+  await writeLine(`${shown}  ${title}${isTrouble ? '' : paint('dim', `: ${received}`)}`)
+  if (!isTrouble) return
+  for (const [name, value] of [['sent', sent], ['came back', received], ['clause', `contract ${clause}`], ['to do', advice]]) {
+    await writeLine(`${' '.repeat(gradeChars)}    ${paint('dim', (name ?? '').padEnd(9))}  ${value}`)
   }
-}
+} // biome-ignore format: a list
 
 const verdicts = {
   pass: 'all is well',

@@ -65,6 +65,8 @@ export function judgeRefused(sent: Sent, ifTaken: (sent: Sent, advice: string) =
 /** Several answers in a line. */
 export const both = (...sent: Sent[]) => ({ received: sent.map(({ received }) => received).join('; ') })
 
-const tellsCounts =
-  'Answer with the counts `new`, `changed` and `unchanged` (see `leadpush probe --help`) to have it seen.'
-export const untold = ({ received }: { received: string }) => notVisible(`${received}, without counts`, tellsCounts)
+export const untold = ({ received }: { received: string }) =>
+  notVisible(
+    `${received}, without counts of what was new, changed and unchanged`,
+    'See `leadpush probe --help` for these counts.',
+  )

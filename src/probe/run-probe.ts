@@ -52,6 +52,7 @@ const probeMsMax = 10 * 60_000
 export const planned = { requests: 60, megabytes: 15 } as const
 
 const adviceOnKey = 'The made-up key was refused: name a user of yours with --user EMAIL, whose key the receiver knows.'
+const adviceOnSilence = 'Check that the receiver runs, and LEADPUSH_RECEIVER_URL; nothing else was tried.'
 const adviceOnThrottle = 'Some answers were 429: set LEADPUSH_RATE, and run the probe again.'
 
 export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: ProbeOptions): Promise<SummaryLine> {
@@ -71,6 +72,7 @@ export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: Pr
     if (sender.throttled > throttled && verdict.grade !== 'not visible') return warn(verdict, adviceOnThrottle)
     if (check !== example || verdict.grade === 'pass') return verdict
     over = 'an ordinary delivery was not taken'
+    if (sender.answers === 0) return { ...verdict, advice: adviceOnSilence }
     const isKey = receiverKey === undefined && /^HTTP 40[13]/.test(verdict.received)
     return isKey ? { ...verdict, advice: adviceOnKey } : verdict
   }

@@ -66,6 +66,8 @@ export class ProbeSender {
   requests = 0
   /** Of requests that went one after the other over the same place: how many could have used a connection again, did, and broke it. */
   readonly connections = { chances: 0, reused: 0, broken: 0 }
+  /** Requests that were answered. */
+  answers = 0
   slowestMs = 0
   timeouts = 0
   compressed = 0
@@ -125,6 +127,7 @@ export class ProbeSender {
       return { status: null, ok: false, outcome, received, counts: undefined }
     }
     this.unanswered = 0
+    this.answers++
     if (outcome.contentEncoding !== undefined && outcome.contentEncoding !== 'identity') this.compressed++
     const { status } = outcome
     if (status === 429) this.throttled++

@@ -9,12 +9,13 @@ export const buildWireChecks = (timeoutMs: number): readonly Check[] => [
     title: 'Every answer came to its end in time',
     clause: '4.5',
     sends: 'nothing of its own',
-    async run({ sender: { slowestMs, timeouts, requests } }) {
+    async run({ sender: { answers, slowestMs, timeouts, requests } }) {
       const limit = `the limit is LEADPUSH_TIMEOUT, ${ms(timeoutMs)}`
       if (timeouts > 0) {
         const advice = 'Answer sooner, and do what takes long after the leads are committed.'
         return fail({ received: `${timeouts} of ${requests} answers did not come in time; ${limit}` }, advice)
       }
+      if (answers === 0) return notVisible('nothing was answered')
       const received = `the slowest took ${ms(slowestMs)}; ${limit}`
       if (slowestMs <= timeoutMs / 2) return pass({ received })
       return warn({ received }, 'That is more than half of it: on a busy day it will be too much.')
@@ -25,8 +26,9 @@ export const buildWireChecks = (timeoutMs: number): readonly Check[] => [
     title: 'No encoding is assumed that nobody asked for',
     clause: '4.2',
     sends: 'nothing of its own',
-    async run({ sender: { compressed, requests } }) {
-      const received = `${compressed} of ${requests} answers were compressed`
+    async run({ sender: { answers, compressed } }) {
+      if (answers === 0) return notVisible('nothing was answered')
+      const received = `${compressed} of ${answers} answers were compressed`
       if (compressed === 0) return pass({ received: 'bodies went out and answers came back without Content-Encoding' })
       return warn({ received }, 'leadpush sends no Accept-Encoding: answer as it stands.')
     },

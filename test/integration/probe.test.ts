@@ -107,6 +107,8 @@ test('where an ordinary delivery is not taken, nothing else is tried, and it say
   assert.match(elsewhere.line('example')?.received ?? '', /^HTTP 308 \(a redirect, which is not followed\)/)
   const nobody = await probe(`http://127.0.0.1:${await findClosedPort()}`)
   assert.match(nobody.line('example')?.received ?? '', /nothing listens there/)
+  assert.match(nobody.line('example')?.advice ?? '', /LEADPUSH_RECEIVER_URL/)
+  assert.deepEqual([nobody.summary.failed, nobody.summary.notVisible], [1, nobody.lines.length - 1])
 })
 
 test('a receiver that hangs is given up soon, one that asks to slow down is told how', async (t) => {
