@@ -18,12 +18,15 @@ export interface FoundVersions {
 
 const listingsMax = 100_000
 
-/** SQL over `json`: the contact fields where the contact may stand in them, and more than those alone; null elsewhere. */
+/** SQL over `fields`: these where the contact may stand in them, and more than those alone; null elsewhere. */
 function mayHold(contact: string): RawBuilder<string | null> {
-  const isEmail = contact.includes('@')
-  const text = isEmail ? sql`lower(fields collate "C")` : sql`regexp_replace(fields, '[^0-9]', '', 'g')`
+  const holds = contact.includes('@')
+    ? sql`position(${contact} in lower(fields collate "C")) > 0`
+    : // most have not these digits in this order: that is found out ten times faster
+      sql`fields like ${`%${[...contact].join('%')}%`}
+        and position(${contact} in regexp_replace(fields, '[^0-9]', '', 'g')) > 0`
   // beyond ASCII, and where JSON writes a character as a number, only the process can tell
-  return sql`case when position(${contact} in ${text}) > 0 or octet_length(fields) <> length(fields) or position('\\u' in fields) > 0 then fields end`
+  return sql`case when (${holds}) or octet_length(fields) <> length(fields) or position('\\u' in fields) > 0 then fields end`
 }
 
 const contactFields = sql.raw(contactFieldsOf('json'))
