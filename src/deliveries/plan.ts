@@ -172,7 +172,8 @@ export function planDeliveries(
       leads: part.versionIds.length,
       bytes: part.bytes,
       queryList: positions.map((position) => queries[position]?.json).join(','),
-      versionIds: part.versionIds.sort((a, b) => b - a),
+      // numbers sort several times faster in an array of numbers alone
+      versionIds: Array.from(Float64Array.from(part.versionIds).sort().reverse()),
     }
   })
   return { deliveries, tooLarge }

@@ -177,7 +177,7 @@ export class TriggerLoop {
     const ids = ready.map(({ id }) => id)
     const triggers = await rideOut(() => takeTriggers(this.context.db, this.store, ids), this.context.onAway)
     const versionIds = triggers.map(({ versionId }) => versionId)
-    const leads = await rideOut(() => this.leads.find(versionIds), this.context.onAway)
+    const leads = await rideOut(() => this.leads.find([versionIds]), this.context.onAway)
     const taken = new Set(triggers.map(({ hookId }) => hookId))
     for (const lane of ready) if (!taken.has(lane.id)) lane.isEmpty = true
     for (const trigger of triggers) {

@@ -10,7 +10,7 @@ export interface StoredLead {
   leadId: number
   /** Of `json`, as UTF-8. */
   bytes: number
-  /** Absent for a very large lead: it is read when it is sent. */
+  /** Absent for a very large lead, and for one that the cache had to make room for: it is read when it is sent. */
   json: Buffer | undefined
 }
 
@@ -31,6 +31,10 @@ const newCache = () =>
   new LRUCache<number, StoredLead>({
     maxSize: cacheBytesMax,
     sizeCalculation: (lead) => entryBytes + (lead.json?.length ?? 0),
+    // whoever still has the lead keeps no bytes that are not counted here
+    dispose: (lead) => {
+      lead.json = undefined
+    },
   })
 
 export class LeadStore {
@@ -46,16 +50,20 @@ export class LeadStore {
     this.cache = newCache()
   }
 
-  /** The leads of `versionIds`; a version that is gone is missing in the result. */
-  async find(versionIds: Iterable<number>): Promise<Map<number, StoredLead>> {
+  /** The leads of lists of version ids; a version that is gone is missing in the result. */
+  async find(lists: Iterable<Iterable<number>>): Promise<Map<number, StoredLead>> {
     const found = new Map<number, StoredLead>()
-    const missing: number[] = []
+    const unknown = new Set<number>()
     const { cache } = this
-    for (const id of versionIds) {
-      const lead = cache.get(id)
-      if (lead) found.set(id, lead)
-      else missing.push(id)
+    for (const versionIds of lists) {
+      for (const id of versionIds) {
+        if (found.has(id)) continue
+        const lead = cache.get(id)
+        if (lead) found.set(id, lead)
+        else unknown.add(id)
+      }
     }
+    const missing = [...unknown]
     for (let at = 0; at < missing.length; at += versionsPerStatement) {
       for (const [id, lead] of await this.read(missing.slice(at, at + versionsPerStatement))) {
         cache.set(id, lead)
@@ -76,16 +84,31 @@ export class LeadStore {
     ])
   }
 
+  /** The JSON of `versionIds` in their order, where all of it is at hand. */
+  peekJson(versionIds: readonly number[]): Buffer[] | undefined {
+    const pieces: Buffer[] = []
+    for (const id of versionIds) {
+      const json = this.cache.get(id)?.json
+      if (json === undefined) return undefined
+      pieces.push(json)
+    }
+    return pieces
+  }
+
   /** The JSON of `versionIds` in their order; undefined if one of them is gone. */
   async readJson(versionIds: readonly number[]): Promise<Buffer[] | undefined> {
-    const pieces = versionIds.map((id) => this.cache.get(id)?.json)
-    if (pieces.every((json) => json !== undefined)) return pieces
-    const leads = await this.find(versionIds)
-    for (const [at, id] of versionIds.entries()) {
-      const lead = leads.get(id)
-      pieces[at] ??= lead && (lead.json ?? (await this.readLarge(id)))
+    const pieces: Buffer[] = []
+    for (let at = 0; at < versionIds.length; at += versionsPerStatement) {
+      const some = versionIds.slice(at, at + versionsPerStatement)
+      const leads = await this.find([some])
+      const found = some.map((id) => leads.get(id)?.json)
+      for (const [index, id] of some.entries()) {
+        const json = found[index] ?? (leads.has(id) ? await this.readLarge(id) : undefined)
+        if (json === undefined) return undefined
+        pieces.push(json)
+      }
     }
-    return pieces.every((json) => json !== undefined) ? pieces : undefined
+    return pieces
   }
 
   private async readLarge(versionId: number): Promise<Buffer | undefined> {

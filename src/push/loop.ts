@@ -84,6 +84,7 @@ export class PushLoop {
     this.attempts = new RecordedAttempts({
       ...{ db, worker, runId, period, reach, onDelivery },
       retryDelayMs: settings.retryDelayMs,
+      concurrency: settings.concurrency,
       onAway: (error) => this.noteAway(error),
       onFlushed: (failure) => (failure === undefined ? this.sleeper.wake() : this.fail(failure)),
     })
@@ -150,8 +151,10 @@ export class PushLoop {
     // with a rate, no more than leave within a tenth of a second
     const ahead =
       ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
-    const room = ahead - this.attempts.ahead
-    return room * 2 >= ahead ? room : 0
+    const { ready, open } = this.attempts
+    const room = Math.min(ahead - ready.length, concurrency + ahead - open)
+    // a statement is worth it for several
+    return room * 4 >= ahead * 3 ? room : 0
   }
 
   private mayProbe(): boolean {
@@ -242,7 +245,8 @@ export class PushLoop {
 
   private async make(attempt: RecordedAttempt): Promise<void> {
     const { http, leads, settings } = this.context
-    const pieces = await rideOut(() => leads.readJson(attempt.versionIds))
+    const { versionIds } = attempt
+    const pieces = leads.peekJson(versionIds) ?? (await rideOut(() => leads.readJson(versionIds)))
     if (pieces === undefined) return await this.attempts.endErased(attempt)
     const buffer = this.buffers.take(attempt.bytes)
     const body = buildBody(attempt.queryList, pieces, attempt.bytes, buffer)

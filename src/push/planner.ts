@@ -121,9 +121,7 @@ export class Planner {
     const { reading } = this
     const erasures = await this.countErasures(reading)
     const matched = await reading.matcher.match(searchIds)
-    const versionIds = new Set<number>()
-    for (const ids of matched.values()) for (const id of ids) versionIds.add(id)
-    const leads = await this.leads.find(versionIds)
+    const leads = await this.leads.find(matched.values())
 
     const plans: UserPlan[] = []
     for (const user of users) {

@@ -32,6 +32,8 @@ export interface RecordedAttemptsContext {
   /** What of that which others left it goes on with. */
   reach: Reach
   retryDelayMs: number
+  /** Attempts under way at once. */
+  concurrency: number
   onDelivery(delivery: LedgerDelivery): void
   onAway(error: unknown): void
   /** Outcomes were recorded, or recording them failed for good. */
@@ -39,6 +41,8 @@ export interface RecordedAttemptsContext {
 }
 
 const outcomesPerStatement = 256
+/** Outcomes wait so long for others, that a statement records several. */
+const gatherMs = 10
 
 export class RecordedAttempts {
   /** Users whose pushes were begun here, and those with whose it went on. */
@@ -53,6 +57,7 @@ export class RecordedAttempts {
   /** Being taken back: until that is certain, they must not be found or recorded again. */
   private takingBack: readonly string[] = []
   private flushing: Promise<void> | undefined
+  private gathering: NodeJS.Timeout | undefined
 
   constructor(context: RecordedAttemptsContext) {
     this.context = context
@@ -66,11 +71,6 @@ export class RecordedAttempts {
 
   get underWayCount(): number {
     return this.underWay.size
-  }
-
-  /** Recorded and not on the wire: what a kill would cost beyond what is under way. */
-  get ahead(): number {
-    return this.ready.length + this.outcomes.length
   }
 
   get isIdle(): boolean {
@@ -179,27 +179,45 @@ export class RecordedAttempts {
   noteOutcome({ idempotencyKey, attempt }: RecordedAttempt, outcome: AttemptOutcome): void {
     const retryDelayMs = Math.max(this.context.retryDelayMs, outcome.retryAfterMs ?? 0)
     this.outcomes.push({ ...outcome, idempotencyKey, attempt, retryDelayMs })
-    this.flushing ??= this.flush().finally(() => {
-      this.flushing = undefined
-      this.context.onFlushed()
-    })
+    this.flushSoon()
   }
 
-  private async flush(): Promise<void> {
-    const { db, onAway, onFlushed } = this.context
-    try {
-      while (this.outcomes.length > 0) {
-        const batch = this.outcomes.slice(0, outcomesPerStatement)
-        const deliveries = await rideOut(() => recordOutcomes(db, batch), onAway)
-        this.outcomes.splice(0, batch.length)
-        for (const delivery of deliveries) this.noteRecorded(delivery, batch)
-        // also those whose row is gone meanwhile: nobody waits for them
-        for (const { idempotencyKey } of batch) this.underWay.delete(idempotencyKey)
-        onFlushed()
-      }
-    } catch (error) {
-      onFlushed(error)
+  /** Most of what may be under way is worth a statement; what else is under way is waited for, but not for long. */
+  private flushSoon(): void {
+    if (this.flushing || this.outcomes.length === 0) return
+    const isEnough = this.outcomes.length * 4 >= this.context.concurrency * 3
+    if (!isEnough && this.outcomes.length < this.underWay.size) {
+      this.gathering ??= setTimeout(() => this.flush(), gatherMs)
+      return
     }
+    this.flush()
+  }
+
+  private flush(): void {
+    clearTimeout(this.gathering)
+    this.gathering = undefined
+    const { onFlushed } = this.context
+    this.flushing = this.recordOutcomes().then(
+      () => {
+        this.flushing = undefined
+        this.flushSoon()
+        onFlushed()
+      },
+      (error) => {
+        this.flushing = undefined
+        onFlushed(error)
+      },
+    )
+  }
+
+  private async recordOutcomes(): Promise<void> {
+    const { db, onAway } = this.context
+    const batch = this.outcomes.slice(0, outcomesPerStatement)
+    const deliveries = await rideOut(() => recordOutcomes(db, batch), onAway)
+    this.outcomes.splice(0, batch.length)
+    for (const delivery of deliveries) this.noteRecorded(delivery, batch)
+    // also those whose row is gone meanwhile: nobody waits for them
+    for (const { idempotencyKey } of batch) this.underWay.delete(idempotencyKey)
   }
 
   private noteRecorded(delivery: LedgerDelivery, batch: readonly RecordedOutcome[]): void {
@@ -241,7 +259,7 @@ export class RecordedAttempts {
     for (const delivery of await rideOut(() => recordGivenBack(db, worker.ids, due))) onDelivery(delivery)
   }
 
-  /** Until what came of all that was made is recorded. */
+  /** Until what is being recorded is. */
   async flushed(): Promise<void> {
     await this.flushing
   }
