@@ -4,7 +4,7 @@
  * repetition, medians and ratios; fails where a user got no delivery, or two.
  *
  *   npm run bench -- [--users 2000,20000] [--listings 50000] [--repetitions 5] [--only leadpush,wire] [--small]
- *                    [--processes 4] [--no-fsync] [--statements]
+ *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT] [--statements]
  *
  * Contenders that look leads up for each user take part with up to 2,000 users. BENCH_NODE_OPTIONS='--cpu-prof
  * --cpu-prof-dir=…' profiles leadpush.
@@ -36,12 +36,13 @@ const { values } = parseArgs({
     processes: { type: 'string', default: '1' },
     small: { type: 'boolean', default: false },
     'no-fsync': { type: 'boolean', default: false },
+    against: { type: 'string' },
     statements: { type: 'boolean', default: false },
   },
 })
 const listings = Number(values.listings)
 const repetitions = Number(values.repetitions)
-const contenders = values.only.split(',')
+const contenders = [...values.only.split(','), ...(values.against === undefined ? [] : ['before'])]
 const plainUsersMax = 2_000
 const plain = ['script', 'graphile-worker', 'pg-boss']
 
@@ -136,12 +137,12 @@ async function runProcess(args: string[], env: NodeJS.ProcessEnv, work: string, 
   }
 }
 
-async function runLeadpush(bench: Bench): Promise<Told> {
+async function runLeadpush(bench: Bench, root: string): Promise<Told> {
   const { opened, databaseUrl, receiverUrl, work } = bench
   await opened.pool.query('truncate deliveries, claims, runs, workers cascade')
   const env = { DATABASE_URL: databaseUrl, LEADPUSH_RECEIVER_URL: receiverUrl, LEADPUSH_LOG_FORMAT: 'json' }
   const startedMs = performance.now()
-  const args = [...nodeOptions, join(packageRoot, 'bin/leadpush.js'), 'push', '--all', '--json']
+  const args = [...nodeOptions, join(root, 'bin/leadpush.js'), 'push', '--all', '--json']
   const ended = await Promise.all(
     Array.from({ length: Number(values.processes) }, (_, at) => runProcess(args, env, work, `leadpush-${at}`)),
   )
@@ -172,7 +173,8 @@ async function measure(bench: Bench, name: string): Promise<Result> {
   const serverPid = await findServerPid(opened)
   await askReceived(receiver)
   const [cpuBefore, walBefore] = [readCpu(serverPid) ?? Number.NaN, await readWal(opened)]
-  const told = name === 'leadpush' ? await runLeadpush(bench) : await runContender(bench, name)
+  const root = name === 'leadpush' ? packageRoot : name === 'before' ? values.against : undefined
+  const told = root === undefined ? await runContender(bench, name) : await runLeadpush(bench, root)
   await setTimeout(200)
   const received = await askReceived(receiver)
   if (received.users !== users || received.keys !== received.requests || received.requests !== told.deliveries)
@@ -268,9 +270,26 @@ ${bench.users.toLocaleString('en-US')} users, ${listings.toLocaleString('en-US')
     }
 }
 
+/** What a person waits for: whole processes, for one user. */
+async function showOneUser({ databaseUrl, receiverUrl, work }: Bench): Promise<void> {
+  const env = { DATABASE_URL: databaseUrl, LEADPUSH_RECEIVER_URL: receiverUrl }
+  for (const command of ['preview', 'push']) {
+    const seconds: number[] = []
+    for (let at = 0; at < Math.max(5, repetitions); at++) {
+      const startedMs = performance.now()
+      const args = [join(packageRoot, 'bin/leadpush.js'), command, '--user', `user-${at}@example.com`, '--json']
+      await runProcess(args, env, work, command)
+      seconds.push((performance.now() - startedMs) / 1_000)
+    }
+    console.log(`  ${command} --user: ${Math.round(1_000 * median(seconds))} ms, as a whole process`)
+  }
+}
+
 for (const users of values.users.split(',').map(Number)) {
   const server = await startPostgres(
-    `shared_preload_libraries = 'pg_stat_statements'\nmax_wal_size = 8GB\npg_stat_statements.track_planning = ${values.statements ? 'on' : 'off'}${values['no-fsync'] ? '\nfsync = off' : ''}`,
+    `max_wal_size = 8GB
+    ${values.statements ? "shared_preload_libraries = 'pg_stat_statements'\npg_stat_statements.track_planning = on" : ''}
+    ${values['no-fsync'] ? 'fsync = off' : ''}`,
   )
   const receiver = fork(join(folder, 'receiver.js'))
   const work = await mkdtemp(join(tmpdir(), 'leadpush-bench-'))
@@ -281,7 +300,9 @@ for (const users of values.users.split(',').map(Number)) {
     if (values.statements) await opened.pool.query('create extension pg_stat_statements')
     await migrate(opened.db)
     await fill(opened, { users, listings, small: values.small })
-    await compare({ opened, databaseUrl, receiver, receiverUrl: `http://127.0.0.1:${port}/`, work, users })
+    const bench = { opened, databaseUrl, receiver, receiverUrl: `http://127.0.0.1:${port}/`, work, users }
+    await compare(bench)
+    await showOneUser(bench)
     await opened.close()
   } finally {
     receiver.kill()
