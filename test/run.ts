@@ -1,14 +1,16 @@
 /**
- * `npm test`: starts the throw-away PostgreSQL servers, runs the test files that the arguments name (all by default) with
+ * `npm test`: starts the throw-away PostgreSQL servers, builds and runs the test files that the arguments name (all by default) with
  * Node.js's runner, and cleans up however that ends. Exit code: the runner's; 1 where no test ran.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, statSync } from 'node:fs'
+import { readdirSync, rmSync, statSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
+import { buildTests } from '../bin/build.js'
 import type { ThrowAwayServer } from '../src/db/embedded.ts'
 import { packageRoot } from '../src/root.ts'
 import { postgresVersions } from './support/database.ts'
+import { buildVariable, scripts } from './support/scripts.ts'
 import { serverVariable, startServer } from './support/servers.ts'
 
 const concurrency = 3
@@ -38,7 +40,7 @@ function readArguments(args: string[]): { files: string[]; options: string[] } {
 
 async function runTests(files: string[], options: string[], env: NodeJS.ProcessEnv, stop: AbortSignal) {
   const args = [
-    ...['--import', 'tsx', '--test', `--test-concurrency=${concurrency}`, `--test-timeout=${testTimeoutMs}`],
+    ...['--enable-source-maps', '--test', `--test-concurrency=${concurrency}`, `--test-timeout=${testTimeoutMs}`],
     ...['--test-reporter=spec', '--test-reporter-destination=stdout', ...options, ...files],
   ]
   const child = spawn(process.execPath, args, {
@@ -62,8 +64,10 @@ async function main(): Promise<number> {
   const stopping = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort(signal))
   const servers: ThrowAwayServer[] = []
+  let folder: string | undefined
   try {
-    const env: NodeJS.ProcessEnv = {}
+    folder = await buildTests([...files, ...scripts.map((name) => join(packageRoot, 'test', name))])
+    const env: NodeJS.ProcessEnv = { [buildVariable]: folder }
     await Promise.all(
       postgresVersions.map(async (version) => {
         const server = await startServer(version)
@@ -72,7 +76,8 @@ async function main(): Promise<number> {
       }),
     )
     if (stopping.signal.aborted) return 130
-    const { code, tests } = await runTests(files, options, env, stopping.signal)
+    const built = files.map((file) => join(folder as string, relative('test', file).replace(/ts$/, 'js')))
+    const { code, tests } = await runTests(built, options, env, stopping.signal)
     if (stopping.signal.aborted) return 130
     if (tests === 0) {
       console.error('no test ran')
@@ -81,6 +86,7 @@ async function main(): Promise<number> {
     return code
   } finally {
     await Promise.all(servers.map((server) => server.leave()))
+    if (folder) rmSync(folder, { recursive: true, force: true })
   }
 }
 

@@ -14,17 +14,45 @@ export interface PostalCode extends Point {
   state: string
 }
 
-export interface Places {
-  byCode: ReadonlyMap<string, PostalCode>
-  /** By state and folded name: `TX austin`. */
-  byName: ReadonlyMap<string, readonly PostalCode[]>
-  /** From south to north. */
-  byLatitude: readonly PostalCode[]
-}
-
 const nameKey = (state: string, name: string) => `${state} ${foldName(name)}`
 
-function addAliases(byName: Map<string, PostalCode[]>, entries: readonly PostalCode[]): void {
+/** Who looks up a few codes needs neither names nor an order: each is made when it is first asked for. */
+export class Places {
+  readonly byCode: ReadonlyMap<string, PostalCode>
+  #byName: ReadonlyMap<string, readonly PostalCode[]> | undefined
+  #byLatitude: readonly PostalCode[] | undefined
+  readonly #named: readonly NamedCode[]
+
+  constructor(named: readonly NamedCode[]) {
+    this.#named = named
+    this.byCode = new Map(named.map((entry) => [entry.code, entry]))
+  }
+
+  /** By state and folded name: `TX austin`. */
+  get byName(): ReadonlyMap<string, readonly PostalCode[]> {
+    this.#byName ??= buildNames(this.#named)
+    return this.#byName
+  }
+
+  /** From south to north. */
+  get byLatitude(): readonly PostalCode[] {
+    this.#byLatitude ??= [...this.#named].sort((a, b) => a.latitude - b.latitude)
+    return this.#byLatitude
+  }
+}
+
+interface NamedCode extends PostalCode {
+  city: string
+}
+
+function buildNames(entries: readonly NamedCode[]): Map<string, PostalCode[]> {
+  const byName = new Map<string, PostalCode[]>()
+  for (const entry of entries) {
+    const key = nameKey(entry.state, entry.city)
+    const named = byName.get(key)
+    if (named) named.push(entry)
+    else byName.set(key, [entry])
+  }
   for (const { state, names, prefixes } of aliases) {
     const found = entries.filter(
       (entry) => entry.state === state && prefixes.some((prefix) => entry.code.startsWith(prefix)),
@@ -34,25 +62,18 @@ function addAliases(byName: Map<string, PostalCode[]>, entries: readonly PostalC
       byName.set(key, [...new Set([...(byName.get(key) ?? []), ...found])])
     }
   }
+  return byName
 }
 
 /** Lines of `code, country, state, city, latitude, longitude` with tabs between; those that begin with # are skipped. */
 export function buildPlaces(text: string): Places {
-  const entries: PostalCode[] = []
-  const byName = new Map<string, PostalCode[]>()
+  const named: NamedCode[] = []
   for (const line of text.split('\n')) {
     if (line === '' || line.startsWith('#')) continue
     const [code = '', , state = '', city = '', latitude, longitude] = line.split('\t')
-    const entry = { code, state, latitude: Number(latitude), longitude: Number(longitude) }
-    entries.push(entry)
-    const key = nameKey(state, city)
-    const named = byName.get(key)
-    if (named) named.push(entry)
-    else byName.set(key, [entry])
+    named.push({ code, state, city, latitude: Number(latitude), longitude: Number(longitude) })
   }
-  addAliases(byName, entries)
-  const byCode = new Map(entries.map((entry) => [entry.code, entry]))
-  return { byCode, byName, byLatitude: entries.sort((a, b) => a.latitude - b.latitude) }
+  return new Places(named)
 }
 
 /** All of `postal_codes`: one text is read several times faster than its rows. */

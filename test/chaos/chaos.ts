@@ -13,9 +13,9 @@ import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/open.ts'
-import { packageRoot } from '../../src/root.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { startProgram } from '../support/program.ts'
+import { findScript } from '../support/scripts.ts'
 import { checkRound, readEvidence } from './check-round.ts'
 import { planRound, type RoundPlan } from './plan-round.ts'
 import { type BreakablePostgres, startPostgres } from './postgres.ts'
@@ -89,9 +89,8 @@ class Chaos {
 
   static async start(seed: string): Promise<Chaos> {
     const folder = mkdtempSync(join(tmpdir(), 'leadpush-chaos-'))
-    const receiver = fork(join(packageRoot, 'test/chaos/receiver.ts'), [folder, seed], {
-      execArgv: ['--import', 'tsx'],
-    })
+    const { file, execArgv } = findScript('chaos/receiver.ts')
+    const receiver = fork(file, [folder, seed], { execArgv })
     const [[port], postgres] = await Promise.all([once(receiver, 'message'), startPostgres()])
     const chaos = new Chaos(seed, folder, postgres, receiver, port as number)
     try {

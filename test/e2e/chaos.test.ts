@@ -2,22 +2,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { packageRoot } from '../../src/root.ts'
+import { findScript } from '../support/scripts.ts'
 
 test('processes, database and receiver are killed, stopped and frozen, and nobody is lost or served twice', async () => {
-  const args = [
-    '--import',
-    'tsx',
-    join(packageRoot, 'test/chaos/chaos.ts'),
-    '--rounds',
-    '3',
-    '--minutes',
-    '0.25',
-    '--seed',
-    '4',
-  ]
+  const { file, execArgv } = findScript('chaos/chaos.ts')
+  const args = [...execArgv, file, '--rounds', '3', '--minutes', '0.25', '--seed', '4']
   const child = spawn(process.execPath, args, { cwd: packageRoot, stdio: 'pipe', timeout: 150_000 })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text))

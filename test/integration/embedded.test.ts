@@ -11,6 +11,7 @@ import pg from 'pg'
 import { enterEmbedded, keepEmbedded, startThrowAway, stopEmbedded } from '../../src/db/embedded.ts'
 import { LeadpushError } from '../../src/errors.ts'
 import { packageRoot } from '../../src/root.ts'
+import { findScript } from '../support/scripts.ts'
 
 const isRoot = process.getuid?.() === 0
 const onLinux = process.platform === 'linux'
@@ -80,8 +81,8 @@ interface Visitor {
 }
 
 function startVisitor(home: string): Visitor {
-  const file = join(packageRoot, 'test', 'support', 'embedded-visitor.ts')
-  const child = spawn(process.execPath, ['--import', 'tsx', file, home], {
+  const { file, execArgv } = findScript('support/embedded-visitor.ts')
+  const child = spawn(process.execPath, [...execArgv, file, home], {
     cwd: packageRoot,
     stdio: ['pipe', 'pipe', 'inherit'],
     timeout: 120_000,

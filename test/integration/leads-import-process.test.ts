@@ -6,24 +6,14 @@ import { test } from 'node:test'
 import { parseFieldMap } from '../../src/leads/pick-fields.ts'
 import { createDatabase } from '../support/database.ts'
 import { importing, listing, toLines, writeInput } from '../support/import-files.ts'
+import { findScript } from '../support/scripts.ts'
 
 const database = await createDatabase()
 const opened = await database.open()
 
-const importUrl = new URL('../../src/leads/import.ts', import.meta.url).href
-const openUrl = new URL('../../src/db/open.ts', import.meta.url).href
-const program = `
-  import { importLeads } from '${importUrl}'
-  import { openDatabase } from '${openUrl}'
-  const [url, file] = process.argv.slice(1)
-  const opened = await openDatabase({ databaseUrl: url, home: '' })
-  const onProgress = ({ phase, records }) => console.log(phase)
-  await importLeads(opened, [file], { onProgress })
-  await opened.close()
-  console.log('peak ' + process.resourceUsage().maxRSS)`
-
 function startImport(file: string): ChildProcess {
-  const args = ['--import', 'tsx', '--input-type=module', '--eval', program, database.url, file]
+  const script = findScript('support/import-process.ts')
+  const args = [...script.execArgv, script.file, database.url, file]
   return spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
 }
 
