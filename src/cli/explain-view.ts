@@ -149,7 +149,7 @@ function tellNotSent(explanation: Explanation, maxAge: string, time: Time): stri
       importedAt > servedAt ? 'before it was imported' : 'and did not hold it: it, or the queries, changed since'
     return `Not yet: the weekly delivery of ${period} was made on ${time(servedAt)}, ${when}. It goes out with the next week's.`
   }
-  if (held !== null) return `Not yet: ${held}. \`leadpush push --all --accept\` sends it.`
+  if (held !== null) return `Not yet: it is ${held}. If that is right, \`leadpush push --all --accept\` sends it.`
   return `Not yet: the next \`leadpush push --all\` sends it, in the weekly delivery of ${period}.`
 }
 

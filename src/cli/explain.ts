@@ -39,7 +39,10 @@ with "changed", the fields that have changed since, and "attemptLog"; "untold".`
 
 async function explainListing(_log: Log, href: string, { user, json }: ExplainOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'logFormat'], processSource())
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
+    processSource(),
+  )
   return await withDatabase(settings, {}, async ({ db }) => {
     const { explain } = await import('../explain/explain.ts')
     const { tell } = await import('./explain-view.ts')

@@ -4,7 +4,8 @@
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import { findPeriod } from '../deliveries/runs.ts'
+import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
+import { findReasonToHold, judge } from '../push/guard.ts'
 import { Planner } from '../push/planner.ts'
 import { findUsersToServe, weeklyPass } from '../push/users-to-serve.ts'
 import { findUser } from '../users/users.ts'
@@ -50,15 +51,15 @@ export interface Explanation {
 export async function explain(
   db: Database,
   { email, href }: { email: string; href: string },
-  settings: { timeZone: string; maxLeadAgeMs: number },
+  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
 ): Promise<Explanation> {
   const { user, subscribed, owed: owesSubscription } = await findUser(db, email)
   const listing = await findListing(db, href)
   const { period, seenSince } = await findPeriod(db, settings)
-  const { servedAt, isNext } = await findTurn(db, user, period)
+  const { servedAt, next, heldRun } = await findTurn(db, user, period, settings)
 
   const planner = new Planner(db, seenSince)
-  const { value: plan } = await planner.plan([user]).next()
+  const { value: plan } = await planner.plan([next ?? user]).next()
   const planned = plan?.queries ?? []
   const holds = ({ versionIds }: { versionIds: ArrayLike<number> }) =>
     Array.prototype.includes.call(versionIds, listing.versionId)
@@ -78,8 +79,8 @@ export async function explain(
     period,
     subscribed,
     servedAt,
-    owed: owesSubscription && queries.length > 0 ? 'subscription' : isNext ? 'weekly' : null,
-    held: null,
+    owed: owesSubscription && queries.length > 0 ? 'subscription' : next ? 'weekly' : null,
+    held: heldRun ?? (next && plan ? findReasonToHold(plan) : undefined) ?? null,
     postalCode: listing.postalCode,
     postalKey: listing.postalKey,
     importedAt: listing.importedAt,
@@ -96,15 +97,24 @@ export async function explain(
   }
 }
 
-/** When the user was served in the period, and whether a push of all users serves them next. */
-async function findTurn(db: Database, user: { id: number; email: string }, period: string) {
-  const pass = weeklyPass(period)
+/** When the user was served in the period, and whether a push of all users serves them next: what the guard says to all of it. */
+async function findTurn(
+  db: Database,
+  user: { id: number; email: string },
+  period: string,
+  { guard }: { guard: 'on' | 'off' },
+) {
+  const { scope } = weeklyPass(period)
   const claim = await db
     .selectFrom('claims')
     .select('claimed_at')
-    .where('scope', '=', pass.scope)
+    .where('scope', '=', scope)
     .where('email', '=', user.email)
     .executeTakeFirst()
-  const next = await findUsersToServe(db, { ...pass, only: sql<boolean>`u.id = ${user.id}` }, undefined, 1)
-  return { servedAt: claim?.claimed_at ?? null, isNext: next.length > 0 }
+  if (claim) return { servedAt: claim.claimed_at, next: undefined, heldRun: undefined }
+  const interrupted = await findInterruptedRuns(db, period)
+  const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted })
+  const pass = { ...weeklyPass(period, earlier), only: sql<boolean>`u.id = ${user.id}` }
+  const [next] = await findUsersToServe(db, pass, undefined, 1)
+  return { servedAt: null, next, heldRun: next && held }
 }

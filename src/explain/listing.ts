@@ -1,9 +1,10 @@
 /** The listing that is to be explained: as it is now, when it came, and when it was last seen. */
-import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { LeadpushError } from '../errors.ts'
+import { isErased } from '../leads/erasures.ts'
 import { hrefSchema } from '../leads/lead.ts'
+import { sha256 } from '../leads/stage.ts'
 
 export interface ExplainedListing {
   leadId: number
@@ -18,8 +19,6 @@ export interface ExplainedListing {
   importedAt: Date
   seenAt: Date
 }
-
-const sha256 = (text: string) => createHash('sha256').update(text).digest()
 
 /** What is often lost or added on the way of a URL through a browser. */
 const spellingsOf = (href: string) => {
@@ -46,12 +45,16 @@ export async function findListing(db: Database, href: string): Promise<Explained
     where l.href_sha256 = ${sha256(href)}
   `.execute(db)
   if (rows[0]) return rows[0]
+  throw new LeadpushError('usage', `There is no listing ${JSON.stringify(href)}.`, { hint: await adviseOn(db, href) })
+}
+
+async function adviseOn(db: Database, href: string): Promise<string> {
+  if (await isErased(db, href))
+    return 'It was erased with `leadpush leads forget`, and nothing is known of it any more.'
   const similar = await findSimilar(db, href)
-  throw new LeadpushError('usage', `There is no listing ${JSON.stringify(href)}.`, {
-    hint: similar
-      ? `There is ${JSON.stringify(similar)}: an \`href\` is compared as it stands.`
-      : 'It was never imported, or it was pruned or erased since. What is gone cannot be explained.',
-  })
+  return similar
+    ? `There is ${JSON.stringify(similar)}: an \`href\` is compared as it stands.`
+    : 'It was never imported, or it was pruned or erased since. What is gone cannot be explained.'
 }
 
 async function findSimilar(db: Database, href: string): Promise<string | undefined> {

@@ -3,6 +3,7 @@
  * itself), and how the staged records of an import are held against it.
  */
 import { createHmac } from 'node:crypto'
+import type { Database } from '../db/open.ts'
 import type { Connection } from '../db/transaction.ts'
 import { contactFieldsOf, findContactsOf, noContact, readContactFields } from './contacts.ts'
 import { sha256 } from './stage.ts'
@@ -30,6 +31,15 @@ export async function recordErasure(connection: Connection, erasure: Erasure): P
     [mark, kind],
   )
   return rowCount === 1
+}
+
+/** Whether the listing was erased by its `href`; of one that was erased by its contact nobody can tell. */
+export async function isErased(db: Database, href: string): Promise<boolean> {
+  const [row] = await db.selectFrom('erasure_key').select('key').execute()
+  if (row === undefined) return false
+  const mark = markOfHref(row.key, sha256(href))
+  const erased = await db.selectFrom('erasures').select('kind').where('mark', '=', mark).executeTakeFirst()
+  return erased?.kind === 'href'
 }
 
 /** The two keys of an HMAC, for SQL: its inner and its outer hash begin with them. */

@@ -7,6 +7,7 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { Feed, OpenRun } from '../deliveries/runs.ts'
 import { comparedDays, comparedLeadsMin, comparedListingsMin, comparedWeeksMax, userFall, weekFall } from '../limits.ts'
+import type { UserPlan } from './planner.ts'
 
 export interface Week {
   feed: Feed
@@ -103,6 +104,15 @@ export function judgeWeek({ feed, before, isAccepted }: Omit<Week, 'earlier'>): 
 export function judgeUser(leads: number, before: number | null | undefined): string | undefined {
   if (typeof before !== 'number' || before < comparedLeadsMin || leads * userFall > before) return undefined
   return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery`
+}
+
+/** Only users whom a weekly pass found have something to be compared with (contract 4.14). */
+export function findReasonToHold({ user, deliveries }: UserPlan): string | undefined {
+  if (deliveries.length === 0) return undefined
+  return judgeUser(
+    deliveries.reduce((sum, { leads }) => sum + leads, 0),
+    user.leadsBefore,
+  )
 }
 
 export interface Verdict {

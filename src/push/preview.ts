@@ -9,10 +9,10 @@ import { type DeliveryKind, isTooLate } from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
-import { judge } from './guard.ts'
+import { findReasonToHold, judge } from './guard.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type DeliveryLine, type PushLine, Tally } from './reporter.ts'
-import { findReasonToHold, tooLargeWarning } from './run-push.ts'
+import { tooLargeWarning } from './run-push.ts'
 import {
   type Cursor,
   countUsersToServe,

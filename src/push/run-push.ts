@@ -20,7 +20,7 @@ import {
 } from '../deliveries/runs.ts'
 import { isLive, Worker, waitForLeases } from '../deliveries/workers.ts'
 import type { Http } from '../http.ts'
-import { judge, judgeUser, type Verdict } from './guard.ts'
+import { findReasonToHold, judge, type Verdict } from './guard.ts'
 import { type LoopSettings, PushLoop, plannedMax } from './loop.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type PushReporter, type SummaryLine, Tally, toDeliveryLine } from './reporter.ts'
@@ -404,15 +404,6 @@ class PushRun {
     )
     return { owed, elsewhere: elsewhere + (rows[0]?.n ?? 0) }
   }
-}
-
-/** Only users whom a weekly pass found have something to be compared with (contract 4.14). */
-export function findReasonToHold({ user, deliveries }: UserPlan): string | undefined {
-  if (deliveries.length === 0) return undefined
-  return judgeUser(
-    deliveries.reduce((sum, { leads }) => sum + leads, 0),
-    user.leadsBefore,
-  )
 }
 
 export function tooLargeWarning(user: string, href: string) {

@@ -52,7 +52,7 @@ const house = await buildHouse({
   },
 })
 const opened = await house.database.open()
-const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000 }
+const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' as const }
 
 /** Within this process: a hundred programs would take long. */
 async function ask(email: string, name: string, maxLeadAgeMs = settings.maxLeadAgeMs) {
@@ -206,7 +206,10 @@ test('the program prints it, and as JSON', async () => {
   assert.deepEqual([deliveries[0].changed, deliveries[0].attemptLog.length], [['postalCode', 'price'], 2])
   assert.doesNotMatch(stdout, /recipe|userId|receiverKey/)
 
+  // nothing of it is there; from now on it is refused
+  assert.equal((await house.run('leads forget --href -', { input: hrefOf('erased') })).code, 1)
   const cases: [string[], RegExp][] = [
+    [['--user', 'user@example.com', hrefOf('erased')], /There is no listing .*\n.*erased with `leadpush leads forget`/],
     [['--user', 'nobody@example.com', hrefOf('near')], /There is no user "nobody@example\.com"/],
     [['--user', 'user@example.com', 'near'], /The listing "near" must be an absolute http: or https: URL/],
     [['--user', 'user@example.com', hrefOf('gone')], /There is no listing .*\n.*pruned or erased/],

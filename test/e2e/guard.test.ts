@@ -82,6 +82,11 @@ test('a hollow feed: cron is told and sends nothing, --resume neither, status sa
 
   const preview = await run('preview --json')
   assert.deepEqual([preview.code, preview.json[0], preview.json.length], [0, skip, 2])
+  const explained = await run('explain --user 78704@example.com https://listings.example/0')
+  assert.match(
+    explained.stdout,
+    /^Not yet: it is held: 0 filled fields .* If that is right, `leadpush push --all --accept` sends it\./,
+  )
   const resumed = await run('push --resume')
   assert.equal(resumed.code, 1)
   assert.match(resumed.stdout, /all users {2}skipped {2}held: 0 filled fields/)
@@ -111,6 +116,8 @@ test('a user whose leads are gone is held alone', async () => {
   )
   const { users, owed, skipped, delivered } = held.json.at(-1)
   assert.deepEqual([users, owed, skipped, delivered], [2, 1, 1, 1])
+  const { json } = await run('explain --user 78704@example.com https://listings.example/0 --json')
+  assert.equal(json[0].held, reason)
   assert.match((await run('status')).stdout, /The guard holds back 1 user\./)
   assert.equal((await run('push --resume --accept')).code, 0)
   assert.equal(receiver.requests.length, 6)
