@@ -121,7 +121,7 @@ class PushRun {
     let loop = this.newLoop()
     await loop.run(this.pushes())
     let users = loop.users
-    if (this.request.what === 'resume' && !this.stop.aborted && (await this.waitForLease())) {
+    if (this.request.what === 'resume' && !this.stop.aborted && (await this.isMoreLeft())) {
       await this.findWork()
       loop = this.newLoop()
       await loop.run(this.pushes())
@@ -378,12 +378,14 @@ class PushRun {
     }
   }
 
-  /** Whether there may be something to go on with that another process had in hand. */
-  private async waitForLease(): Promise<boolean> {
-    return await waitForLeases(() => findOthersAtWork(this.db, this.worker.ids), {
-      stop: this.stop,
-      onWait: (text) => this.reporter.note(text),
-    })
+  /** Whether there may be something to go on with that another process had in hand; waits for its lease. */
+  private async isMoreLeft(): Promise<boolean> {
+    const { db, worker, stop, reporter, run } = this
+    const onWait = (text: string) => reporter.note(text)
+    if (await waitForLeases(() => findOthersAtWork(db, worker.ids), { stop, onWait })) return true
+    // or its lease was over before anybody waited
+    const known = new Set(this.interrupted.map(({ id }) => id))
+    return !stop.aborted && (await findInterruptedRuns(db, run.period)).some(({ id }) => !known.has(id))
   }
 
   /** What this run did not come to: users that are owed theirs, and what other processes have in hand. */

@@ -1,6 +1,7 @@
 /** A whole push against a real database and a real receiver, in this process. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { sql } from 'kysely'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { createHttp } from '../../src/http.ts'
 import { Preview } from '../../src/push/preview.ts'
@@ -334,6 +335,21 @@ test('what a dead process had begun gets its second attempt once its lease is ov
   ) // biome-ignore format: short
   assert.equal(house.receiver.keys().get(once ?? '')?.length, 2)
   assert.equal(house.receiver.keys().get(twice ?? '')?.length, 1)
+})
+
+// It looked for interrupted runs before the lease was over, for leases to wait for after: nobody was served, and it said 0.
+test('--resume goes on with a run whose lease ends while it is at something else', async (t) => {
+  const house = await build(t, { users: users(2), answer: () => ({ status: 200, delayMs: 1_500 }) })
+  await sql`
+    with dead as (
+      insert into workers (host, process_id, lease_until) values ('gone', 1, now() + interval '1 second') returning id
+    )
+    insert into runs (command, period, time_zone, worker_id, resumable)
+    select 'all', to_char(now() at time zone 'UTC', 'IYYY-"W"IW'), 'UTC', id, true from dead
+  `.execute(house.db)
+  await sql`update users set subscription_owed_at = now() where email like '%0@example.com'`.execute(house.db)
+  const resumed = await house.push({ what: 'resume' })
+  assert.deepEqual(resumed.deliveries.map(({ kind }) => kind).sort(), ['subscription', 'weekly', 'weekly'])
 })
 
 test('four pushes at once on one database: everybody once', async (t) => {
