@@ -4,8 +4,18 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
+import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
-import { findAdrift, recordDueAttempts, recordGivenBack, recordPushes } from '../../src/deliveries/ledger.ts'
+import {
+  endAbandoned,
+  findAdrift,
+  type LedgerDelivery,
+  recordDueAttempts,
+  recordGivenBack,
+  recordOutcomes,
+  recordPushes,
+  recordUnsent,
+} from '../../src/deliveries/ledger.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { Worker } from '../../src/deliveries/workers.ts'
 import { createDatabase } from '../support/database.ts'
@@ -105,4 +115,46 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
     await erase()
     assert.deepEqual(await begin(worker, 'older', true, tx, 2), { live: true, erasures: 3, begun: [] })
   })
+})
+
+test('a delivery that an erasure ends gets no further attempt, in whatever state it was met', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const [worker, dying] = [await newWorker(), await newWorker()]
+  const keys = ['fails', 'succeeds', 'second', 'taken-back', 'dies', 'waits']
+  for (const key of keys) {
+    await begin(key === 'dies' ? dying : worker, key, key !== 'waits')
+    await sql`delete from claims`.execute(db)
+  }
+  const outcome = (idempotencyKey: string, attempt: 1 | 2, ok = false) => ({
+    ...{ idempotencyKey, attempt, ok, open: false, httpStatus: ok ? 200 : 500, error: ok ? null : 'HTTP 500' },
+    ...{ durationMs: 1, retryDelayMs: 0 },
+  })
+  await recordOutcomes(db, [outcome('second', 1)])
+  await sql`update deliveries set due_at = now() + interval '1 hour' where idempotency_key = 'waits'`.execute(db)
+  assert.equal((await take(db, worker))[0]?.idempotencyKey, 'second')
+  assert.deepEqual({ ...(await endDeliveries(db, keys)), underWay: [] }, { ended: 1, underWay: [] })
+  const endOf = ({ idempotencyKey, status, attempts, error }: LedgerDelivery) => [
+    idempotencyKey,
+    status,
+    attempts,
+    error,
+  ]
+  const erased = 'a listing was erased'
+  const recorded = await recordOutcomes(db, [outcome('fails', 1), outcome('succeeds', 1, true), outcome('second', 2)])
+  assert.deepEqual(recorded.map(endOf).sort(), [
+    ['fails', 'failed', 1, erased],
+    ['second', 'failed', 2, 'HTTP 500'],
+    ['succeeds', 'delivered', 1, null],
+  ])
+  assert.deepEqual((await recordUnsent(db, worker.ids, ['taken-back'])).map(endOf), [
+    ['taken-back', 'failed', 0, erased],
+  ])
+  // the process that had it in hand tells of it, once
+  const told = () => endAbandoned(db, { workerIds: worker.ids, reach: 'own' })
+  assert.deepEqual([(await told()).map(endOf), await told()], [[['waits', 'failed', 0, erased]], []])
+  await endLease(db, dying.id)
+  assert.deepEqual(await take(db, worker), [])
+  assert.deepEqual((await endAbandoned(db)).map(endOf), [['dies', 'unknown', 1, erased]])
+  const { rows } = await sql`select from deliveries where status = 'pending'`.execute(db)
+  assert.equal(rows.length, 0)
 })
