@@ -89,7 +89,11 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
     LEADPUSH_DATA_SOURCE: 'other',
   })
   while (receiver.requests.filter((request) => nameOf(request).startsWith('changed')).length < 4) await sleep(10)
-  for (const end of [/"user":"once@.*"delivered"/, /"user":"cut@.*"unknown","attempts":2,"httpStatus":500/])
+  for (const end of [
+    /"user":"once@.*"delivered"/,
+    /"user":"cut@.*"unknown","attempts":2,"httpStatus":500/,
+    /"user":"erased@.*"unknown"/,
+  ])
     await second.waitFor(end)
   second.kill('SIGKILL')
   await second.done
