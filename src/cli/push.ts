@@ -9,7 +9,7 @@ import type { Log } from './log.ts'
 import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
-const heapGrowingPercent = 30
+const heapGrowingPercent = 100
 
 export interface PushOptions {
   all?: true

@@ -16,7 +16,7 @@ import { outageFailuresInARow, outageProbeMs } from '../limits.ts'
 import { Sleeper } from '../sleeper.ts'
 import { Outage } from './outage.ts'
 import { Pace } from './pace.ts'
-import { RecordedAttempts } from './recorded-attempts.ts'
+import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
 
 export interface LoopSettings {
   receiverUrl: string
@@ -153,8 +153,7 @@ export class PushLoop {
       ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
     const { ready, open } = this.attempts
     const room = Math.min(ahead - ready.length, concurrency + ahead - open)
-    // a statement is worth it for several
-    return room * 4 >= ahead * 3 ? room : 0
+    return isWorthStatement(room, ahead) ? room : 0
   }
 
   private mayProbe(): boolean {

@@ -44,6 +44,12 @@ const outcomesPerStatement = 256
 /** Outcomes wait so long for others, that a statement records several. */
 const gatherMs = 10
 
+/**
+ * Whether `n` of at most `max` are enough to record them now. A statement costs much the same for one and for many: this, and
+ * what others wait for it, is most of what the ledger costs.
+ */
+export const isWorthStatement = (n: number, max: number) => n * 8 >= max * 7
+
 export class RecordedAttempts {
   /** Users whose pushes were begun here, and those with whose it went on. */
   users = 0
@@ -182,10 +188,10 @@ export class RecordedAttempts {
     this.flushSoon()
   }
 
-  /** Most of what may be under way is worth a statement; what else is under way is waited for, but not for long. */
+  /** What else is under way is waited for, but not for long. */
   private flushSoon(): void {
     if (this.flushing || this.outcomes.length === 0) return
-    const isEnough = this.outcomes.length * 4 >= this.context.concurrency * 3
+    const isEnough = isWorthStatement(this.outcomes.length, this.context.concurrency)
     if (!isEnough && this.outcomes.length < this.underWay.size) {
       this.gathering ??= setTimeout(() => this.flush(), gatherMs)
       return
