@@ -1,6 +1,6 @@
 // The cheapest receiver that still tells who got what: counts the bytes of each request, and answers 200 when all have come.
 // Its parent asks with a message, and gets what came since it asked last, and the processor time for it.
-import { createServer } from 'node:net'
+import { createServer, Socket } from 'node:net'
 
 const answer = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}')
 const headEnd = Buffer.from('\r\n\r\n')
@@ -13,18 +13,21 @@ let cpu = process.cpuUsage()
 
 const headerOf = (head, name) => head.match(new RegExp(`^${name}: *(.*)$`, 'im'))?.[1]?.trim()
 
-createServer({ noDelay: true }, (socket) => {
+/** All connections are read into the same memory: what a chunk says is known before the next one comes. */
+const buffer = Buffer.allocUnsafeSlow(256 * 1024)
+
+function receive(handle) {
   let rest = 0
   let head = Buffer.alloc(0)
-  socket.on('error', () => {})
-  socket.on('data', (chunk) => {
+  const read = (length) => {
+    let chunk = buffer.subarray(0, length)
     while (chunk.length > 0) {
       if (rest === 0) {
         const seen = head.length > 0 ? Buffer.concat([head, chunk]) : chunk
         const end = seen.indexOf(headEnd)
         if (end < 0) {
           head = Buffer.from(seen)
-          return
+          return true
         }
         const text = seen.toString('latin1', 0, end)
         rest = Number(headerOf(text, 'content-length'))
@@ -41,7 +44,19 @@ createServer({ noDelay: true }, (socket) => {
       chunk = chunk.subarray(taken)
       if (rest === 0) socket.write(answer)
     }
-  })
+    return true
+  }
+  const socket = new Socket({ handle, onread: { buffer, callback: read } })
+  socket.on('error', () => {})
+  socket.setNoDelay(true)
+  socket.resume()
+}
+
+createServer({ pauseOnConnect: true }, (socket) => {
+  // a server makes its sockets itself, without such a buffer
+  const handle = socket._handle
+  socket._handle = null
+  receive(handle)
 }).listen(0, '127.0.0.1', function () {
   process.send(this.address().port)
 })
