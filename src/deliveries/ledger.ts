@@ -248,6 +248,14 @@ export async function findNextDue(db: Database, workerIds: readonly number[]): P
   return rows[0]?.ms ?? null
 }
 
+/** Whether there are deliveries to go on with, or to end, that nobody alive has. */
+export async function isAnythingAbandoned(db: Database): Promise<boolean> {
+  const { rows } = await sql`
+    select from deliveries d where d.status = 'pending' and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}) limit 1
+  `.execute(db)
+  return rows.length > 0
+}
+
 /**
  * Records what came of attempts, also late, when the delivery has gone on without them: a success makes a delivery
  * `delivered` whenever it comes. Returns the deliveries as they are then. Harmless when repeated.

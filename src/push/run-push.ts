@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
-import type { DeliveryKind, Reach } from '../deliveries/ledger.ts'
+import { type DeliveryKind, isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,
@@ -383,9 +383,11 @@ class PushRun {
     const { db, worker, stop, reporter, run } = this
     const onWait = (text: string) => reporter.note(text)
     if (await waitForLeases(() => findOthersAtWork(db, worker.ids), { stop, onWait })) return true
+    if (stop.aborted) return false
     // or its lease was over before anybody waited
+    if (await rideOut(() => isAnythingAbandoned(db))) return true
     const known = new Set(this.interrupted.map(({ id }) => id))
-    return !stop.aborted && (await findInterruptedRuns(db, run.period)).some(({ id }) => !known.has(id))
+    return (await findInterruptedRuns(db, run.period)).some(({ id }) => !known.has(id))
   }
 
   /** What this run did not come to: users that are owed theirs, and what other processes have in hand. */
