@@ -3,9 +3,10 @@
  * itself), and how the staged records of an import are held against it.
  */
 import { createHmac } from 'node:crypto'
+import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import type { Connection } from '../db/transaction.ts'
-import { contactFieldsOf, findContactsOf, noContact, readContactFields } from './contacts.ts'
+import { contactFieldsOf, findContacts, findContactsOf, noContact, readContactFields } from './contacts.ts'
 import { sha256 } from './stage.ts'
 
 export type Erasure = { href: string } | { contact: string }
@@ -40,6 +41,35 @@ export async function isErased(db: Database, href: string): Promise<boolean> {
   const mark = markOfHref(row.key, sha256(href))
   const erased = await db.selectFrom('erasures').select('kind').where('mark', '=', mark).executeTakeFirst()
   return erased?.kind === 'href'
+}
+
+const urls = /https?:\/\/[^\s"'<>]+/gi
+
+/** What may be hrefs in a record as it came: in CSV a comma may end one or stand in it. */
+function findHrefs(raw: string): string[] {
+  const found = raw.replaceAll('\\/', '/').match(urls) ?? []
+  return [...new Set(found.flatMap((url) => [url, url.split(',')[0] as string]))]
+}
+
+/**
+ * A test of records that are rejected, as they came: whether any URL or contact in them was erased, wherever it stands, since
+ * what is rejected has no fields to go by. Undefined: nothing was ever erased.
+ */
+export async function findErasedTest(db: Database): Promise<((raw: Buffer) => Promise<boolean>) | undefined> {
+  const [row] = await db.selectFrom('erasure_key').select('key').execute()
+  const [any] = await db.selectFrom('erasures').select('kind').limit(1).execute()
+  if (row === undefined || any === undefined) return undefined
+  const { key } = row
+  return async (raw) => {
+    const text = raw.toString('utf8')
+    const marks = [
+      ...findHrefs(text).map((href) => markOfHref(key, sha256(href))),
+      ...findContacts(text).map((contact) => markOfContact(key, contact)),
+    ]
+    if (marks.length === 0) return false
+    const { rows } = await sql`select from erasures where mark = any (${marks}::bytea[]) limit 1`.execute(db)
+    return rows.length > 0
+  }
 }
 
 /** The two keys of an HMAC, for SQL: its inner and its outer hash begin with them. */

@@ -5,6 +5,7 @@
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { withTransaction } from '../db/transaction.ts'
+import { findErasedTest } from './erasures.ts'
 import type { IgnoredFields } from './ignored-fields.ts'
 import {
   findRecordFiles,
@@ -44,6 +45,7 @@ async function importFile(
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
+  const isErased = await findErasedTest(opened.db)
   return withTransaction(
     opened,
     async (connection) => {
@@ -51,7 +53,7 @@ async function importFile(
         Object.assign(read, state)
         tell('reading')
       }
-      const staged = await stageLeads(connection, file, { ...options, onRead, onRejected })
+      const staged = await stageLeads(connection, file, { ...options, onRead, onRejected, isErased })
       tell('merging')
       const { format, header } = staged
       const rejection = { file: name, path: 'postalCode', message: 'is missing', format, header: header?.raw }
@@ -60,9 +62,10 @@ async function importFile(
         ...staged,
         onRejected: (line, raw) => onRejected({ ...rejection, line, raw }),
       })
-      const { inserted, updated, unchanged, repeated, erased } = merged
+      const { inserted, updated, unchanged, repeated } = merged
+      const erased = staged.erased + merged.erased
       const rejected = staged.rejected + merged.rejected
-      const total = staged.staged + staged.rejected
+      const total = staged.staged + staged.rejected + staged.erased
       return {
         counts: { read: total, inserted, updated, unchanged, rejected, repeated, erased },
         ignored: staged.ignored,

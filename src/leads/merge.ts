@@ -27,8 +27,9 @@ export interface MergeOptions {
   file: string
   staged: number
   withoutPostalCode: number
-  /** Rejected before they were staged. */
+  /** Rejected, and kept out as erased, before they were staged. */
   rejected: number
+  erased: number
   /** A record of a listing that nobody knows, without a postal code. */
   onRejected: (line: number, raw: Buffer) => void | Promise<void>
 }
@@ -277,13 +278,13 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
      where id = $1 returning filled_fields as filled`,
     [
       id,
-      options.staged + options.rejected,
+      options.staged + options.rejected + options.erased,
       inserted,
       updated,
       unchanged,
       rejected + options.rejected,
       repeated,
-      erased,
+      erased + options.erased,
     ],
   )
   return { inserted, updated, unchanged, rejected, repeated, erased, filledFields: finish.rows[0]?.filled ?? 0 }

@@ -18,6 +18,8 @@ export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */
   staged: number
   rejected: number
+  /** Would have been rejected, had they not been erased. */
+  erased: number
   /** Records without a postal code: good only if the listing is known. */
   withoutPostalCode: number
   ignored: IgnoredFields
@@ -30,6 +32,8 @@ export interface StageOptions {
   stdin?: Readable | undefined
   signal?: AbortSignal | undefined
   onRejected: OnRejected
+  /** Whether a record that would be rejected was erased: it is counted, and nobody is shown it. */
+  isErased?: ((raw: Buffer) => Promise<boolean>) | undefined
   /** After each page. */
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
 }
@@ -75,7 +79,7 @@ function problemOf(patch: LeadPatch): { path: string; message: string } | undefi
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   await createStaging(connection)
   const picker = new FieldPicker(options.map)
-  let [staged, rejected, withoutPostalCode, records] = [0, 0, 0, 0]
+  let [staged, rejected, erased, withoutPostalCode, records] = [0, 0, 0, 0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
   await copyInto(connection, `staged_leads (${columns.join(', ')})`, async (rows, flush) => {
@@ -87,6 +91,10 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
         const picked = picker.pick(record)
         const problem = 'patch' in picked ? problemOf(picked.patch) : picked
         if (problem || !('patch' in picked)) {
+          if (await options.isErased?.(record.raw)) {
+            erased++
+            continue
+          }
           rejected++
           const { line } = record
           const raw = format === 'json' ? onOneLine(record.raw) : record.raw
@@ -103,5 +111,5 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       options.signal?.throwIfAborted()
     }
   })
-  return { staged, rejected, withoutPostalCode, ignored: picker.ignored, format, header }
+  return { staged, rejected, erased, withoutPostalCode, ignored: picker.ignored, format, header }
 }

@@ -85,15 +85,18 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
     { href: hrefOf('x') },
     listing('y'),
     listing('y', { contactName: email }),
+    listing('z', { price: 'much', contactEmail: `${email}; owner-9@example.com` }),
+    listing('other', { postalCode: 78_704 }),
+    listing('phone-2', { price: -1, contactPhone: 'call (512) 555-0143' }),
   ]
-  assert.deepEqual(await importAgain(house, after, ` --rejects ${rejects}`), { code: 1, counts: [1, 0, 0, 1, 0, 8] })
+  assert.deepEqual(await importAgain(house, after, ` --rejects ${rejects}`), { code: 1, counts: [1, 0, 0, 1, 0, 11] })
   assert.equal(readFileSync(rejects, 'utf8'), `${JSON.stringify({ href: hrefOf('x') })}\n`)
   const { rows } = await opened.pool.query('select count(*)::integer as n from leads')
   assert.equal(rows[0].n, 2)
   const { rows: left } = await opened.pool.query('select count(*)::integer as n from lead_seen')
   assert.equal(left[0].n, 2)
   const imports = await opened.pool.query('select records, erased from imports order by id desc limit 1')
-  assert.deepEqual(imports.rows, [{ records: 10, erased: 8 }])
+  assert.deepEqual(imports.rows, [{ records: 13, erased: 11 }])
 })
 
 test('what is not there is refused from then on; what is no href or contact is refused at once', async () => {
