@@ -1,0 +1,121 @@
+/**
+ * Why deliveries did not arrive, and what to do about it: the errors of many deliveries as a few causes. Pure; it reads the
+ * one-line errors that the ledger keeps, so that a push that runs and a report on an old one say the same.
+ */
+
+export interface Cause {
+  /** What went wrong, alike for all that went wrong in that way: `HTTP 401: the receiver does not take the user's receiver key`. */
+  cause: string
+  /** What to do, one or two sentences. */
+  remedy: string
+}
+
+export interface CauseGroup extends Cause {
+  deliveries: number
+  /** The first few of their users. */
+  users: string[]
+}
+
+/** What of a delivery tells its cause; `error` is the ledger's. */
+export interface Undelivered {
+  httpStatus: number | null
+  error: string | null
+}
+
+const keyRemedy = 'Bring the keys of these users up to date: leadpush users import FILE.'
+const addressRemedy = 'Check LEADPUSH_RECEIVER_URL: it must be the full URL that takes the deliveries.'
+const repeatedRemedy =
+  'After the database was restored from a backup it is expected: the receiver has that delivery from before. Otherwise the receiver must take a repeated X-Idempotency-Key as done.'
+const laterRemedy = 'Its log says why. Once it is well again: leadpush push --failed.'
+const proxyRemedy = 'Check HTTP_PROXY, HTTPS_PROXY and NO_PROXY.'
+const certificateRemedy =
+  'If a certificate authority of your own signed it, name that in NODE_EXTRA_CA_CERTS; else the receiver needs another certificate.'
+
+const statusRemedies: Readonly<Record<number, string>> = {
+  400: 'Its log says what it misses. See what is sent: leadpush preview --body; leadpush probe tries the receiver.',
+  401: keyRemedy,
+  403: keyRemedy,
+  404: addressRemedy,
+  405: addressRemedy,
+  407: 'Put the user name and password of the proxy into HTTP_PROXY or HTTPS_PROXY.',
+  408: 'It, or a proxy before it, waited too long for the body: lower LEADPUSH_CONCURRENCY.',
+  409: repeatedRemedy,
+  410: addressRemedy,
+  411: 'A proxy before the receiver drops Content-Length: set it up to keep it.',
+  413: 'Let the receiver, and each proxy before it, take bodies of up to 5,000,000 bytes (nginx: client_max_body_size 5m).',
+  415: addressRemedy,
+  422: `Its log says what it refused; leadpush preview --body shows what is sent. ${repeatedRemedy}`,
+  429: 'Send more slowly: set LEADPUSH_RATE, lower LEADPUSH_CONCURRENCY. Then: leadpush push --failed.',
+}
+
+/** By what the ledger wrote; the first that fits. */
+const textRemedies: readonly (readonly [RegExp, string])[] = [
+  [/proxy asks|proxy refused|proxy closed/, proxyRemedy],
+  [/host name is unknown/, 'Check the host in LEADPUSH_RECEIVER_URL, and whether this machine can look it up.'],
+  [/could not be looked up/, 'The name server of this machine did not answer: once it does, leadpush push --failed.'],
+  [/nothing listens there/, 'Check that the receiver runs, and the host and port in LEADPUSH_RECEIVER_URL.'],
+  [/no route|no connection in time/, 'Check LEADPUSH_RECEIVER_URL, and the network and firewall on the way there.'],
+  [/certificate has expired|certificate is not valid yet/, 'The receiver needs a new certificate; check the clock of this machine, too.'],
+  [/certificate is for another/, 'Check the host in LEADPUSH_RECEIVER_URL: its certificate must name it.'],
+  [/certificate is not trusted/, certificateRemedy],
+  [/TLS handshake/, 'Check whether LEADPUSH_RECEIVER_URL must begin with http: or https:, and the port.'],
+  [/did not come in time/, 'The receiver is too slow: lower LEADPUSH_CONCURRENCY, or give it more time with LEADPUSH_TIMEOUT. What may have arrived goes out again with: leadpush push --failed --unknown.'],
+  [/connection broke/, 'The receiver, or a proxy before it, ends connections early: its log may say why. What may have arrived goes out again with: leadpush push --failed --unknown.'],
+  [/no valid HTTP|headers of the answer/, addressRemedy],
+  [/nobody recorded/, 'A process died, or lost its database, during the attempt. What may have arrived goes out again with: leadpush push --failed --unknown.'],
+  [/a listing was erased/, 'To make them anew without it: leadpush push --failed.'],
+  [/user was removed|user unsubscribed/, 'Nothing is to be done.'],
+] // biome-ignore format: a table
+
+const elseRemedy = 'See the attempts: leadpush status --user EMAIL.'
+
+function remedyFor(status: number | undefined, error: string): string {
+  if (status === undefined) return textRemedies.find(([text]) => text.test(error))?.[1] ?? elseRemedy
+  if (status >= 300 && status < 400) return 'Set LEADPUSH_RECEIVER_URL to the address that the redirect leads to.'
+  return statusRemedies[status] ?? (status >= 500 ? laterRemedy : 'Its log says why it refused them.')
+}
+
+/** The cause of one delivery that ended failed or unknown. */
+export function causeOf({ httpStatus, error }: Undelivered): Cause {
+  if (error === null) {
+    const cause = httpStatus === null ? 'the reason is not known' : `HTTP ${httpStatus}`
+    return { cause, remedy: remedyFor(httpStatus ?? undefined, '') }
+  }
+  // a delivery may end for another reason than the last answer; its error has the last word
+  const answer = /^HTTP (\d{3})(?:: [^:;]+)?/.exec(error)
+  if (answer) return { cause: answer[0], remedy: remedyFor(Number(answer[1]), error) }
+  const cause = error.replace(/; .*$/, '').replaceAll(/ \([^)]*\)/g, '')
+  return { cause, remedy: remedyFor(undefined, error) }
+}
+
+/** More causes than the texts of the program can make; it bounds the memory all the same. */
+const causesMax = 100
+
+/** Deliveries that did not arrive, by cause, as they come. */
+export class CauseTally {
+  private readonly groups = new Map<string, CauseGroup>()
+  private readonly usersMax: number
+
+  /** Keeps up to `usersMax` users of each cause. */
+  constructor(usersMax = 3) {
+    this.usersMax = usersMax
+  }
+
+  add(delivery: Undelivered & { user: string | null }): void {
+    const found = causeOf(delivery)
+    const { cause, remedy } =
+      this.groups.has(found.cause) || this.groups.size < causesMax
+        ? found
+        : { cause: 'other causes', remedy: elseRemedy }
+    const group = this.groups.get(cause) ?? { cause, remedy, deliveries: 0, users: [] }
+    this.groups.set(cause, group)
+    group.deliveries++
+    const { user } = delivery
+    if (user !== null && group.users.length < this.usersMax && !group.users.includes(user)) group.users.push(user)
+  }
+
+  /** The most frequent causes first, `limit` of them at most. */
+  top(limit = Number.POSITIVE_INFINITY): CauseGroup[] {
+    return [...this.groups.values()].sort((a, b) => b.deliveries - a.deliveries).slice(0, limit)
+  }
+}
