@@ -90,7 +90,7 @@ function removeOld() {
 export async function buildTests(entryPoints) {
   const { build } = await import('esbuild')
   const folder = join(dist, `tests-${process.pid}`)
-  const external = [...(options.external ?? []), '@redocly/openapi-core']
+  const external = [...(options.external ?? []), '@redocly/openapi-core', 'playwright-core']
   await build({ ...options, external, entryPoints, outbase: join(root, 'test'), outdir: folder })
   return folder
 }

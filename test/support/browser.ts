@@ -1,0 +1,132 @@
+/**
+ * Pages of the program in a real browser: Chromium without a window, one for a test file, started when it is first needed. A
+ * page that complains, or asks for anything but itself, fails its test.
+ */
+import assert from 'node:assert/strict'
+import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { after } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+
+const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
+const flags = [
+  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+] // biome-ignore format: a list
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function findChromium(): string | undefined {
+  if (process.env.CHROMIUM) return process.env.CHROMIUM
+  const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean)
+  return folders.flatMap((folder) => names.map((name) => join(folder, name))).find(isExecutable)
+}
+
+const executablePath = findChromium()
+const isMissing = executablePath === undefined || !isExecutable(executablePath)
+const advice = `no Chromium at ${executablePath ?? names.join(', ')}: install it (Debian: apt-get install chromium), or say in CHROMIUM where it is`
+
+/** For the option `skip` of a test. With REQUIRE_BROWSER=1 nothing is skipped: without a browser the test fails. */
+export const withoutBrowser: string | false = isMissing && process.env.REQUIRE_BROWSER !== '1' ? advice : false
+
+let starting: Promise<Browser> | undefined
+let home: string | undefined
+
+function findBrowser(): Promise<Browser> {
+  if (isMissing || executablePath === undefined) throw new Error(advice)
+  home ??= mkdtempSync(join(tmpdir(), 'leadpush-test-'))
+  const env = { PATH: process.env.PATH ?? '', HOME: home, TMPDIR: home }
+  // an empty folder for the user's data is playwright's own doing
+  starting ??= chromium.launch({ executablePath, args: flags, env, timeout: 60_000 })
+  return starting
+}
+
+after(async () => {
+  await starting?.then((browser) => browser.close())
+  if (home) rmSync(home, { recursive: true, force: true, maxRetries: 5 })
+})
+
+export interface PageOptions {
+  /** In CSS pixels; 1,440 by 900 unless told. */
+  width?: number
+  height?: number
+  colorScheme?: 'light' | 'dark'
+  /** Of a browser that runs no script. */
+  withoutScript?: boolean
+}
+
+/** Collects what a page that is well never does: errors, violations of its policy, requests. */
+async function watch(context: BrowserContext, page: Page, url: string): Promise<string[]> {
+  const problems: string[] = []
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) problems.push(`console: ${message.text()}`)
+  })
+  page.on('pageerror', (error) => void problems.push(`error: ${error.message}`))
+  page.on('crash', () => void problems.push('the page crashed'))
+  page.on('dialog', (dialog) => {
+    problems.push(`dialog: ${dialog.message()}`)
+    void dialog.dismiss()
+  })
+  await context.exposeFunction('reportViolation', (text: string) => void problems.push(`policy: ${text}`))
+  await context.addInitScript(`addEventListener('securitypolicyviolation', (event) =>
+    reportViolation(event.effectiveDirective + ' ' + event.blockedURI))`)
+  context.on('request', (request) => {
+    if (request.url().split('#')[0] !== url) problems.push(`request: ${request.url().slice(0, 200)}`)
+  })
+  return problems
+}
+
+/** Opens a file as a person would; after `look` there must have been no error, no violation and no request but for the file. */
+export async function withPage<T>(path: string, options: PageOptions, look: (page: Page) => Promise<T>): Promise<T> {
+  const { width = 1_440, height = 900, colorScheme = 'light', withoutScript = false } = options
+  const browser = await findBrowser()
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme,
+    javaScriptEnabled: !withoutScript,
+    offline: true,
+    acceptDownloads: false,
+  })
+  context.setDefaultTimeout(20_000)
+  try {
+    const page = await context.newPage()
+    const url = pathToFileURL(path).href
+    const problems = await watch(context, page, url)
+    await page.goto(url)
+    const found = await look(page)
+    assert.deepEqual(problems, [])
+    return found
+  } finally {
+    await context.close()
+  }
+}
+
+/** By how much the page is wider than the window: 0, or it has to be moved sideways to be read. */
+export function findOverflow(page: Page): Promise<number> {
+  return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+}
+
+let axeSource: string | undefined
+
+/** What axe finds in a page that keeps somebody from reading it: rule, how bad, where. */
+export async function findAccessibilityProblems(page: Page): Promise<string[]> {
+  axeSource ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+  // evaluated from outside, as a policy lets no script in; it leaves nothing of itself behind
+  await page.evaluate(`${axeSource};undefined`)
+  const { violations } = (await page.evaluate('axe.run()')) as {
+    violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[]
+  }
+  return violations.flatMap(({ id, impact, nodes }) =>
+    nodes.map(({ target, failureSummary }) => `${id} (${impact}): ${target.join(' ')}: ${failureSummary}`),
+  )
+}
