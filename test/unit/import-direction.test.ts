@@ -71,6 +71,14 @@ test('a capability never knows a push, the server, the receiver, a report or the
   assert.deepEqual(wrong.map(say), [])
 })
 
+test('parts of a page know nothing of what it shows', () => {
+  const wrong = imports.filter(
+    ({ file, target, isPackage }) =>
+      roomOf(file) === 'page' && !isPackage && ![...base, 'page'].includes(roomOf(target)),
+  )
+  assert.deepEqual(wrong.map(say), [])
+})
+
 test('nothing but the program itself knows the command line', () => {
   const wrong = imports.filter(
     ({ file, target, isPackage }) => !['cli', 'main'].includes(roomOf(file)) && !isPackage && roomOf(target) === 'cli',
@@ -87,6 +95,7 @@ const owners: Record<string, string> = {
   'cli-table3': 'cli',
   fastify: 'server',
   'prom-client': 'server',
+  'd3-scale': 'page',
 }
 
 for (const [name, owner] of Object.entries(owners)) {

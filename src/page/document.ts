@@ -1,0 +1,95 @@
+/**
+ * The shell of a page that is one file: style and script are in it, and its own policy lets nothing else run or load, so that
+ * it works from a mail attachment and makes no request.
+ */
+import { createHash } from 'node:crypto'
+import { type Html, html, trusted } from './html.ts'
+import { script } from './script.ts'
+import { style } from './style.ts'
+
+export interface PageParts {
+  title: string
+  /** Holds the one `h1`. */
+  header: Html
+  main: Html
+  footer: Html
+}
+
+const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+
+const policy = [
+  "default-src 'none'",
+  `style-src ${hashOf(style)}`,
+  `script-src ${hashOf(script)}`,
+  "base-uri 'none'",
+  "form-action 'none'",
+].join('; ')
+
+/** The whole file. There may be no `style` attribute, event handler, image or link to a file in the parts: the policy forbids them. */
+export function buildDocument({ title, header, main, footer }: PageParts): string {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<meta name="robots" content="noindex">
+<title>${title}</title>
+<style>${trusted(style)}</style>
+</head>
+<body>
+<header>
+${header}
+</header>
+<main>
+${main}
+</main>
+<footer>
+${footer}
+</footer>
+<script>${trusted(script)}</script>
+</body>
+</html>
+`.text
+}
+
+/** A part of the page with a heading of its own; `intro` says in a sentence what it shows. */
+export function buildSection({
+  id,
+  title,
+  intro,
+  body,
+}: {
+  id: string
+  title: string
+  intro?: string
+  body: Html
+}): Html {
+  return html`<section aria-labelledby="${id}">
+<h2 id="${id}">${title}</h2>
+${intro && html`<p class="intro">${intro}</p>`}
+${body}
+</section>
+`
+}
+
+export interface KeyFigure {
+  name: string
+  value: string
+  /** What the value means, in a few words. */
+  note?: string
+  /** Colours the value, where it is bad or good news. */
+  tone?: 'good' | 'bad' | 'doubtful'
+}
+
+export function buildKeyFigures(figures: readonly KeyFigure[]): Html {
+  return html`<dl class="figures">
+${figures.map(
+  ({ name, value, note, tone }) =>
+    html`<div><dt>${name}</dt><dd${tone ? html` class="${tone}"` : ''}>${value}${note && html`<small>${note}</small>`}</dd></div>
+`,
+)}</dl>
+`
+}

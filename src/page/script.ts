@@ -1,0 +1,57 @@
+/**
+ * The script of a page: sorts a table by the column whose head is pressed, and filters one by what is typed. What it adds are
+ * buttons and fields, so keyboard and screen readers work by themselves; without it the page lacks nothing else.
+ */
+export const script = `'use strict'
+for (const box of document.querySelectorAll('.table')) {
+  const body = box.querySelector('tbody')
+  const rows = [...body.rows]
+  const valueOf = (row, at) => row.cells[at].dataset.sort ?? row.cells[at].textContent
+  const compare = (a, b) => {
+    const [x, y] = [Number(a), Number(b)]
+    if (a === '' || b === '') return (a === '') - (b === '')
+    return Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b, 'en', { numeric: true }) : x - y
+  }
+  const heads = [...box.querySelectorAll('thead th')]
+  heads.forEach((head, at) => {
+    if (rows.length < 2) return
+    const button = document.createElement('button')
+    button.type = 'button'
+    button.append(...head.childNodes)
+    head.append(button)
+    button.addEventListener('click', () => {
+      const now = head.getAttribute('aria-sort')
+      const falls = now === null ? head.classList.contains('number') : now === 'ascending'
+      for (const other of heads) other.removeAttribute('aria-sort')
+      head.setAttribute('aria-sort', falls ? 'descending' : 'ascending')
+      const sorted = rows.toSorted ? rows.toSorted(order) : [...rows].sort(order)
+      function order(a, b) {
+        const [x, y] = [valueOf(a, at), valueOf(b, at)]
+        return (falls && x !== '' && y !== '' ? -1 : 1) * compare(x, y)
+      }
+      body.append(...sorted)
+    })
+  })
+  if (box.dataset.search === undefined) continue
+  const label = document.createElement('label')
+  label.className = 'search'
+  const field = document.createElement('input')
+  field.type = 'search'
+  field.autocomplete = 'off'
+  field.spellcheck = false
+  const found = document.createElement('output')
+  label.append('Search', Object.assign(document.createElement('span'), { className: 'unseen', textContent: ' ' + box.dataset.search }), field)
+  box.prepend(Object.assign(document.createElement('div'), { className: 'tools' }))
+  box.firstChild.append(label, found)
+  const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]))
+  field.addEventListener('input', () => {
+    const words = field.value.toLowerCase().split(/\\s+/).filter(Boolean)
+    let shown = 0
+    for (const row of rows) {
+      row.hidden = !words.every((word) => texts.get(row).includes(word))
+      if (!row.hidden) shown += 1
+    }
+    found.textContent = words.length === 0 ? '' : shown + ' of ' + rows.length
+  })
+}
+`

@@ -1,0 +1,59 @@
+/** Tables that read completely as they are; the page's script makes them sortable and, where it is worth it, searchable. */
+import { type Html, html } from './html.ts'
+
+export interface Column {
+  head: string
+  /** Aligned to the right, and sorted by value, the largest first. */
+  isNumber?: boolean
+  /** Long text, which may break anywhere. */
+  wide?: boolean
+}
+
+export interface Cell {
+  text: string
+  /** What it is sorted by, where that is not its text. */
+  sort?: number | string
+  tone?: 'good' | 'bad' | 'doubtful'
+}
+
+export interface TableParts {
+  /** Names the table: read out, and shown unless `captionHidden`. */
+  caption: string
+  captionHidden?: boolean
+  columns: readonly Column[]
+  /** The first cell of a row is its heading. */
+  rows: readonly (readonly (string | Cell)[])[]
+  /** How many rows were left out. */
+  more?: string | undefined
+}
+
+/** From so many rows on a table gets a search. */
+const searchedRowsMin = 8
+
+function buildCell(cell: string | Cell, column: Column | undefined, isHead: boolean): Html {
+  const { text, sort, tone }: Cell = typeof cell === 'string' ? { text: cell } : cell
+  const names = [column?.isNumber && 'number', column?.wide && 'wide', tone].filter(Boolean).join(' ')
+  const attributes = html`${names && html` class="${names}"`}${sort !== undefined && html` data-sort="${sort}"`}`
+  return isHead ? html`<th scope="row"${attributes}>${text}</th>` : html`<td${attributes}>${text}</td>`
+}
+
+export function buildTable({ caption, captionHidden, columns, rows, more }: TableParts): Html {
+  const heads = columns.map(
+    ({ head, isNumber }) => html`<th scope="col"${isNumber && html` class="number"`}>${head}</th>`,
+  )
+  return html`<div class="table"${rows.length >= searchedRowsMin && html` data-search="${caption}"`}>
+<div class="scroll" role="region" aria-label="${caption}" tabindex="0">
+<table>
+<caption${captionHidden && html` class="unseen"`}>${caption}</caption>
+<thead><tr>${heads}</tr></thead>
+<tbody>
+${rows.map(
+  (row) => html`<tr>${row.map((cell, at) => buildCell(cell, columns[at], at === 0))}</tr>
+`,
+)}</tbody>
+</table>
+</div>
+${more && html`<p class="more">${more}</p>`}
+</div>
+`
+}

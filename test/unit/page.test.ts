@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { buildDocument, buildKeyFigures, buildSection } from '../../src/page/document.ts'
+import { escapeHtml, html } from '../../src/page/html.ts'
+import { buildTable } from '../../src/page/table.ts'
+
+const hostile = `<script>alert("1")</script>'&`
+
+test('whatever goes into a template is text, unless it is HTML already', () => {
+  assert.equal(
+    html`<p title="${hostile}">${[html`<b>${1}</b>`, hostile]}${false}${undefined}${null}${0}</p>`.text,
+    '<p title="&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;"><b>1</b>&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;0</p>',
+  )
+  assert.equal(escapeHtml('a\u0000b\ud800c\td\n'), 'a\ufffdb\ufffdc\td\n')
+})
+
+test('a page lets nothing run or load but its own style and script, known by their hashes', () => {
+  const page = buildDocument({ title: hostile, header: html`<h1>${hostile}</h1>`, main: html``, footer: html`` })
+  const policy =
+    /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(page)?.[1]?.replaceAll('&#39;', "'") ?? ''
+  const hashOf = (tag: string) => {
+    const [, text] = new RegExp(`<${tag}>([^]*?)</${tag}>`).exec(page) ?? []
+    return createHash('sha256')
+      .update(text ?? '')
+      .digest('base64')
+  }
+  assert.equal(
+    policy,
+    `default-src 'none'; style-src 'sha256-${hashOf('style')}'; script-src 'sha256-${hashOf('script')}'; base-uri 'none'; form-action 'none'`,
+  )
+  assert.equal(page.match(/<script/g)?.length, 1)
+  assert.doesNotMatch(page, / (src|href|style|on\w+)=/)
+})
+
+test('parts of a page escape what they are given', () => {
+  const parts = [
+    buildSection({ id: 'one', title: hostile, intro: hostile, body: html`` }),
+    buildKeyFigures([{ name: hostile, value: hostile, note: hostile, tone: 'bad' }]),
+    buildTable({
+      caption: hostile,
+      columns: [{ head: hostile }, { head: hostile, isNumber: true }],
+      rows: Array.from({ length: 8 }, () => [hostile, { text: hostile, sort: hostile }]),
+      more: hostile,
+    }),
+  ]
+  for (const { text } of parts) {
+    assert.doesNotMatch(text, /<script/)
+    assert.match(text, /&lt;script&gt;/)
+  }
+})
+
+test('a table names itself and the heads of its columns and rows, and offers a search from 8 rows on', () => {
+  const build = (count: number) =>
+    buildTable({
+      caption: 'Users',
+      columns: [{ head: 'user' }, { head: 'failed', isNumber: true }],
+      rows: Array.from({ length: count }, (_, at) => [`user-${at}@example.com`, { text: '1,000', sort: 1_000 }]),
+    }).text
+  assert.match(build(7), /<th scope="col" class="number">failed<\/th>/)
+  assert.match(build(7), /<th scope="row">user-0@example.com<\/th><td class="number" data-sort="1000">1,000<\/td>/)
+  assert.doesNotMatch(build(7), /data-search/)
+  assert.match(build(8), /data-search="Users"/)
+})
