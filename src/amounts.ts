@@ -1,0 +1,28 @@
+/** Numbers, sizes and times as people read them, on a terminal and on a page. */
+
+/** 1234567 as 1,234,567. */
+export const count = (value: number): string => value.toLocaleString('en-US')
+
+/** `1 user`, `2 users`. */
+export function plural(value: number, noun: string): string {
+  return `${count(value)} ${value === 1 ? noun : /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`}`
+}
+
+export function bytes(value: number): string {
+  if (value < 1_000) return `${value} B`
+  if (value < 1_000_000) return `${(value / 1_000).toFixed(1)} kB`
+  return `${(value / 1_000_000).toFixed(value < 1e9 ? 1 : 0)} MB`
+}
+
+export function seconds(value: number): string {
+  if (value < 10) return `${value.toFixed(1)} s`
+  if (value < 120) return `${Math.round(value)} s`
+  return value < 7_200 ? `${Math.floor(value / 60)} min ${Math.round(value % 60)} s` : `${(value / 3_600).toFixed(1)} h`
+}
+
+/** Times as people of the zone read them. */
+export function timeFormat(timeZone: string): (time: Date | null) => string {
+  // of the locales that come with every Node.js the one that writes 2026-11-16 07:30:00
+  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' })
+  return (time) => (time === null ? '' : format.format(time))
+}
