@@ -1,0 +1,182 @@
+/**
+ * Bars as SVG: stacked over weeks or days, or a distribution with its percentiles. Each plot is drawn twice, for a phone and for a
+ * desk, so that its text stays readable; the style shows one. Colours are classes; hatching and the order tell them apart too.
+ */
+import { scaleBand, scaleLinear, scaleLog } from 'd3-scale'
+import { type Html, html } from './html.ts'
+import { buildTable, type TableParts } from './table.ts'
+
+/** A class of the style, which has a colour, and a hatching where it needs one. */
+export type Fill = 'delivered' | 'failed' | 'unknown' | 'skipped' | 'accent' | 'soft'
+
+export interface Series {
+  name: string
+  fill: Fill
+  /** A value a category. */
+  values: readonly number[]
+}
+
+export interface BarParts {
+  /** What stands below the axis, one a bar; it is thinned out where there is no room. */
+  categories: readonly string[]
+  series: readonly Series[]
+  /** Marks on the value axis. */
+  format(value: number): string
+  heightPx?: number
+  /** The widths of the two drawings. */
+  widthsPx?: readonly [narrow: number, wide: number]
+}
+
+const margin = { top: 10, right: 4, bottom: 26, left: 48 }
+const defaultWidths = [340, 660] as const
+const categoryWidthPx = 46
+
+const px = (value: number) => Math.round(value * 10) / 10
+
+/** How a fill is hatched: the way its lines go, beyond its colour. */
+const hatches: Partial<Record<Fill, Html>> = {
+  failed: html`<path class="hatch" d="M-2 2l4-4M0 8l8-8M6 10l4-4"/>`,
+  unknown: html`<path class="hatch" d="M0 4h8"/>`,
+  skipped: html`<path class="hatch" d="M4 0v8"/>`,
+}
+
+/** Goes into a page once: what its plots are hatched with. */
+export function buildHatches(): Html {
+  const patterns = Object.entries(hatches).map(
+    ([fill, lines]) =>
+      html`<pattern id="hatch-${fill}" width="8" height="8" patternUnits="userSpaceOnUse"><rect class="fill-${fill}" width="8" height="8"/>${lines}</pattern>`,
+  )
+  return html`<svg class="unseen" width="0" height="0" aria-hidden="true"><defs>${patterns}</defs></svg>`
+}
+
+const paint = (fill: Fill) => (hatches[fill] ? html`fill="url(#hatch-${fill})"` : html`class="fill-${fill}"`)
+
+function buildLegend(series: readonly Series[]): Html {
+  const entries = series.map(
+    ({ name, fill }) =>
+      html`<li><svg width="14" height="14" aria-hidden="true"><rect ${paint(fill)} width="14" height="14" rx="3"/></svg>${name}</li>`,
+  )
+  return html`<ul class="legend">${entries}</ul>`
+}
+
+type ValueScale = (value: number) => number
+
+function buildGrid(
+  scale: ValueScale,
+  ticks: readonly number[],
+  width: number,
+  format: (value: number) => string,
+): Html[] {
+  return ticks.map((tick) => {
+    const y = px(scale(tick)) + 0.5
+    return html`<line class="${tick === 0 ? 'base' : 'grid'}" x1="${margin.left}" x2="${width - margin.right}" y1="${y}" y2="${y}"/><text x="${margin.left - 8}" y="${y}" dy="0.32em" text-anchor="end">${format(tick)}</text>`
+  })
+}
+
+function drawBars(parts: BarParts, width: number, size: 'narrow' | 'wide'): Html {
+  const { categories, series, format, heightPx: height = 220 } = parts
+  const totals = categories.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
+  const top = Math.max(1, ...totals)
+  const y = scaleLinear([0, top], [height - margin.bottom, margin.top]).nice(4)
+  const x = scaleBand([margin.left, width - margin.right])
+    .domain(categories.map((_, at) => String(at)))
+    .padding(0.28)
+  const band = x.bandwidth()
+  const ticks = y.ticks(4).filter((tick) => Number.isInteger(tick) || top < 1)
+  const bars = categories.map((_, at) => {
+    let base = 0
+    return series.map(({ values, fill }) => {
+      const value = values[at] ?? 0
+      if (value <= 0) return null
+      const from = y(base)
+      base += value
+      // what is there is seen, however little it is
+      const barHeight = Math.max(from - y(base), 1.5)
+      return html`<rect ${paint(fill)} x="${px(x(String(at)) ?? 0)}" y="${px(from - barHeight)}" width="${px(band)}" height="${px(barHeight)}"/>`
+    })
+  })
+  const step = Math.ceil(categoryWidthPx / (x.step() || 1))
+  const labels = categories.map((label, at) =>
+    // counted from the newest, which is always named
+    (categories.length - 1 - at) % step === 0
+      ? html`<text x="${px((x(String(at)) ?? 0) + band / 2)}" y="${height - 8}" text-anchor="middle">${label}</text>`
+      : null,
+  )
+  return html`<svg class="${size}" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true">${buildGrid(y, ticks, width, format)}${bars}${labels}</svg>`
+}
+
+export interface DistributionParts {
+  bars: readonly { fromMs: number; toMs: number; count: number }[]
+  /** Upright lines with a name. */
+  marks: readonly { name: string; ms: number }[]
+  format(ms: number): string
+  formatCount(count: number): string
+  heightPx?: number
+  widthsPx?: readonly [narrow: number, wide: number]
+}
+
+function drawDistribution(parts: DistributionParts, width: number, size: 'narrow' | 'wide'): Html {
+  const { bars, marks, format, formatCount, heightPx: height = 240 } = parts
+  const head = margin.top + 16 * marks.length
+  const least = Math.max(1, Math.min(...bars.map(({ fromMs }) => fromMs)))
+  const most = Math.max(least * 10, ...bars.map(({ toMs }) => toMs))
+  const x = scaleLog([least, most], [margin.left, width - margin.right]).clamp(true)
+  const y = scaleLinear([0, Math.max(1, ...bars.map(({ count }) => count))], [height - margin.bottom, head]).nice(4)
+  const ticks = y.ticks(4).filter(Number.isInteger)
+  const drawn = bars.map(({ fromMs, toMs, count }) => {
+    const [from, to] = [x(Math.max(fromMs, least)), x(Math.max(toMs, least))]
+    const barHeight = Math.max(y(0) - y(count), 1)
+    return html`<rect class="fill-accent" x="${px(from)}" y="${px(y(0) - barHeight)}" width="${px(Math.max(to - from - 1, 1))}" height="${px(barHeight)}"/>`
+  })
+  const decades = Array.from({ length: 9 }, (_, at) => 10 ** at).filter(
+    (ms) => ms >= least * 0.999 && ms <= most * 1.001,
+  )
+  const labels = decades.map(
+    (ms) => html`<text x="${px(x(ms))}" y="${height - 8}" text-anchor="middle">${format(ms)}</text>`,
+  )
+  const lines = marks.map(({ name, ms }, at) => {
+    const [left, top] = [px(x(ms)), margin.top + 16 * at]
+    // beside the line where there is room
+    const isLate = left > width * 0.7
+    return html`<line class="mark" x1="${left}" x2="${left}" y1="${top}" y2="${y(0)}"/><text class="value" x="${left + (isLate ? -6 : 6)}" y="${top + 5}" dy="0.32em" text-anchor="${isLate ? 'end' : 'start'}">${name}</text>`
+  })
+  return html`<svg class="${size}" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true">${buildGrid(y, ticks, width, formatCount)}${drawn}${labels}${lines}</svg>`
+}
+
+export interface FigureParts {
+  title: string
+  /** Says in words what the drawing shows: it stands beside it, and is what is read out for it. */
+  summary: string
+  drawing: Html
+  /** The same figures as a table, which opens on demand. */
+  table?: TableParts
+}
+
+/** A figure with its summary in words and, folded away, its figures as a table. */
+export function buildFigure({ title, summary, drawing, table }: FigureParts): Html {
+  return html`<figure>
+<figcaption><h3>${title}</h3><p>${summary}</p></figcaption>
+${drawing}
+${table && html`<details><summary>${title}: as a table</summary>${buildTable({ ...table, captionHidden: true })}</details>`}
+</figure>
+`
+}
+
+function drawTwice<P extends { widthsPx?: readonly [number, number] }>(
+  parts: P,
+  name: string,
+  draw: (parts: P, width: number, size: 'narrow' | 'wide') => Html,
+): Html {
+  const [narrow, wide] = parts.widthsPx ?? defaultWidths
+  return html`<div class="plot" role="img" aria-label="${name}">${draw(parts, narrow, 'narrow')}${draw(parts, wide, 'wide')}</div>`
+}
+
+/** Stacked bars with their legend; `name` is read out. */
+export function buildBars(name: string, parts: BarParts): Html {
+  const isSingle = parts.series.length === 1
+  return html`${drawTwice(parts, name, drawBars)}${!isSingle && buildLegend(parts.series)}`
+}
+
+/** How many attempts took how long, on a logarithmic axis; `bars` may not be empty. */
+export const buildDistribution = (name: string, parts: DistributionParts): Html =>
+  drawTwice(parts, name, drawDistribution)

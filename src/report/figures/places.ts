@@ -1,0 +1,121 @@
+/** Where the leads are, and where users look for them: leads by squares of the map, queries by what many of them share. */
+import { sql } from 'kysely'
+import { findNamedPlace } from '../../matching/search.ts'
+import { findPlaces } from '../../places/places.ts'
+import type { Snapshot } from './reading.ts'
+
+export interface LeadsAt {
+  latitude: number
+  longitude: number
+  count: number
+}
+
+export interface QueriesAt extends LeadsAt {
+  radiusMiles: number
+}
+
+export interface WhereAll {
+  leads: number
+  /** Of them those whose postal code lies in the United States; the others are in Canada or in no table. */
+  leadsPlaced: number
+  points: LeadsAt[]
+  /** Queries for a place, and how many places they come to. */
+  queries: number
+  searches: number
+  /** Those that most queries ask for. */
+  circles: QueriesAt[]
+  /** Queries of the circles. */
+  queriesShown: number
+  /** Leads and users (by the first place that they ask for) by state, the most leads first. */
+  states: { state: string; leads: number; users: number }[]
+}
+
+/** Degrees of a square: half of one is 35 miles from south to north. */
+const squareDegrees = 0.5
+const pointsMax = 4_000
+const circlesMax = 400
+const statesMax = 60
+
+async function findPoints(snapshot: Snapshot) {
+  const { rows } = await sql<LeadsAt & { total: number; placed: number }>`
+    with by_place as materialized (select postal_key, count(*) as n from leads group by postal_key),
+    squares as (
+      select sum(n * latitude) / sum(n) as latitude, sum(n * longitude) / sum(n) as longitude, sum(n)::bigint as count
+      from by_place join postal_codes on code = postal_key where country = 'US'
+      group by floor(latitude / ${squareDegrees}), floor(longitude / ${squareDegrees})
+    )
+    select t.total, coalesce(p.placed, 0) as placed, s.latitude, s.longitude, s.count
+    from (select coalesce(sum(n), 0)::bigint as total from by_place) t
+      cross join (select sum(count)::bigint as placed from squares) p
+      left join (select * from squares order by count desc limit ${pointsMax}) s on true
+  `.execute(snapshot)
+  const { total = 0, placed = 0 } = rows[0] ?? {}
+  const points = rows.filter(({ count }) => count !== null)
+  return {
+    leads: total,
+    leadsPlaced: placed,
+    points: points.map(({ latitude, longitude, count }) => ({ latitude, longitude, count })),
+  }
+}
+
+interface SharedQuery {
+  type: 'zipcode' | 'text'
+  value: string
+  radius: number
+  count: number
+  queries: number
+  searches: number
+}
+
+/** A query of each of the searches that most queries share, the most first. */
+async function findSharedQueries(snapshot: Snapshot): Promise<SharedQuery[]> {
+  const { rows } = await sql<SharedQuery>`
+    with shared as materialized (
+      select q.search_id, q.n from (select search_id, count(*) as n from queries group by search_id) q
+      join searches s on s.id = q.search_id where s.kind <> 'words'
+    )
+    select q.type, q.value, q.radius, s.n as count, t.queries, t.searches
+    from (select * from shared order by n desc, search_id limit ${circlesMax}) s
+      cross join (select sum(n)::bigint as queries, count(*) as searches from shared) t
+      cross join lateral (select type, value, radius from queries where search_id = s.search_id limit 1) q
+  `.execute(snapshot)
+  return rows
+}
+
+async function findStates(snapshot: Snapshot): Promise<WhereAll['states']> {
+  const { rows } = await sql<WhereAll['states'][number]>`
+    with of_leads as (
+      select p.state, sum(l.n)::bigint as leads
+      from (select postal_key, count(*) as n from leads group by postal_key) l join postal_codes p on p.code = l.postal_key
+      group by p.state
+    ),
+    of_users as (
+      select p.state, count(*) as users from users u join postal_codes p on p.code = u.place group by p.state
+    )
+    select state, coalesce(leads, 0) as leads, coalesce(users, 0) as users
+    from of_leads full join of_users using (state) order by leads desc, users desc, state limit ${statesMax}
+  `.execute(snapshot)
+  return rows
+}
+
+export async function findWhereAll(snapshot: Snapshot): Promise<WhereAll> {
+  const found = await findPoints(snapshot)
+  const shared = await findSharedQueries(snapshot)
+  const states = await findStates(snapshot)
+  const places = shared.length > 0 ? await findPlaces(snapshot) : undefined
+  const circles = shared.flatMap((query) => {
+    // by the code that settles what the query means
+    const centre = places && findNamedPlace(places, query)?.centre
+    if (!centre) return []
+    const { latitude, longitude } = centre
+    return [{ latitude, longitude, radiusMiles: query.radius, count: query.count }]
+  })
+  return {
+    ...found,
+    queries: shared[0]?.queries ?? 0,
+    searches: shared[0]?.searches ?? 0,
+    circles,
+    queriesShown: circles.reduce((sum, { count }) => sum + count, 0),
+    states,
+  }
+}
