@@ -17,7 +17,8 @@ export function bytes(value: number): string {
 export function seconds(value: number): string {
   if (value < 10) return `${value.toFixed(1)} s`
   if (value < 120) return `${Math.round(value)} s`
-  return value < 7_200 ? `${Math.floor(value / 60)} min ${Math.round(value % 60)} s` : `${(value / 3_600).toFixed(1)} h`
+  const whole = Math.round(value)
+  return whole < 7_200 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${(value / 3_600).toFixed(1)} h`
 }
 
 /** Times as people of the zone read them. */

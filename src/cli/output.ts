@@ -50,6 +50,19 @@ export async function writeJson(value: object): Promise<void> {
   await writeLine(JSON.stringify(value))
 }
 
+/** Text in lines that fit the terminal, if there is one; the second and further ones are indented by `indent` spaces. */
+export function wrap(text: string, indent: number): string {
+  const room = process.stdout.isTTY && process.stdout.columns > 0 ? process.stdout.columns : Number.POSITIVE_INFINITY
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) ?? ''
+    const more = line === '' ? word : `${line} ${word}`
+    if (line !== '' && indent + [...more].length > room) lines.push(word)
+    else lines[lines.length - 1] = more
+  }
+  return lines.join(`\n${' '.repeat(indent)}`)
+}
+
 export interface Column {
   head: string
   align?: 'right'

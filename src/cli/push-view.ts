@@ -1,13 +1,19 @@
 /**
- * What a push shows while it runs and when it is over: JSON lines, or for people the trouble as it comes, a line that moves
- * on a terminal (elsewhere one every 10 s), and a summary.
+ * What a push shows while it runs and when it is over: JSON lines, or for people the trouble as it comes, how far it is, a
+ * summary, and why what did not arrive did not.
  */
 import type { DeliveryLine, PushLine, PushReporter, SummaryLine } from '../push/reporter.ts'
+import { type CauseGroup, CauseTally } from '../report/causes.ts'
 import type { Log } from './log.ts'
-import { bytes, count, isLively, paint, plural, seconds, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
+import { bytes, count, paint, plural, seconds, wrap, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
+import { Progress } from './push-progress.ts'
 
-const plainProgressMs = 10_000
-const livelyProgressMs = 200
+/** So many lines of each type are shown to a person; the rest are counted. */
+const shownMax = 20
+const causesShown = 5
+/** Of each cause. */
+const usersShown = 3
+
 export interface PushView {
   reporter: PushReporter
   /** `held`: the guard held something back. */
@@ -27,57 +33,10 @@ function paintStatus(status: DeliveryLine['status']): string {
   return paint(status === 'delivered' ? 'green' : status === 'failed' ? 'red' : 'yellow', status)
 }
 
-class Progress {
-  private total = 0
-  private done = 0
-  private trouble = 0
-  private readonly startedAt = performance.now()
-  private timer: NodeJS.Timeout | undefined
-  private spinner: import('ora').Ora | undefined
-
-  async start(log: Log, json: boolean): Promise<void> {
-    if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
-      const { default: ora } = await import('ora')
-      this.spinner = ora({ text: this.text(), stream: process.stderr, discardStdin: false }).start()
-      this.timer = setInterval(() => {
-        if (this.spinner) this.spinner.text = this.text()
-      }, livelyProgressMs)
-    } else {
-      this.timer = setInterval(() => log.info(this.text()), plainProgressMs)
-    }
-    this.timer.unref()
-  }
-
-  setTotal(users: number): void {
-    this.total = users
-  }
-
-  add(line: PushLine): void {
-    if (line.type !== 'delivery' || line.status === 'pending') return
-    if (line.part === line.parts) this.done++
-    if (line.status !== 'delivered') this.trouble++
-  }
-
-  private text(): string {
-    const elapsed = (performance.now() - this.startedAt) / 1_000
-    const rate = this.done / Math.max(elapsed, 0.001)
-    const left = this.total > this.done && rate > 0 ? `, ${seconds((this.total - this.done) / rate)} left` : ''
-    const trouble = this.trouble > 0 ? `, ${count(this.trouble)} not delivered` : ''
-    return `${count(this.done)} of ${plural(Math.max(this.total, this.done), 'user')}, ${rate.toFixed(rate < 10 ? 1 : 0)}/s${left}${trouble}`
-  }
-
-  /** Runs `print` with the moving line out of the way. */
-  aside(print: () => void): void {
-    this.spinner?.clear()
-    print()
-    this.spinner?.render()
-  }
-
-  stop(): void {
-    clearInterval(this.timer)
-    this.spinner?.stop()
-    this.spinner = undefined
-  }
+function describeLine(line: PushLine): string | undefined {
+  if (line.type === 'skip') return `${line.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${line.reason}`
+  if (line.type === 'warning') return `${line.user}  ${paint('yellow', 'warning')}  ${line.href}: ${line.message}`
+  return line.type === 'delivery' ? describeDelivery(line) : undefined
 }
 
 export async function createPushView(
@@ -85,45 +44,58 @@ export async function createPushView(
   { json, single }: { json: boolean; single: boolean },
 ): Promise<PushView> {
   const progress = new Progress()
+  const causes = new CauseTally(usersShown)
+  const shown = { delivery: 0, skip: 0, warning: 0, summary: 0 }
   await progress.start(log, json)
   const show = (line: PushLine): string | undefined => {
     if (json) return JSON.stringify(line)
-    if (line.type === 'skip') return `${line.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${line.reason}`
-    if (line.type === 'warning') return `${line.user}  ${paint('yellow', 'warning')}  ${line.href}: ${line.message}`
-    if (line.type === 'delivery' && (single || line.status !== 'delivered')) return describeDelivery(line)
-    return undefined
+    if (line.type === 'delivery' && line.status === 'delivered' && !single) return undefined
+    if (++shown[line.type] > shownMax) return undefined
+    return describeLine(line)
   }
   const reporter: PushReporter = {
     line(line) {
-      progress.add(line)
       if (line.type === 'summary') return
+      progress.count.add(line)
+      if (line.type === 'delivery' && (line.status === 'failed' || line.status === 'unknown')) causes.add(line)
       const text = show(line)
-      if (text !== undefined) progress.aside(() => void writeNow(`${text}\n`))
+      if (text !== undefined) writeNow(`${text}\n`)
     },
     note: (text) => log.warn(text),
-    total: (users) => progress.setTotal(users),
-    attempt: ({ runId, idempotencyKey, attempt, durationMs, httpStatus, error }) =>
+    waits: (what) => progress.count.waits(what),
+    total: (users) => progress.count.setTotal(users),
+    attempt(attempt) {
+      progress.count.noteAttempt(attempt)
+      const { runId, idempotencyKey, durationMs, httpStatus, error } = attempt
       log.detail(error === null ? 'attempt succeeded' : 'attempt failed', {
         run: runId,
         delivery: idempotencyKey,
-        attempt: `${idempotencyKey}#${attempt}`,
+        attempt: `${idempotencyKey}#${attempt.attempt}`,
         durationMs: Math.round(durationMs),
         httpStatus,
         error,
-      }),
+      })
+    },
   }
   return {
     reporter,
     async end(summary, held) {
       progress.stop()
-      if (json) await writeJson(summary)
-      else await writeSummary(summary, held)
+      if (json) return await writeJson(summary)
+      const unshown = Object.values(shown).reduce((sum, lines) => sum + Math.max(0, lines - shownMax), 0)
+      if (unshown > 0) await writeLine(`… and ${count(unshown)} more; --json lists all`)
+      await writeSummary(summary)
+      // of one user the line above says it all
+      if (!single) await writeCauses(causes)
+      await writeAdvice(summary, held)
     },
     stop: () => progress.stop(),
   }
 }
 
-async function writeSummary(summary: SummaryLine, held: boolean): Promise<void> {
+const pendingOf = ({ deliveries, delivered, failed, unknown }: SummaryLine) => deliveries - delivered - failed - unknown
+
+async function writeSummary(summary: SummaryLine): Promise<void> {
   const facts: [string, string][] = [
     ['period', summary.period],
     ['users', count(summary.users)],
@@ -131,7 +103,7 @@ async function writeSummary(summary: SummaryLine, held: boolean): Promise<void> 
   ]
   if (summary.failed > 0) facts.push(['failed', paint('red', count(summary.failed))])
   if (summary.unknown > 0) facts.push(['unknown', paint('yellow', count(summary.unknown))])
-  const pending = summary.deliveries - summary.delivered - summary.failed - summary.unknown
+  const pending = pendingOf(summary)
   if (pending > 0) facts.push(['pending', `${count(pending)} with an attempt to come`])
   if (summary.skipped > 0) facts.push(['skipped', count(summary.skipped)])
   if (summary.already > 0) facts.push(['had theirs', count(summary.already)])
@@ -139,8 +111,32 @@ async function writeSummary(summary: SummaryLine, held: boolean): Promise<void> 
   if (summary.owed > 0) facts.push(['owed', `${count(summary.owed)} not served by this run`])
   facts.push(['leads', count(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
   await writeFacts(facts)
-  if (pending > 0) await writeLine('To go on: leadpush push --resume')
-  if (held) await writeLine('If what is held back is right: leadpush push --all --accept')
-  if (summary.failed > 0) await writeLine('Once the cause is mended: leadpush push --failed')
-  if (summary.unknown > 0) await writeLine('To send again what may have arrived: leadpush push --failed --unknown')
+}
+
+async function writeCauses(causes: CauseTally): Promise<void> {
+  const groups = causes.top()
+  if (groups.length === 0) return
+  await writeLine(`\n${paint('bold', 'Not delivered, by cause')}`)
+  const width = Math.max(...groups.map(({ deliveries }) => count(deliveries).length))
+  for (const group of groups.slice(0, causesShown)) await writeCause(group, width)
+  const more = groups.length - causesShown
+  if (more > 0) await writeLine(wrap(`… and ${count(more)} more; each delivery: leadpush status`, 0))
+  await writeLine('')
+}
+
+async function writeCause({ cause, remedy, deliveries, users }: CauseGroup, width: number): Promise<void> {
+  const margin = ' '.repeat(width + 2)
+  await writeLine(`${count(deliveries).padStart(width)}  ${wrap(cause, width + 2)}`)
+  const others = users.length === usersShown && deliveries > users.length ? [...users, '…'] : users
+  if (users.length > 0) await writeLine(`${margin}${paint('dim', wrap(others.join(', '), width + 2))}`)
+  await writeLine(`${margin}${wrap(remedy, width + 2)}`)
+}
+
+async function writeAdvice(summary: SummaryLine, held: boolean): Promise<void> {
+  const advice: string[] = []
+  if (pendingOf(summary) > 0) advice.push('To go on: leadpush push --resume')
+  if (held) advice.push('If what is held back is right: leadpush push --all --accept')
+  if (summary.failed > 0) advice.push('Once the cause is mended: leadpush push --failed')
+  if (summary.unknown > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
+  for (const sentence of advice) await writeLine(wrap(sentence, 0))
 }

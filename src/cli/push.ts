@@ -7,6 +7,7 @@ import type { PushRequest } from '../push/run-push.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import type { Act } from './program.ts'
+import type { PushMetrics } from './push-metrics.ts'
 import { listenForStop } from './signals.ts'
 
 const heapGrowingPercent = 100
@@ -24,6 +25,7 @@ export interface PushOptions {
   accept?: true
   concurrency?: string
   rate?: string
+  metricsFile?: string
   json?: true
 }
 
@@ -47,6 +49,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--accept', 'send what the guard holds back')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
     .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
+    .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -57,7 +60,11 @@ Examples:
   leadpush push --user user@example.com  one user, also outside the week
   leadpush push --resume                 after a crash or a stop; for cron, hourly
   leadpush push --failed                 once the receiver is repaired
-  leadpush push --all --accept           what the guard holds back is right all the same`,
+  leadpush push --all --accept           what the guard holds back is right all the same
+  leadpush push --all --metrics-file /var/lib/node_exporter/leadpush-all.prom
+
+Give each line of a crontab a metrics file of its own, which ends in .prom. It is
+replaced as a whole at the end, whatever the end is, and twice a minute before.`,
     )
     .action(act(push))
 }
@@ -105,13 +112,17 @@ export async function readPushSettings(options: Pick<PushOptions, 'concurrency' 
 
 async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   checkOptions(options)
+  const metrics = await openMetrics(log, options)
   const settings = await readPushSettings(options)
   const ping = options.all ? await createPing(log, settings) : undefined
   await ping?.('start')
   try {
     const exitCode = await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, async (opened) => {
       log.info(`Database: ${opened.description}`)
-      return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), options)
+      return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {
+        ...options,
+        metrics,
+      })
     })
     await ping?.(exitCode === 0 ? 'success' : 'fail')
     return exitCode
@@ -119,6 +130,21 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
     await ping?.('fail')
     throw error
   }
+}
+
+async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics | undefined> {
+  if (options.metricsFile === undefined) return undefined
+  const { keepMetricsFile } = await import('./metrics-file.ts')
+  const command = options.all
+    ? options.force
+      ? 'force'
+      : 'all'
+    : options.resume
+      ? 'resume'
+      : options.failed
+        ? 'failed'
+        : 'user'
+  return keepMetricsFile(log, options.metricsFile, command)
 }
 
 async function findRequest(log: Log, db: Database, options: PushOptions): Promise<PushRequest> {
@@ -138,22 +164,26 @@ export async function sendPush(
   opened: { db: Database },
   settings: Awaited<ReturnType<typeof readPushSettings>>,
   request: PushRequest,
-  options: { json?: true; accept?: true },
+  options: { json?: true; accept?: true; metrics?: PushMetrics | undefined },
 ): Promise<ExitCode> {
   // a long push makes much that is soon garbage: V8 would let it pile up, however small the part that lives
   setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`)
   const { createHttp } = await import('../http.ts')
   const { runPush } = await import('../push/run-push.ts')
+  const { tellAll } = await import('../push/reporter.ts')
   const { createPushView } = await import('./push-view.ts')
-  const stop = listenForStop((signal) =>
-    log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
-  )
   const http = createHttp(settings)
   const view = await createPushView(log, { json: options.json ?? false, single: request.what === 'user' })
+  const stop = listenForStop((signal) => {
+    view.reporter.waits('what is under way')
+    log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
+  })
   try {
     const { db } = opened
-    const { reporter } = view
+    const { metrics } = options
+    const reporter = metrics ? tellAll(view.reporter, metrics) : view.reporter
     const end = await runPush({ db, http, settings, request, accept: options.accept, reporter, stop: stop.signal })
+    metrics?.noteEnd(end)
     await view.end(end.summary, end.held)
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {

@@ -48,6 +48,8 @@ export interface LoopContext {
   onDelivery(delivery: LedgerDelivery): void
   onAttempt(attempt: RecordedAttempt, outcome: AttemptOutcome): void
   onNote(note: string): void
+  /** What it waits for from now on; undefined: for nothing any more. */
+  onWait(what: string | undefined): void
 }
 
 export type Planned = Omit<PushToBegin, 'deliveries'> & {
@@ -86,7 +88,11 @@ export class PushLoop {
       retryDelayMs: settings.retryDelayMs,
       concurrency: settings.concurrency,
       onAway: (error) => this.noteAway(error),
-      onFlushed: (failure) => (failure === undefined ? this.sleeper.wake() : this.fail(failure)),
+      onFlushed: (failure) => {
+        if (failure !== undefined) return this.fail(failure)
+        this.noteBack()
+        this.sleeper.wake()
+      },
     })
     this.outage = new Outage(context.minded ? settings.outageMs : 0)
     this.pace = new Pace(settings.ratePerSecond)
@@ -198,6 +204,7 @@ export class PushLoop {
   private async recordOrHoldBack(room: number): Promise<void> {
     const wasDown = this.outage.isDown
     await this.recordNext(room)
+    this.noteBack()
     // what was recorded while the receiver went down must not be tried before second attempts that are due
     if (this.outage.isDown && !wasDown) await this.attempts.takeBack()
   }
@@ -255,11 +262,15 @@ export class PushLoop {
     const change = this.outage.note(attempt.attempt, outcome.httpStatus, performance.now())
     this.attempts.noteOutcome(attempt, outcome)
     if (change === 'down') await this.holdBack(outcome.error)
-    if (change === 'up') this.context.onNote('The receiver answers again: going on.')
+    if (change === 'up') {
+      this.context.onWait(undefined)
+      this.context.onNote('The receiver answers again: going on.')
+    }
   }
 
   /** The receiver is down: what is recorded and was not sent waits for it. */
   private async holdBack(why: string | null): Promise<void> {
+    this.context.onWait('the receiver')
     this.context.onNote(
       `The receiver is down: ${outageFailuresInARow} first attempts in a row failed; the last: ${why}. Trying again every ${outageProbeMs / 1_000} s.`,
     )
@@ -269,6 +280,14 @@ export class PushLoop {
   private noteAway(error: unknown): void {
     if (this.awayNoted) return
     this.awayNoted = true
+    this.context.onWait('the database')
     this.context.onNote(`The database is away (${messageOf(error)}): waiting for it, for 30 s at most.`)
+  }
+
+  private noteBack(): void {
+    if (!this.awayNoted) return
+    this.awayNoted = false
+    this.context.onWait(undefined)
+    this.context.onNote('The database answers again: going on.')
   }
 }

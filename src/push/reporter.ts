@@ -54,6 +54,8 @@ export interface PushReporter {
   line(line: PushLine): void
   /** For people: something that changes what they would expect. */
   note(text: string): void
+  /** What it waits for from now on, such as `the database`; undefined: for nothing any more. */
+  waits(what: string | undefined): void
   /** How many users this push has to serve. */
   total(users: number): void
   attempt(attempt: {
@@ -64,6 +66,20 @@ export interface PushReporter {
     httpStatus: number | null
     error: string | null
   }): void
+}
+
+/** Tells each of them. */
+export function tellAll(...reporters: PushReporter[]): PushReporter {
+  const each = (tell: (reporter: PushReporter) => void) => {
+    for (const reporter of reporters) tell(reporter)
+  }
+  return {
+    line: (line) => each((reporter) => reporter.line(line)),
+    note: (text) => each((reporter) => reporter.note(text)),
+    waits: (what) => each((reporter) => reporter.waits(what)),
+    total: (users) => each((reporter) => reporter.total(users)),
+    attempt: (attempt) => each((reporter) => reporter.attempt(attempt)),
+  }
 }
 
 export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine {

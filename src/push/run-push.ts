@@ -57,6 +57,8 @@ export interface PushEnd {
   summary: SummaryLine
   /** Everything that was asked happened: no delivery ended otherwise, nobody is left that it gave up on or held back. */
   ok: boolean
+  /** It was not stopped, nor held back as a whole, nor did it give up: what `status --check` looks for. */
+  cameToEnd: boolean
   /** The guard held back some users, or all. */
   held: boolean
   stopped: boolean
@@ -152,7 +154,7 @@ class PushRun {
       elsewhere: left.elsewhere, owed: left.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
     this.reporter.line(summary)
-    return { summary, ok, stopped, held: this.isHeld || heldUsers > 0 }
+    return { summary, ok, stopped, cameToEnd, held: this.isHeld || heldUsers > 0 }
   }
 
   private async begin(): Promise<Run> {
@@ -264,6 +266,7 @@ class PushRun {
       onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
         reporter.attempt({ runId: run.id, idempotencyKey, attempt, durationMs, httpStatus, error }),
       onNote: (note) => reporter.note(note),
+      onWait: (what) => reporter.waits(what),
     }) // biome-ignore format: short
   }
 
@@ -381,8 +384,13 @@ class PushRun {
   /** Whether there may be something to go on with that another process had in hand; waits for its lease. */
   private async isMoreLeft(): Promise<boolean> {
     const { db, worker, stop, reporter, run } = this
-    const onWait = (text: string) => reporter.note(text)
-    if (await waitForLeases(() => findOthersAtWork(db, worker.ids), { stop, onWait })) return true
+    const onWait = (text: string) => {
+      reporter.waits('another process')
+      reporter.note(text)
+    }
+    const ranOut = await waitForLeases(() => findOthersAtWork(db, worker.ids), { stop, onWait })
+    reporter.waits(undefined)
+    if (ranOut) return true
     if (stop.aborted) return false
     // or its lease was over before anybody waited
     if (await rideOut(() => isAnythingAbandoned(db))) return true

@@ -45,7 +45,7 @@ const statusRemedies: Readonly<Record<number, string>> = {
   413: 'Let the receiver, and each proxy before it, take bodies of up to 5,000,000 bytes (nginx: client_max_body_size 5m).',
   415: addressRemedy,
   422: `Its log says what it refused; leadpush preview --body shows what is sent. ${repeatedRemedy}`,
-  429: 'Send more slowly: set LEADPUSH_RATE, lower LEADPUSH_CONCURRENCY. Then: leadpush push --failed.',
+  429: 'Send more slowly: set LEADPUSH_RATE, lower LEADPUSH_CONCURRENCY.',
 }
 
 /** By what the ledger wrote; the first that fits. */
@@ -59,8 +59,8 @@ const textRemedies: readonly (readonly [RegExp, string])[] = [
   [/certificate is for another/, 'Check the host in LEADPUSH_RECEIVER_URL: its certificate must name it.'],
   [/certificate is not trusted/, certificateRemedy],
   [/TLS handshake/, 'Check whether LEADPUSH_RECEIVER_URL must begin with http: or https:, and the port.'],
-  [/did not come in time/, 'The receiver is too slow: lower LEADPUSH_CONCURRENCY, or give it more time with LEADPUSH_TIMEOUT. What may have arrived goes out again with: leadpush push --failed --unknown.'],
-  [/connection broke/, 'The receiver, or a proxy before it, ends connections early: its log may say why. What may have arrived goes out again with: leadpush push --failed --unknown.'],
+  [/did not come in time/, 'The receiver is too slow: lower LEADPUSH_CONCURRENCY, or give it more time with LEADPUSH_TIMEOUT.'],
+  [/connection broke/, 'The receiver, or a proxy before it, ends connections early: its log may say why.'],
   [/no valid HTTP|headers of the answer/, addressRemedy],
   [/nobody recorded/, 'A process died, or lost its database, during the attempt. What may have arrived goes out again with: leadpush push --failed --unknown.'],
   [/a listing was erased/, 'To make them anew without it: leadpush push --failed.'],
@@ -97,7 +97,7 @@ export class CauseTally {
   private readonly usersMax: number
 
   /** Keeps up to `usersMax` users of each cause. */
-  constructor(usersMax = 3) {
+  constructor(usersMax: number) {
     this.usersMax = usersMax
   }
 

@@ -13,6 +13,8 @@ export interface CallerOptions {
   /** A minute; undefined: no limit. */
   limitAddress: number | undefined
   limitKey: number | undefined
+  /** Called for each request that is refused because there were too many. */
+  onLimited(limit: 'address' | 'key'): void
   /** Called whenever the database has answered. */
   onDatabaseBack(): void
 }
@@ -61,6 +63,7 @@ export class CallerChecks {
     if (!integration) throw new Refusal(401, 'The API key is unknown or was revoked.')
     request.integration = integration
     if (!this.requestsOfKeys.take(integration.id)) {
+      this.options.onLimited('key')
       throw new Refusal(429, 'Too many requests came with this API key: wait a minute.', {
         retryAfterSeconds: this.requestsOfKeys.secondsLeft(integration.id),
       })
@@ -76,6 +79,7 @@ export class CallerChecks {
   }
 
   private tooManyOf(address: string): Refusal {
+    this.options.onLimited('address')
     return new Refusal(429, 'Too many bad requests came from this address: wait a minute, and check the API key.', {
       retryAfterSeconds: this.badRequests.secondsLeft(address),
     })

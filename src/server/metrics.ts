@@ -1,10 +1,13 @@
 /** What a Prometheus can scrape: requests, child processes, what is owed, and the process itself. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { packageVersion } from '../root.ts'
 
 export interface Metrics {
   contentType: string
   noteRequest(request: { method: string; route: string; status: number; durationMs: number }): void
   notePushEnded(exitCode: number | null): void
+  /** A request was refused because there were too many of its address, or with its key. */
+  noteLimited(limit: 'address' | 'key'): void
   /** The text of a scrape. */
   render(): Promise<string>
 }
@@ -37,6 +40,22 @@ export function createMetrics(sources: MetricSources): Metrics {
     labelNames: ['exit_code'],
     registers,
   })
+  const limited = new Counter({
+    name: 'leadpush_http_requests_limited_total',
+    help: 'Requests refused with 429: too many bad ones of their address, or too many with their key.',
+    labelNames: ['limit'],
+    registers,
+  })
+  // what is absent until it happens first shows no rise
+  ended.inc({ exit_code: '0' }, 0)
+  for (const limit of ['address', 'key']) limited.inc({ limit }, 0)
+  let asked: Promise<number | undefined> | undefined
+  const askOwed = () => {
+    asked ??= sources.pushesOwed().finally(() => {
+      asked = undefined
+    })
+    return asked
+  }
   const gauge = (name: string, help: string, read: () => number | undefined | Promise<number | undefined>) =>
     new Gauge({
       name,
@@ -50,7 +69,14 @@ export function createMetrics(sources: MetricSources): Metrics {
     })
   gauge('leadpush_push_processes', 'Child processes that send a subscription push now.', sources.pushesUnderWay)
   gauge('leadpush_push_processes_waiting', 'Users who wait in line for one.', sources.pushesWaiting)
-  gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', sources.pushesOwed)
+  gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', askOwed)
+  gauge('leadpush_database_up', 'Whether the database answers.', async () => ((await askOwed()) === undefined ? 0 : 1))
+  new Gauge({
+    name: 'leadpush_build_info',
+    help: 'The version that wrote this.',
+    labelNames: ['version'],
+    registers,
+  }).set({ version: packageVersion }, 1)
 
   return {
     contentType: register.contentType,
@@ -60,6 +86,7 @@ export function createMetrics(sources: MetricSources): Metrics {
         durationMs / 1_000,
       ),
     notePushEnded: (exitCode) => ended.inc({ exit_code: exitCode === null ? 'signal' : String(exitCode) }),
+    noteLimited: (limit) => limited.inc({ limit }),
     render: () => register.metrics(),
   }
 }

@@ -7,7 +7,9 @@ import { createMetrics } from './metrics.ts'
 import { type PushProcessEnd, startPushProcess } from './push-process.ts'
 import { SubscriptionPushes } from './subscription-pushes.ts'
 
-export interface ServerOptions extends Omit<AppOptions, 'metrics' | 'onOwed' | 'onDatabaseAway' | 'onDatabaseBack'> {
+type Inner = 'metrics' | 'onOwed' | 'onLimited' | 'onDatabaseAway' | 'onDatabaseBack'
+
+export interface ServerOptions extends Omit<AppOptions, Inner> {
   host: string
   port: number
   /** What child processes get of the environment. */
@@ -53,6 +55,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     ...options,
     metrics,
     onOwed: (userId) => pushes.note(userId),
+    onLimited: (limit) => metrics.noteLimited(limit),
     onDatabaseAway(error) {
       if (!isAway) onTrouble(error)
       isAway = true

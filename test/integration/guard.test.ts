@@ -90,6 +90,7 @@ class Weeks {
     const reporter = {
       line: (line: PushLine) => void lines.push(line),
       note: () => {},
+      waits: () => {},
       total: () => {},
       attempt: () => {},
     }

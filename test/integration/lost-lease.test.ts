@@ -23,6 +23,7 @@ async function push(db: Database, receiver: TestReceiver, more: Partial<PushSett
   const reporter = {
     line: (line: PushLine) => void lines.push(line),
     note: () => {},
+    waits: () => {},
     total: () => {},
     attempt: () => {},
   }

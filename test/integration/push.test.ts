@@ -52,6 +52,7 @@ class House {
       const reporter = {
         line: (line: PushLine) => void lines.push(line),
         note: (note: string) => void notes.push(note),
+        waits: () => {},
         total: () => {},
         attempt: () => {},
       }
