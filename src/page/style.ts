@@ -2,6 +2,8 @@
  * The look of every page. Colours are variables with a light and a dark value; text on the ground or on a surface has a contrast
  * of 4.5 or more, marks one of 3. Paper is light, whatever the screen is.
  */
+import { mapStyle } from './map/style.ts'
+
 export const style = `
 :root {
   color-scheme: light dark;
@@ -89,7 +91,7 @@ thead button { margin: 0; padding: 0.125rem 0; border: 0; background: none; colo
 thead button::after { content: '\\2195'; display: inline-block; width: 1em; margin-left: 0.125rem; text-align: center; opacity: 0.55 }
 thead [aria-sort] { color: var(--text) }
 [aria-sort='ascending'] button::after { content: '\\2191'; opacity: 1 } [aria-sort='descending'] button::after { content: '\\2193'; opacity: 1 }
-
+${mapStyle}
 @media print {
   @page { margin: 15mm }
   body { padding: 0; max-width: none; font-size: 10pt }

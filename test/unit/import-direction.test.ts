@@ -96,6 +96,9 @@ const owners: Record<string, string> = {
   fastify: 'server',
   'prom-client': 'server',
   'd3-scale': 'page',
+  'd3-geo': 'page',
+  'topojson-client': 'page',
+  'us-atlas': 'page',
 }
 
 for (const [name, owner] of Object.entries(owners)) {
