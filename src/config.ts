@@ -89,7 +89,7 @@ const timeZone = z.string().refine((text) => {
 }, refuse('a time zone name of the IANA list, such as UTC or America/Chicago'))
 
 /** Every setting: its variable, what it may hold, its default. A secret's value is never shown. */
-const definitions = {
+export const definitions = {
   databaseUrl: { name: 'DATABASE_URL', schema: postgresUrl, secret: true },
   home: { name: 'LEADPUSH_HOME', schema: z.string().transform((path) => resolve(path)) },
   receiverUrl: { name: 'LEADPUSH_RECEIVER_URL', schema: httpUrl, secret: true },

@@ -21,8 +21,8 @@ const connectTexts: Readonly<Record<string, string>> = {
 const certificateCodes =
   /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_)/
 const certificateTexts: Readonly<Record<string, string>> = {
-  CERT_HAS_EXPIRED: 'its certificate has expired',
-  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
+  CERT_HAS_EXPIRED: "its certificate has expired, by this machine's clock",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet, by this machine's clock",
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name',
 }
 

@@ -42,12 +42,21 @@ export function writeNow(text: string | Uint8Array): boolean {
   return isUnread || process.stdout.write(text)
 }
 
+/** Line ends, tabs, and the beginning of what `paint` makes. */
+const isOurs = (text: string, at: number) => /^(?:[\n\t]|.\[\d\d?m)/s.test(text.slice(at, at + 5))
+
+/** What came in a file or a request may hold commands for the terminal of whoever reads of it: they are shown, not obeyed. */
+export const tame = (text: string): string =>
+  text.replace(/\p{Cc}/gu, (character, at: number) =>
+    isOurs(text, at) ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+
 export async function writeLine(text: string): Promise<void> {
-  await write(`${text}\n`)
+  await write(`${tame(text)}\n`)
 }
 
 export async function writeJson(value: object): Promise<void> {
-  await writeLine(JSON.stringify(value))
+  await write(`${JSON.stringify(value)}\n`)
 }
 
 /** Text in lines that fit the terminal, if there is one; the second and further ones are indented by `indent` spaces. */

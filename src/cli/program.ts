@@ -23,14 +23,15 @@ import { addTrigger } from './trigger.ts'
 import { addUsers } from './users.ts'
 import { addValidate } from './validate.ts'
 
-const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
+export const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
 
 /** Registers an action that returns an exit code; commander itself knows only success. */
 export type Act = <A extends unknown[]>(
   action: (log: Log, ...args: A) => Promise<ExitCode>,
 ) => (...args: A) => Promise<void>
 
-function buildProgram(act: Act, writeError: (text: string) => void): Command {
+/** Without running anything: `act` decides what an action comes to. */
+export function buildProgram(act: Act, writeError: (text: string) => void): Command {
   const program = new Command('leadpush')
     .description("Delivers each user's for-sale-by-owner leads to the service they work with.")
     .version(packageVersion, '-V, --version', 'print the version')

@@ -1,7 +1,7 @@
 /** What `receiver` shows: a line a request as it comes, what is wrong with it below, and on a terminal the counts so far, moving. */
 import type { ReceivedDelivery } from '../receiver/receiver.ts'
 import type { Log } from './log.ts'
-import { bytes, count, isLively, paint, plural, writeJson, writeNow } from './output.ts'
+import { bytes, count, isLively, paint, plural, tame, writeJson, writeNow } from './output.ts'
 
 const livelyProgressMs = 200
 /** So much may wait for a reader who is behind; what comes then is not shown, so that nobody's request waits for it. */
@@ -68,7 +68,7 @@ export async function createReceiverView(log: Log, { json }: { json: boolean }):
   const print = (delivery: ReceivedDelivery) => {
     if (json) return void writeJson({ type: 'request', ...delivery })
     spinner?.clear()
-    writeNow(`${describeRequest(delivery)}\n`)
+    writeNow(`${tame(describeRequest(delivery))}\n`)
     spinner?.render()
   }
   return {

@@ -1,5 +1,5 @@
 /** SIGINT and SIGTERM: the first asks a command to come to an end, the second ends it at once. */
-const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
+export const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 
 export interface Stop {
   readonly signal: AbortSignal

@@ -205,7 +205,10 @@ export function findAlarms(status: Status): string[] {
   const alarms: string[] = []
   const of = (count: number) => `${count} ${count === 1 ? 'delivery' : 'deliveries'}`
   if (stuck > 0) {
-    alarms.push(`${of(stuck)} wait for an attempt in the hands of no living process: run \`leadpush push --resume\`.`)
+    const wait = stuck === 1 ? 'waits' : 'wait'
+    alarms.push(
+      `${of(stuck)} ${wait} for an attempt in the hands of no living process: run \`leadpush push --resume\`.`,
+    )
   }
   if (failedWithoutLater > 0) {
     alarms.push(

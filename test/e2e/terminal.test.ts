@@ -4,7 +4,9 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { packageRoot } from '../../src/root.ts'
-import { cleanEnvironment, testHome } from '../support/program.ts'
+import { createDatabase } from '../support/database.ts'
+import { toLines } from '../support/import-files.ts'
+import { cleanEnvironment, runProgram, testHome } from '../support/program.ts'
 
 const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
 
@@ -20,4 +22,16 @@ test('a terminal without columns, as containers make them, gets plain lines', { 
   })
   assert.equal(status, 0)
   assert.match(stdout.toString(), /What arrived: 5 requests/)
+})
+
+test('what a file holds for a terminal to obey is shown, not obeyed; JSON lines keep it as it came', async (t) => {
+  const { url } = await createDatabase(t)
+  const env = { DATABASE_URL: url }
+  const value = 'po\u001b[2J\u009bol'
+  const record = { email: 'user@example.com', receiverApiKey: 'key-1', queries: [{ type: 'text', value, radius: 0 }] }
+  const input = toLines([{ ...record, 'x\u001b]0;title\u0007': 1 }])
+  const imported = await runProgram(['users', 'import', '-'], { env, input })
+  assert.match(imported.stdout, /unknown field: x\\u001b\]0;title\\u0007$/m)
+  assert.match((await runProgram(['users', 'list'], { env })).stdout, /po\\u001b\[2J\\u009bol/)
+  assert.equal((await runProgram(['users', 'list', '--json'], { env })).json[0].queries[0].value, value)
 })

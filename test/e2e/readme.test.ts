@@ -1,0 +1,179 @@
+/** README as an operator uses it: its first commands run as they stand, and what it says that the program prints, it prints. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describeNoAnswer } from '../../src/deliveries/attempt.ts'
+import { describeTrouble } from '../../src/http-trouble.ts'
+import { judgeUser } from '../../src/push/guard.ts'
+import { packageRoot } from '../../src/root.ts'
+import { createDatabase } from '../support/database.ts'
+import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { findTable, readDocument, spansOf } from '../support/markdown.ts'
+import { cleanEnvironment, runProgram, startProgram, testHome } from '../support/program.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
+import { listen } from '../support/sockets.ts'
+
+const readme = readDocument('README.md')
+const door = join(packageRoot, 'bin', 'leadpush.js')
+
+interface Ended {
+  code: number
+  said: string
+}
+
+const runFile = (file: string, args: string[], options: { cwd?: string; env?: NodeJS.ProcessEnv }): Promise<Ended> =>
+  new Promise((done) => {
+    execFile(file, args, { ...options, timeout: 120_000 }, (error, stdout, stderr) =>
+      done({ code: error ? Number(error.code ?? 1) : 0, said: stdout + stderr }),
+    )
+  })
+
+test('the first commands bring listings and users in, and their delivery to the receiver', async (t) => {
+  const { url } = await createDatabase(t)
+  const folder = join(testHome(), 'first')
+  mkdirSync(folder)
+  // what `npm link` makes
+  writeFileSync(join(folder, 'leadpush'), `#!/bin/sh\nexec '${process.execPath}' '${door}' "$@"\n`)
+  chmodSync(join(folder, 'leadpush'), 0o755)
+  writeFileSync(
+    join(folder, 'listings.csv'),
+    `property_url,zip_code,list_price\n${hrefOf(1)},78704,"$350,000"\n${hrefOf(2)},78705,425000\n`,
+  )
+  writeFileSync(
+    join(folder, 'users.ndjson'),
+    toLines([{ email: 'user@example.com', receiverApiKey: 'key-1', queries: [{ type: 'zipcode', value: '78704', radius: 25 }] }]),
+  ) // biome-ignore format: a record
+
+  const receiver = startProgram(['receiver', '--port', '0', '--json'], { env: { DATABASE_URL: url } })
+  const [, receiverUrl = ''] = await receiver.waitFor(/listening on (\S+)/)
+  const from = readme.code.findIndex((line) => line.startsWith('export LEADPUSH_RECEIVER_URL='))
+  const to = readme.code.findIndex((line) => line.startsWith('leadpush push --all'))
+  const commands = readme.code.slice(from, to + 1)
+  assert.equal(commands.length, 6)
+  const script = commands.join('\n').replace('https://receiver.example', receiverUrl)
+  const PATH = `${folder}:${process.env.PATH}`
+  const { code, said } = await runFile('sh', ['-ec', script], {
+    cwd: folder,
+    env: cleanEnvironment({ DATABASE_URL: url, PATH }),
+  })
+  assert.equal(code, 0, said)
+  assert.match(said, /^inserted +2$[\s\S]*^problems +0$[\s\S]*^delivered +1$/m)
+
+  const [example = ''] = readme.code.filter((line) => line.startsWith('{"ok":false'))
+  const refused = await fetch(receiverUrl, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'X-Service-API-Key': 'k', 'X-Data-Source': 'curl', 'X-Idempotency-Key': '1' },
+    body: '{"queryList":[],"fsbos":[{"href":"/1"}]}',
+  }) // biome-ignore format: headers
+  assert.ok((await refused.text()).startsWith(example.slice(0, -1)), example)
+  receiver.kill()
+  const { json } = await receiver.done
+  assert.deepEqual([json[0].status, json[0].leads], [200, 2])
+})
+
+/** Two of what is printed need half a minute, or a server of their own: other tests meet them. */
+const metElsewhere = [/^The database is away/, /^The embedded PostgreSQL does not start/]
+
+function toPattern(symptom: string): RegExp {
+  const pieces = symptom.split('…').map((piece) => piece.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
+  return new RegExp(pieces.join('.*').replace(/ +/g, '\\s+'), 'm')
+}
+
+function readSources(): string {
+  const files = readdirSync(join(packageRoot, 'src'), { recursive: true, encoding: 'utf8' })
+  return files
+    .filter((file) => file.endsWith('.ts'))
+    .map((file) => readFileSync(join(packageRoot, 'src', file), 'utf8').replace(/\$\{[^}]*\}/g, '…'))
+    .join('\n')
+}
+
+test('whatever the table of trouble says that the program prints, it prints', async (t) => {
+  const said: string[] = []
+  const codes = new Set<number | null>()
+  const run = async (args: string, env: Record<string, string | undefined> = {}) => {
+    const { code, stdout, stderr } = await runProgram(args.split(' '), { env: { ...house.env, ...env } })
+    codes.add(code)
+    said.push(stdout, stderr)
+  }
+  const answers: Record<string, number | 'hang'> = { 'key-0': 401, 'key-1': 413, 'key-2': 422, 'key-3': 'hang' }
+  const house = await buildHouse({
+    leads: [{ href: hrefOf(1), postalCode: '78704' }],
+    users: makeUsers(4),
+    answer: ({ headers }) => answers[String(headers['x-service-api-key'])] ?? 200,
+  })
+  const opened = await house.database.open()
+
+  const [empty, newer] = await Promise.all([createDatabase(t, { empty: true }), createDatabase(t)])
+  const { pool } = await newer.open()
+  await pool.query("insert into schema_migrations values ('999999_later', '')")
+  const taken = await listen(createServer())
+  const pretend = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } })`
+  const old = runFile(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`, door], {})
+  await Promise.all([
+    run('status --check'),
+    run('status', { DATABASE_URL: undefined }),
+    run('status', { DATABASE_URL: 'postgresql://user@127.0.0.1:1/leadpush' }),
+    run('push --all', { DATABASE_URL: empty.url }),
+    run('push --all', { DATABASE_URL: newer.url }),
+    run('status', { LEADPUSH_CONCURENCY: '8' }),
+    run(`leads import ${writeInput('half.csv', `href,postalCode\n${hrefOf(2)},78704\n${hrefOf(3)},\n`)} --rejects /dev/full`),
+    run(`leads import ${writeInput('broken.json', `[{"href":"${hrefOf(4)}"`)}`),
+    run(`receiver --port ${taken.port}`),
+  ]) // biome-ignore format: a list
+  await taken.close()
+  said.push((await old).said)
+
+  const ping = { LEADPUSH_PING_URL: 'http://127.0.0.1:1/' }
+  await run('push --all', { ...ping, LEADPUSH_TIMEOUT: '300ms' })
+  await run('push --resume', { LEADPUSH_TIME_ZONE: 'America/Chicago' })
+  await house.put('users', makeUsers(24, 10))
+  house.receiver.answer = () => 503
+  await run('push --all', { LEADPUSH_OUTAGE: '1s' })
+
+  // a push that hangs, with others beside it; then killed, and its lease over
+  await house.put('users', makeUsers(1, 50))
+  let hung: string | undefined
+  house.receiver.answer = ({ headers, key }) => {
+    if (headers['x-service-api-key'] === 'key-50') hung ??= key
+    return key === hung ? 'hang' : 200
+  }
+  const env = { ...house.env, LEADPUSH_LEASE: '1s' }
+  const hanging = startProgram(['push', '--all'], { env })
+  for (let tries = 0; hung === undefined && tries < 2_000; tries++) await sleep(10)
+  assert.ok(hung, hanging.stderr())
+  await requestsAtLeast(house.receiver, 1)
+  await Promise.all([run('push --all'), run('push --resume')])
+  hanging.kill('SIGKILL')
+  await hanging.done
+  for (let live = 1; live > 0; await sleep(50)) {
+    const { rows } = await opened.pool.query('select count(*) as n from workers where lease_until > now()')
+    live = Number(rows[0].n)
+  }
+  await run('status --check')
+  await run(`leads forget --href ${hrefOf(1)}`)
+  await run('status --user user-50@example.com')
+
+  const target = { receiverUrl: 'https://receiver.example', dataSource: 'leadpush', timeoutMs: 30_000 }
+  for (const code of ['CERT_NOT_YET_VALID', 'SELF_SIGNED_CERT_IN_CHAIN', 'ENOTPUBLIC']) {
+    const error = describeTrouble('connect', code, undefined)
+    said.push(
+      describeNoAnswer({ kind: 'no-answer', sent: false, stage: 'connect', error, code, reused: false }, target),
+    )
+  }
+  said.push(judgeUser(2, 412) ?? '')
+
+  const text = said.join('\n')
+  const sources = readSources()
+  const symptoms = findTable(readme, 'it prints').flatMap(([symptom = '']) => spansOf(symptom))
+  assert.ok(symptoms.length >= 20)
+  const neverSaid = symptoms.filter(
+    (symptom) => !toPattern(symptom).test(metElsewhere.some((known) => known.test(symptom)) ? sources : text),
+  )
+  assert.deepEqual(neverSaid, [], text)
+  assert.deepEqual([...codes].sort(), [0, 1, 2, 3])
+})
