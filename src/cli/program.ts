@@ -17,6 +17,7 @@ import { addProbe } from './probe.ts'
 import { addPrune } from './prune.ts'
 import { addPush } from './push.ts'
 import { addReceiver } from './receiver.ts'
+import { addReport } from './report.ts'
 import { addServe } from './serve.ts'
 import { addStatus } from './status.ts'
 import { addTrigger } from './trigger.ts'
@@ -62,6 +63,7 @@ Settings are environment variables; README.md lists them.`,
     addTrigger,
     addValidate,
     addStatus,
+    addReport,
     addExplain,
     addPrune,
     addServe,

@@ -24,7 +24,7 @@ export interface BarParts {
   format(value: number): string
   heightPx?: number
   /** The widths of the two drawings. */
-  widthsPx?: readonly [narrow: number, wide: number]
+  widthsPx?: readonly [narrow: number, broad: number]
 }
 
 const margin = { top: 10, right: 4, bottom: 26, left: 48 }
@@ -73,7 +73,7 @@ function buildGrid(
   })
 }
 
-function drawBars(parts: BarParts, width: number, size: 'narrow' | 'wide'): Html {
+function drawBars(parts: BarParts, width: number, size: 'narrow' | 'broad'): Html {
   const { categories, series, format, heightPx: height = 220 } = parts
   const totals = categories.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
   const top = Math.max(1, ...totals)
@@ -112,10 +112,10 @@ export interface DistributionParts {
   format(ms: number): string
   formatCount(count: number): string
   heightPx?: number
-  widthsPx?: readonly [narrow: number, wide: number]
+  widthsPx?: readonly [narrow: number, broad: number]
 }
 
-function drawDistribution(parts: DistributionParts, width: number, size: 'narrow' | 'wide'): Html {
+function drawDistribution(parts: DistributionParts, width: number, size: 'narrow' | 'broad'): Html {
   const { bars, marks, format, formatCount, heightPx: height = 240 } = parts
   const head = margin.top + 16 * marks.length
   const least = Math.max(1, Math.min(...bars.map(({ fromMs }) => fromMs)))
@@ -165,10 +165,12 @@ ${table && html`<details><summary>${title}: as a table</summary>${buildTable({ .
 function drawTwice<P extends { widthsPx?: readonly [number, number] }>(
   parts: P,
   name: string,
-  draw: (parts: P, width: number, size: 'narrow' | 'wide') => Html,
+  draw: (parts: P, width: number, size: 'narrow' | 'broad') => Html,
 ): Html {
-  const [narrow, wide] = parts.widthsPx ?? defaultWidths
-  return html`<div class="plot" role="img" aria-label="${name}">${draw(parts, narrow, 'narrow')}${draw(parts, wide, 'wide')}</div>`
+  const [narrow, broad] = parts.widthsPx ?? defaultWidths
+  // how much room the broad one needs
+  const room = broad <= 520 ? 'half' : broad <= 700 ? 'full' : 'vast'
+  return html`<div class="plot ${room}" role="img" aria-label="${name}">${draw(parts, narrow, 'narrow')}${draw(parts, broad, 'broad')}</div>`
 }
 
 /** Stacked bars with their legend; `name` is read out. */

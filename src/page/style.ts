@@ -8,13 +8,13 @@ export const style = `
 :root {
   color-scheme: light dark;
   --ground: #ffffff; --surface: #f4f6f8; --text: #171b22; --muted: #57606d; --line: #dde2e8; --accent: #1c5fb5;
-  --delivered: #14776a; --failed: #c0351b; --unknown: #946200; --skipped: #78818e;
+  --delivered: #14776a; --failed: #c0351b; --unknown: #946200; --skipped: #78818e; --bar: #3f78c2;
   --land: #eceff3; --border: #c3cad3; --lead: #1c5fb5; --circle: #946200;
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
     --ground: #0f1217; --surface: #181d24; --text: #e9ebef; --muted: #a3acb9; --line: #2a313b; --accent: #82b4f6;
-    --delivered: #43bba5; --failed: #ff8266; --unknown: #e3b04b; --skipped: #8b94a2;
+    --delivered: #43bba5; --failed: #ff8266; --unknown: #e3b04b; --skipped: #8b94a2; --bar: #6d9fe0;
     --land: #1d232c; --border: #3c4552; --lead: #82b4f6; --circle: #e3b04b;
   }
 }
@@ -47,7 +47,7 @@ footer { margin-top: clamp(3rem, 6vw, 4.5rem); padding-top: 1.25rem; border-top:
 .alarms { margin: 1.5rem 0 0; padding: 0; list-style: none; display: grid; gap: 0.75rem; max-width: 75ch }
 .alarms li { padding: 0.75rem 1rem; background: var(--surface); border-left: 3px solid var(--failed); border-radius: 2px 6px 6px 2px }
 
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 1.5rem 1.25rem; margin: 2.5rem 0 0; padding: 1.5rem 0 0; border-top: 1px solid var(--line) }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.25rem, 1fr)); gap: 1.5rem 1.125rem; margin: 2.5rem 0 0; padding: 1.5rem 0 0; border-top: 1px solid var(--line) }
 .figures dt { color: var(--muted); font-size: 0.875rem }
 .figures dd { margin: 0.125rem 0 0; font-size: 1.625rem; font-weight: 600; line-height: 1.25; letter-spacing: -0.02em }
 .figures dd small { display: block; margin-top: 0.25rem; color: var(--muted); font-weight: 400; line-height: 1.4; letter-spacing: 0 }
@@ -55,16 +55,20 @@ footer { margin-top: clamp(3rem, 6vw, 4.5rem); padding-top: 1.25rem; border-top:
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 2.5rem clamp(2rem, 4vw, 3.5rem) }
 figure { margin: 1.5rem 0 0; min-width: 0; container-type: inline-size }
 .columns > figure { margin-top: 1.5rem }
+.uneven { display: grid; gap: 0 clamp(2rem, 4vw, 3.5rem) }
+@media (min-width: 64rem) { .uneven { grid-template-columns: 1.6fr 1fr } }
 figcaption p { margin: 0.25rem 0 0; color: var(--muted); font-size: 0.9375rem }
 svg { display: block; max-width: 100%; height: auto; overflow: visible }
 .plot { margin-top: 1rem }
-.plot .wide { display: none }
-@container (min-width: 30rem) { .plot .wide { display: block } .plot .wide ~ .narrow, .plot .narrow:has(~ .wide) { display: none } }
+.plot svg { width: 100% } .plot .narrow { max-width: 26rem } .plot .broad { display: none }
+@container (min-width: 26rem) { .half .narrow { display: none } .half .broad { display: block } }
+@container (min-width: 36rem) { .full .narrow { display: none } .full .broad { display: block } }
+@container (min-width: 44rem) { .vast .narrow { display: none } .vast .broad { display: block } }
 svg text { fill: var(--muted); font-size: 12px }
 svg .value { fill: var(--text); font-weight: 600 }
 svg .grid { stroke: var(--line) } svg .base { stroke: var(--border) } svg .mark { stroke: var(--text); stroke-dasharray: 3 3 }
 .fill-delivered { fill: var(--delivered) } .fill-failed { fill: var(--failed) } .fill-unknown { fill: var(--unknown) }
-.fill-skipped { fill: var(--skipped) } .fill-accent { fill: var(--accent) } .fill-soft { fill: var(--accent); opacity: 0.45 }
+.fill-skipped { fill: var(--skipped) } .fill-accent { fill: var(--bar) } .fill-soft { fill: var(--bar); opacity: 0.45 }
 .hatch { stroke: var(--ground); stroke-width: 2; fill: none }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; margin: 0.75rem 0 0; padding: 0; list-style: none; font-size: 0.875rem }
 .legend li { display: flex; align-items: center; gap: 0.5rem }
@@ -78,7 +82,8 @@ details .table { margin-top: 0.5rem }
 .tools output { color: var(--muted); font-size: 0.875rem }
 .search { display: flex; align-items: center; gap: 0.625rem; color: var(--muted); font-size: 0.875rem }
 .search input { width: min(20rem, 55vw); padding: 0.375rem 0.625rem; border: 1px solid var(--skipped); border-radius: 6px; background: var(--ground); color: var(--text); font: inherit }
-.scroll { overflow-x: auto }
+.scroll { overflow: auto; max-height: 34rem }
+.scroll thead { position: sticky; top: 0; z-index: 1; background: var(--ground) }
 table { width: 100%; border-collapse: collapse; font-size: 0.9375rem; line-height: 1.4 }
 caption { padding: 0 0 0.5rem; text-align: left; font-weight: 600 }
 th, td { padding: 0.5rem 1.25rem 0.5rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; font-weight: 400 }
@@ -100,7 +105,7 @@ ${mapStyle}
   figure, tr, .alarms li, .figures { break-inside: avoid }
   thead { display: table-header-group }
   .tools, details:not([open]), thead button::after { display: none }
-  .scroll { overflow: visible }
+  .scroll { overflow: visible; max-height: none }
   table { font-size: 8.5pt } .wide { min-width: 0 } td:not(.wide), th:not(.wide) { white-space: normal }
   svg, .alarms li { print-color-adjust: exact; -webkit-print-color-adjust: exact }
 }

@@ -28,7 +28,7 @@ export interface TableParts {
 }
 
 /** From so many rows on a table gets a search. */
-const searchedRowsMin = 8
+const searchedRowsMin = 20
 
 function buildCell(cell: string | Cell, column: Column | undefined, isHead: boolean): Html {
   const { text, sort, tone }: Cell = typeof cell === 'string' ? { text: cell } : cell

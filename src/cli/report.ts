@@ -1,0 +1,62 @@
+/** `leadpush report`: the state of things as one page, for people who would rather look. */
+import type { Command } from 'commander'
+import { type ExitCode, withDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { bytes, paint, writeJson, writeLine } from './output.ts'
+import type { Act } from './program.ts'
+
+interface ReportOptions {
+  out: string
+  json?: true
+}
+
+export function addReport(program: Command, act: Act): void {
+  program
+    .command('report')
+    .description(
+      'Write what happened as one HTML page: the weeks, what did not arrive and why, the receiver, the listings.',
+    )
+    .requiredOption('--out <file>', 'the page; one that is there is replaced, - is standard output')
+    .option('--json', 'print one JSON object')
+    .addHelpText(
+      'after',
+      `
+The page is one file that asks for nothing, and can be sent by mail. It holds the
+e-mail addresses of users in trouble, no key and no contact of a listing; only its
+owner may read the file.
+
+Examples:
+  leadpush report --out report.html
+  leadpush report --out - | ssh web.example.com 'cat > report.html'
+  leadpush report --out report.html --json      {"type":"report","file","bytes","period",
+                                                 "seconds","sampled","alarms"}`,
+    )
+    .action(act(report))
+}
+
+async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
+  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'logFormat'], processSource())
+  const { openPageFile } = await import('./page-file.ts')
+  const file = openPageFile(out, { isTaken: json === true })
+  try {
+    return await withDatabase(settings, {}, async ({ db }) => {
+      const startedAt = performance.now()
+      const { findFigures } = await import('../report/figures/find-figures.ts')
+      const { buildReport, buildHeadline } = await import('../report/page/build-report.ts')
+      const figures = await findFigures(db, settings)
+      const size = await file.write(buildReport(figures, settings))
+      const seconds = Math.round(performance.now() - startedAt) / 1_000
+      const { status, alarms, isSampled: sampled } = figures
+      if (json)
+        await writeJson({ type: 'report', file: out, bytes: size, period: status.period, seconds, sampled, alarms })
+      else if (out !== '-') {
+        await writeLine(`${paint('bold', out)}  ${bytes(size)}`)
+        await writeLine(`${status.period}: ${buildHeadline(figures)}`)
+      }
+      return 0
+    })
+  } finally {
+    file.discard()
+  }
+}
