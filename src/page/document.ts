@@ -79,7 +79,7 @@ export interface KeyFigure {
   name: string
   value: string
   /** What the value means, in a few words. */
-  note?: string
+  note?: string | Html
   /** Colours the value, where it is bad or good news. */
   tone?: 'good' | 'bad' | 'doubtful'
 }

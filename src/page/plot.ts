@@ -156,7 +156,7 @@ export interface FigureParts {
 export function buildFigure({ title, summary, drawing, table }: FigureParts): Html {
   return html`<figure>
 <figcaption><h3>${title}</h3><p>${summary}</p></figcaption>
-${drawing}
+<div class="drawing">${drawing}</div>
 ${table && html`<details><summary>${title}: as a table</summary>${buildTable({ ...table, captionHidden: true })}</details>`}
 </figure>
 `

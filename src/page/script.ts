@@ -41,8 +41,8 @@ for (const box of document.querySelectorAll('.table')) {
   field.spellcheck = false
   const found = document.createElement('output')
   label.append('Search', Object.assign(document.createElement('span'), { className: 'unseen', textContent: ' ' + box.dataset.search }), field)
-  box.prepend(Object.assign(document.createElement('div'), { className: 'tools' }))
-  box.firstChild.append(label, found)
+  if (!box.querySelector('.tools')) box.prepend(Object.assign(document.createElement('div'), { className: 'tools' }))
+  box.querySelector('.tools').append(found, label)
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]))
   field.addEventListener('input', () => {
     const words = field.value.toLowerCase().split(/\\s+/).filter(Boolean)

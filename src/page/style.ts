@@ -8,13 +8,13 @@ export const style = `
 :root {
   color-scheme: light dark;
   --ground: #ffffff; --surface: #f4f6f8; --text: #171b22; --muted: #57606d; --line: #dde2e8; --accent: #1c5fb5;
-  --delivered: #14776a; --failed: #c0351b; --unknown: #946200; --skipped: #78818e; --bar: #3f78c2;
+  --delivered: #14776a; --failed: #c0351b; --unknown: #946200; --skipped: #78818e; --bar: #3f78c2; --soft: #b4cbea;
   --land: #eceff3; --border: #c3cad3; --lead: #1c5fb5; --circle: #946200;
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
     --ground: #0f1217; --surface: #181d24; --text: #e9ebef; --muted: #a3acb9; --line: #2a313b; --accent: #82b4f6;
-    --delivered: #43bba5; --failed: #ff8266; --unknown: #e3b04b; --skipped: #8b94a2; --bar: #6d9fe0;
+    --delivered: #43bba5; --failed: #ff8266; --unknown: #e3b04b; --skipped: #8b94a2; --bar: #6d9fe0; --soft: #35557f;
     --land: #1d232c; --border: #3c4552; --lead: #82b4f6; --circle: #e3b04b;
   }
 }
@@ -32,14 +32,15 @@ h2 { margin: 0; font-size: clamp(1.25rem, 1.1rem + 0.6vw, 1.5rem) }
 h3 { margin: 0; font-size: 1rem; letter-spacing: 0 }
 p { margin: 0.5rem 0 0; max-width: 68ch; text-wrap: pretty }
 small { font-size: 0.8125rem }
-code { font: 0.9em ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace; overflow-wrap: anywhere }
+code { font: 0.9em ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace; overflow-wrap: anywhere; display: inline-block; max-width: 100% }
+.whole { white-space: nowrap }
 a { color: var(--accent) }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px }
 section { margin-top: clamp(3rem, 6vw, 4.5rem) }
 .kicker, .intro, .more, .note, footer { color: var(--muted) }
 .kicker { margin: 0; font-size: 0.875rem }
 .lead { margin-top: 1rem; font-size: 1.125rem }
-.note, .more { font-size: 0.875rem }
+.note, .more { margin-top: 0.75rem; font-size: 0.875rem }
 .good { color: var(--delivered) } .bad { color: var(--failed) } .doubtful { color: var(--unknown) }
 .unseen { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
 footer { margin-top: clamp(3rem, 6vw, 4.5rem); padding-top: 1.25rem; border-top: 1px solid var(--line); font-size: 0.875rem }
@@ -52,14 +53,16 @@ footer { margin-top: clamp(3rem, 6vw, 4.5rem); padding-top: 1.25rem; border-top:
 .figures dd { margin: 0.125rem 0 0; font-size: 1.625rem; font-weight: 600; line-height: 1.25; letter-spacing: -0.02em }
 .figures dd small { display: block; margin-top: 0.25rem; color: var(--muted); font-weight: 400; line-height: 1.4; letter-spacing: 0 }
 
-.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 2.5rem clamp(2rem, 4vw, 3.5rem) }
-figure { margin: 1.5rem 0 0; min-width: 0; container-type: inline-size }
-.columns > figure { margin-top: 1.5rem }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 0 clamp(2rem, 4vw, 3.5rem) }
+figure { margin: 1.5rem 0 0; min-width: 0 }
+.thirds { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 0 clamp(2rem, 4vw, 3.5rem) }
+:is(.columns, .thirds) > figure { display: grid; grid-row: span 3; grid-template-rows: subgrid; row-gap: 0; margin-top: 2.5rem; align-content: start }
+.intro + .columns > figure { margin-top: 1.5rem }
 .uneven { display: grid; gap: 0 clamp(2rem, 4vw, 3.5rem) }
 @media (min-width: 64rem) { .uneven { grid-template-columns: 1.6fr 1fr } }
 figcaption p { margin: 0.25rem 0 0; color: var(--muted); font-size: 0.9375rem }
 svg { display: block; max-width: 100%; height: auto; overflow: visible }
-.plot { margin-top: 1rem }
+.plot { margin-top: 1rem; container-type: inline-size }
 .plot svg { width: 100% } .plot .narrow { max-width: 26rem } .plot .broad { display: none }
 @container (min-width: 26rem) { .half .narrow { display: none } .half .broad { display: block } }
 @container (min-width: 36rem) { .full .narrow { display: none } .full .broad { display: block } }
@@ -68,7 +71,7 @@ svg text { fill: var(--muted); font-size: 12px }
 svg .value { fill: var(--text); font-weight: 600 }
 svg .grid { stroke: var(--line) } svg .base { stroke: var(--border) } svg .mark { stroke: var(--text); stroke-dasharray: 3 3 }
 .fill-delivered { fill: var(--delivered) } .fill-failed { fill: var(--failed) } .fill-unknown { fill: var(--unknown) }
-.fill-skipped { fill: var(--skipped) } .fill-accent { fill: var(--bar) } .fill-soft { fill: var(--bar); opacity: 0.45 }
+.fill-skipped { fill: var(--skipped) } .fill-accent { fill: var(--bar) } .fill-soft { fill: var(--soft) }
 .hatch { stroke: var(--ground); stroke-width: 2; fill: none }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; margin: 0.75rem 0 0; padding: 0; list-style: none; font-size: 0.875rem }
 .legend li { display: flex; align-items: center; gap: 0.5rem }
@@ -77,21 +80,21 @@ details { margin-top: 0.75rem; font-size: 0.875rem }
 summary { width: fit-content; color: var(--accent); cursor: pointer }
 details .table { margin-top: 0.5rem }
 
-.table { margin-top: 1.25rem }
-.tools { display: flex; flex-wrap: wrap; align-items: center; gap: 0.25rem 1rem; margin-bottom: 0.75rem }
+.table { margin-top: 2.5rem } .intro + .table, h2 + .table { margin-top: 1.5rem }
+.tools { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem 1rem; margin-bottom: 0.5rem }
+.tools h3 { margin-right: auto }
 .tools output { color: var(--muted); font-size: 0.875rem }
 .search { display: flex; align-items: center; gap: 0.625rem; color: var(--muted); font-size: 0.875rem }
 .search input { width: min(20rem, 55vw); padding: 0.375rem 0.625rem; border: 1px solid var(--skipped); border-radius: 6px; background: var(--ground); color: var(--text); font: inherit }
 .scroll { overflow: auto; max-height: 34rem }
 .scroll thead { position: sticky; top: 0; z-index: 1; background: var(--ground) }
 table { width: 100%; border-collapse: collapse; font-size: 0.9375rem; line-height: 1.4 }
-caption { padding: 0 0 0.5rem; text-align: left; font-weight: 600 }
 th, td { padding: 0.5rem 1.25rem 0.5rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; font-weight: 400 }
 th:last-child, td:last-child { padding-right: 0 }
 thead th { color: var(--muted); font-size: 0.8125rem; white-space: nowrap; vertical-align: bottom }
 .number { text-align: right; white-space: nowrap }
 td:not(.wide), th:not(.wide) { white-space: nowrap }
-.wide { min-width: 15rem; max-width: 34rem; overflow-wrap: anywhere }
+.wide { min-width: min(15rem, 45vw); max-width: 34rem; overflow-wrap: anywhere }
 thead button { margin: 0; padding: 0.125rem 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer }
 thead button::after { content: '\\2195'; display: inline-block; width: 1em; margin-left: 0.125rem; text-align: center; opacity: 0.55 }
 thead [aria-sort] { color: var(--text) }
@@ -104,7 +107,7 @@ ${mapStyle}
   section { margin-top: 2rem }
   figure, tr, .alarms li, .figures { break-inside: avoid }
   thead { display: table-header-group }
-  .tools, details:not([open]), thead button::after { display: none }
+  .search, .tools output, details:not([open]), thead button::after { display: none }
   .scroll { overflow: visible; max-height: none }
   table { font-size: 8.5pt } .wide { min-width: 0 } td:not(.wide), th:not(.wide) { white-space: normal }
   svg, .alarms li { print-color-adjust: exact; -webkit-print-color-adjust: exact }

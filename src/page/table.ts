@@ -17,7 +17,7 @@ export interface Cell {
 }
 
 export interface TableParts {
-  /** Names the table: read out, and shown unless `captionHidden`. */
+  /** Names the table: read out, and shown as a heading unless `captionHidden`. */
   caption: string
   captionHidden?: boolean
   columns: readonly Column[]
@@ -42,9 +42,13 @@ export function buildTable({ caption, captionHidden, columns, rows, more }: Tabl
     ({ head, isNumber }) => html`<th scope="col"${isNumber && html` class="number"`}>${head}</th>`,
   )
   return html`<div class="table"${rows.length >= searchedRowsMin && html` data-search="${caption}"`}>
-<div class="scroll" role="region" aria-label="${caption}" tabindex="0">
+ ${
+   !captionHidden &&
+   html`<div class="tools"><h3>${caption}</h3></div>
+`
+ }<div class="scroll" role="region" aria-label="${caption}" tabindex="0">
 <table>
-<caption${captionHidden && html` class="unseen"`}>${caption}</caption>
+<caption class="unseen">${caption}</caption>
 <thead><tr>${heads}</tr></thead>
 <tbody>
 ${rows.map(

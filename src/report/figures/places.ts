@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { findNamedPlace } from '../../matching/search.ts'
 import { findPlaces } from '../../places/places.ts'
+import { findTowns, type Town } from '../../places/towns.ts'
 import type { Snapshot } from './reading.ts'
 
 export interface LeadsAt {
@@ -16,9 +17,11 @@ export interface QueriesAt extends LeadsAt {
 
 export interface WhereAll {
   leads: number
-  /** Of them those whose postal code lies in the United States; the others are in Canada or in no table. */
-  leadsPlaced: number
+  /** Of them those whose postal code is in no table. */
+  unplaced: number
   points: LeadsAt[]
+  /** For orientation. */
+  towns: Town[]
   /** Queries for a place, and how many places they come to. */
   queries: number
   searches: number
@@ -41,7 +44,7 @@ async function findPoints(snapshot: Snapshot) {
     with by_place as materialized (select postal_key, count(*) as n from leads group by postal_key),
     squares as (
       select sum(n * latitude) / sum(n) as latitude, sum(n * longitude) / sum(n) as longitude, sum(n)::bigint as count
-      from by_place join postal_codes on code = postal_key where country = 'US'
+      from by_place join postal_codes on code = postal_key
       group by floor(latitude / ${squareDegrees}), floor(longitude / ${squareDegrees})
     )
     select t.total, coalesce(p.placed, 0) as placed, s.latitude, s.longitude, s.count
@@ -53,7 +56,7 @@ async function findPoints(snapshot: Snapshot) {
   const points = rows.filter(({ count }) => count !== null)
   return {
     leads: total,
-    leadsPlaced: placed,
+    unplaced: total - placed,
     points: points.map(({ latitude, longitude, count }) => ({ latitude, longitude, count })),
   }
 }
@@ -115,6 +118,7 @@ export async function findWhereAll(snapshot: Snapshot): Promise<WhereAll> {
     queries: shared[0]?.queries ?? 0,
     searches: shared[0]?.searches ?? 0,
     circles,
+    towns: found.points.length + circles.length > 0 ? await findTowns(snapshot, [...found.points, ...circles]) : [],
     queriesShown: circles.reduce((sum, { count }) => sum + count, 0),
     states,
   }

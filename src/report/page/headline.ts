@@ -1,10 +1,10 @@
 /** The top of a report: whether all is well, in one sentence, what to do if it is not, and the figures of the week. */
-import { bytes, count, plural, seconds } from '../../amounts.ts'
+import { count, plural, seconds } from '../../amounts.ts'
 import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { describeHeld } from '../status.ts'
-import { commandNames, type Wording } from './wording.ts'
+import { commandNames, size, type Wording } from './wording.ts'
 
 /** Nothing was imported, nobody is subscribed, nothing was ever sent. */
 export const isEmpty = ({ status, runs, where, days }: Figures): boolean =>
@@ -42,7 +42,7 @@ function buildLead(figures: Figures): Html {
 `
   }
   const week = figures.weeks.at(-1)
-  const carried = delivered > 0 && week?.leads ? ` with ${plural(week.leads, 'lead')} (${bytes(week.bytes ?? 0)})` : ''
+  const carried = delivered > 0 && week?.leads ? ` with ${plural(week.leads, 'lead')} (${size(week.bytes ?? 0)})` : ''
   const approximately = figures.isSampled && carried ? ', approximately' : ''
   const troubled = failed + unknown === 0 ? 'none failed' : `${count(failed)} failed and ${count(unknown)} are unknown`
   const waiting = owed === 0 ? 'nobody is waiting' : `${plural(owed, 'user')} ${owed === 1 ? 'is' : 'are'} waiting`
@@ -55,9 +55,9 @@ function describeLastRun({ status, runs }: Figures, { time }: Wording): KeyFigur
   const [run] = runs
   if (!lastRun || !run) return { name: 'Last run', value: 'none', note: 'no push was ever begun' }
   const { startedAt, endedAt, outcome, command } = lastRun
-  const took = endedAt === null ? '' : `, took ${seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)}`
+  const took = endedAt === null ? '' : ` in ${seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)}`
   const tone = outcome === 'complete' ? 'good' : outcome === 'running' ? undefined : 'doubtful'
-  const note = `push ${commandNames[command]}, ${time(startedAt)}${took}`
+  const note = html`<span class="whole">${time(startedAt)}</span> <span class="whole">push ${commandNames[command]}</span>${took}`
   return { name: 'Last run', value: outcome, note, ...(tone && { tone }) }
 }
 

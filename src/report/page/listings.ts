@@ -2,6 +2,7 @@
 import { count, plural } from '../../amounts.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
+import { buildMap } from '../../page/map.ts'
 import { buildBars, buildFigure } from '../../page/plot.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { short, shortDay } from './wording.ts'
@@ -10,7 +11,7 @@ function buildDays({ days }: Figures): Html {
   const last = days.findLast(({ imports }) => imports > 0)
   const total = (of: 'inserted' | 'updated') => days.reduce((sum, day) => sum + day[of], 0)
   const summary = last
-    ? `${count(total('inserted'))} new and ${count(total('updated'))} changed in ${days.length} days; the last import that was begun on ${shortDay(last.day)} or later brought ${count(last.inserted)} new ones that day.`
+    ? `${count(total('inserted'))} new and ${count(total('updated'))} changed in ${days.length} days; on ${shortDay(last.day)}, the last day with an import, ${count(last.inserted)} and ${count(last.updated)}.`
     : `Nothing was imported in the last ${days.length} days.`
   return buildFigure({
     title: 'New and changed listings a day',
@@ -43,10 +44,9 @@ function buildDays({ days }: Figures): Html {
 }
 
 function buildWhere({ where }: Figures): Html {
-  const { leads, leadsPlaced, queries, queriesShown, circles, searches, states } = where
-  const elsewhere = leads - leadsPlaced
+  const { leads, unplaced, points, queries, queriesShown, circles, searches, states, towns } = where
   const summary = [
-    `${plural(leads, 'listing')}${elsewhere > 0 ? `, ${count(elsewhere)} of them outside of the United States or with a postal code that no table has` : ''}.`,
+    `${plural(leads, 'listing')}.`,
     queries > 0 &&
       `${plural(queries, 'query')} for places${queriesShown < queries ? `; drawn are the ${plural(circles.length, 'circle')} that most of them ask for, of ${count(searches)}` : ''}.`,
   ]
@@ -55,7 +55,17 @@ function buildWhere({ where }: Figures): Html {
   return buildFigure({
     title: 'Where listings are, and where users look for them',
     summary,
-    drawing: html``,
+    drawing: buildMap({
+      id: 'where',
+      title: 'Listings and the circles of queries',
+      description: summary,
+      points,
+      counted: ['listing', 'listings'],
+      circles,
+      circled: "a query's radius",
+      towns,
+      unplaced,
+    }),
     table: {
       caption: 'Listings and users by state',
       columns: [{ head: 'state' }, { head: 'listings', isNumber: true }, { head: 'users', isNumber: true }],

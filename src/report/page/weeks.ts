@@ -1,11 +1,11 @@
 /** The weeks of a report: how deliveries ended, what they carried, how long a week's push took. */
-import { bytes, count, plural, seconds } from '../../amounts.ts'
+import { count, plural, seconds } from '../../amounts.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildBars, buildFigure, type Series } from '../../page/plot.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import type { Week } from '../figures/weeks.ts'
-import { short, shortWeek, type Wording } from './wording.ts'
+import { short, shortWeek, size, unitOf, type Wording } from './wording.ts'
 
 const categoriesOf = (weeks: readonly Week[]) => weeks.map(({ period }) => shortWeek(period))
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
@@ -56,7 +56,7 @@ ${buildFigure({
     categories,
     format: short,
     series: troubles,
-    widthsPx: [340, 660],
+    widthsPx: [380, 660],
   }),
 })}
 </div>
@@ -88,7 +88,6 @@ function buildAmount(
       series: [{ name: title, fill: 'accent', values }],
       format,
       heightPx: 190,
-      widthsPx: [340, 500],
     }),
     table: {
       caption: title,
@@ -110,26 +109,27 @@ function buildPace({ weeks, isSampled }: Figures): Html {
   const first = weeks.map(({ firstSeconds }) => Math.max(firstSeconds ?? 0, 0))
   const rest = weeks.map(({ lastSeconds }, at) => Math.max((lastSeconds ?? 0) - (first[at] ?? 0), 0))
   const last = weeks.findLast(({ lastSeconds }) => lastSeconds !== null)
+  const { unit, seconds: unitSeconds } = unitOf(Math.max(...weeks.map(({ lastSeconds }) => lastSeconds ?? 0)))
+  const inUnit = (value: number) => value / unitSeconds
   const say = (value: number | null) => (value === null ? '' : seconds(value))
   const about = isSampled ? ' (of a sample)' : ''
   const summary = last
-    ? `${last.period}: the first delivery after ${say(last.firstSeconds)}, the last after ${say(last.lastSeconds)}${about}, from the beginning of the week's first run.`
+    ? `First after ${say(last.firstSeconds)}, last after ${say(last.lastSeconds)} in ${last.period}${about}.`
     : 'No weekly delivery yet.'
   return buildFigure({
-    title: 'Time to the first and the last delivery',
+    title: 'Time to first and last delivery',
     summary,
     drawing: buildBars(summary, {
       categories: categoriesOf(weeks),
       series: [
-        { name: 'to the first', fill: 'accent', values: first },
-        { name: 'from there to the last', fill: 'soft', values: rest },
+        { name: 'to the first', fill: 'accent', values: first.map(inUnit) },
+        { name: 'from there to the last', fill: 'soft', values: rest.map(inUnit) },
       ],
-      format: (value) => (value === 0 ? '0' : seconds(value)),
+      format: (value) => (value === 0 ? '0' : `${value} ${unit}`),
       heightPx: 190,
-      widthsPx: [340, 500],
     }),
     table: {
-      caption: 'Time to the first and the last delivery',
+      caption: 'Time from the beginning of the first run of the week to its first and its last weekly delivery',
       columns: [{ head: 'week' }, { head: 'first after', isNumber: true }, { head: 'last after', isNumber: true }],
       rows: weeks
         .map(({ period, firstSeconds, lastSeconds }) => [
@@ -147,9 +147,9 @@ export function buildWeeks(figures: Figures, wording: Wording): Html {
     id: 'weeks',
     title: 'Week by week',
     body: html`${buildEnds(figures, wording)}
-<div class="columns">
+<div class="thirds">
 ${buildAmount(figures, { title: 'Leads a week', amountOf: ({ leads }) => leads, format: short, say: count })}
-${buildAmount(figures, { title: 'Bytes a week', amountOf: (week) => week.bytes, format: (value) => (value === 0 ? '0' : bytes(value)), say: bytes })}
+${buildAmount(figures, { title: 'Bytes a week', amountOf: (week) => week.bytes, format: size, say: size })}
 ${buildPace(figures)}
 </div>
 `,
