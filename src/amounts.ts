@@ -1,7 +1,7 @@
 /** Numbers, sizes and times as people read them, on a terminal and on a page. */
 
 /** 1234567 as 1,234,567. */
-export const count = (value: number): string => value.toLocaleString('en-US')
+export const count = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',')
 
 /** `1 user`, `2 users`. */
 export function plural(value: number, noun: string): string {
@@ -23,6 +23,8 @@ export function seconds(value: number): string {
 
 /** Times as people of the zone read them. */
 export function timeFormat(timeZone: string): (time: Date | null) => string {
+  // the first use of Intl takes longer than all else in a short command
+  if (timeZone === 'UTC') return (time) => time?.toISOString().replace(/T(.*)\..*/, ' $1') ?? ''
   // of the locales that come with every Node.js the one that writes 2026-11-16 07:30:00
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' })
   return (time) => (time === null ? '' : format.format(time))

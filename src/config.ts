@@ -8,7 +8,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { closest, distance } from 'fastest-levenshtein'
-import { z } from 'zod'
+import * as z from 'zod'
 import { codeOf, LeadpushError, messageOf } from './errors.ts'
 
 const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
@@ -79,6 +79,8 @@ const ranges = z
   )
 
 const timeZone = z.string().refine((text) => {
+  // the first use of Intl costs more than all else here
+  if (text === 'UTC') return true
   if (!/^[A-Za-z]/.test(text)) return false
   try {
     new Intl.DateTimeFormat('en', { timeZone: text })

@@ -1,5 +1,5 @@
 /** What a schema finds wrong, in words for a person: the values themselves are never quoted. */
-import type { z } from 'zod'
+import type * as z from 'zod'
 
 export interface Issue {
   path: PropertyKey[]

@@ -6,11 +6,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, rmSync, statSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
-import { buildTests } from '../bin/build.js'
+import { buildCheckout, buildTests, findCheckoutBuild } from '../bin/build.js'
 import type { ThrowAwayServer } from '../src/db/embedded.ts'
 import { packageRoot } from '../src/root.ts'
 import { postgresVersions } from './support/database.ts'
-import { buildVariable, scripts } from './support/scripts.ts'
+import { buildVariable, programVariable, scripts } from './support/scripts.ts'
 import { serverVariable, startServer } from './support/servers.ts'
 
 const concurrency = 3
@@ -67,7 +67,8 @@ async function main(): Promise<number> {
   let folder: string | undefined
   try {
     folder = await buildTests([...files, ...scripts.map((name) => join(packageRoot, 'test', name))])
-    const env: NodeJS.ProcessEnv = { [buildVariable]: folder }
+    const program = findCheckoutBuild() ?? (await buildCheckout())
+    const env: NodeJS.ProcessEnv = { [buildVariable]: folder, [programVariable]: program }
     await Promise.all(
       postgresVersions.map(async (version) => {
         const server = await startServer(version)

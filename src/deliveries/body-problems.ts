@@ -3,7 +3,7 @@
  * `validate FILE.json` and the reference receiver tell. One problem at a time, so that a body of millions takes no memory.
  */
 import { isUtf8 } from 'node:buffer'
-import { z } from 'zod'
+import * as z from 'zod'
 import { formatPath } from '../errors.ts'
 import { describeIssues, type Issue } from '../issues.ts'
 import { deliveredLeadSchema } from '../leads/lead.ts'

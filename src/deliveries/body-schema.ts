@@ -1,5 +1,5 @@
 /** The strict schema of a delivery body, by contract 4. The size in bytes is checked where the bytes are. */
-import { z } from 'zod'
+import * as z from 'zod'
 import { deliveredLeadSchema, type Lead } from '../leads/lead.ts'
 import { leadsPerQueryMax, queriesPerUserMax } from '../limits.ts'
 import { deliveredQuerySchema, type Query, queryHash } from '../users/query.ts'

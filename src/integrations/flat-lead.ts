@@ -1,6 +1,6 @@
 /** What automation platforms get of a lead (contract 6.3): one flat object, always of one shape, for triggers and samples. */
 import { hash } from 'node:crypto'
-import { z } from 'zod'
+import * as z from 'zod'
 import { deliveredLeadShape, type Lead, leadFields, textSchema } from '../leads/lead.ts'
 
 export type FlatLead = {

@@ -2,7 +2,7 @@
  * What a lead is: the one list of its fields with their kinds and defaults, the schema of a value of each, the JSON that
  * goes on the wire, and how a later record changes an earlier one. Imports, deliveries, triggers and the receiver read it.
  */
-import { z } from 'zod'
+import * as z from 'zod'
 import { hrefBytesMax, leadNumberMax } from '../limits.ts'
 
 export interface Lead {

@@ -2,7 +2,7 @@
  * What goes in and out of the inbound endpoints: the one set of schemas that checks bodies, types the answers and makes the
  * OpenAPI document.
  */
-import { z } from 'zod'
+import * as z from 'zod'
 import { flatLeadSchema } from '../integrations/flat-lead.ts'
 import { hookUrlCharsMax } from '../limits.ts'
 

@@ -1,5 +1,5 @@
 /** What a query is: its limits, its hash, and its JSON in `queryList`. Users' imports, deliveries and the receiver read it. */
-import { z } from 'zod'
+import * as z from 'zod'
 import { textSchema } from '../leads/lead.ts'
 import { queryValueCharsMax, radiusMilesMax } from '../limits.ts'
 

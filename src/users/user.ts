@@ -3,7 +3,7 @@
  * holds a receiver key.
  */
 
-import { z } from 'zod'
+import * as z from 'zod'
 import { formatPath } from '../errors.ts'
 import type { IgnoredFields } from '../leads/ignored-fields.ts'
 import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../limits.ts'

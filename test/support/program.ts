@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packageRoot } from '../../src/root.ts'
+import { findProgram } from './scripts.ts'
 
 export interface ProgramOptions {
   /** On top of a clean environment; undefined takes a name out. */
@@ -77,7 +77,7 @@ function parseLines(text: string): unknown[] {
 }
 
 export function startProgram(args: readonly string[], options: ProgramOptions = {}): StartedProgram {
-  const child = spawn(process.execPath, [join(packageRoot, 'bin', 'leadpush.js'), ...args], {
+  const child = spawn(process.execPath, [findProgram(), ...args], {
     cwd: options.cwd ?? testHome(),
     env: cleanEnvironment(options.env),
     stdio: 'pipe',

@@ -1,4 +1,4 @@
-/** Scripts of `test/` that run as processes of their own: built with the tests, or, where a test is run by itself, as they stand. */
+/** The program and scripts of `test/`, which run as processes of their own: as built for the run, or, where a test is run by itself, as they stand. */
 import { join } from 'node:path'
 import { packageRoot } from '../../src/root.ts'
 
@@ -19,3 +19,9 @@ export function findScript(name: (typeof scripts)[number]): { file: string; exec
   if (folder) return { file: join(folder, name.replace(/ts$/, 'js')), execArgv: [] }
   return { file: join(packageRoot, 'test', name), execArgv: ['--import', 'tsx'] }
 }
+
+/** Names the built program. */
+export const programVariable = 'TEST_PROGRAM'
+
+/** What the door would start: it looks through all sources first, each time. */
+export const findProgram = () => process.env[programVariable] ?? join(packageRoot, 'bin', 'leadpush.js')

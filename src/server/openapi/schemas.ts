@@ -1,5 +1,5 @@
 /** The schemas of the OpenAPI document, made from those that check bodies and type answers, each with an example. */
-import { z } from 'zod'
+import * as z from 'zod'
 import { deliveryBodySchema } from '../../deliveries/body-schema.ts'
 import { buildFlatLead, flatLeadSchema } from '../../integrations/flat-lead.ts'
 import { buildExampleLead } from '../../leads/example-lead.ts'
