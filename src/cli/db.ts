@@ -8,15 +8,20 @@ import type { Act } from './program.ts'
 export function addDb(program: Command, act: Act): void {
   const db = program.command('db').description('The embedded database: where it is, how to connect, how to stop it.')
   db.command('path')
-    .description('print the folder that it lives in')
+    .description('Print the folder that it lives in.')
     .option('--json', 'print one JSON object')
+    .addHelpText('after', '\nExamples:\n  du -sh "$(leadpush db path)"')
     .action(act((_log: Log, options: { json?: true }) => printPath(options)))
   db.command('url')
-    .description('print how to connect, and leave it running until `db stop`')
+    .description('Print how to connect, and leave it running until `db stop`.')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  psql "$(leadpush db url)"')
     .action(act((_log: Log, options: { json?: true }) => printUrl(options)))
-  db.command('stop').description('stop it').option('--json', 'print one JSON object').action(act(stop))
+  db.command('stop')
+    .description('Stop it; where other commands use it, it stops with the last of them.')
+    .option('--json', 'print one JSON object')
+    .addHelpText('after', '\nExamples:\n  leadpush db stop')
+    .action(act(stop))
 }
 
 async function readHome(): Promise<string> {

@@ -17,6 +17,7 @@ export function addDemo(program: Command, act: Act): void {
     .command('demo')
     .description('See it work: sample listings and users, a local receiver, a push. Leaves nothing behind.')
     .option('--json', 'print the push as JSON lines')
+    .addHelpText('after', '\nExamples:\n  leadpush demo')
     .action(act(demo))
 }
 

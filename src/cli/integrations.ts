@@ -38,12 +38,14 @@ characters. Only a hash of a key is stored.`,
     .command('list')
     .description('Show the integrations and their hooks, never a key.')
     .option('--json', 'print one JSON object a line')
+    .addHelpText('after', '\nExamples:\n  leadpush integrations list')
     .action(act((_log: Log, options: JsonOption) => list(options)))
   integrations
     .command('revoke')
     .description('End an integration: its key, its hooks, and what was due for them; tells the platform.')
     .argument('<id>', 'as `integrations list` shows it')
     .option('--json', 'print one JSON object')
+    .addHelpText('after', '\nExamples:\n  leadpush integrations revoke 3')
     .action(act((_log: Log, id: string, options: JsonOption) => revoke(id, options)))
 }
 

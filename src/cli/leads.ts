@@ -6,7 +6,7 @@ import type { Log } from './log.ts'
 import type { Act } from './program.ts'
 
 interface ImportOptions {
-  map: string[]
+  map?: string[]
   trigger?: true
   rejects?: string
   json?: true
@@ -21,8 +21,7 @@ export function addLeads(program: Command, act: Act): void {
     .option(
       '--map <field=column>',
       'read a field from a column or key of another name; may be repeated',
-      (entry: string, map: string[]) => [...map, entry],
-      [],
+      (entry: string, map: string[] = []) => [...map, entry],
     )
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
     .option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does')
@@ -43,7 +42,7 @@ a known one.`,
     .command('forget')
     .description('Erase a listing, or all with a contact, and refuse them in later imports.')
     .option('--href <url>', 'the listing with this href; - reads it from standard input')
-    .option('--contact <text>', 'all listings with this e-mail address or phone number; - reads it')
+    .option('--contact <text>', 'all listings with this e-mail address or phone number; - likewise')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',
@@ -75,10 +74,10 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   const settings = readSettings(names, source)
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   findRecordFiles(files, leadFormats)
-  const map = parseFieldMap(options.map)
+  const map = parseFieldMap(options.map ?? [])
   return await withDatabase(settings, { create: true }, async (opened) => {
     const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
-    const adviceOnNone = options.map.length === 0 ? { adviceOnNone: advice } : {}
+    const adviceOnNone = options.map === undefined ? { adviceOnNone: advice } : {}
     const imported = await runImport(log, { ...options, ...adviceOnNone, files }, (how) =>
       importLeads(opened, files, { ...how, map }),
     )

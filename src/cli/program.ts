@@ -50,7 +50,11 @@ Begin with:
   leadpush preview                              what would be sent
   LEADPUSH_RECEIVER_URL=https://… leadpush push --all
 
-Settings are environment variables; README.md lists them.`,
+Settings are environment variables; README.md lists them.
+
+Exit code: 0 all that was asked happened; 1 it ran, and something did not
+succeed; 2 wrong usage or settings, nothing was done; 3 the database cannot be
+used; 130, 143 stopped by a signal.`,
     )
   for (const add of [
     addDemo,

@@ -48,7 +48,10 @@ export function addStatus(program: Command, act: Act): void {
 Examples:
   leadpush status
   leadpush status --user user@example.com
-  leadpush status --check --json         what a monitor runs once a day`,
+  leadpush status --check --json         what a monitor runs once a day
+
+--check exits 1 if deliveries are stuck or failed, if the guard holds something
+back, or if users are subscribed and no \`push --all\` came to its end in 8 days.`,
     )
     .action(act(status))
 }

@@ -35,24 +35,28 @@ that the user had.`,
     .command('list')
     .description('Show the users and their queries, never a key.')
     .option('--json', 'print one JSON object a line')
+    .addHelpText('after', '\nExamples:\n  leadpush users list\n  leadpush users list --json | wc -l')
     .action(act((_log: Log, options: JsonOption) => list(options)))
   users
     .command('subscribe')
     .description('Subscribe a user to the lead push; sends the subscription push, if the user was not subscribed.')
-    .argument('<email>')
+    .argument('<email>', 'whom')
     .option('--json', 'print one JSON object a line')
+    .addHelpText('after', '\nExamples:\n  leadpush users subscribe user@example.com')
     .action(act(subscribe))
   users
     .command('unsubscribe')
     .description('End the subscription, and what is owed by it and was not begun.')
-    .argument('<email>')
+    .argument('<email>', 'whose')
     .option('--json', 'print one JSON object')
+    .addHelpText('after', '\nExamples:\n  leadpush users unsubscribe user@example.com')
     .action(act((_log: Log, email: string, options: JsonOption) => unsubscribe(email, options)))
   users
     .command('remove')
     .description('Remove a user with all that is owed, and revoke the integrations; tells their platforms.')
-    .argument('<email>')
+    .argument('<email>', 'whom')
     .option('--json', 'print one JSON object')
+    .addHelpText('after', '\nExamples:\n  leadpush users remove user@example.com')
     .action(act((_log: Log, email: string, options: JsonOption) => remove(email, options)))
 }
 

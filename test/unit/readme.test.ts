@@ -110,6 +110,14 @@ const helpLines = [...commands.values(), build()].flatMap((command) => {
   return examples.split('\n').map((line) => line.trim().replace(/ {2,}.*/, ''))
 })
 
+test('every command has an example, or more, in its --help', () => {
+  const without = [...commands].filter(([name]) => !helpLines.some((line) => line.includes(`leadpush ${name}`)))
+  assert.deepEqual(
+    without.map(([name]) => name),
+    [],
+  )
+})
+
 test('every command line of the documents, the examples and of --help is one that the program takes', async () => {
   const lines = [...documents.flatMap(({ code }) => code), ...exampleLines, ...helpLines].filter(
     (line) => !isComment(line),
