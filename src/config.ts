@@ -224,6 +224,60 @@ const wrongSettings = (problems: readonly string[]) =>
     hint: 'Nothing was done. Correct the settings and run it again.',
   })
 
+/** What the settings come to when nothing is thrown. */
+export interface Inspection<K extends SettingName> {
+  /** What is right of them, defaults included. */
+  settings: Partial<Settings<K>>
+  /** One line each. */
+  problems: string[]
+  /** Those that are set, and to nothing that they may hold. */
+  wrong: ReadonlySet<K>
+  /** Files that a `NAME_FILE` names for one of them. */
+  files: { name: string; path: string; isSecret: boolean }[]
+}
+
+/** All that is wrong, in the names of the environment and in the values of the settings `names`, and what is right of these. */
+export function inspectSettings<const K extends SettingName>(
+  names: readonly K[],
+  source: SettingsSource,
+  needed: { readonly [P in K]?: string } = {},
+): Inspection<K> {
+  const problems: string[] = []
+  const merged = mergeSources(source, problems)
+  const settings: Partial<Record<SettingName, unknown>> = {}
+  const wrong = new Set<K>()
+  const files: Inspection<K>['files'] = []
+  for (const key of names) {
+    const { name, schema, ...rest } = definitions[key] as {
+      name: string
+      schema: z.ZodType
+      fallback?: string
+      secret?: boolean
+    }
+    const path = merged.get(`${name}_FILE`)
+    if (path !== undefined) files.push({ name, path: resolve(source.cwd, path), isSecret: rest.secret === true })
+    const flag = source.flags?.[key]
+    const before = problems.length
+    const value = flag?.value ?? readValue(name, merged, source.cwd, problems)
+    if (problems.length > before) wrong.add(key)
+    const text = value ?? rest.fallback
+    if (text === undefined) {
+      const why = needed[key]
+      if (why !== undefined && path === undefined) problems.push(`${name}: is not set; ${why}`)
+      continue
+    }
+    const parsed = schema.safeParse(text)
+    if (parsed.success) settings[key] = parsed.data
+    else {
+      wrong.add(key)
+      const holds = rest.secret ? 'holds a value that is not allowed (and not shown)' : `holds ${JSON.stringify(text)}`
+      problems.push(`${flag?.flag ?? name}: ${holds}; allowed: ${parsed.error.issues[0]?.message}`)
+    }
+  }
+  if ((names as readonly SettingName[]).includes('home')) settings.home ??= defaultHome(source)
+  return { settings: settings as Partial<Settings<K>>, problems, wrong, files }
+}
+
 /**
  * The settings that `names` lists. Every name in the environment is checked, the values only of those. `needed` says of
  * settings without a default why the command cannot do without. Throws a `usage` error whose message has one line a problem.
@@ -233,32 +287,8 @@ export function readSettings<const K extends SettingName>(
   source: SettingsSource,
   needed: { readonly [P in K]?: string } = {},
 ): Settings<K> {
-  const problems: string[] = []
-  const merged = mergeSources(source, problems)
-  const settings: Partial<Record<SettingName, unknown>> = {}
-  for (const key of names) {
-    const { name, schema, ...rest } = definitions[key] as {
-      name: string
-      schema: z.ZodType
-      fallback?: string
-      secret?: boolean
-    }
-    const flag = source.flags?.[key]
-    const text = flag?.value ?? readValue(name, merged, source.cwd, problems) ?? rest.fallback
-    if (text === undefined) {
-      const why = needed[key]
-      if (why !== undefined && !merged.has(`${name}_FILE`)) problems.push(`${name}: is not set; ${why}`)
-      continue
-    }
-    const parsed = schema.safeParse(text)
-    if (parsed.success) settings[key] = parsed.data
-    else {
-      const holds = rest.secret ? 'holds a value that is not allowed (and not shown)' : `holds ${JSON.stringify(text)}`
-      problems.push(`${flag?.flag ?? name}: ${holds}; allowed: ${parsed.error.issues[0]?.message}`)
-    }
-  }
+  const { settings, problems } = inspectSettings(names, source, needed)
   if (problems.length > 0) throw wrongSettings(problems)
-  if ((names as readonly SettingName[]).includes('home')) settings.home ??= defaultHome(source)
   return Object.freeze(settings) as Settings<K>
 }
 

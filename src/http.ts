@@ -29,6 +29,7 @@ export interface Http {
   /** One POST. Redirects are not followed. The timeout runs from connecting to the end of the response. Never throws. */
   post(request: HttpPost): Promise<HttpOutcome>
   get(url: string, timeoutMs: number): Promise<HttpOutcome>
+  head(url: string, timeoutMs: number): Promise<HttpOutcome>
   delete(url: string, timeoutMs: number): Promise<HttpOutcome>
   /** Waits for what is under way, and closes the idle connections. */
   close(): Promise<void>
@@ -212,6 +213,7 @@ export function createHttp(options: HttpOptions): Http {
       return send(url, timeoutMs, { method: 'POST', headers: measured, body: stream }, keepsAnswer)
     },
     get: (url, timeoutMs) => send(url, timeoutMs, { method: 'GET', headers: ['User-Agent', userAgent] }),
+    head: (url, timeoutMs) => send(url, timeoutMs, { method: 'HEAD', headers: ['User-Agent', userAgent] }),
     delete: (url, timeoutMs) => send(url, timeoutMs, { method: 'DELETE', headers: ['User-Agent', userAgent] }),
     async close() {
       await Promise.all([...slots].flatMap((slot) => [slot.direct.close(), slot.proxied?.close()]))

@@ -32,21 +32,36 @@ export async function endEarly(exitCode: ExitCode): Promise<void> {
   process.exit(exitCode)
 }
 
-/** Opens the database, and closes it when `work` is over. */
-export async function withDatabase<T>(
-  settings: { databaseUrl: string | undefined; home: string },
-  options: OpenOptions,
-  work: (opened: OpenDatabase) => Promise<T>,
-): Promise<T> {
-  const { openDatabase } = await import('../db/open.ts')
-  const { asDatabaseError } = await import('../db/away.ts')
-  const opening = openDatabase(settings, options)
+interface Held {
+  opening: Promise<OpenDatabase>
+  /** Closes it, if it was opened. */
+  release(): Promise<void>
+}
+
+/** Opens the database, which is closed by `release`, or when the process ends early. */
+export function holdDatabase(settings: { databaseUrl: string | undefined; home: string }, options: OpenOptions): Held {
+  const opening = import('../db/open.ts').then(({ openDatabase }) => openDatabase(settings, options))
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= opening.then((opened) => opened.close())
     return closing
   }
   inUse.add(close)
+  const release = async () => {
+    if (await opening.catch(() => undefined)) await close()
+    inUse.delete(close)
+  }
+  return { opening, release }
+}
+
+/** Opens the database, and closes it when `work` is over. */
+export async function withDatabase<T>(
+  settings: { databaseUrl: string | undefined; home: string },
+  options: OpenOptions,
+  work: (opened: OpenDatabase) => Promise<T>,
+): Promise<T> {
+  const { asDatabaseError } = await import('../db/away.ts')
+  const { opening, release } = holdDatabase(settings, options)
   try {
     const opened = await opening
     if (opened.migrated.length > 0) await resolveSearches(opened.db)
@@ -56,8 +71,7 @@ export async function withDatabase<T>(
     if (isEnding) await new Promise<never>(() => {})
     throw asDatabaseError(error)
   } finally {
-    if (await opening.catch(() => undefined)) await close()
-    inUse.delete(close)
+    await release()
   }
 }
 

@@ -6,6 +6,7 @@ import type { ExitCode } from './command.ts'
 import { openLog, usageError } from './command.ts'
 import { addDb } from './db.ts'
 import { addDemo } from './demo.ts'
+import { addDoctor } from './doctor.ts'
 import { addExplain } from './explain.ts'
 import { addIntegrations } from './integrations.ts'
 import { addLeads } from './leads.ts'
@@ -66,6 +67,7 @@ used; 130, 143 stopped by a signal.`,
     addPreview,
     addTrigger,
     addValidate,
+    addDoctor,
     addStatus,
     addReport,
     addExplain,

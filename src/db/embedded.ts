@@ -32,6 +32,9 @@ function noDatabase(place: Place): LeadpushError {
   )
 }
 
+/** Whether there is one in `home`, running or not. Throws `usage` where that cannot be seen. */
+export const hasEmbedded = async (home: string): Promise<boolean> => hasData(await findPlace(home))
+
 /**
  * Makes this process present at the embedded server of `home`, and starts it where it does not run. Throws `usage` where
  * there is no database yet and `create` is not set, or where it cannot be run here; `database` where it does not start.

@@ -28,8 +28,11 @@ export interface OpenDatabase {
 export interface OpenOptions {
   /** Make the embedded database where there is none; otherwise that is a `usage` error. */
   create?: boolean
-  /** `current` (the default) refuses a schema that is behind; `any` takes what is there. The embedded one is always migrated. */
-  schema?: 'current' | 'any'
+  /**
+   * `current` (the default) refuses a schema that is behind; `any` takes what is there. The embedded one is migrated in both
+   * cases, and left alone with `untouched`.
+   */
+  schema?: 'current' | 'any' | 'untouched'
   connectionsMax?: number
   /** For commands of short statements: a connection on which nothing comes for so long is given up. */
   silentMsMax?: number
@@ -145,6 +148,7 @@ export async function openDatabase(
       if (codeOf(error) !== '57P03') throw error
       return rideOut(() => checkServer(db))
     })
+    if (options.schema === 'untouched') return opened
     if (server) opened.migrated = await migrate(db)
     else if (options.schema !== 'any') await checkSchema(db)
     return opened

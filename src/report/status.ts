@@ -199,31 +199,31 @@ export function describeHeld({ reason, users }: NonNullable<Status['held']>): st
   return users === 1 ? '1 user' : `${users} users`
 }
 
-/** What a monitor should call somebody for, a sentence each with what to do; none: all is well. */
-export function findAlarms(status: Status): string[] {
+/** What a monitor should call somebody for, and what to do; none: all is well. */
+export function listAlarms(status: Status): { what: string; toDo: string }[] {
   const { stuck, failedWithoutLater, period, subscribed, held, ranLately } = status
-  const alarms: string[] = []
+  const alarms: { what: string; toDo: string }[] = []
   const of = (count: number) => `${count} ${count === 1 ? 'delivery' : 'deliveries'}`
   if (stuck > 0) {
-    const wait = stuck === 1 ? 'waits' : 'wait'
-    alarms.push(
-      `${of(stuck)} ${wait} for an attempt in the hands of no living process: run \`leadpush push --resume\`.`,
-    )
+    const what = `${of(stuck)} ${stuck === 1 ? 'waits' : 'wait'} for an attempt in the hands of no living process`
+    alarms.push({ what, toDo: 'run `leadpush push --resume`.' })
   }
   if (failedWithoutLater > 0) {
-    alarms.push(
-      `${of(failedWithoutLater)} of ${period} failed, and nothing later was delivered: mend the cause, then run \`leadpush push --failed\`.`,
-    )
+    const what = `${of(failedWithoutLater)} of ${period} failed, and nothing later was delivered`
+    alarms.push({ what, toDo: 'mend the cause, then run `leadpush push --failed`.' })
   }
   if (held) {
-    alarms.push(
-      `The guard holds back ${describeHeld(held)} in ${period}: look at what was imported, mend it and run \`leadpush push --all\`, or send it all the same with \`leadpush push --all --accept\`.`,
-    )
+    const what = `The guard holds back ${describeHeld(held)} in ${period}`
+    const toDo =
+      'look at what was imported, mend it and run `leadpush push --all`, or send it all the same with `leadpush push --all --accept`.'
+    alarms.push({ what, toDo })
   }
   if (subscribed > 0 && !ranLately) {
-    alarms.push(
-      `No \`push --all\` came to its end in the last ${monitoredRunDays} days: check that cron runs it once a week.`,
-    )
+    const what = `No \`push --all\` came to its end in the last ${monitoredRunDays} days`
+    alarms.push({ what, toDo: 'check that cron runs it once a week.' })
   }
   return alarms
 }
+
+/** A sentence each. */
+export const findAlarms = (status: Status): string[] => listAlarms(status).map(({ what, toDo }) => `${what}: ${toDo}`)

@@ -14,7 +14,8 @@ export interface DatabaseCounts extends UserCounts, HookCounts {
   leads: number
 }
 
-async function findLastTimeZone(db: Database): Promise<string | undefined> {
+/** That of the last run, if there was one. */
+export async function findLastTimeZone(db: Database): Promise<string | undefined> {
   const last = await db.selectFrom('runs').select('time_zone').orderBy('started_at', 'desc').limit(1).executeTakeFirst()
   return last?.time_zone
 }

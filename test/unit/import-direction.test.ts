@@ -40,7 +40,7 @@ const roomOf = (path: string) => path.split('/')[0]?.replace(/\.ts$/, '') ?? ''
 
 const base = ['amounts', 'config', 'errors', 'issues', 'limits', 'root', 'terminal']
 const capabilities = ['leads', 'users', 'places', 'matching', 'deliveries', 'integrations']
-const above = ['push', 'server', 'receiver', 'probe', 'report', 'explain', 'prune', 'forget', 'cli', 'main']
+const above = ['push', 'server', 'receiver', 'probe', 'doctor', 'report', 'explain', 'prune', 'forget', 'cli', 'main']
 
 test('the pattern sees imports of every form', () => {
   assert.ok(imports.some(({ file, target }) => file === 'db/open.ts' && target === 'pg'))

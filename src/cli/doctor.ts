@@ -1,0 +1,109 @@
+/** `leadpush doctor`: everything that can be wrong on this machine, in order, each with what to do about it. */
+import type { Command } from 'commander'
+import type { OpenDatabase } from '../db/open.ts'
+import type { CheckLine, SummaryLine } from '../doctor/run-doctor.ts'
+import { type ExitCode, endEarly, holdDatabase } from './command.ts'
+import type { Log } from './log.ts'
+import { isLively, paint, plural, type Style, seconds, writeJson, writeLine } from './output.ts'
+import type { Act } from './program.ts'
+
+interface DoctorOptions {
+  json?: true
+}
+
+export function addDoctor(program: Command, act: Act): void {
+  program
+    .command('doctor')
+    .description('Check this machine, from Node.js and the settings to the database, the receiver and cron.')
+    .option('--json', 'print one JSON object a check')
+    .addHelpText(
+      'after',
+      `
+\`validate\` judges data, \`doctor\` the machine. Each check comes to ok, warn, fail or
+skipped (because of one before it), with what to do. It sends no delivery and no
+ping (the receiver gets a HEAD without a key), writes nothing, makes no database,
+and ends within a minute whatever hangs. An embedded database is started where it
+does not run, and stopped again.
+
+Exit code: 1 if a check failed, else 0.
+
+Examples:
+  leadpush doctor                    after installing, and when something is odd
+  leadpush doctor --json | jq -r 'select(.status == "fail").remedy'`,
+    )
+    .action(act(doctor))
+}
+
+async function doctor(log: Log, { json }: DoctorOptions): Promise<ExitCode> {
+  const { processSource } = await import('../config.ts')
+  const { runDoctor, titleChars } = await import('../doctor/run-doctor.ts')
+  const view = await createView(log, json === true, titleChars)
+  let held: ReturnType<typeof holdDatabase> | undefined
+  const open = (settings: { databaseUrl: string | undefined; home: string }): Promise<OpenDatabase> => {
+    held = holdDatabase(settings, { schema: 'untouched', connectionsMax: 2 })
+    return held.opening
+  }
+  try {
+    const { summary, hangs } = await runDoctor({
+      source: processSource(),
+      open,
+      onBegin: (title) => view.begin(title),
+      onCheck: (line) => view.show(line),
+    })
+    view.stop()
+    const exitCode = summary.failed > 0 ? 1 : 0
+    await (json ? writeJson(summary) : writeSummary(summary))
+    // what still hangs would keep the process
+    if (hangs) await endEarly(exitCode)
+    return exitCode
+  } finally {
+    view.stop()
+    await held?.release()
+  }
+}
+
+const statusStyles: Record<CheckLine['status'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', skipped: 'dim' }
+const statusWords: Record<CheckLine['status'], string> = { pass: 'ok', warn: 'warn', fail: 'fail', skipped: 'skipped' }
+const statusChars = 'skipped'.length
+
+async function createView(log: Log, json: boolean, titleChars: number) {
+  let spinner: import('ora').Ora | undefined
+  if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
+    const { default: ora } = await import('ora')
+    spinner = ora({ stream: process.stderr, discardStdin: false })
+  }
+  return {
+    begin: (title: string) => void spinner?.start(title),
+    async show(line: CheckLine) {
+      spinner?.stop()
+      if (json) await writeJson(line)
+      else await writeCheck(line, titleChars)
+    },
+    stop: () => void spinner?.stop(),
+  }
+}
+
+async function writeCheck({ status, title, message, troubles }: CheckLine, titleChars: number): Promise<void> {
+  const begin = (each: CheckLine['status']) => paint(statusStyles[each], statusWords[each].padEnd(statusChars))
+  const indent = ' '.repeat(statusChars + titleChars + 4)
+  if (troubles.length === 0) await writeLine(`${begin(status)}  ${title.padEnd(titleChars)}  ${message}`)
+  for (const [at, trouble] of troubles.entries()) {
+    await writeLine(`${begin(trouble.status)}  ${(at === 0 ? title : '').padEnd(titleChars)}  ${trouble.message}`)
+    await writeLine(`${indent}${paint('dim', 'to do:')} ${trouble.remedy}`)
+  }
+}
+
+async function writeSummary({
+  status,
+  checks,
+  passed,
+  warned,
+  failed,
+  skipped,
+  seconds: took,
+}: SummaryLine): Promise<void> {
+  const verdict = { pass: 'All is well', warn: 'It works; see the warnings', fail: 'Not ready' }[status]
+  const counts = `${passed} ok, ${warned} warn, ${failed} fail, ${skipped} skipped`
+  await writeLine('')
+  await writeLine(`${paint(statusStyles[status], verdict)}: ${plural(checks, 'check')} in ${seconds(took)}: ${counts}`)
+}

@@ -1,0 +1,172 @@
+/** What a PostgreSQL server says of itself: how it is reached, what it promises, what this role may do, how it is kept. */
+import type { Socket } from 'node:net'
+import { sql } from 'kysely'
+import { type Database, type OpenDatabase, streamOf } from './open.ts'
+import type { Tables } from './tables.ts'
+
+export interface ServerFacts {
+  /** `18.1`. */
+  version: string
+  encoding: string
+  role: string
+  /** Another process answers in the server's place: a PgBouncer or the like. */
+  pooled: boolean
+  /** Whether the connection of this process is encrypted. */
+  encrypted: boolean
+  /** A statement there and back, the fastest of some. */
+  roundTripMs: number
+  /** The database's clock minus this machine's, and how far that may be wrong. */
+  aheadMs: number
+  aheadErrorMs: number
+  standby: boolean
+  readOnly: boolean
+  fsync: boolean
+  fullPageWrites: boolean
+  synchronousCommit: string
+  /** Connections that this role may open besides those that are there, and of how many. */
+  freeConnections: number
+  connectionsMax: number
+  autovacuum: boolean
+}
+
+type ServerRow = Omit<ServerFacts, 'pooled' | 'encrypted' | 'roundTripMs' | 'aheadMs' | 'aheadErrorMs'>
+
+// sessions of others are counted by what everybody may see of them
+const facts = sql<ServerRow>`
+  select split_part(current_setting('server_version'), ' ', 1) as version, current_setting('server_encoding') as encoding,
+    current_user as role, pg_is_in_recovery() as standby,
+    current_setting('default_transaction_read_only')::boolean as "readOnly", current_setting('fsync')::boolean as fsync,
+    current_setting('full_page_writes')::boolean as "fullPageWrites",
+    current_setting('synchronous_commit') as "synchronousCommit", current_setting('autovacuum')::boolean as autovacuum,
+    l.most as "connectionsMax", l.free as "freeConnections"
+  from (
+    select most, most - used as free from (
+      select current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+          - coalesce(current_setting('reserved_connections', true), '0')::integer as most,
+        (select coalesce(sum(numbackends), 0)::integer from pg_stat_database) as used
+      union all
+      select datconnlimit, pg_stat_get_db_numbackends(oid) from pg_database
+      where datname = current_database() and datconnlimit >= 0
+      union all
+      select rolconnlimit, (select count(*)::integer from pg_stat_activity where usesysid = r.oid) from pg_roles r
+      where rolname = current_user and rolconnlimit >= 0
+    ) limits
+    order by most - used limit 1
+  ) l
+`
+
+const trips = 3
+
+export async function findServerFacts({ db, pool }: OpenDatabase): Promise<ServerFacts> {
+  const client = await pool.connect()
+  try {
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+    // a pooler makes up the id that it gives to its client
+    const pooled = rows[0]?.pid !== (client as unknown as { processID: number }).processID
+    const encrypted = (streamOf(client) as Socket & { encrypted?: boolean }).encrypted === true
+    let roundTripMs = Number.POSITIVE_INFINITY
+    let aheadMs = 0
+    for (let trip = 0; trip < trips; trip++) {
+      const beganMs = performance.now()
+      const answer = await client.query<{ ms: number }>(
+        'select (extract(epoch from clock_timestamp()) * 1000)::double precision as ms',
+      )
+      const tookMs = performance.now() - beganMs
+      if (tookMs >= roundTripMs) continue
+      roundTripMs = tookMs
+      aheadMs = (answer.rows[0]?.ms ?? 0) - (Date.now() - tookMs / 2)
+    }
+    const { rows: found } = await facts.execute(db)
+    return { ...(found[0] as ServerRow), pooled, encrypted, roundTripMs, aheadMs, aheadErrorMs: roundTripMs / 2 }
+  } finally {
+    client.release()
+  }
+}
+
+const all = 'select, insert, update, delete'
+
+/** What the program needs of each table. */
+const tableRights: Record<keyof Tables | 'schema_migrations', string> = {
+  schema_migrations: 'select', imports: all, leads: all, lead_seen: all, lead_versions: all, postal_codes: 'select', searches: all,
+  users: all, queries: all, workers: all, runs: all, shares: all, claims: all, deliveries: all, integrations: all, hooks: all,
+  triggers: all, erasure_key: 'select', erasures: all, erased_deliveries: all,
+} // biome-ignore format: a table
+
+const sequenceRights = {
+  leads_id_seq: 'usage',
+  lead_version_ids: 'usage, select, update',
+  erasure_count: 'usage, select',
+}
+
+export interface Rights {
+  /** `users: insert, update`; what is not there is the schema's affair. */
+  missing: string[]
+  /** Whether the role may bring the schema up to date. */
+  mayMigrate: boolean
+  /** Whether it may make temporary tables, which imports and triggers do. */
+  mayStage: boolean
+}
+
+/** What this role may do with the tables that are there. */
+export async function findRights(db: Database): Promise<Rights> {
+  const { rows } = await sql<{ name: string; lacking: string }>`
+    select name, string_agg(held, ', ' order by at) as lacking from (
+      select t.name, w.held, w.at from jsonb_each_text(${JSON.stringify(tableRights)}::jsonb) t(name, held)
+        cross join lateral string_to_table(t.held, ', ') with ordinality w(held, at)
+      where to_regclass(t.name) is not null and not has_table_privilege(to_regclass(t.name), w.held)
+      union all
+      select t.name, w.held, w.at from jsonb_each_text(${JSON.stringify(sequenceRights)}::jsonb) t(name, held)
+        cross join lateral string_to_table(t.held, ', ') with ordinality w(held, at)
+      where to_regclass(t.name) is not null and not has_sequence_privilege(to_regclass(t.name), w.held)
+    ) lacking group by name order by name
+  `.execute(db)
+  const { rows: owned } = await sql<Omit<Rights, 'missing'>>`
+    select coalesce(has_schema_privilege(current_schema(), 'create'), false)
+        and not exists (
+          select from pg_class c where c.oid = any (array(
+            select to_regclass(name) from unnest(${Object.keys(tableRights)}::text[]) name
+          )) and not pg_has_role(c.relowner, 'usage')
+        ) as "mayMigrate",
+      has_database_privilege(current_database(), 'temporary') as "mayStage"
+  `.execute(db)
+  const { mayMigrate = false, mayStage = false } = owned[0] ?? {}
+  return { missing: rows.map(({ name, lacking }) => `${name}: ${lacking}`), mayMigrate, mayStage }
+}
+
+export interface Upkeep {
+  databaseBytes: number
+  /** Transactions since the oldest that is not frozen; at 2 ** 31 the database stops. */
+  frozenAge: number
+  /** Tables of ours. */
+  withoutAutovacuum: string[]
+  /** Those with many dead rows, as far as the server's statistics know. */
+  bloated: string[]
+  invalidIndexes: string[]
+}
+
+const deadRowsMin = 100_000
+const deadPartMax = 0.4
+
+export async function findUpkeep(db: Database): Promise<Upkeep> {
+  const { rows } = await sql<Upkeep>`
+    with ours as (
+      select c.oid, c.relname::text as name, c.reloptions from pg_class c
+      where c.oid = any (array(select to_regclass(name) from unnest(${Object.keys(tableRights)}::text[]) name))
+    )
+    select pg_database_size(current_database()) as "databaseBytes",
+      (select age(datfrozenxid) from pg_database where datname = current_database()) as "frozenAge",
+      array(
+        select name from ours where exists (select from unnest(reloptions) o where o ~* '^autovacuum_enabled=(off|false|no|0)')
+        order by name
+      ) as "withoutAutovacuum",
+      array(
+        select name from ours join pg_stat_all_tables s on s.relid = ours.oid
+        where n_dead_tup > ${deadRowsMin}::bigint and n_dead_tup > ${deadPartMax}::double precision * (n_live_tup + n_dead_tup)
+        order by n_dead_tup desc
+      ) as bloated,
+      array(
+        select i.indexrelid::regclass::text from pg_index i join ours on ours.oid = i.indrelid where not i.indisvalid order by 1
+      ) as "invalidIndexes"
+  `.execute(db)
+  return rows[0] as Upkeep
+}

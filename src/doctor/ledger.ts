@@ -1,0 +1,98 @@
+/** What the database holds of past pushes: what is left undone in it, and whether its tables are kept in order. */
+import { sql } from 'kysely'
+import type { Database, OpenDatabase } from '../db/open.ts'
+import { findUpkeep, type ServerFacts, type Upkeep } from '../db/survey.ts'
+import { findInterruptedRuns } from '../deliveries/runs.ts'
+import { isLive } from '../deliveries/workers.ts'
+import { findStatus, listAlarms } from '../report/status.ts'
+import {
+  type Check,
+  type DoctorContext,
+  failure,
+  formatBytes,
+  judge,
+  skipped,
+  type Trouble,
+  type Verdict,
+  warning,
+} from './check.ts'
+
+/** An hourly `push --resume` should have come by. */
+const overdueHours = 2
+
+/** Deliveries that should have had their attempt long ago, and stretches of users that a dead process still has. */
+async function findLeftBehind(db: Database): Promise<{ overdue: number; shares: number }> {
+  const { rows } = await sql<{ overdue: number; shares: number }>`
+    select (
+        select count(*) from deliveries d where d.status = 'pending'
+          and d.due_at < now() - ${overdueHours} * interval '1 hour' and not ${isLive(sql`d.worker_id`)}
+      ) as overdue,
+      (select count(*) from shares s where not ${isLive(sql`s.worker_id`)}) as shares
+  `.execute(db)
+  return rows[0] ?? { overdue: 0, shares: 0 }
+}
+
+const resume = 'Run `leadpush push --resume`, and let cron do so every hour.'
+const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+async function checkLedger(context: DoctorContext): Promise<Verdict> {
+  const { timeZone, maxLeadAgeMs } = context.inspection.settings
+  if (timeZone === undefined || maxLeadAgeMs === undefined) return skipped('settings that it needs are wrong')
+  const { db } = context.opened as OpenDatabase
+  const status = await findStatus(db, { timeZone, maxLeadAgeMs })
+  const { overdue, shares } = await findLeftBehind(db)
+  const runs = await findInterruptedRuns(db, status.period)
+  const troubles: Trouble[] = []
+  if (overdue > 0) {
+    const message = `Deliveries have waited for more than ${overdueHours} hours, in the hands of no living process: ${overdue}.`
+    troubles.push(failure(message, resume))
+  }
+  if (runs.length > 0 || shares > 0) {
+    const what = runs.length > 0 ? `${plural(runs.length, 'run')} of ${status.period}` : plural(shares, 'stretch of users')
+    troubles.push(warning(`Interrupted, and not gone on with: ${what}.`, resume))
+  }
+  for (const { what, toDo } of listAlarms(overdue > 0 ? { ...status, stuck: 0 } : status)) {
+    troubles.push(warning(`${what}.`, `${toDo.charAt(0).toUpperCase()}${toDo.slice(1)}`))
+  }
+  const { subscribed, delivered, owed, period } = status
+  return judge(`${period}: ${plural(subscribed, 'subscribed user')}, ${delivered} delivered, ${owed} owed`, troubles)
+} // biome-ignore format: long sentences
+
+const frozenAgeMax = 1_000_000_000
+
+export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean): Verdict {
+  const { databaseBytes, frozenAge, withoutAutovacuum, bloated, invalidIndexes } = upkeep
+  const troubles: Trouble[] = []
+  if (!autovacuum) {
+    troubles.push(warning('autovacuum is off: tables grow, and plans go by old figures.', 'Set autovacuum = on.'))
+  }
+  if (withoutAutovacuum.length > 0) {
+    const message = `autovacuum is off for ${withoutAutovacuum.join(', ')}.`
+    troubles.push(warning(message, `For each: alter table ${withoutAutovacuum[0]} reset (autovacuum_enabled).`))
+  }
+  if (bloated.length > 0) {
+    const message = `Many rows of ${bloated.join(', ')} are dead: autovacuum does not keep up, or an old transaction is open.`
+    troubles.push(warning(message, `Look for it in pg_stat_activity, then: vacuum (analyze) ${bloated.join(', ')}.`))
+  }
+  if (frozenAge > frozenAgeMax) {
+    const message = `The oldest transaction is ${(frozenAge / 1e9).toFixed(1)} thousand million back: at 2.1 the database stops.`
+    troubles.push(warning(message, 'Look for what holds vacuum up (pg_stat_activity, replication slots), then run vacuumdb.'))
+  }
+  if (invalidIndexes.length > 0) {
+    const message = `Indexes that are not valid: ${invalidIndexes.join(', ')}.`
+    troubles.push(warning(message, `For each: reindex index concurrently ${invalidIndexes[0]}; one that ends in _ccnew: drop it.`))
+  }
+  return judge(`${formatBytes(databaseBytes)}; autovacuum is on, all indexes are valid`, troubles)
+} // biome-ignore format: long sentences
+
+export const ledgerChecks: readonly Check[] = [
+  // it counts all users
+  { name: 'ledger', title: 'Ledger', needs: 'tables', limitMs: 12_000, run: checkLedger },
+  {
+    name: 'upkeep',
+    title: 'Upkeep',
+    needs: 'tables',
+    run: async ({ opened, facts }) =>
+      judgeUpkeep(await findUpkeep((opened as OpenDatabase).db), (facts as ServerFacts).autovacuum),
+  },
+]
