@@ -25,7 +25,8 @@ const kinds: readonly Kind[] = [
   },
   {
     is: (code, message) =>
-      /^(ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(code) || /timeout exceeded|timeout expired/i.test(message),
+      /^(ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(code) ||
+      /timeout exceeded|timeout expired|connection timeout/i.test(message),
     what: 'There was no answer in time',
     toDo: 'Check the host and the port in DATABASE_URL, and whether a firewall lets this machine through.',
   },

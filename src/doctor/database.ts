@@ -95,9 +95,10 @@ export function judgeDurability(facts: Pick<ServerFacts, 'fsync' | 'fullPageWrit
 } // biome-ignore format: long sentences
 
 async function checkSchema(context: DoctorContext): Promise<Verdict> {
-  context.noTables = 'the schema is not the one of this program'
+  context.noTables = 'its schema could not be read'
   const { db, embedded } = openedOf(context)
   const state = await schemaState(db)
+  context.noTables = state === 'current' ? undefined : 'the schema is not the one of this program'
   if (state === 'newer') {
     const remedy = 'Install the newest version of leadpush on this machine too.'
     return judge('', [failure('The database is newer than this program.', remedy)])
@@ -108,7 +109,6 @@ async function checkSchema(context: DoctorContext): Promise<Verdict> {
       embedded ? warning(message, `${remedy} Every other command does so by itself.`) : failure(message, remedy),
     ])
   }
-  context.noTables = undefined
   return judge('it is the one of this program', [])
 }
 

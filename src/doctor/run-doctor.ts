@@ -4,7 +4,7 @@
  */
 import { inspectSettings, readProxies, type SettingsSource, settingNames } from '../config.ts'
 import { isDatabaseError } from '../db/away.ts'
-import { LeadpushError, messageOf } from '../errors.ts'
+import { codeOf, LeadpushError, messageOf } from '../errors.ts'
 import { type Check, type DoctorContext, failure, judge, type Status, skipped, type Verdict } from './check.ts'
 import { clockChecks } from './clock.ts'
 import { databaseChecks } from './database.ts'
@@ -79,7 +79,9 @@ function buildContext({ source, open }: DoctorOptions): DoctorContext {
 
 /** What nobody expected is the check's own failure. */
 function judgeError(check: Check, error: unknown, context: DoctorContext): Verdict {
-  if (check.needs && isDatabaseError(error)) context.noDatabase ??= 'the database went away'
+  // a right that is missing says nothing of the rest
+  const isAway = isDatabaseError(error) && !['42501', '25006'].includes(codeOf(error) ?? '')
+  if (check.needs && isAway) context.noDatabase ??= 'the database went away'
   const hint = error instanceof LeadpushError ? error.hint : undefined
   return judge('', [failure(messageOf(error), hint ?? 'Mend what it says, and run `leadpush doctor` again.')])
 }

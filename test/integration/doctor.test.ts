@@ -1,0 +1,372 @@
+/** `doctor` on machines where one thing is wrong: real servers, real sockets, real certificates. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import http from 'node:http'
+import net from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import tls from 'node:tls'
+import { promisify } from 'node:util'
+import { enterEmbedded, startThrowAway, type ThrowAwayServer } from '../../src/db/embedded.ts'
+import { openDatabase } from '../../src/db/open.ts'
+import { type CheckLine, runDoctor } from '../../src/doctor/run-doctor.ts'
+import { packageRoot } from '../../src/root.ts'
+import { createDatabase } from '../support/database.ts'
+import { cleanEnvironment, type ProgramResult, runProgram } from '../support/program.ts'
+import { seedUsers } from '../support/seed.ts'
+import { certificate, findClosedPort, listen } from '../support/sockets.ts'
+import { startWay } from '../support/way.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'leadpush-doctor-'))
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+const noHome = join(folder, 'no-home')
+const closed = await findClosedPort()
+/** Takes connections, and speaks something else. */
+const raw = await listen(net.createServer((socket) => socket.once('data', () => socket.write('SSH-2.0\r\n'))))
+/** Takes connections, and says nothing. */
+const silent = await listen(net.createServer())
+const receiver = await listen(
+  http.createServer((request, response) => {
+    asked.push(`${request.method} ${request.url} ${request.headers['x-service-api-key'] ?? 'without a key'}`)
+    response.writeHead(Number(/\/(\d{3})$/.exec(request.url ?? '')?.[1] ?? 405)).end()
+  }),
+)
+const asked: string[] = []
+after(() => Promise.all([silent.close(), raw.close(), receiver.close()]))
+const receiverUrl = `http://127.0.0.1:${receiver.port}/leads`
+
+type Lines = Record<string, CheckLine>
+
+/** What it says of a machine with these settings, by the checks' names. */
+async function diagnose(env: Record<string, string>, cwd = folder): Promise<Lines> {
+  const lines: Lines = {}
+  let close = async () => {}
+  await runDoctor({
+    source: { env: { LEADPUSH_HOME: noHome, LEADPUSH_RECEIVER_URL: receiverUrl, ...env }, cwd },
+    open: async (settings) => {
+      const opened = await openDatabase(settings, { schema: 'untouched', connectionsMax: 2 })
+      close = opened.close
+      return opened
+    },
+    onCheck: async (line) => {
+      lines[line.name] = line
+    },
+  })
+  await close()
+  return lines
+}
+
+const tell = (line: CheckLine | undefined) => `${line?.status}: ${line?.message} ${line?.remedy ?? ''}`
+const says = (lines: Lines, name: string, words: RegExp) => assert.match(tell(lines[name]), words, name)
+
+// begun first, since most of it is waiting
+const fake = (name: string, text: string) => {
+  mkdirSync(join(folder, 'fake'), { recursive: true })
+  writeFileSync(join(folder, 'fake', name), `#!/bin/sh\n${text}\n`)
+  chmodSync(join(folder, 'fake', name), 0o755)
+}
+fake('crontab', 'sleep 600')
+fake('systemctl', 'sleep 600')
+const everythingHangs: Promise<ProgramResult & { seconds: number }> = (async () => {
+  const beganMs = performance.now()
+  const ended = await runProgram(['doctor', '--json'], {
+    env: {
+      PATH: `${folder}/fake:${process.env.PATH}`,
+      DATABASE_URL: `postgresql://a:secret-1@127.0.0.1:${silent.port}/x`,
+      LEADPUSH_RECEIVER_URL: `https://127.0.0.1:${silent.port}/secret-2`,
+      LEADPUSH_PING_URL: `https://127.0.0.1:${silent.port}/secret-3`,
+      LEADPUSH_TIMEOUT: '300ms',
+    },
+  })
+  return { ...ended, seconds: (performance.now() - beganMs) / 1_000 }
+})()
+
+let server: ThrowAwayServer
+
+before(async () => {
+  server = await startThrowAway()
+  const access = join(server.home, 'data', 'pg_hba.conf')
+  writeFileSync(access, `local all secretive scram-sha-256\n${readFileSync(access, 'utf8')}`)
+  const opened = await openDatabase({ databaseUrl: server.url, home: '' }, { schema: 'untouched' })
+  await opened.pool.query("create role secretive login password 'right'")
+  await opened.pool.query('select pg_reload_conf()')
+  await opened.close()
+})
+after(() => server?.leave())
+
+test('name, port, silence, password, user, database and what no server is are told apart, and what rests on them is skipped', async () => {
+  const as = (who: string) => server.url.replace('leadpush@', `${who}@`)
+  for (const [databaseUrl, words] of [
+    ['postgresql://a:hidden@nowhere.invalid/x', /^fail: The host name .* not known to DNS .*nowhere\.invalid.* DNS/],
+    [`postgresql://a:hidden@127.0.0.1:${closed}/x`, /^fail: The connection was refused.*Start PostgreSQL/],
+    ['postgresql://a:hidden@%2Fnowhere/x', /^fail: The connection was refused.*ENOENT/],
+    [`postgresql://a:hidden@127.0.0.1:${receiver.port}/x`, /^fail: /],
+    [as('secretive:hidden'), /^fail: The password is wrong or missing \(password authentication failed.*alter role/],
+    [as('secretive'), /^fail: The password is wrong or missing/],
+    [as('stranger'), /^fail: The server does not let this user in.*pg_hba\.conf/],
+    [server.url.replace(/leadpush$/, 'nosuch'), /^fail: There is no such database.*createdb/],
+    [`${server.url}?sslmode=require`, /^fail: TLS: the server does not offer/],
+  ] as const) {
+    const lines = await diagnose({ DATABASE_URL: databaseUrl })
+    says(lines, 'database', words)
+    for (const name of ['writing', 'durability', 'schema', 'rights', 'connections', 'clock', 'time-zone', 'ledger', 'upkeep']) {
+      says(lines, name, /^skipped: because the database cannot be reached/)
+    }
+    says(lines, 'receiver', /^pass: /)
+    says(lines, 'disk', /^(pass|warn): /)
+    assert.doesNotMatch(JSON.stringify(lines), /hidden/)
+  }
+}) // biome-ignore format: a table
+
+test('an empty database, one of a newer program, and one that only reads; the server says what it does not keep', async () => {
+  const lines = await diagnose({ DATABASE_URL: server.url })
+  says(lines, 'database', /^pass: leadpush at .*: PostgreSQL 18\..*, UTF8, direct, no TLS, [\d.]+ ms there and back/)
+  says(lines, 'durability', /^warn: fsync is off.* full_page_writes is off.* synchronous_commit is off/)
+  assert.equal(lines.durability?.troubles.length, 3)
+  says(lines, 'schema', /^fail: The schema is behind.*`leadpush migrate`/)
+  says(lines, 'ledger', /^skipped: because the schema is not/)
+  says(lines, 'time-zone', /^pass: UTC: it is \d{4}-W\d\d/)
+
+  const { url, open } = await createDatabase()
+  const { pool, close } = await open()
+  await pool.query("insert into schema_migrations values ('999999_later', '')")
+  await pool.query(`alter database ${new URL(url).pathname.slice(1)} set default_transaction_read_only = on`)
+  await close()
+  const other = await diagnose({ DATABASE_URL: url })
+  says(other, 'schema', /^fail: The database is newer.*newest version/)
+  says(other, 'writing', /^fail: default_transaction_read_only is on/)
+})
+
+test('a role without rights is told what it lacks; one that may do all but own the tables is warned', async () => {
+  const database = await createDatabase()
+  const { pool, close } = await database.open()
+  const role = `limited_${process.pid}`
+  const as = { DATABASE_URL: `${database.url}?options=-c%20role%3D${role}` }
+  const name = new URL(database.url).pathname.slice(1)
+  try {
+    await pool.query(`create role ${role}`)
+    await pool.query(`revoke temporary on database ${name} from public`)
+    const without = await diagnose(as)
+    says(without, 'rights', new RegExp(`^fail: The role ${role} may not do what is needed \\(claims: select, insert, update, delete; .* more\\)\\..*temporary tables.*grant all on all tables in schema public to "${role}"`))
+    says(without, 'ledger', /^skipped: because (rights are missing|its schema could not be read)/)
+    await pool.query(`grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role}; grant temporary on database ${name} to ${role}; revoke update on users from ${role}; revoke select on erasure_count from ${role}`)
+    says(await diagnose(as), 'rights', /^fail: The role \S+ may not do what is needed \(erasure_count: select; users: update\)\./)
+    await pool.query(`grant update on users to ${role}; grant select on erasure_count to ${role}`)
+    const rights = (await diagnose(as)).rights
+    assert.deepEqual(rights?.troubles.map(({ status }) => status), ['warn'])
+    assert.match(tell(rights), /may not change the schema.*as the owner/)
+    await pool.query(`alter role ${role} connection limit 4`)
+    says(await diagnose(as), 'connections', /^warn: Only 4 of 4 are free, and a push takes up to 8/)
+  } finally {
+    await pool.query(`drop owned by ${role}; drop role ${role}`)
+    await close()
+  }
+}) // biome-ignore format: long statements
+
+test('what past pushes left behind, a time zone of others, and tables that nobody keeps', async () => {
+  const database = await createDatabase()
+  const opened = await database.open()
+  const env = { DATABASE_URL: database.url, LEADPUSH_TIME_ZONE: 'America/Chicago' }
+  await seedUsers(opened.db, [{ email: 'user@example.com' }])
+  const insert = (due: string) => opened.pool.query(`
+    insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list,
+      recipe, status, attempts, under_way, due_at)
+    values ('k', 1, 1, '2026-W01', 'weekly', 1, 1, 1, 0, 10, '[]', '', 'pending', 1, false, now() - interval '${due}')`)
+  await insert('119 minutes')
+  const first = await diagnose(env)
+  says(first, 'time-zone', /^pass: America\/Chicago: it is /)
+  says(first, 'ledger', /^warn: 1 delivery wait.*No `push --all` came to its end.*Run `leadpush push --resume`\. Check that cron/)
+  says(first, 'upkeep', /^pass: /)
+
+  await opened.pool.query("update deliveries set due_at = now() - interval '121 minutes'")
+  await opened.pool.query(`
+    insert into runs (command, period, time_zone, worker_id, resumable)
+    values ('all', to_char(now() at time zone 'America/Chicago', 'IYYY-"W"IW'), 'UTC', 99, true)`)
+  await opened.pool.query('alter table claims set (autovacuum_enabled = off)')
+  await opened.pool.query("update pg_index set indisvalid = false where indexrelid = 'runs_by_start'::regclass")
+  const lines = await diagnose(env)
+  says(lines, 'time-zone', /^warn: LEADPUSH_TIME_ZONE is America\/Chicago, and the last run used UTC/)
+  says(lines, 'ledger', /^fail: Deliveries have waited for more than 2 hours, .*: 1\. Interrupted, and not gone on with: 1 run of \d{4}-W\d\d\./)
+  says(lines, 'upkeep', /^warn: autovacuum is off for claims\. Indexes that are not valid: runs_by_start\..*reindex index concurrently runs_by_start/)
+  await opened.close()
+}) // biome-ignore format: long statements
+
+test('settings that are wrong are all told, no secret of them is shown, and the rest is checked all the same', async () => {
+  const cwd = join(folder, 'settings')
+  mkdirSync(cwd)
+  writeFileSync(join(cwd, '.env'), `LEADPUSH_PING_URL=http://127.0.0.1:${closed}/secret-1\n`)
+  writeFileSync(join(cwd, 'url'), 'mysql://a:secret-2@db/x')
+  writeFileSync(join(cwd, 'empty'), '')
+  chmodSync(join(cwd, '.env'), 0o644)
+  chmodSync(join(cwd, 'url'), 0o604)
+  chmodSync(join(cwd, 'empty'), 0o600)
+  const env = {
+    DATABASE_URL_FILE: 'url', LEADPUSH_RECEIVER_URL: '', LEADPUSH_RECEIVER_URL_FILE: 'empty', LEADPUSH_RATE: 'fast',
+    LEADPUSH_TIME_ZNOE: 'UTC', LEADPUSH_CONCURRENCY_FILE: 'nowhere', LEADPUSH_ALLOW_INSECURE_HOOKS: '1',
+  } // biome-ignore format: a list
+  const lines = await diagnose(env, cwd)
+  says(lines, 'settings', /^fail: .*DATABASE_URL: holds a value that is not allowed/)
+  for (const words of [/LEADPUSH_TIME_ZNOE: .*did you mean LEADPUSH_TIME_ZONE/, /LEADPUSH_RATE: holds "fast"/, /LEADPUSH_CONCURRENCY_FILE: .*ENOENT/, /LEADPUSH_ALLOW_INSECURE_HOOKS is set/]) {
+    says(lines, 'settings', words)
+  }
+  assert.deepEqual(lines.secrets?.troubles.map(({ message }) => message.replace(/\S*\//, '')), [
+    'Every user of this machine may read .env (settings).',
+    'Every user of this machine may read url (DATABASE_URL_FILE).',
+    'empty (LEADPUSH_RECEIVER_URL_FILE) is empty: it counts as not set.',
+  ])
+  assert.match(lines.secrets?.remedy ?? '', /Run `chmod o-r \S+\/\.env`\./)
+  says(lines, 'database', /^skipped: because DATABASE_URL is wrong/)
+  says(lines, 'ledger', /^skipped: because DATABASE_URL is wrong/)
+  says(lines, 'receiver', /^fail: LEADPUSH_RECEIVER_URL is not set/)
+  says(lines, 'ping', /^warn: .*127\.0\.0\.1.* is not reached: the connection was refused/)
+  says(lines, 'files', /^(pass|skipped: because LEADPUSH_CONCURRENCY is wrong)/)
+  assert.doesNotMatch(JSON.stringify(lines), /secret-/)
+
+  chmodSync(join(cwd, '.env'), 0o640)
+  chmodSync(join(cwd, 'url'), 0o600)
+  writeFileSync(join(cwd, 'url'), server.url)
+  const good = await diagnose({ DATABASE_URL_FILE: 'url', HTTPS_PROXY: 'socks5://a:secret-4@proxy' }, cwd)
+  says(good, 'secrets', /^pass: /)
+  says(good, 'database', /^pass: /)
+  says(good, 'settings', /^fail: HTTPS_PROXY: holds a value that is not allowed \(and not shown\)/)
+  says(good, 'receiver', /^skipped: because what names the proxy is wrong/)
+}) // biome-ignore format: lists
+
+test('the receiver is asked with a HEAD and no key, and any answer of HTTP means that it is there', async () => {
+  asked.length = 0
+  const url = (path: string) => ({ LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${receiver.port}${path}` })
+  says(await diagnose(url('/leads?token=secret-1')), 'receiver', /^pass: 127\.0\.0\.1:\d+ answers: HTTP 405 to a HEAD, after [\d.]+ ms /)
+  assert.deepEqual(asked, ['HEAD /leads?token=secret-1 without a key'])
+  says(await diagnose(url('/500')), 'receiver', /^pass: .*HTTP 500/)
+  says(await diagnose(url('/301')), 'receiver', /^warn: .*redirects \(HTTP 301\)/)
+  const slow = { LEADPUSH_TIMEOUT: '200ms' }
+  for (const [settings, words] of [
+    [{ LEADPUSH_RECEIVER_URL: 'https://nowhere.invalid/' }, /^fail: The receiver nowhere\.invalid is not reached: its host name is unknown.*DNS/],
+    [{ LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${closed}/` }, /^fail: .*refused.*Start it/],
+    [{ LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${silent.port}/`, ...slow }, /^fail: .*was reached, but gave no HTTP answer: an answer did not come in time/],
+    [{ LEADPUSH_RECEIVER_URL: `https://127.0.0.1:${silent.port}/`, ...slow }, /^fail: .*the TLS handshake did not end in time.*begin with https/],
+    [{ LEADPUSH_RECEIVER_URL: `https://127.0.0.1:${receiver.port}/` }, /^fail: .*the TLS handshake failed.*begin with https/],
+    [{ LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${raw.port}/` }, /^fail: .*gave no HTTP answer: .*speaks HTTP/],
+    [{ LEADPUSH_RECEIVER_URL: 'http://receiver.example/', HTTP_PROXY: `http://u:secret-2@127.0.0.1:${receiver.port}/` }, /^warn: receiver\.example is reached by http:.*Use https:/],
+    [{ LEADPUSH_RECEIVER_URL: 'http://receiver.example/407', HTTP_PROXY: `http://u:secret-2@127.0.0.1:${receiver.port}/` }, /^fail: .*The proxy 127\.0\.0\.1:\d+ asks for a password/],
+    [{ LEADPUSH_RECEIVER_URL: 'https://receiver.example/', HTTPS_PROXY: `http://u:secret-2@127.0.0.1:${closed}/` }, /^fail: The proxy 127\.0\.0\.1:\d+ is not reached: the connection was refused.*HTTPS_PROXY/],
+    [{ HTTP_PROXY: `http://127.0.0.1:${closed}/`, NO_PROXY: '127.0.0.1' }, /^pass: /],
+  ] as const) {
+    const lines = await diagnose({ ...settings })
+    says(lines, 'receiver', words)
+    assert.doesNotMatch(JSON.stringify(lines), /secret-/)
+  }
+}) // biome-ignore format: a table
+
+/** A receiver and a way to a database that both begin with TLS under a certificate. */
+async function startSecure(file: string, databaseUrl: string) {
+  const identity = { key: readFileSync(certificate('localhost.key')), cert: readFileSync(certificate(file)) }
+  const secure = await listen(
+    tls.createServer(identity, (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')),
+  )
+  const way = new URL((await startWay(databaseUrl)).url)
+  const front = await listen(
+    net.createServer((socket) => {
+      // the first message asks whether TLS is spoken
+      socket.once('data', () => {
+        socket.write('S')
+        const near = new tls.TLSSocket(socket, { isServer: true, ...identity })
+        const far = net.connect(Number(way.port), way.hostname)
+        for (const [from, to] of [[near, far], [far, near]] as const) from.on('error', () => to.destroy()).pipe(to)
+      })
+    }),
+  )
+  after(() => Promise.all([secure.close(), front.close()]))
+  return {
+    LEADPUSH_RECEIVER_URL: `https://localhost:${secure.port}/`,
+    LEADPUSH_PING_URL: `https://localhost:${secure.port}/ping`,
+    DATABASE_URL: `postgresql://${way.username}@localhost:${front.port}${way.pathname}?sslmode=verify-full`,
+  }
+} // biome-ignore format: pairs
+
+test('certificates: a good one, one that is over, one for another name, one of an unknown authority; and a clock that is wrong', async () => {
+  const { url } = await createDatabase()
+  const trust = { NODE_EXTRA_CA_CERTS: certificate('ca.pem') }
+  const clock = { NODE_OPTIONS: `--import=${join(packageRoot, 'test/support/shifted-clock.js')}`, CLOCK_SHIFT_DAYS: '0.01' }
+  await Promise.all(
+    ([
+      ['localhost.pem', { ...trust, ...clock }, 0, /HTTP 200 to a HEAD/, /direct, TLS/],
+      ['expired.pem', trust, 1, /certificate has expired.*renew it/, /TLS: the server's certificate has expired.*Renew/],
+      ['elsewhere.pem', trust, 1, /another host name.*Put a host name/, /TLS: .*for another host name/],
+      ['localhost.pem', {}, 1, /not trusted.*NODE_EXTRA_CA_CERTS/, /TLS: .*not trusted.*NODE_EXTRA_CA_CERTS/],
+    ] as const).map(async ([file, env, failed, ofReceiver, ofDatabase]) => {
+      const { json, code, stderr } = await runProgram(['doctor', '--json'], { env: { ...(await startSecure(file, url)), ...env } })
+      const lines: Lines = Object.fromEntries(json.map((line) => [line.name, line]))
+      says(lines, 'receiver', ofReceiver)
+      says(lines, 'database', ofDatabase)
+      says(lines, 'ping', failed ? /^warn: .*certificate/ : /^pass: localhost:\d+ is reached; no ping was sent/)
+      if (failed === 0) says(lines, 'clock', /^fail: This machine's clock is 864 s ahead of the database's/)
+      assert.equal(code, 1, stderr)
+    }),
+  )
+}) // biome-ignore format: a table
+
+test('where there is no database none is made; every line of text stands in columns, with what to do below it', async () => {
+  const { code, stdout, stderr } = await runProgram(['doctor'], { env: { LEADPUSH_HOME: noHome, LEADPUSH_RECEIVER_URL: receiverUrl } })
+  assert.deepEqual([code, stderr], [0, ''])
+  assert.match(stdout, /^warn {5}Database {5}There is none yet: .*no-home holds no embedded one\.\n {22}to do: Set DATABASE_URL; or import/m)
+  assert.match(stdout, /^skipped {2}Schema {7}because there is no database yet$/m)
+  assert.match(stdout, /^ok {7}Receiver {5}127/m)
+  assert.match(stdout, /\nIt works; see the warnings: 20 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
+  for (const line of stdout.split('\n').slice(0, -3)) assert.match(line, /^(ok|warn|fail|skipped| {7}) +(\S.{10}|to do:|\S)/)
+  assert.equal(existsSync(noHome), false)
+}) // biome-ignore format: long patterns
+
+test('an embedded database is asked, left as it is, and stopped again; then it is down, and at last a standby', async () => {
+  const program = `ulimit -n 70; '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' doctor --json || true`
+  const { stdout } = await promisify(execFile)('/bin/sh', ['-c', program], {
+    env: cleanEnvironment({ LEADPUSH_HOME: server.home, LEADPUSH_RECEIVER_URL: receiverUrl }), cwd: folder,
+  })
+  const all = stdout.trim().split('\n').map((line) => JSON.parse(line))
+  const lines: Lines = Object.fromEntries(all.map((line) => [line.name, line]))
+  says(lines, 'database', /^pass: embedded, in \S+: PostgreSQL 18/)
+  says(lines, 'schema', /^warn: The schema is behind.*Every other command does so by itself/)
+  says(lines, 'files', /^warn: This process may open 70 files/)
+  assert.deepEqual(Object.keys(lines.receiver ?? {}), ['type', 'name', 'title', 'status', 'message', 'troubles', 'remedy'])
+  const { type, status, checks, passed, warned, failed, skipped } = all.at(-1)
+  assert.deepEqual([type, checks, passed + warned + failed + skipped], ['summary', all.length - 1, all.length - 1])
+  assert.deepEqual([status, failed], ['warn', 0])
+  const data = join(server.home, 'data')
+  assert.equal(existsSync(join(data, 'postmaster.pid')), false)
+  says(await diagnose({ DATABASE_URL: server.url }), 'database', /^fail: The connection was refused/)
+
+  // without the WAL that a standby reads it does not start as one
+  appendFileSync(join(data, 'postgresql.conf'), '\nwal_level = replica\n')
+  await (await enterEmbedded(server.home, {})).leave()
+  writeFileSync(join(data, 'standby.signal'), '')
+  const entered = await enterEmbedded(server.home, {})
+  const standby = await diagnose({ DATABASE_URL: server.url })
+  says(standby, 'database', /^pass: /)
+  says(standby, 'writing', /^fail: The server is a standby.*primary/)
+  await entered.leave()
+}) // biome-ignore format: short
+
+test('with everything hanging it comes to its end within a minute, says what hangs, and shows no secret', async () => {
+  const { json, code, stdout, stderr, seconds } = await everythingHangs
+  assert.equal(code, 1, stderr)
+  assert.ok(seconds < 60, String(seconds))
+  const lines: Lines = Object.fromEntries(json.map((line) => [line.name, line]))
+  says(lines, 'database', /^fail: There was no answer in time/)
+  says(lines, 'receiver', /^fail: .*the TLS handshake did not end in time/)
+  says(lines, 'ping', /^warn: .*did not end in time/)
+  says(lines, 'schedule', /^warn: `crontab -l` gave no answer within 5 s/)
+  says(lines, 'disk', /^(pass|warn)/)
+  assert.equal(json.at(-1).type, 'summary')
+  assert.doesNotMatch(stdout + stderr, /secret-/)
+})
