@@ -50,6 +50,8 @@ function describeSent(stage: 'request' | 'response', code: string | undefined): 
 
 /** One line, such as `the connection was refused: nothing listens there (ECONNREFUSED)`. */
 export function describeTrouble(stage: TroubleStage, code: string | undefined, error: unknown): string {
+  // what undici makes of a 407 to a request in absolute form
+  if (code === 'UND_ERR_INVALID_ARG') return 'the proxy asks for a user name and password (407)'
   const text = stage === 'connect' ? describeConnect(code, error) : describeSent(stage, code)
   return code === undefined || code === 'TIMEOUT' ? text : `${text} (${code})`
 }

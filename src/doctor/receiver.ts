@@ -70,21 +70,25 @@ function judgeCertificate({ validTo }: Reached, now: Date): Trouble[] {
   return [warning(message, 'Have it renewed: after that no delivery gets through.')]
 }
 
+/** What came of the HEAD, after its way was found. */
 function judgeAnswer(outcome: HttpOutcome, host: string, proxy: string | undefined): Trouble[] {
-  if (outcome.kind === 'no-answer') {
-    const advice = outcome.code === 'TIMEOUT' ? 'See what the receiver is busy with.' : 'Check that the receiver speaks HTTP there.'
-    return [failure(`${host} was reached, but gave no HTTP answer: ${outcome.error}.`, advice)]
-  }
-  const { status } = outcome
-  if (status === 407 && proxy !== undefined) {
-    return [failure(`The proxy ${proxy} asks for a password (HTTP 407).`, 'Put user and password into HTTPS_PROXY.')]
-  }
-  if (status >= 300 && status < 400) {
+  if (outcome.kind === 'answer') {
+    const { status } = outcome
+    if (status < 300 || status >= 400) return []
     const remedy = 'Set LEADPUSH_RECEIVER_URL to the address that it leads to.'
     return [warning(`${host} redirects (HTTP ${status}): a push follows no redirect.`, remedy)]
   }
-  return []
-} // biome-ignore format: long sentences
+  const { code, error } = outcome
+  if (proxy !== undefined && (outcome.stage === 'connect' || /^the proxy/.test(error))) {
+    const remedy = isCertificateCode(code)
+      ? adviseOn({ kind: 'not reached', stage: 'certificate', code, error }, 'LEADPUSH_RECEIVER_URL')
+      : 'Allow the way in the proxy; a user and password go into HTTP_PROXY or HTTPS_PROXY.'
+    return [failure(`${host} is not reached through the proxy ${proxy}: ${error}.`, remedy)]
+  }
+  const remedy =
+    code === 'TIMEOUT' ? 'See what the receiver is busy with.' : 'Check that the receiver speaks HTTP there.'
+  return [failure(`${host} was reached, but gave no HTTP answer: ${error}.`, remedy)]
+}
 
 async function checkReceiver(context: DoctorContext): Promise<Verdict> {
   const name = 'LEADPUSH_RECEIVER_URL'

@@ -259,7 +259,7 @@ test('the receiver is asked with a HEAD and no key, and any answer of HTTP means
     [{ LEADPUSH_RECEIVER_URL: `https://127.0.0.1:${receiver.port}/` }, /^fail: .*the TLS handshake failed.*begin with https/],
     [{ LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${raw.port}/` }, /^fail: .*gave no HTTP answer: .*speaks HTTP/],
     [{ LEADPUSH_RECEIVER_URL: 'http://receiver.example/', HTTP_PROXY: `http://u:secret-2@127.0.0.1:${receiver.port}/` }, /^warn: receiver\.example is reached by http:.*Use https:/],
-    [{ LEADPUSH_RECEIVER_URL: 'http://receiver.example/407', HTTP_PROXY: `http://u:secret-2@127.0.0.1:${receiver.port}/` }, /^fail: .*The proxy 127\.0\.0\.1:\d+ asks for a password/],
+    [{ LEADPUSH_RECEIVER_URL: 'http://receiver.example/407', HTTP_PROXY: `http://u:secret-2@127.0.0.1:${receiver.port}/` }, /^fail: .*receiver\.example is not reached through the proxy 127\.0\.0\.1:\d+: the proxy asks for a user name and password.*HTTPS_PROXY/],
     [{ LEADPUSH_RECEIVER_URL: 'https://receiver.example/', HTTPS_PROXY: `http://u:secret-2@127.0.0.1:${closed}/` }, /^fail: The proxy 127\.0\.0\.1:\d+ is not reached: the connection was refused.*HTTPS_PROXY/],
     [{ HTTP_PROXY: `http://127.0.0.1:${closed}/`, NO_PROXY: '127.0.0.1' }, /^pass: /],
   ] as const) {
