@@ -5,7 +5,19 @@
 import type { DeliveryLine, PushLine, PushReporter, SummaryLine } from '../push/reporter.ts'
 import { type CauseGroup, CauseTally } from '../report/causes.ts'
 import type { Log } from './log.ts'
-import { bytes, count, paint, plural, seconds, wrap, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
+import {
+  bytes,
+  count,
+  paint,
+  plural,
+  seconds,
+  tame,
+  wrap,
+  writeFacts,
+  writeJson,
+  writeLine,
+  writeNow,
+} from './output.ts'
 import { Progress } from './push-progress.ts'
 
 /** So many lines of each type are shown to a person; the rest are counted. */
@@ -33,10 +45,10 @@ function paintStatus(status: DeliveryLine['status']): string {
   return paint(status === 'delivered' ? 'green' : status === 'failed' ? 'red' : 'yellow', status)
 }
 
-function describeLine(line: PushLine): string | undefined {
+function describeLine(line: Exclude<PushLine, SummaryLine>): string {
   if (line.type === 'skip') return `${line.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${line.reason}`
   if (line.type === 'warning') return `${line.user}  ${paint('yellow', 'warning')}  ${line.href}: ${line.message}`
-  return line.type === 'delivery' ? describeDelivery(line) : undefined
+  return describeDelivery(line)
 }
 
 export async function createPushView(
@@ -45,13 +57,13 @@ export async function createPushView(
 ): Promise<PushView> {
   const progress = new Progress()
   const causes = new CauseTally(usersShown)
-  const shown = { delivery: 0, skip: 0, warning: 0, summary: 0 }
+  const shown = { delivery: 0, skip: 0, warning: 0 }
   await progress.start(log, json)
-  const show = (line: PushLine): string | undefined => {
+  const show = (line: Exclude<PushLine, SummaryLine>): string | undefined => {
     if (json) return JSON.stringify(line)
     if (line.type === 'delivery' && line.status === 'delivered' && !single) return undefined
     if (++shown[line.type] > shownMax) return undefined
-    return describeLine(line)
+    return tame(describeLine(line))
   }
   const reporter: PushReporter = {
     line(line) {

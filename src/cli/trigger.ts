@@ -68,9 +68,9 @@ export async function sendTriggers(
       onNote: (text) => log.warn(text),
       onTrigger(line, durationMs) {
         done++
-        const { webhookId, hook, attempts, httpStatus, error } = line
+        const { integration, webhookId, hook, attempts, httpStatus, error } = line
         const what = error === null ? 'trigger delivered' : 'trigger not delivered'
-        log.detail(what, { webhookId, hook, attempt: attempts, durationMs, httpStatus, error })
+        log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
         if (json) writeNow(`${JSON.stringify(line)}\n`)
         else if (line.status !== 'delivered' && ++undelivered <= shownMax) writeNow(`${describe(line)}\n`)
       },

@@ -32,6 +32,8 @@ describe('side by side', { concurrency: true }, () => {
     const seconds = (performance.now() - began) / 1_000
     const before = receiver.requests.length
     assert.equal(code, 3, stderr)
+    const told = [...stderr.matchAll(/^\d+ of 40 users, waiting for the database: \d+ s$/gm)]
+    assert.ok(told.length === 2 || told.length === 3, `a line every 10 s:\n${stderr}`)
     assert.ok(seconds > 29 && seconds < 33, `it gave up after ${seconds} s`)
     // nothing is begun that was not recorded before
     assert.ok(before <= 6 + 3 * 4, `${before} requests`)
@@ -72,7 +74,7 @@ describe('side by side', { concurrency: true }, () => {
     way.swallow({ all: false })
     const { code, stderr } = await program.done
     assert.equal(code, 0, stderr)
-    assert.match(stderr, /The database is away/)
+    assert.match(stderr, /The database is away[\s\S]*The database answers again/)
     assert.equal(receiver.keys().size, users)
     assert.ok(timesMax(receiver) <= 2)
     assert.deepEqual(await ends(), { delivered: users })

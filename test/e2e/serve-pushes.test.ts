@@ -81,7 +81,10 @@ test('the first hook of a subscribed user sends one push, nothing else does; wha
     serve.log().filter(({ userId }) => userId).map(({ exitCode, msg }) => [exitCode, /^The subscription push of user \d+ ended: delivered\.$/.test(msg)]),
     Array(4).fill([0, true]),
   ) // biome-ignore format: short
-  assert.doesNotMatch(serve.program.stderr(), /@example\.com/)
+  const attempts = serve.log().filter(({ msg }) => msg === 'attempt succeeded')
+  assert.equal(attempts.length, 4)
+  for (const { run, delivery, attempt } of attempts) assert.deepEqual([run > 0, attempt], [true, `${delivery}#1`])
+  assert.doesNotMatch(serve.program.stderr(), /@example\.com|key-\d/)
   await stop(serve)
 })
 

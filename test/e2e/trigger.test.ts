@@ -43,10 +43,12 @@ function countsOf(json: Record<string, unknown>[]): Record<string, unknown> {
 }
 
 test('leads import --trigger sends the triggers right after, with the exit code of both', async () => {
-  await hook('/a')
+  const { id } = await hook('/a')
   const records = makeLeads(2)
   const file = writeInput('new.ndjson', toLines([...records, { href: 'nonsense' }]))
-  const { code, json, stderr } = await house.run(['leads', 'import', file, '--trigger', '--json'], { env })
+  const { code, json, stderr } = await house.run(['leads', 'import', file, '--trigger', '--json'], {
+    env: { ...env, LEADPUSH_LOG_FORMAT: 'json' },
+  })
   assert.equal(code, 1, stderr)
   assert.deepEqual(
     json.map(({ type }) => type),
@@ -57,6 +59,17 @@ test('leads import --trigger sends the triggers right after, with the exit code 
   ]) // biome-ignore format: a list
   assert.deepEqual(countsOf(json), { ...noTriggers, due: 2, delivered: 2 })
   assert.deepEqual(platform.calls.map(({ json: body }) => body.href).sort(), records.map(({ href }) => href).sort())
+  const attempts = stderr
+    .split('\n')
+    .flatMap((line) => (line.includes('"trigger delivered"') ? [JSON.parse(line)] : []))
+  assert.deepEqual(
+    attempts.map(({ integration, hook, webhookId, attempt }) => [integration, hook, webhookId, attempt]).sort(),
+    json
+      .slice(2, 4)
+      .map(({ integration, webhookId }) => [integration, id, webhookId, 1])
+      .sort(),
+  )
+  assert.ok(!stderr.includes(platform.url('/a')), 'a hook URL is as good as a key')
   const bad = await house.run(['leads', 'import', file, '--trigger'], { env: { ...env, LEADPUSH_LEASE: 'x' } })
   assert.equal(bad.code, 2)
 })

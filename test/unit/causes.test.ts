@@ -63,7 +63,7 @@ test('what kept an answer from coming has one cause for all its codes, and a rem
     ['connect', ['EHOSTUNREACH', 'ENETUNREACH'], 'the receiver was not reached: there is no route to it', /firewall/],
     ['connect', ['TIMEOUT', 'ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT'], 'the receiver was not reached: there was no connection in time', /firewall/],
     ['connect', ['ECONNRESET'], 'the receiver was not reached: the connection broke while it was being made', /ends connections early/],
-    ['connect', ['CERT_HAS_EXPIRED'], 'the receiver was not reached: its certificate has expired', /new certificate/],
+    ['connect', ['CERT_HAS_EXPIRED'], 'the receiver was not reached: its certificate has expired, by this machine\'s clock', /new certificate/],
     ['connect', ['ERR_TLS_CERT_ALTNAME_INVALID'], 'the receiver was not reached: its certificate is for another host name', /host/],
     ['connect', ['SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'], 'the receiver was not reached: its certificate is not trusted', /NODE_EXTRA_CA_CERTS/],
     ['connect', ['EPROTO', 'ERR_SSL_WRONG_VERSION_NUMBER'], 'the receiver was not reached: the TLS handshake failed', /http: or https:/],

@@ -1,0 +1,130 @@
+/** `push --metrics-file` and a push's log, with the real program: whatever the end is, and without a secret. */
+import assert from 'node:assert/strict'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { readExposition } from '../support/exposition.ts'
+import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
+import { startProgram, testHome } from '../support/program.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
+
+const contact = 'owner-1@example.com'
+const house = await buildHouse({
+  users: [...makeUsers(4), { ...makeUsers(1, 4)[0], queries: [] }],
+  leads: [{ href: hrefOf('a'), postalCode: '78704', contactEmail: contact }],
+})
+const { receiver } = house
+const folder = join(testHome(), 'metrics')
+mkdirSync(folder)
+const file = join(folder, 'leadpush.prom')
+
+function read(command: string) {
+  assert.deepEqual(readdirSync(folder), ['leadpush.prom'])
+  assert.equal(statSync(file).mode & 0o777, 0o644)
+  const families = readExposition(readFileSync(file, 'utf8'))
+  return (name: string, labels = '') =>
+    families.get(`leadpush_push_${name}`)?.samples.get(`command="${command}"${labels}`)
+}
+
+test('the file has the figures of the summary, the log a line an attempt, and neither a secret', async () => {
+  receiver.answer = ({ headers }) => (headers['x-service-api-key'] === 'key-1' ? 401 : 200)
+  const { code, json, stderr } = await house.run(['push', '--all', '--json', '--metrics-file', file], {
+    env: { LEADPUSH_LOG_FORMAT: 'json' },
+  })
+  assert.equal(code, 1, stderr)
+  const { users, delivered, failed, skipped, already, owed, leads, bytes } = json.at(-1)
+  const of = read('all')
+  assert.deepEqual([users, delivered, failed, skipped], [5, 3, 1, 1])
+  assert.deepEqual(
+    ['delivered', 'failed'].map((status) => of('deliveries', `,status="${status}"`)),
+    [delivered, failed],
+  )
+  const others = ['users', 'skipped_users', 'already_served_users', 'owed_users', 'leads', 'body_bytes'].map((it) =>
+    of(it),
+  )
+  assert.deepEqual(others, [users, skipped, already, owed, leads, bytes])
+  assert.deepEqual([of('attempts', ',http_status="200"'), of('attempts', ',http_status="401"')], [3, 2])
+  assert.deepEqual([of('running'), of('success'), of('exit_code'), of('held')], [0, 0, 1, 0])
+  const ended = of('last_end_timestamp_seconds') ?? 0
+  assert.ok(Math.abs(ended - Date.now() / 1_000) < 60)
+  assert.deepEqual([of('last_completion_timestamp_seconds'), of('last_success_timestamp_seconds')], [ended, undefined])
+
+  const attempts = stderr
+    .split('\n')
+    .filter((line) => line.includes('"attempt '))
+    .map((line) => JSON.parse(line))
+  assert.equal(attempts.length, 5)
+  for (const { run, delivery, attempt, durationMs, msg, httpStatus, error } of attempts) {
+    assert.ok(run >= 1 && durationMs >= 0)
+    assert.match(attempt, new RegExp(`^${delivery}#[12]$`))
+    assert.deepEqual(
+      [msg, error === null],
+      httpStatus === 200 ? ['attempt succeeded', true] : ['attempt failed', false],
+    )
+  }
+  const pair = attempts.filter(({ httpStatus }) => httpStatus === 401).map(({ attempt }) => attempt.slice(-2))
+  assert.deepEqual(pair, ['#1', '#2'])
+  for (const secret of ['key-', contact]) assert.ok(!`${stderr}${readFileSync(file, 'utf8')}`.includes(secret))
+})
+
+test('whatever ends a push is in its file, with what was good before', async () => {
+  receiver.answer = () => 200
+  assert.equal((await house.run(['push', '--failed', '--metrics-file', file])).code, 0)
+  const good = read('failed')('last_success_timestamp_seconds') ?? 0
+  assert.ok(good > 0)
+  const endsWith = (exitCode: number) => {
+    const of = read('failed')
+    assert.deepEqual([of('running'), of('success'), of('exit_code')], [0, 0, exitCode])
+    assert.equal(of('last_success_timestamp_seconds'), good)
+    assert.ok((of('last_end_timestamp_seconds') ?? 0) > good)
+  }
+  const away = await house.run(['push', '--failed', '--metrics-file', file], {
+    env: { DATABASE_URL: 'postgresql://127.0.0.1:1/none' },
+  })
+  assert.equal(away.code, 3)
+  endsWith(3)
+  assert.equal((await house.run(['push', '--failed', '--metrics-file', file, '--rate', 'x'])).code, 2)
+  endsWith(2)
+  const user = ['push', '--user', 'user-1@example.com', '--metrics-file', file]
+  for (const [signals, exitCode, answer] of [
+    [1, 143, { status: 200, delayMs: 500 }],
+    [2, 143, 'hang'],
+  ] as const) {
+    receiver.answer = () => answer
+    const before = receiver.requests.length
+    const program = startProgram(user, { env: house.env })
+    await requestsAtLeast(receiver, before + 1)
+    program.kill('SIGTERM')
+    await program.waitFor(/SIGTERM: finishing/)
+    if (signals === 2) program.kill('SIGTERM')
+    const { code, stderr } = await program.done
+    assert.equal(code, exitCode, stderr)
+    const of = read('user')
+    assert.deepEqual([of('running'), of('success'), of('exit_code')], [0, 0, exitCode])
+    assert.equal(of('deliveries', ',status="delivered"'), signals === 1 ? 1 : 0)
+  }
+})
+
+test('a file that cannot be written is an error before any work; when it cannot be any more, a warning', async () => {
+  receiver.answer = () => 200
+  const before = receiver.requests.length
+  const link = join(testHome(), 'link.prom')
+  symlinkSync(file, link)
+  for (const [name, why] of [
+    [join(folder, 'none', 'x.prom'), /there is no such folder/], [folder, /no regular file/], [link, /no regular file/],
+    ['/dev/null', /no regular file/], ['', /names no file/], [`${folder}/`, /names no file/],
+  ] as const) {
+    const { code, stderr } = await house.run(['push', '--all', '--force', '--metrics-file', name])
+    assert.equal(code, 2, name)
+    assert.match(stderr.split('\n')[0] ?? '', why)
+  } // biome-ignore format: a list
+  assert.equal(receiver.requests.length, before)
+  receiver.answer = () => {
+    rmSync(folder, { recursive: true, force: true })
+    writeFileSync(folder, 'in the way')
+    return 200
+  }
+  const { code, stderr } = await house.run(['push', '--user', 'user-2@example.com', '--metrics-file', file])
+  assert.equal(code, 0, stderr)
+  assert.match(stderr, /warning: --metrics-file .* could not be written: /)
+})

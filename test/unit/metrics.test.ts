@@ -1,0 +1,141 @@
+/** The metrics that pushes and `serve` give, and the alerts in `examples/prometheus` on them. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { PushMetrics } from '../../src/cli/push-metrics.ts'
+import type { DeliveryLine, SummaryLine } from '../../src/push/reporter.ts'
+import { packageRoot } from '../../src/root.ts'
+import { createMetrics } from '../../src/server/metrics.ts'
+import { askPromtool, type Family, readExposition } from '../support/exposition.ts'
+
+const delivery = (status: DeliveryLine['status']): DeliveryLine => ({
+  type: 'delivery', user: 'user@example.com', kind: 'weekly', idempotencyKey: 'key', period: '2026-W47', part: 1, parts: 1,
+  queries: 1, leads: 3, bytes: 500, status, attempts: 1, httpStatus: null, error: null,
+}) // biome-ignore format: short
+
+const summary: SummaryLine = {
+  type: 'summary', period: '2026-W47', users: 9, deliveries: 3, delivered: 2, failed: 1, unknown: 0, skipped: 0, already: 4,
+  elsewhere: 5, owed: 6, leads: 9, bytes: 1_500, seconds: 1,
+} // biome-ignore format: short
+
+/** A push that sent three deliveries, one of which failed. */
+function runPush(before = ''): PushMetrics {
+  const metrics = new PushMetrics('all', before, 1_000_000)
+  metrics.total(7)
+  for (const status of ['delivered', 'delivered', 'failed'] as const) metrics.line(delivery(status))
+  for (const [httpStatus, durationMs] of [[200, 50], [200, 51], [null, 30_000], [503, 600_001]] as const) {
+    metrics.attempt({ httpStatus, durationMs })
+  } // biome-ignore format: a list
+  return metrics
+}
+
+const endOf = (cameToEnd: boolean) => ({ summary, ok: false, stopped: false, held: false, cameToEnd })
+const sampleOf = (families: Map<string, Family>, name: string, labels = '') =>
+  families.get(name)?.samples.get(`command="all"${labels}`)
+
+function createServeMetrics(owed: number | undefined) {
+  return createMetrics({ pushesUnderWay: () => 1, pushesWaiting: () => 2, pushesOwed: async () => owed })
+}
+
+test('a push that goes on gives its figures so far, and keeps what is known of the one before', () => {
+  const first = runPush()
+  first.noteEnd(endOf(true))
+  const again = runPush(first.render(2_000_000, 0))
+  again.line({ type: 'skip', reason: 'held: too few' })
+  const all = readExposition(again.render(3_000_000, undefined))
+  const of = (name: string, labels?: string) => sampleOf(all, `leadpush_push_${name}`, labels)
+  assert.deepEqual([of('running'), of('update_timestamp_seconds'), of('duration_seconds')], [1, 3_000, 2_000])
+  assert.deepEqual([of('success'), of('exit_code'), of('held'), of('users'), of('skipped_users')], [1, 0, 1, 7, 0])
+  for (const name of ['end', 'completion', 'success']) assert.equal(of(`last_${name}_timestamp_seconds`), 2_000)
+  assert.deepEqual([of('owed_users'), of('elsewhere'), of('already_served_users')], [undefined, undefined, undefined])
+  const deliveries = ['delivered', 'failed', 'unknown', 'pending'].map((it) => of('deliveries', `,status="${it}"`))
+  assert.deepEqual([deliveries, of('leads'), of('body_bytes')], [[2, 1, 0, 0], 9, 1_500])
+  assert.deepEqual(
+    ['200', '503', 'none'].map((it) => of('attempts', `,http_status="${it}"`)),
+    [2, 1, 1],
+  )
+  const buckets = [...(all.get('leadpush_push_attempt_duration_seconds')?.samples.values() ?? [])]
+  assert.deepEqual(buckets, [1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 630.102, 4])
+})
+
+test('a push that ended says how; one that broke off keeps when the last good one was', () => {
+  const good = runPush()
+  good.noteEnd(endOf(true))
+  const goodText = good.render(2_000_000, 0)
+  for (const [exitCode, end, success, completion] of [
+    [0, endOf(true), 3_000, 3_000], [1, endOf(true), 2_000, 3_000], [1, endOf(false), 2_000, 2_000],
+    [3, undefined, 2_000, 2_000], [143, endOf(false), 2_000, 2_000],
+  ] as const) {
+    const next = runPush(goodText)
+    if (end) next.noteEnd(end)
+    const all = readExposition(next.render(3_000_000, exitCode))
+    const of = (name: string) => sampleOf(all, `leadpush_push_${name}`)
+    assert.deepEqual([of('running'), of('success'), of('exit_code')], [0, exitCode === 0 ? 1 : 0, exitCode])
+    assert.deepEqual([of('last_success_timestamp_seconds'), of('last_completion_timestamp_seconds')], [success, completion])
+    assert.equal(of('last_end_timestamp_seconds'), 3_000)
+    assert.deepEqual([of('users'), of('owed_users')], end ? [9, 6] : [7, undefined])
+  } // biome-ignore format: a list
+  for (const strange of [
+    '',
+    'nonsense\n',
+    goodText.replaceAll('"all"', '"resume"'),
+    goodText.replaceAll(' 2000', ' x'),
+  ]) {
+    const all = readExposition(runPush(strange).render(3_000_000, 3))
+    assert.equal(sampleOf(all, 'leadpush_push_last_success_timestamp_seconds'), undefined)
+  }
+})
+
+test('serve says whether the database answers, and counts what it refused', async () => {
+  for (const [owed, up] of [[4, 1], [undefined, 0]] as const) {
+    const metrics = createServeMetrics(owed)
+    metrics.noteLimited('key')
+    const all = readExposition(await metrics.render())
+    assert.equal(all.get('leadpush_database_up')?.samples.get(''), up)
+    assert.equal(all.get('leadpush_subscription_pushes_owed')?.samples.get(''), owed)
+    const limited = all.get('leadpush_http_requests_limited_total')?.samples
+    assert.deepEqual([...(limited ?? [])], [['limit="address"', 0], ['limit="key"', 1]])
+  } // biome-ignore format: a list
+})
+
+test('names follow the conventions, and alerts name what there is', async (t) => {
+  const ended = runPush()
+  ended.noteEnd(endOf(true))
+  const serve = createServeMetrics(0)
+  serve.noteRequest({ method: 'GET', route: '/api/extern/zapier/test', status: 200, durationMs: 1 })
+  const texts = [ended.render(2_000_000, 0), (await serve.render()).replaceAll(/^.*(process|nodejs)_.*\n/gm, '')]
+  const names = new Set(['up'])
+  for (const text of texts) {
+    for (const [name, { type, samples }] of readExposition(text)) {
+      assert.match(name, /^leadpush_/)
+      assert.equal(type === 'counter', name.endsWith('_total'), name)
+      if (samples.size === 0) continue
+      if (type !== 'histogram') names.add(name)
+      else for (const ending of ['_bucket', '_sum', '_count']) names.add(name + ending)
+    }
+    assert.equal(askPromtool(['check', 'metrics'], text) ?? '', '')
+  }
+  const rules = join(packageRoot, 'examples/prometheus/leadpush.rules.yml')
+  const text = readFileSync(rules, 'utf8')
+  const alerts = text.split('- alert: ').slice(1)
+  for (const alert of alerts) {
+    for (const part of ['severity', 'summary', 'description', 'remedy'])
+      assert.match(alert, new RegExp(`^ +${part}: \\S`, 'm'))
+    const expression = /expr:([\s\S]*?)\n {8}(?:for|labels):/.exec(alert)?.[1] ?? ''
+    const used = [...expression.matchAll(/\b(?:leadpush_\w+|up)\b/g)].map(([name]) => name)
+    assert.ok(used.length > 0)
+    for (const name of used) assert.ok(names.has(name), `${name} of ${alert.split('\n')[0]} is written by nothing`)
+  }
+  const settings = new Set(text.match(/LEADPUSH_[A-Z_]+/g))
+  const config = readFileSync(join(packageRoot, 'src/config.ts'), 'utf8')
+  for (const name of settings) assert.ok(config.includes(`'${name}'`), name)
+  const said = askPromtool(['test', 'rules', join(packageRoot, 'test/support/prometheus/leadpush.rules.test.yml')])
+  if (said === undefined) t.diagnostic('there is no promtool here: the alerts were not tried')
+  else assert.match(said, /SUCCESS/)
+  for (const alert of alerts) {
+    const name = alert.split('\n')[0] ?? ''
+    const tried = readFileSync(join(packageRoot, 'test/support/prometheus/leadpush.rules.test.yml'), 'utf8')
+    assert.ok(tried.includes(`alertname="${name}"`), `${name} is not tried`)
+  }
+})
