@@ -13,12 +13,11 @@ import { packageRoot } from '../../src/root.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { findTable, readDocument, spansOf } from '../support/markdown.ts'
+import { findTable, readme, spansOf } from '../support/markdown.ts'
 import { cleanEnvironment, runProgram, startProgram, testHome } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { listen } from '../support/sockets.ts'
 
-const readme = readDocument('README.md')
 const door = join(packageRoot, 'bin', 'leadpush.js')
 
 interface Ended {

@@ -1,5 +1,5 @@
 /** What tests read in the project's Markdown: headings, tables, blocks of code, words in backticks, links. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { packageRoot } from '../../src/root.ts'
 
@@ -80,4 +80,18 @@ export function findDeadLinks({ file, prose, headings }: Document): string[] {
     const targets = path === '' ? headings : readDocument(join(dirname(file), path)).headings
     return !targets.some((heading) => anchorOf(heading) === anchor)
   })
+}
+
+export const readme = readDocument('README.md')
+export const documents = [readme, ...['CHANGELOG.md', 'SECURITY.md', 'examples/zapier/README.md'].map(readDocument)]
+
+/** What is for a machine to run or read: the crontab, and the files of the folders in `examples/` that are not programs. */
+export function readExampleLines(): string[] {
+  const folders = readdirSync(join(packageRoot, 'examples')).filter((name) => name !== 'zapier')
+  const files = folders.flatMap((folder) =>
+    readdirSync(join(packageRoot, 'examples', folder), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.includes('.') && !file.endsWith('.d'))
+      .map((file) => join('examples', folder, file)),
+  )
+  return ['crontab.example', ...files].flatMap((file) => readFileSync(join(packageRoot, file), 'utf8').split('\n'))
 }

@@ -1,165 +1,14 @@
-/** README and what goes with it, held against the program, both ways: nothing that is missing, nothing that does not exist. */
+/** README, SECURITY.md and CHANGELOG.md, held against the program: settings, figures, libraries, scripts, links. */
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { Command } from 'commander'
-import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
-import { exitCodes } from '../../src/cli/signals.ts'
 import { definitions, readSettings, type SettingName } from '../../src/config.ts'
 import * as limits from '../../src/limits.ts'
 import { packageRoot } from '../../src/root.ts'
-import { findDeadLinks, findTable, readDocument, spansOf } from '../support/markdown.ts'
+import { documents, findDeadLinks, findTable, readDocument, readme, spansOf } from '../support/markdown.ts'
 
-const readme = readDocument('README.md')
-const documents = [readme, ...['CHANGELOG.md', 'SECURITY.md', 'examples/zapier/README.md'].map(readDocument)]
 const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))
-
-/** What is for a machine to run: lines of crontab.example and of examples/, without comments. */
-const exampleFiles = readdirSync(join(packageRoot, 'examples'), { recursive: true, encoding: 'utf8' })
-  .filter((file) => /\.(service|timer|conf|ya?ml)$/.test(file))
-  .map((file) => join('examples', file))
-const exampleLines = ['crontab.example', ...exampleFiles].flatMap((file) =>
-  readFileSync(join(packageRoot, file), 'utf8').split('\n'),
-)
-const isComment = (line: string) => /^\s*#/.test(line)
-
-// ---- commands
-
-/** Every command that does something, by its words. */
-function leavesOf(command: Command, words: string[] = []): Map<string, Command> {
-  const subcommands = command.commands.filter((one) => one.name() !== 'help')
-  if (subcommands.length === 0) return new Map([[words.join(' '), command]])
-  return new Map(subcommands.flatMap((one) => [...leavesOf(one, [...words, one.name()])]))
-}
-
-const build = () =>
-  buildProgram(
-    () => async () => {},
-    () => {},
-  )
-const commands = leavesOf(build())
-const optionsOf = (command: Command | undefined) =>
-  command?.options.filter(({ hidden }) => !hidden).map(({ long }) => long ?? '') ?? []
-const allOptions = new Set([...commands.values()].flatMap(optionsOf).concat('--help', '--version'))
-
-/** The words of the command that a text begins with, `leadpush` or not. */
-function commandOf(text: string): string | undefined {
-  const words = text.replace(/^(leadpush|node bin\/leadpush\.js) /, '').split(' ')
-  return [2, 1].map((count) => words.slice(0, count).join(' ')).find((name) => commands.has(name))
-}
-
-const optionsIn = (text: string) => [...text.matchAll(/(?<![\w-])--[a-z][a-z-]*/g)].map(([option]) => option)
-
-/** The arguments of each `leadpush` on a line of shell. */
-function callsIn(line: string): string[][] {
-  const bare = line
-    .replace(/\s\d?>+\s*\S+/g, ' ')
-    .replace(/\s# .*/, '')
-    .replace(/\s<\s*\S+/g, ' ')
-  const calls = bare.matchAll(/(?:^|[\s"(]|\/bin\/)leadpush ((?:"[^"]*"|'[^']*'|[^|;&)"'\\])*)/g)
-  return [...calls].map(([, args = '']) =>
-    [...args.matchAll(/"([^"]*)"|'([^']*)'|\S+/g)].map(([word, double, single]) => double ?? single ?? word),
-  )
-}
-
-async function findRefusal(args: string[]): Promise<string | undefined> {
-  try {
-    await build().exitOverride().parseAsync(args, { from: 'user' })
-    return undefined
-  } catch (error) {
-    return (error as { exitCode: number }).exitCode === 0 ? undefined : (error as Error).message
-  }
-}
-
-test('README lists each command with each of its options, and none that does not exist', () => {
-  const told = new Map<string, Set<string>>()
-  for (const [forms = '', meaning = ''] of findTable(readme, 'command')) {
-    let name = ''
-    for (const span of spansOf(`${forms} ${meaning}`)) {
-      name = commandOf(span) ?? name
-      const options = told.get(name) ?? new Set()
-      for (const option of optionsIn(span)) options.add(option)
-      told.set(name, options)
-    }
-    assert.ok(commandOf(spansOf(forms)[0] ?? ''), `no command: ${forms}`)
-  }
-  const isListed = (option: string) => option !== '--json'
-  for (const [name, command] of commands) {
-    assert.deepEqual([...(told.get(name) ?? ['(not in the table)'])].sort(), optionsOf(command).filter(isListed).sort(), name)
-  }
-  assert.deepEqual([...told.keys()].filter((name) => !commands.has(name)), [])
-}) // biome-ignore format: dense
-
-test('every command has --json, but for those that README names', () => {
-  const without = [...commands].filter(([, command]) => !optionsOf(command).includes('--json')).map(([name]) => name)
-  const sentence = /Every command but (.*?) takes `--json`/.exec(readme.prose.join(' '))?.[1] ?? ''
-  assert.deepEqual(spansOf(sentence).sort(), without.sort())
-})
-
-/** The examples of each `--help`: lines that are indented, before what explains them. */
-const helpLines = [...commands.values(), build()].flatMap((command) => {
-  let text = ''
-  command.configureOutput({
-    writeOut: (piece) => {
-      text += piece
-    },
-  })
-  command.outputHelp()
-  const [, examples = ''] = /^(?:Examples|Begin with):\n((?: {2}.*\n?)+)/m.exec(text) ?? []
-  return examples.split('\n').map((line) => line.trim().replace(/ {2,}.*/, ''))
-})
-
-test('every command has an example, or more, in its --help', () => {
-  const without = [...commands].filter(([name]) => !helpLines.some((line) => line.includes(`leadpush ${name}`)))
-  assert.deepEqual(
-    without.map(([name]) => name),
-    [],
-  )
-})
-
-test('every command line of the documents, the examples and of --help is one that the program takes', async () => {
-  const lines = [...documents.flatMap(({ code }) => code), ...exampleLines, ...helpLines].filter(
-    (line) => !isComment(line),
-  )
-  const calls = lines.flatMap(callsIn)
-  assert.ok(calls.length >= 50, JSON.stringify(calls))
-  const refused: string[] = []
-  for (const args of calls) {
-    const why = await findRefusal(args)
-    if (why !== undefined) refused.push(`leadpush ${args.join(' ')}: ${why}`)
-  }
-  assert.deepEqual(refused, [])
-})
-
-test('no document and no example names a command, an option or a setting that does not exist', () => {
-  const text = [...documents.flatMap(({ prose, code }) => [...prose, ...code]), ...exampleLines].join('\n')
-  const wrong: string[] = []
-  const printed = new Set(findTable(readme, 'it prints').flatMap(([cell = '']) => spansOf(cell)))
-  for (const span of documents.flatMap(({ prose }) => prose.flatMap(spansOf))) {
-    if (printed.has(span)) continue
-    const command = commandOf(span)
-    if (/^leadpush [a-z]/.test(span) && command === undefined && !build().commands.some((one) => span === `leadpush ${one.name()}`)) {
-      wrong.push(span)
-    }
-    const known = command === undefined ? allOptions : new Set([...optionsOf(commands.get(command)), '--help'])
-    if (command !== undefined || span.startsWith('--')) {
-      wrong.push(...optionsIn(span).filter((option) => !known.has(option) && option !== '--processes').map((option) => `${span}: ${option}`))
-    }
-  }
-  const names = new Set<string>(Object.values(definitions).map(({ name }) => name))
-  for (const [name] of text.matchAll(/LEADPUSH_[A-Z_]*[A-Z]/g)) {
-    if (!names.has(name.replace(/_FILE$/, ''))) wrong.push(name)
-  }
-  assert.deepEqual(wrong, [])
-}) // biome-ignore format: dense
-
-test('the table of exit codes has each code that the program ends with', () => {
-  const codes = findTable(readme, 'exit code').flatMap(([cell = '']) => cell.split(', ').map(Number))
-  assert.deepEqual(codes, [...new Set([0, ...Object.values(exitCodeOf), ...Object.values(exitCodes)])].sort((a, b) => a - b))
-}) // biome-ignore format: dense
-
-// ---- settings
 
 const read = (key: SettingName, value: string | undefined, env: Record<string, string> = {}) =>
   readSettings([key], {
@@ -203,8 +52,6 @@ test('README lists each setting, with its default and what it may hold', () => {
   assert.equal(read('home', undefined, { HOME: '/home/user' }), home)
   assert.equal(read('home', undefined, { HOME: '/home/user', XDG_DATA_HOME: '/data' }), '/data/leadpush')
 }) // biome-ignore format: dense
-
-// ---- figures
 
 const number = (value: number) => value.toLocaleString('en-US')
 
@@ -264,8 +111,6 @@ test('the figures in SECURITY.md are the program’s', () => {
   assert.equal(limits.subscriptionPauseMs, 60_000)
   assert.deepEqual(sentences.filter((sentence) => !prose.includes(sentence)), [])
 }) // biome-ignore format: a list
-
-// ---- the package
 
 test('CHANGELOG.md has the version that the package has', () => {
   assert.ok(readDocument('CHANGELOG.md').headings.some((heading) => heading.startsWith(manifest.version)))
