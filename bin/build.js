@@ -55,6 +55,8 @@ const options = {
   minifyWhitespace: true,
   minifySyntax: true,
   sourcemap: true,
+  // a trace names file and line; who has the sources can read them there
+  sourcesContent: false,
   legalComments: 'none',
   logLevel: 'error',
 }

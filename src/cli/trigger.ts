@@ -1,7 +1,7 @@
 /** `leadpush trigger`: new leads to the hooks of automation platforms. */
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
-import type { TriggerLine, TriggerSummary } from '../integrations/triggers.ts'
+import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { databaseSilentMsMax } from '../limits.ts'
 import { type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
@@ -92,7 +92,7 @@ function describe({ hook, href, status, attempts, error }: TriggerLine): string 
   return `${href}  ${painted}  hook ${hook}, attempt ${attempts}${error === null ? '' : `: ${error}`}`
 }
 
-async function writeSummary(summary: TriggerSummary): Promise<void> {
+async function writeSummary(summary: TriggerSummaryLine): Promise<void> {
   const { due, delivered, failed, abandoned, removed, dropped } = summary
   const facts: [string, string][] = [
     ['due', plural(due, 'trigger')],

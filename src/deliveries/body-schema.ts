@@ -1,13 +1,9 @@
 /** The strict schema of a delivery body, by contract 4. The size in bytes is checked where the bytes are. */
 import * as z from 'zod'
+import type { DeliveryBody } from '../index.ts'
 import { deliveredLeadSchema, type Lead } from '../leads/lead.ts'
 import { leadsPerQueryMax, queriesPerUserMax } from '../limits.ts'
 import { deliveredQuerySchema, type Query, queryHash } from '../users/query.ts'
-
-export interface DeliveryBody {
-  queryList: Query[]
-  fsbos: Lead[]
-}
 
 export interface BodyConflict {
   path: (string | number)[]

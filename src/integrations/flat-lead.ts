@@ -1,15 +1,10 @@
 /** What automation platforms get of a lead (contract 6.3): one flat object, always of one shape, for triggers and samples. */
 import { hash } from 'node:crypto'
 import * as z from 'zod'
+import type { NewLead } from '../index.ts'
 import { deliveredLeadShape, type Lead, leadFields, textSchema } from '../leads/lead.ts'
 
-export type FlatLead = {
-  /** Stable for the lead, whatever becomes of it. */
-  id: string
-  trigger: 'new_lead'
-  /** When it was first imported: ISO 8601, UTC. */
-  occurredAt: string
-} & Omit<Lead, 'fullAddress'> & { fullAddress: string | null }
+export type FlatLead = NewLead
 
 export const flatLeadSchema = z.object({
   id: z.string().meta({ description: 'Stable for the lead, whatever becomes of it.' }),

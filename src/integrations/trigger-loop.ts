@@ -5,6 +5,7 @@
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { Worker } from '../deliveries/workers.ts'
+import type { TriggerLine } from '../index.ts'
 import { LeadStore } from '../leads/lead-store.ts'
 import { triggerPausesMs, triggerTimeoutMs } from '../limits.ts'
 import { Sleeper } from '../sleeper.ts'
@@ -22,21 +23,6 @@ import {
   takeHooks,
   takeTriggers,
 } from './trigger-store.ts'
-
-export type TriggerStatus = 'delivered' | 'failed' | 'abandoned' | 'removed'
-
-/** contract 3, `trigger --json`. */
-export interface TriggerLine {
-  type: 'trigger'
-  integration: number
-  hook: string
-  href: string
-  webhookId: string
-  status: TriggerStatus
-  attempts: number
-  httpStatus: number | null
-  error: string | null
-}
 
 export interface TriggerLoopContext {
   db: Database
@@ -249,7 +235,7 @@ export class TriggerLoop {
     // of its other triggers none is begun any more
     lane.isEmpty ||= gone
     const abandoned = !ok && !gone && trigger.attempts >= triggerPausesMs.length
-    const status: TriggerStatus = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
+    const status: TriggerLine['status'] = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
     const line: TriggerLine = {
       type: 'trigger', integration: lane.integrationId, hook: lane.id, href, webhookId, status,
       attempts: trigger.attempts + 1, httpStatus, error,

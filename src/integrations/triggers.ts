@@ -8,25 +8,12 @@ import { rideOut } from '../db/away.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import { findOtherWorkers, Worker, waitForLeases } from '../deliveries/workers.ts'
 import { messageOf } from '../errors.ts'
+import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { triggerRunMsMax, triggersAtOnceMax, triggerTimeoutMs } from '../limits.ts'
 import { createHookHttp } from './hook-http.ts'
 import { lookForLeads } from './look-for-leads.ts'
-import { type TriggerLine, TriggerLoop } from './trigger-loop.ts'
+import { TriggerLoop } from './trigger-loop.ts'
 import { countDue, findRunStart } from './trigger-store.ts'
-
-export type { TriggerLine } from './trigger-loop.ts'
-
-/** contract 3: of the triggers that were due for this run, what became of them; `dropped` were beyond 300 new leads of a hook. */
-export interface TriggerSummary {
-  type: 'summary'
-  due: number
-  delivered: number
-  failed: number
-  abandoned: number
-  removed: number
-  dropped: number
-  seconds: number
-}
 
 export interface TriggerContext {
   opened: OpenDatabase
@@ -47,7 +34,7 @@ const findOthers = (db: Database, worker: Worker) =>
   findOtherWorkers(db, worker.ids, sql<boolean>`exists (select from hooks h where h.worker_id = w.id)`)
 
 /** Throws `database` when the database stays away. */
-export async function runTriggers(context: TriggerContext): Promise<TriggerSummary> {
+export async function runTriggers(context: TriggerContext): Promise<TriggerSummaryLine> {
   const { opened, settings, onNote, runMsMax = triggerRunMsMax } = context
   const { db } = opened
   const startedAt = performance.now()

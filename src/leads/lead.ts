@@ -3,31 +3,10 @@
  * goes on the wire, and how a later record changes an earlier one. Imports, deliveries, triggers and the receiver read it.
  */
 import * as z from 'zod'
+import type { FsboLead } from '../index.ts'
 import { hrefBytesMax, leadNumberMax } from '../limits.ts'
 
-export interface Lead {
-  href: string
-  postalCode: string
-  schemaVersion: string
-  price: number
-  rawListingDate: string | null
-  sqft: number
-  bedrooms: number
-  bathrooms: number
-  yearBuilt: number
-  description: string | null
-  propertyType: string | null
-  contactName: string | null
-  contactPhone: string | null
-  contactEmail: string | null
-  /** Left out where unknown: the one field without a default. */
-  fullAddress?: string
-  address: string | null
-  secondAddress: string | null
-  city: string | null
-  state: string | null
-  country: string | null
-}
+export type Lead = FsboLead
 
 export type LeadField = keyof Lead
 

@@ -1,54 +1,8 @@
 /** What a push tells whoever watches it: the lines of `push --json`, as values. */
-import type { DeliveryKind, DeliveryStatus, LedgerDelivery } from '../deliveries/ledger.ts'
+import type { LedgerDelivery } from '../deliveries/ledger.ts'
+import type { DeliveryLine, PushLine } from '../index.ts'
 
-export interface DeliveryLine {
-  type: 'delivery'
-  user: string | null
-  kind: DeliveryKind
-  idempotencyKey: string | null
-  period: string
-  part: number
-  parts: number
-  queries: number
-  leads: number
-  bytes: number
-  status: DeliveryStatus | 'planned'
-  attempts: number
-  httpStatus: number | null
-  error: string | null
-}
-
-export interface SkipLine {
-  type: 'skip'
-  user?: string
-  reason: string
-}
-
-export interface WarningLine {
-  type: 'warning'
-  user: string
-  href: string
-  message: string
-}
-
-export interface SummaryLine {
-  type: 'summary'
-  period: string
-  users: number
-  deliveries: number
-  delivered: number
-  failed: number
-  unknown: number
-  skipped: number
-  already: number
-  elsewhere: number
-  owed: number
-  leads: number
-  bytes: number
-  seconds: number
-}
-
-export type PushLine = DeliveryLine | SkipLine | WarningLine | SummaryLine
+export type { DeliveryLine, PushLine, SkipLine, SummaryLine, WarningLine } from '../index.ts'
 
 export interface PushReporter {
   line(line: PushLine): void

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { findBodyProblems, parseBody } from '../deliveries/body-problems.ts'
-import type { DeliveryBody } from '../deliveries/body-schema.ts'
+import type { DeliveryBody } from '../index.ts'
 import { bodyBytesMax, receiverKeyCharsMax } from '../limits.ts'
 
 export interface Problem {

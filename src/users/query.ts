@@ -1,14 +1,10 @@
 /** What a query is: its limits, its hash, and its JSON in `queryList`. Users' imports, deliveries and the receiver read it. */
 import * as z from 'zod'
+import type { Query } from '../index.ts'
 import { textSchema } from '../leads/lead.ts'
 import { queryValueCharsMax, radiusMilesMax } from '../limits.ts'
 
-export interface Query {
-  type: 'zipcode' | 'text'
-  value: string
-  /** Miles. */
-  radius: number
-}
+export type { Query }
 
 /** Characters as people count them: code points. */
 function countChars(text: string): number {

@@ -1,9 +1,10 @@
 /** Hooks and runs of `trigger` for tests: a hook of a user at a platform of the test's own, and a run within the test. */
 import assert from 'node:assert/strict'
 import type { OpenDatabase } from '../../src/db/open.ts'
+import type { TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
-import { runTriggers, type TriggerLine } from '../../src/integrations/triggers.ts'
+import { runTriggers } from '../../src/integrations/triggers.ts'
 
 export interface TestHook {
   id: string
