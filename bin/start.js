@@ -1,15 +1,14 @@
 // Runs the program: what the package brings, or in a checkout what is built of the sources as they are now.
 import { existsSync } from 'node:fs'
 import module from 'node:module'
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { buildCheckout, findCheckoutBuild, root } from './build.js'
+import { dirname, join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const readOnlyCodes = ['EACCES', 'EPERM', 'EROFS', 'ENOSPC']
 
-/** The path of the program; undefined in a checkout that may not be written to. Ends the process where it cannot be built. */
-async function findProgram() {
-  if (!existsSync(join(root, 'src'))) return join(root, 'dist', 'main.js')
+/** The program of a checkout; undefined in one that may not be written to. Ends the process where it cannot be built. */
+async function findCheckoutProgram() {
+  const { buildCheckout, findCheckoutBuild } = await import('./build.js')
   const built = findCheckoutBuild()
   if (built) return built
   try {
@@ -23,9 +22,13 @@ async function findProgram() {
 }
 
 export async function start() {
-  module.enableCompileCache?.()
-  const main = await findProgram()
-  if (main) return import(pathToFileURL(main).href)
+  const root = dirname(dirname(fileURLToPath(import.meta.url)))
+  const main = existsSync(join(root, 'src')) ? await findCheckoutProgram() : join(root, 'dist', 'main.js')
+  if (main) {
+    // beside the program, where only who may change it can write; by itself Node.js keeps it in a folder that all share
+    module.enableCompileCache?.(join(dirname(main), 'compiled'))
+    return import(pathToFileURL(main).href)
+  }
   // a checkout that may not be written to: slower, but it runs
   const { tsImport } = await import('tsx/esm/api')
   return tsImport('../src/main.ts', import.meta.url)

@@ -1,5 +1,4 @@
 /** `leadpush probe`: for whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
-import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
 import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
@@ -100,6 +99,7 @@ async function findKey(settings: { databaseUrl: string | undefined; home: string
 
 /** Anything but yes is no; so is the end of the input. */
 async function agrees(): Promise<boolean> {
+  const { createInterface } = await import('node:readline')
   // not as a terminal: the system is to turn Ctrl-C into a signal
   const lines = createInterface({ input: process.stdin, terminal: false })
   process.stderr.write('Send them? [y/N] ')

@@ -1,5 +1,4 @@
 /** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
-import { setFlagsFromString } from 'node:v8'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Database } from '../db/open.ts'
 import { databaseSilentMsMax } from '../limits.ts'
@@ -167,6 +166,7 @@ export async function sendPush(
   options: { json?: true; accept?: true; metrics?: PushMetrics | undefined },
 ): Promise<ExitCode> {
   // a long push makes much that is soon garbage: V8 would let it pile up, however small the part that lives
+  const { setFlagsFromString } = await import('node:v8')
   setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`)
   const { createHttp } = await import('../http.ts')
   const { runPush } = await import('../push/run-push.ts')
