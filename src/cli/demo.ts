@@ -126,11 +126,12 @@ async function tell(
     ],
     arrived,
   )
+  const leadpush = process.argv[1]?.endsWith('.js') ? 'node bin/leadpush.js' : 'leadpush'
   await writeLine(`
 Nothing of this is left. Next, with data of your own:
-  node bin/leadpush.js leads import LISTINGS.csv --map href=url --map postalCode=zip
-  node bin/leadpush.js users import USERS.json
-  node bin/leadpush.js preview
-  LEADPUSH_RECEIVER_URL=https://… node bin/leadpush.js push --all --limit 5
-  node bin/leadpush.js push --help`)
+  ${leadpush} leads import LISTINGS.csv --map href=url --map postalCode=zip
+  ${leadpush} users import USERS.json
+  ${leadpush} preview
+  LEADPUSH_RECEIVER_URL=https://… ${leadpush} push --all --limit 5
+  ${leadpush} push --help`)
 }
