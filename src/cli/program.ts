@@ -4,6 +4,7 @@ import { LeadpushError } from '../errors.ts'
 import { packageVersion } from '../root.ts'
 import type { ExitCode } from './command.ts'
 import { openLog, usageError } from './command.ts'
+import { addCompletion } from './completion.ts'
 import { addDb } from './db.ts'
 import { addDemo } from './demo.ts'
 import { addDoctor } from './doctor.ts'
@@ -77,6 +78,7 @@ used; 130, 143 stopped by a signal.`,
     addReceiver,
     addProbe,
     addDb,
+    addCompletion,
   ]) {
     add(program, act)
   }

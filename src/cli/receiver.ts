@@ -20,7 +20,7 @@ export function addReceiver(program: Command, act: Act): void {
     )
     .option('--host <address>', 'where to listen (127.0.0.1)')
     .option('--port <port>', 'on which port; 0 takes a free one (8080)')
-    .option('--keys <from>', 'take these user keys alone: `users` of the database, `-`, or a file, one key a line')
+    .option('--keys <file>', 'take these user keys alone: `users` of the database, `-`, or a file, one key a line')
     .option('--fail <status:count>', 'answer the next COUNT requests with STATUS; repeat it for a script', collect)
     .option('--drop [count]', 'then break the connection of the next COUNT requests (1)')
     .option('--delay <duration>', 'wait before each answer, such as 2s')

@@ -1,0 +1,166 @@
+/** The scripts of `leadpush completion`, in the shells themselves. */
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, test } from 'node:test'
+import { runProgram, testHome } from '../support/program.ts'
+
+const shells = ['bash', 'zsh', 'fish'] as const
+type Shell = (typeof shells)[number]
+const has = (program: string) => spawnSync(program, ['--version']).status === 0
+const installed = Object.fromEntries(shells.map((shell) => [shell, has(shell)])) as Record<Shell, boolean>
+
+const folder = join(testHome(), 'completion')
+const file = (shell: Shell) => join(folder, `_leadpush.${shell}`)
+const scripts = {} as Record<Shell, string>
+
+before(async () => {
+  mkdirSync(join(folder, 'listings of may'), { recursive: true })
+  writeFileSync(join(folder, 'list.csv'), '')
+  await Promise.all(
+    shells.map(async (shell) => {
+      const { code, stdout, stderr } = await runProgram(['completion', shell])
+      assert.deepEqual([code, stderr], [0, ''])
+      scripts[shell] = stdout
+      writeFileSync(file(shell), stdout)
+    }),
+  )
+})
+
+const run = (program: string, args: string[], input = '') => {
+  const ended = spawnSync(program, args, { cwd: folder, input, encoding: 'utf8', timeout: 30_000 })
+  assert.deepEqual([ended.status, ended.stderr], [0, ''], program)
+  return ended.stdout
+}
+
+for (const shell of shells) {
+  test(`${shell} finds nothing wrong with its script`, { skip: !installed[shell] }, () => {
+    run(shell, ['-n', file(shell)])
+  })
+}
+
+/** What is typed, words with a space between, and what is offered for the last of them. */
+const offers: [typed: string, offered: string[]][] = [
+  ['l', ['leads']],
+  ['db ', ['path', 'url', 'stop', 'help']],
+  ['users un', ['unsubscribe']],
+  ['completion ', ['bash', 'zsh', 'fish']],
+  ['help pu', ['push']],
+  ['users help li', ['list']],
+  ['push --a', ['--all', '--accept']],
+  ['push --user user@example.com --un', ['--unknown']],
+  ['push --user ', []],
+  ['push --user --a', []],
+  ['push --o', []],
+  ['receiver --drop --del', ['--delay']],
+  ['leads import --rejects li', ['list.csv', 'listings of may']],
+  ['leads import --rejects = li', ['list.csv', 'listings of may']],
+  ['leads import --map a=b list.csv li', ['list.csv', 'listings of may']],
+  ['validate li', ['list.csv', 'listings of may']],
+  ['status ', []],
+  ['nosuch --a', []],
+]
+
+/** Asks bash as it asks the script itself. */
+function askBash(typed: readonly string[]): string[][] {
+  const questions = typed.map((line) => {
+    const words = ['leadpush', ...line.split(' ')].map((word) => `'${word}'`).join(' ')
+    return `COMP_WORDS=(${words}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _leadpush; printf '%s/' "\${COMPREPLY[@]}"; echo`
+  })
+  const answers = run('bash', ['--norc'], [`source '${file('bash')}'`, ...questions, ''].join('\n')).trimEnd().split('\n')
+  return typed.map((_, at) => (answers[at] ?? '').split('/').filter((word) => word !== ''))
+} // biome-ignore format: long statements
+
+test('bash is offered commands, subcommands, options, choices and files, each in its place', {
+  skip: !installed.bash,
+}, () => {
+  const answers = askBash(offers.map(([typed]) => typed))
+  for (const [at, [typed, offered]] of offers.entries()) {
+    assert.deepEqual(answers[at]?.sort(), [...offered].sort(), typed)
+  }
+})
+
+test('every command and option of the help is there, and what is hidden is not', async () => {
+  const namesOf = (help: string, heading: string) =>
+    [...(help.split(`${heading}:\n`)[1]?.split('\n\n')[0] ?? '').matchAll(/^ {2}(?:-\w, )?(-*\w[\w-]*)/gm)].map(([, name]) => name)
+  const helps = await Promise.all([['--help'], ['push', '--help']].map((args) => runProgram(args)))
+  const commands = namesOf(helps[0]?.stdout ?? '', 'Commands')
+  const options = namesOf(helps[1]?.stdout ?? '', 'Options')
+  assert.ok(commands.length > 15 && options.length > 10, `${commands} ${options}`)
+  for (const shell of shells) {
+    for (const name of [...commands, ...options].map((word) => String(word))) {
+      const word = shell === 'fish' ? name.replace(/^--/, '-l ') : name
+      assert.match(scripts[shell], new RegExp(`(^|[\\s'{,(*])${word}($|[\\s'=:[},)])`, 'm'), `${shell}: ${name}`)
+    }
+    assert.doesNotMatch(scripts[shell], /--owed|-l owed/)
+  }
+}) // biome-ignore format: long statements
+
+test('fish is offered the same', { skip: !installed.fish }, () => {
+  const asked = offers.filter(([typed]) => !typed.includes(' = '))
+  const lines = asked.map(([typed]) => `complete -C 'leadpush ${typed}'; echo ----`)
+  const answers = run('fish', ['--no-config', '-c', [`source '${file('fish')}'`, ...lines].join('\n')]).split('----\n')
+  // a value that has the form of an option is one to fish
+  for (const [at, [typed, offered]] of asked.entries()) {
+    if (typed === 'push --user --a') continue
+    const words = (answers[at] ?? '').split('\n').filter(Boolean).map((line) => line.split('\t')[0]?.replace(/\/$/, ''))
+    assert.deepEqual(words.sort(), [...offered].sort(), typed)
+  }
+}) // biome-ignore format: long statements
+
+/** What a line becomes on a terminal when Tab is pressed at the end of each of `typed`. */
+async function press(command: string, prepare: string, typed: readonly string[]): Promise<string> {
+  const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: folder, stdio: ['pipe', 'pipe', 'ignore'], timeout: 30_000, killSignal: 'SIGKILL' })
+  let output = ''
+  const waitFor = (text: string) =>
+    new Promise<void>((resolve, reject) => {
+      const look = () => {
+        if (!output.includes(text)) return
+        child.stdout.off('data', look)
+        resolve()
+      }
+      child.stdout.on('data', look)
+      child.once('close', () => reject(new Error(`no ${text} in ${output}`)))
+      look()
+    })
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    output += chunk
+  })
+  child.stdin.write(`leadpush() { printf '<%s>' "$@"; echo; }; ${prepare}; echo rea''dy\n`)
+  await waitFor('ready')
+  for (const [at, line] of typed.entries()) {
+    child.stdin.write(`${line}\t; echo do''ne${at}\n`)
+    await waitFor(`done${at}`)
+  }
+  child.stdin.end('exit\n')
+  await new Promise((resolve) => child.once('close', resolve))
+  return output
+} // biome-ignore format: long statements
+
+const hasScript = process.platform === 'linux' && has('script')
+const typed = ['leadpush leads imp', 'leadpush leads import listi', 'leadpush push --reju', 'leadpush push --resu']
+
+for (const [shell, command, prepare] of [
+  ['bash', 'bash --norc --noprofile -i', () => `PS1=; source '${file('bash')}'`],
+  ['zsh', 'zsh -f -i', () => `PS1=; autoload -Uz compinit; compinit -u -D; source '${file('zsh')}'`],
+] as const) {
+  test(`on a terminal ${shell} completes a word, a file with spaces and an option`, {
+    skip: !hasScript || !installed[shell],
+  }, async () => {
+    const output = await press(command, prepare(), typed)
+    for (const words of [
+      /<leads><import>/,
+      /<leads><import><listings of may\/?>/,
+      /<push><--reju>/,
+      /<push><--resume>/,
+    ])
+      assert.match(output, words)
+  })
+}
+
+test('a shell that it does not know is told with those that it knows', async () => {
+  const { code, stderr } = await runProgram(['completion', 'tcsh'])
+  assert.equal(code, 2)
+  assert.match(stderr, /'tcsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish\./)
+})
