@@ -11,6 +11,7 @@ interface PreviewOptions {
   failed?: true
   unknown?: true
   body?: true
+  out?: string
   json?: true
 }
 
@@ -23,13 +24,20 @@ export function addPreview(program: Command, act: Act): void {
     .option('--failed', 'what `push --failed` would send')
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
     .option('--body', 'print each body, one to a line, byte for byte')
+    .option('--out <file>', 'with --user: also write a page to look at, with the listings; - is standard output')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
       `
+The page of --out is one file that asks for nothing: what each query matches, brings
+and leaves out and why, the requests' sizes, a map, and up to 1,000 listings as cards.
+It holds no contact of a listing and no key; only its owner may read the file. With
+--json the lines are printed as without it.
+
 Examples:
   leadpush preview
-  leadpush preview --user user@example.com --body | jq '.fsbos | length'`,
+  leadpush preview --user user@example.com --body | jq '.fsbos | length'
+  leadpush preview --user user@example.com --out preview.html`,
     )
     .action(act(preview))
 }
@@ -44,35 +52,75 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
   if (options.body && options.json)
     throw usageError('--body and --json exclude each other.', 'A body is a line of JSON already.')
+  if (options.out !== undefined && options.user === undefined)
+    throw usageError('--out goes with --user only.', 'A page shows what one user would get: name the user.')
+  if (options.out !== undefined && options.body)
+    throw usageError('--out and --body exclude each other.', 'A body is for programs, a page for people.')
   const { processSource, readSettings } = await import('../config.ts')
   const settings = readSettings(
     ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
     processSource(),
   )
+  const { out } = options
+  if (out === undefined) return await withDatabase(settings, {}, ({ db }) => show(db, options, settings))
+  const { openPageFile } = await import('./page-file.ts')
+  const file = openPageFile(out, { isTaken: options.json === true })
+  try {
+    return await withDatabase(settings, {}, ({ db }) => show(db, options, settings, file))
+  } finally {
+    file.discard()
+  }
+}
+
+async function show(
+  db: import('../db/open.ts').Database,
+  options: PreviewOptions,
+  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
+  file?: import('./page-file.ts').PageFile,
+): Promise<ExitCode> {
   const startedAt = performance.now()
-  return await withDatabase(settings, {}, async ({ db }) => {
-    const { findUser } = await import('../users/users.ts')
-    const { Preview } = await import('../push/preview.ts')
-    const planned = await Preview.create(
-      db,
-      options.user !== undefined
-        ? { what: 'user', ...(await findUser(db, options.user)) }
-        : options.failed
-          ? { what: 'failed', unknown: options.unknown ?? false }
-          : { what: 'all', force: options.force ?? false },
-      settings,
-    )
-    const show = options.body ? showBodies : options.json ? showJson : showTable
-    await show(planned)
-    const seconds = Math.round(performance.now() - startedAt) / 1_000
-    const summary = planned.summary(seconds)
-    if (options.json) await writeJson(summary)
-    else if (!options.body) await writeSummary(summary)
-    return 0
-  })
+  const { findUser } = await import('../users/users.ts')
+  const { Preview } = await import('../push/preview.ts')
+  const user = options.user === undefined ? undefined : await findUser(db, options.user)
+  const planned = await Preview.create(
+    db,
+    user
+      ? { what: 'user', ...user }
+      : options.failed
+        ? { what: 'failed', unknown: options.unknown ?? false }
+        : { what: 'all', force: options.force ?? false },
+    settings,
+  )
+  const isPrinted = options.out !== '-'
+  const print = options.body ? showBodies : options.json ? showJson : isPrinted ? showTable : passOver
+  await print(planned)
+  const seconds = Math.round(performance.now() - startedAt) / 1_000
+  const summary = planned.summary(seconds)
+  const size = file && user && (await writePage(db, user, planned, settings, file))
+  if (options.json) await writeJson(summary)
+  else if (!options.body && isPrinted) await writeSummary(summary)
+  if (size !== undefined && !options.json && isPrinted)
+    await writeLine(`${paint('bold', options.out ?? '')}  ${bytes(size)}`)
+  return 0
+}
+
+async function writePage(
+  db: import('../db/open.ts').Database,
+  user: import('../users/users.ts').FoundUser,
+  planned: Planned,
+  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
+  file: import('./page-file.ts').PageFile,
+): Promise<number> {
+  const { findDryRun } = await import('../dry-run/find-dry-run.ts')
+  const { buildDryRunPage } = await import('../dry-run/build-page.ts')
+  return await file.write(buildDryRunPage(await findDryRun(db, user, planned, settings), settings.timeZone))
 }
 
 type Planned = import('../push/preview.ts').Preview
+
+async function passOver(planned: Planned): Promise<void> {
+  for await (const _ of planned.lines());
+}
 
 async function showBodies(planned: Planned): Promise<void> {
   for await (const found of planned.lines()) {

@@ -98,7 +98,7 @@ export async function explain(
 }
 
 /** When the user was served in the period, and whether a push of all users serves them next: what the guard says to all of it. */
-async function findTurn(
+export async function findTurn(
   db: Database,
   user: { id: number; email: string },
   period: string,

@@ -38,7 +38,9 @@ export interface MapParts {
 const number = new Intl.NumberFormat('en-US')
 const namedCirclesMax = 200
 /** The least share of the map that a state with a name on it has. */
-const stateShareMin = 0.05
+const stateShareMin = 0.03
+/** What a state has that the region is mostly in. */
+const cornerShareMin = 0.6
 /** So many towns have their names before the states have theirs. */
 const townsFirst = 3
 
@@ -79,23 +81,28 @@ function drawCircles(view: View, circles: readonly MapCircle[]): { drawn: Html; 
   return { drawn: html`<g class="circles">${drawn}${centres}</g>`, missing }
 }
 
-/** Of a region that is in one state, its name stands in the corner; else each state's is where most of the state is. */
+/** Of a region the name of the state that most of it is in stands in the corner; another's is where most of the state is. */
 function drawLabels(view: View, towns: readonly (Point & { name: string })[]): Html {
   const names: Name[] = []
   for (const { name, ...point } of towns) {
     const at = view.project(point)
     if (at) names.push({ text: name, x: at[0], y: at[1], isState: false })
   }
-  const states =
-    view.kind === 'nation' ? [] : namedStates.map((state) => ({ text: state.properties.name, ...view.look(state) }))
-  const seen = states.filter(({ share }) => share > 0)
-  const only = seen.length === 1 && seen[0]
-  const large = seen.filter(({ share }) => !only && share > stateShareMin)
-  names.splice(townsFirst, 0, ...large.map(({ text, middle: [x, y] }) => ({ text, x, y, isState: true })))
+  const seen =
+    view.kind === 'nation'
+      ? []
+      : namedStates
+          .map((state) => ({ text: state.properties.name, ...view.look(state) }))
+          .filter(({ share }) => share > stateShareMin)
+          .sort((a, b) => b.share - a.share)
+  const [first] = seen
+  const corner = first && (seen.length === 1 || first.share > cornerShareMin) ? first : undefined
+  const inPlace = seen.filter((state) => state !== corner)
+  names.splice(townsFirst, 0, ...inPlace.map(({ text, middle: [x, y] }) => ({ text, x, y, isState: true })))
   return html`<g class="names">${placeLabels(names).map(
     ({ text, x, y, level, isState }) =>
       html`<text class="l${level}${isState && ' state'}" x="${units(x)}" y="${units(y)}" dy="1.3em">${text}</text>`,
-  )}${only && html`<text class="state start" x="24" y="16" dy="1em">${only.text}</text>`}</g>`
+  )}${corner && html`<text class="state start" x="24" y="16" dy="1em">${corner.text}</text>`}</g>`
 }
 
 /** Miles, as long as they are on the map. */

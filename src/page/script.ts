@@ -2,6 +2,8 @@
  * The script of a page: sorts a table by the column whose head is pressed, and filters one by what is typed. What it adds are
  * buttons and fields, so keyboard and screen readers work by themselves; without it the page lacks nothing else.
  */
+import { cardsScript } from './cards.ts'
+
 export const script = `'use strict'
 for (const box of document.querySelectorAll('.table')) {
   const body = box.querySelector('tbody')
@@ -54,4 +56,4 @@ for (const box of document.querySelectorAll('.table')) {
     found.textContent = words.length === 0 ? '' : shown + ' of ' + rows.length
   })
 }
-`
+${cardsScript}`

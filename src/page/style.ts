@@ -2,6 +2,7 @@
  * The look of every page. Colours are variables with a light and a dark value; text on the ground or on a surface has a contrast
  * of 4.5 or more, marks one of 3. Paper is light, whatever the screen is.
  */
+import { cardsStyle } from './cards.ts'
 import { mapStyle } from './map/style.ts'
 
 export const style = `
@@ -40,6 +41,7 @@ section { margin-top: clamp(3rem, 6vw, 4.5rem) }
 .kicker, .intro, .more, .note, footer { color: var(--muted) }
 .kicker { margin: 0; font-size: 0.875rem }
 .lead { margin-top: 1rem; font-size: 1.125rem }
+.lead code { white-space: nowrap }
 .note, .more { margin-top: 0.75rem; font-size: 0.875rem }
 .good { color: var(--delivered) } .bad { color: var(--failed) } .doubtful { color: var(--unknown) }
 .unseen { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
@@ -80,6 +82,11 @@ details { margin-top: 0.75rem; font-size: 0.875rem }
 summary { width: fit-content; color: var(--accent); cursor: pointer }
 details .table { margin-top: 0.5rem }
 
+.bars { display: grid; gap: 1rem; margin: 1.25rem 0 0; padding: 0; list-style: none; font-size: 0.9375rem }
+.bars p { max-width: none }
+.bar { width: 100%; height: 0.625rem; margin-top: 0.375rem; border-radius: 3px }
+.bar .ground { fill: var(--line) }
+
 .table { margin-top: 2.5rem } .intro + .table, h2 + .table { margin-top: 1.5rem }
 .tools { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem 1rem; margin-bottom: 0.5rem }
 .tools h3 { margin-right: auto }
@@ -99,7 +106,7 @@ thead button { margin: 0; padding: 0.125rem 0; border: 0; background: none; colo
 thead button::after { content: '\\2195'; display: inline-block; width: 1em; margin-left: 0.125rem; text-align: center; opacity: 0.55 }
 thead [aria-sort] { color: var(--text) }
 [aria-sort='ascending'] button::after { content: '\\2191'; opacity: 1 } [aria-sort='descending'] button::after { content: '\\2193'; opacity: 1 }
-${mapStyle}
+${mapStyle}${cardsStyle}
 @media print {
   @page { margin: 15mm }
   body { padding: 0; max-width: none; font-size: 10pt }

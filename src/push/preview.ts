@@ -43,9 +43,13 @@ const deliveriesPerPage = 100
 
 export class Preview {
   readonly tally = new Tally()
+  readonly period: string
+  /** Listings that were last seen before are too old. */
+  readonly seenSince: Date
+  /** Of the user to whom it came last. */
+  lastPlan: UserPlan | undefined
   private readonly db: Database
   private readonly request: PreviewRequest
-  private readonly period: string
   private readonly planner: Planner
   private readonly guard: 'on' | 'off'
   private users = 0
@@ -61,6 +65,7 @@ export class Preview {
     this.db = db
     this.request = request
     this.period = period
+    this.seenSince = seenSince
     this.guard = guard
     this.planner = new Planner(db, seenSince)
   }
@@ -134,6 +139,7 @@ export class Preview {
 
   private async *planSome(users: readonly UserToServe[], kind: DeliveryKind) {
     for await (const plan of this.planner.plan(users)) {
+      this.lastPlan = plan
       const reason = findReasonToHold(plan)
       if (reason !== undefined) {
         this.heldUsers++
