@@ -63,7 +63,11 @@ export class ProgressCount {
       [!waiting && left > 0 && rate > 0 && `${seconds(left / rate)} left`, 2],
       [this.undelivered > 0 && `${count(this.undelivered)} not delivered`, 3],
       [this.toTryAgain > 0 && `${count(this.toTryAgain)} to try again`, 1],
-      [waiting !== undefined && `waiting for ${waiting.for}: ${seconds(waitedSeconds)}`, 5],
+      [
+        waiting !== undefined &&
+          `waiting for ${waiting.for}: ${waitedSeconds < 120 ? `${waitedSeconds} s` : seconds(waitedSeconds)}`,
+        5,
+      ],
     ]
     const shown = pieces.flatMap(([text, weight]) => (text === false ? [] : [{ text, weight }]))
     const join = () => shown.map(({ text }) => text).join(', ')

@@ -33,6 +33,8 @@ export interface PushView {
   stop(): void
 }
 
+const isTrouble = ({ status }: DeliveryLine) => status === 'failed' || status === 'unknown'
+
 function describeDelivery(line: DeliveryLine): string {
   const part = line.parts > 1 ? `, part ${line.part} of ${line.parts}` : ''
   const what = `${plural(line.leads, 'lead')}, ${bytes(line.bytes)}${part}`
@@ -61,7 +63,7 @@ export async function createPushView(
   await progress.start(log, json)
   const show = (line: Exclude<PushLine, SummaryLine>): string | undefined => {
     if (json) return JSON.stringify(line)
-    if (line.type === 'delivery' && line.status === 'delivered' && !single) return undefined
+    if (line.type === 'delivery' && !isTrouble(line) && !single) return undefined
     if (++shown[line.type] > shownMax) return undefined
     return tame(describeLine(line))
   }
@@ -69,7 +71,7 @@ export async function createPushView(
     line(line) {
       if (line.type === 'summary') return
       progress.count.add(line)
-      if (line.type === 'delivery' && (line.status === 'failed' || line.status === 'unknown')) causes.add(line)
+      if (line.type === 'delivery' && isTrouble(line)) causes.add(line)
       const text = show(line)
       if (text !== undefined) writeNow(`${text}\n`)
     },

@@ -26,13 +26,13 @@ const keyRemedy = 'Bring the keys of these users up to date: leadpush users impo
 const addressRemedy = 'Check LEADPUSH_RECEIVER_URL: it must be the full URL that takes the deliveries.'
 const repeatedRemedy =
   'After the database was restored from a backup it is expected: the receiver has that delivery from before. Otherwise the receiver must take a repeated X-Idempotency-Key as done.'
-const laterRemedy = 'Its log says why. Once it is well again: leadpush push --failed.'
+const laterRemedy = "The receiver's log says why. Once it is well again: leadpush push --failed."
 const proxyRemedy = 'Check HTTP_PROXY, HTTPS_PROXY and NO_PROXY.'
 const certificateRemedy =
   'If a certificate authority of your own signed it, name that in NODE_EXTRA_CA_CERTS; else the receiver needs another certificate.'
 
 const statusRemedies: Readonly<Record<number, string>> = {
-  400: 'Its log says what it misses. See what is sent: leadpush preview --body; leadpush probe tries the receiver.',
+  400: "The receiver's log says what it misses. See what is sent: leadpush preview --body; leadpush probe tries the receiver.",
   401: keyRemedy,
   403: keyRemedy,
   404: addressRemedy,
@@ -44,7 +44,7 @@ const statusRemedies: Readonly<Record<number, string>> = {
   411: 'A proxy before the receiver drops Content-Length: set it up to keep it.',
   413: 'Let the receiver, and each proxy before it, take bodies of up to 5,000,000 bytes (nginx: client_max_body_size 5m).',
   415: addressRemedy,
-  422: `Its log says what it refused; leadpush preview --body shows what is sent. ${repeatedRemedy}`,
+  422: `The receiver's log says what it refused; leadpush preview --body shows what is sent. ${repeatedRemedy}`,
   429: 'Send more slowly: set LEADPUSH_RATE, lower LEADPUSH_CONCURRENCY.',
 }
 
@@ -72,7 +72,7 @@ const elseRemedy = 'See the attempts: leadpush status --user EMAIL.'
 function remedyFor(status: number | undefined, error: string): string {
   if (status === undefined) return textRemedies.find(([text]) => text.test(error))?.[1] ?? elseRemedy
   if (status >= 300 && status < 400) return 'Set LEADPUSH_RECEIVER_URL to the address that the redirect leads to.'
-  return statusRemedies[status] ?? (status >= 500 ? laterRemedy : 'Its log says why it refused them.')
+  return statusRemedies[status] ?? (status >= 500 ? laterRemedy : "The receiver's log says why it refused them.")
 }
 
 /** The cause of one delivery that ended failed or unknown. */
