@@ -41,13 +41,21 @@ const toStandardOutput: PageFile = {
   discard: () => {},
 }
 
+function findFile(path: string) {
+  try {
+    return statSync(path, { throwIfNoEntry: false })
+  } catch (error) {
+    throw refuse(path, error)
+  }
+}
+
 /** `isTaken`: standard output is for something else. Throws `usage` where no file can be written. */
 export function openPageFile(path: string, { isTaken }: { isTaken: boolean }): PageFile {
   if (path === '-') {
     if (isTaken) throw usageError('--out - and --json exclude each other: both want standard output.')
     return toStandardOutput
   }
-  const found = statSync(path, { throwIfNoEntry: false })
+  const found = findFile(path)
   if (path === '' || path.endsWith('/') || found?.isDirectory()) throw refuse(path, { code: 'EISDIR' })
   if (found && !found.isFile())
     throw usageError(`--out ${path} cannot be written: it is no file.`, 'Name a file, or - for standard output.')

@@ -64,7 +64,8 @@ figure { margin: 1.5rem 0 0; min-width: 0 }
 @media (min-width: 64rem) { .uneven { grid-template-columns: 1.6fr 1fr } }
 figcaption p { margin: 0.25rem 0 0; color: var(--muted); font-size: 0.9375rem }
 svg { display: block; max-width: 100%; height: auto; overflow: visible }
-.plot { margin-top: 1rem; container-type: inline-size }
+.drawing, figure:not(:has(.drawing)) { container-type: inline-size }
+.plot, .drawing > svg { margin-top: 1rem }
 .plot svg { width: 100% } .plot .narrow { max-width: 26rem } .plot .broad { display: none }
 @container (min-width: 26rem) { .half .narrow { display: none } .half .broad { display: block } }
 @container (min-width: 36rem) { .full .narrow { display: none } .full .broad { display: block } }

@@ -46,7 +46,7 @@ export function buildTable({ caption, captionHidden, columns, rows, more }: Tabl
    !captionHidden &&
    html`<div class="tools"><h3>${caption}</h3></div>
 `
- }<div class="scroll" role="region" aria-label="${caption}" tabindex="0">
+ }<div class="scroll" role="region" aria-label="Table: ${caption}" tabindex="0">
 <table>
 <caption class="unseen">${caption}</caption>
 <thead><tr>${heads}</tr></thead>

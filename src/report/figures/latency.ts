@@ -35,7 +35,7 @@ const percentiles = sql`
 export async function findLatency(snapshot: Snapshot, { rows: ledger }: Ledger, since: string): Promise<Latency> {
   const { rows } = await sql<Found>`
     with by_ms as materialized (
-      select d.period, a.ms, count(*) as n from ${ledger} d cross join lateral (values (d.first_ms), (d.second_ms)) a (ms)
+      select d.period, a.ms, count(*) as n from ${ledger} cross join lateral (values (d.first_ms), (d.second_ms)) a (ms)
       where d.period >= ${since} and a.ms is not null group by d.period, a.ms
     ),
     -- of each week, and of all together

@@ -39,26 +39,36 @@ const pointsMax = 4_000
 const circlesMax = 400
 const statesMax = 60
 
-async function findPoints(snapshot: Snapshot) {
-  const { rows } = await sql<LeadsAt & { total: number; placed: number }>`
-    with by_place as materialized (select postal_key, count(*) as n from leads group by postal_key),
+interface LeadsFound {
+  total: number
+  placed: number
+  points: LeadsAt[] | null
+  states: WhereAll['states'] | null
+}
+
+/** One way through the index of leads by place. */
+async function findLeads(snapshot: Snapshot) {
+  const { rows } = await sql<LeadsFound>`
+    with by_code as materialized (
+      select l.n, p.state, p.latitude, p.longitude
+      from (select postal_key, count(*) as n from leads group by postal_key) l left join postal_codes p on p.code = l.postal_key
+    ),
     squares as (
-      select sum(n * latitude) / sum(n) as latitude, sum(n * longitude) / sum(n) as longitude, sum(n)::bigint as count
-      from by_place join postal_codes on code = postal_key
-      group by floor(latitude / ${squareDegrees}), floor(longitude / ${squareDegrees})
+      select sum(n * latitude) / sum(n) as latitude, sum(n * longitude) / sum(n) as longitude, sum(n) as count
+      from by_code where state is not null
+      group by floor(latitude / ${squareDegrees}), floor(longitude / ${squareDegrees}) order by count desc limit ${pointsMax}
+    ),
+    of_leads as (select state, sum(n) as leads from by_code where state is not null group by state),
+    of_users as (select p.state, count(*) as users from users u join postal_codes p on p.code = u.place group by p.state),
+    states as (
+      select state, coalesce(leads, 0) as leads, coalesce(users, 0) as users from of_leads full join of_users using (state)
+      order by leads desc, users desc, state limit ${statesMax}
     )
-    select t.total, coalesce(p.placed, 0) as placed, s.latitude, s.longitude, s.count
-    from (select coalesce(sum(n), 0)::bigint as total from by_place) t
-      cross join (select sum(count)::bigint as placed from squares) p
-      left join (select * from squares order by count desc limit ${pointsMax}) s on true
+    select (select coalesce(sum(n), 0)::bigint from by_code) as total, (select coalesce(sum(leads), 0)::bigint from of_leads) as placed,
+      (select json_agg(squares) from squares) as points, (select json_agg(states) from states) as states
   `.execute(snapshot)
-  const { total = 0, placed = 0 } = rows[0] ?? {}
-  const points = rows.filter(({ count }) => count !== null)
-  return {
-    leads: total,
-    unplaced: total - placed,
-    points: points.map(({ latitude, longitude, count }) => ({ latitude, longitude, count })),
-  }
+  const { total = 0, placed = 0, points, states } = rows[0] ?? {}
+  return { leads: total, unplaced: total - placed, points: points ?? [], states: states ?? [] }
 }
 
 interface SharedQuery {
@@ -85,26 +95,9 @@ async function findSharedQueries(snapshot: Snapshot): Promise<SharedQuery[]> {
   return rows
 }
 
-async function findStates(snapshot: Snapshot): Promise<WhereAll['states']> {
-  const { rows } = await sql<WhereAll['states'][number]>`
-    with of_leads as (
-      select p.state, sum(l.n)::bigint as leads
-      from (select postal_key, count(*) as n from leads group by postal_key) l join postal_codes p on p.code = l.postal_key
-      group by p.state
-    ),
-    of_users as (
-      select p.state, count(*) as users from users u join postal_codes p on p.code = u.place group by p.state
-    )
-    select state, coalesce(leads, 0) as leads, coalesce(users, 0) as users
-    from of_leads full join of_users using (state) order by leads desc, users desc, state limit ${statesMax}
-  `.execute(snapshot)
-  return rows
-}
-
 export async function findWhereAll(snapshot: Snapshot): Promise<WhereAll> {
-  const found = await findPoints(snapshot)
+  const found = await findLeads(snapshot)
   const shared = await findSharedQueries(snapshot)
-  const states = await findStates(snapshot)
   const places = shared.length > 0 ? await findPlaces(snapshot) : undefined
   const circles = shared.flatMap((query) => {
     // by the code that settles what the query means
@@ -120,6 +113,5 @@ export async function findWhereAll(snapshot: Snapshot): Promise<WhereAll> {
     circles,
     towns: found.points.length + circles.length > 0 ? await findTowns(snapshot, [...found.points, ...circles]) : [],
     queriesShown: circles.reduce((sum, { count }) => sum + count, 0),
-    states,
   }
 }

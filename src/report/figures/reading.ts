@@ -38,7 +38,7 @@ export async function readSnapshot<T>(db: Database, read: (snapshot: Snapshot) =
 }
 
 export interface Ledger {
-  /** SQL: `deliveries`, or the same blocks of it each time. */
+  /** SQL: `deliveries` as `d`, or the same blocks of it each time. */
   rows: RawBuilder<unknown>
   /** How much of it that is, above 0 and at most 1. */
   share: number
@@ -47,8 +47,8 @@ export interface Ledger {
 export async function findLedger(snapshot: Snapshot, bytesMax: number = wholeBytesMax): Promise<Ledger> {
   const { rows } = await sql<{ bytes: number }>`select pg_relation_size('deliveries') as bytes`.execute(snapshot)
   const share = Math.min(1, bytesMax / (rows[0]?.bytes || 1))
-  if (share === 1) return { rows: sql`deliveries`, share }
-  return { rows: sql`deliveries tablesample system (${share * 100}) repeatable (1)`, share }
+  if (share === 1) return { rows: sql`deliveries d`, share }
+  return { rows: sql`deliveries d tablesample system (${share * 100}) repeatable (1)`, share }
 }
 
 /** The moment of the snapshot, and who of the subscribed users asks for nothing. */

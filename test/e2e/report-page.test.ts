@@ -1,0 +1,193 @@
+/** The page of `leadpush report`, as the program writes it and as a browser shows it. */
+import assert from 'node:assert/strict'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { before, test } from 'node:test'
+import { sql } from 'kysely'
+import { findAccessibilityProblems, findOverflow, withoutBrowser, withPage } from '../support/browser.ts'
+import { createDatabase } from '../support/database.ts'
+import { fillHistory } from '../support/history.ts'
+import { runProgram, testHome } from '../support/program.ts'
+
+const folder = mkdtempSync(join(testHome(), 'report-'))
+const file = join(folder, 'report.html')
+const hostile = '<script>alert(1)</script>@example.com'
+const hostileError = '<img src=x onerror=alert(2)>'
+
+const { url, open } = await createDatabase()
+const env = { DATABASE_URL: url }
+
+const report = (out: string, ...args: string[]) => runProgram(['report', '--out', out, ...args], { env })
+
+before(async () => {
+  const { db } = await open()
+  await fillHistory(db, { leads: 600, users: 900, weeks: 5 })
+  await sql`update users set email = ${hostile}, receiver_key = 'a-receiver-key-to-hide' where id = 12`.execute(db)
+  await sql`
+    update deliveries set status = 'failed', first_error = ${hostileError}, second_error = null, first_status = null
+    where user_id = 12 and run_id = (select max(id) from runs)
+  `.execute(db)
+})
+
+test('report writes one page that only its owner may read, and says the same as status', async () => {
+  writeFileSync(file, 'an older page')
+  chmodSync(file, 0o644)
+  const { code, stderr, json } = await report(file, '--json')
+  assert.equal(code, 0, stderr)
+  const [line] = json
+  assert.equal(json.length, 1)
+  const { size, mode } = statSync(file)
+  assert.deepEqual(
+    { ...line, seconds: 0, alarms: [] },
+    { type: 'report', file, bytes: size, period: line.period, seconds: 0, sampled: false, alarms: [] },
+  )
+  assert.equal(line.alarms.length, 1)
+  assert.equal(mode & 0o777, 0o600)
+  assert.deepEqual(readdirSync(folder), ['report.html'])
+
+  const page = readFileSync(file, 'utf8')
+  const [status] = (await runProgram(['status', '--json'], { env })).json
+  const figure = (name: string) => new RegExp(`<dt>${name}</dt><dd[^>]*>([^<]*)`).exec(page)?.[1]?.replace(',', '')
+  for (const [name, value] of [
+    ['Subscribed users', status.subscribed],
+    ['Delivered', status.delivered],
+    ['Failed', status.failed],
+    ['Unknown', status.unknown],
+    ['Owed', status.owed],
+  ] as const) {
+    assert.equal(figure(name), String(value))
+  }
+  assert.match(page, /<h1>Somebody should look at \d+ deliveries that failed\.<\/h1>/)
+  assert.match(page, /run <code>leadpush push --failed<\/code>/)
+})
+
+test('what comes from data is text, and nothing that is secret gets onto the page', () => {
+  const page = readFileSync(file, 'utf8')
+  assert.ok(page.includes('&lt;script&gt;alert(1)&lt;/script&gt;@example.com'))
+  assert.ok(page.includes('&lt;img src=x onerror=alert(2)&gt;'))
+  assert.equal(page.match(/<script/g)?.length, 1)
+  assert.doesNotMatch(page, /<img|a-receiver-key-to-hide|whsec_|hooks\.example\.com\/catch/)
+  assert.match(page, /hooks\.example\.com, [0-9a-f-]{36}/)
+})
+
+test('a file that cannot be written is told before any work', async () => {
+  mkdirSync(join(folder, 'a-folder'))
+  writeFileSync(join(folder, 'a-file'), '')
+  symlinkSync('/dev/null', join(folder, 'a-device'))
+  const refused: [out: string, why: RegExp][] = [
+    [join(folder, 'a-folder'), /it is a folder/],
+    [`${folder}/`, /it is a folder/],
+    [join(folder, 'missing', 'report.html'), /its folder does not exist/],
+    [join(folder, 'a-file', 'report.html'), /its folder is a file/],
+    [join(folder, 'a-device'), /it is no file/],
+  ]
+  // a database that is not there would be exit code 3
+  const away = { DATABASE_URL: 'postgresql://127.0.0.1:9/none' }
+  const results = await Promise.all(refused.map(([out]) => runProgram(['report', '--out', out], { env: away })))
+  for (const [at, [out, why]] of refused.entries()) {
+    assert.equal(results[at]?.code, 2)
+    assert.ok(results[at]?.stderr.includes(`--out ${out} cannot be written`), results[at]?.stderr)
+    assert.match(results[at]?.stderr ?? '', why)
+  }
+  const both = await report('-', '--json')
+  assert.equal(both.code, 2)
+  assert.match(both.stderr, /--out - and --json exclude each other/)
+  const gone = await runProgram(['report', '--out', join(folder, 'b.html')], { env: away })
+  assert.equal(gone.code, 3)
+  assert.deepEqual(readdirSync(folder).sort(), ['a-device', 'a-file', 'a-folder', 'report.html'])
+})
+
+test('- writes the page to standard output, and a database with nothing in it makes a friendly one', async () => {
+  const { url } = await createDatabase()
+  const { code, stdout, stderr } = await runProgram(['report', '--out', '-'], { env: { DATABASE_URL: url } })
+  assert.equal(code, 0, stderr)
+  assert.match(stdout, /^<!doctype html>[\s\S]*<\/html>\n$/)
+  assert.match(stdout, /<h1>There is nothing to report yet\.<\/h1>/)
+  assert.match(stdout, /<code>leadpush users import users\.json<\/code>/)
+  assert.match(stdout, /<main>\s*<\/main>/)
+})
+
+const skip = withoutBrowser
+
+for (const [width, colorScheme] of [
+  [1_440, 'light'],
+  [390, 'dark'],
+] as const) {
+  test(`at ${width} px, ${colorScheme}, the page reads without moving sideways, and everybody can use it`, {
+    skip,
+  }, async () => {
+    await withPage(file, { width, colorScheme }, async (page) => {
+      assert.equal(await findOverflow(page), 0)
+      assert.deepEqual(await findAccessibilityProblems(page), [])
+      assert.equal(await page.locator('h1').count(), 1)
+      const widths = await page
+        .locator('.plot svg:visible')
+        .evaluateAll((drawings) => drawings.map((drawing) => drawing.getBoundingClientRect().width))
+      assert.equal(widths.length, 8)
+      for (const drawn of widths) assert.ok(drawn > 200 && drawn <= width, String(drawn))
+      // folded away, the same figures are there as tables
+      await page.locator('summary').first().click()
+      assert.equal(await page.locator('details[open] tbody tr').count(), 13)
+      assert.equal(await findOverflow(page), 0)
+    })
+  })
+}
+
+test('a table is sorted and searched by mouse and by keyboard', { skip }, async () => {
+  await withPage(file, {}, async (page) => {
+    const table = page.locator('.table', { has: page.getByRole('heading', { name: 'Users in trouble' }) })
+    const users = () => table.locator('tbody tr:not([hidden]) th').allTextContents()
+    const all = await users()
+    assert.ok(all.length >= 20)
+    const head = table.getByRole('columnheader', { name: 'user' })
+    await head.getByRole('button').click()
+    assert.equal(await head.getAttribute('aria-sort'), 'ascending')
+    const numeric = new Intl.Collator('en', { numeric: true })
+    assert.deepEqual(await users(), all.toSorted(numeric.compare))
+    await page.keyboard.press('Enter')
+    assert.equal(await head.getAttribute('aria-sort'), 'descending')
+    assert.deepEqual(await users(), all.toSorted(numeric.compare).reverse())
+
+    const failed = table.getByRole('columnheader', { name: 'failed' })
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Space')
+    assert.equal(await failed.getAttribute('aria-sort'), 'descending')
+    assert.equal(await head.getAttribute('aria-sort'), null)
+    const counts = (await table.locator('tbody td:nth-child(2)').allTextContents()).map(Number)
+    assert.deepEqual(
+      counts,
+      counts.toSorted((a, b) => b - a),
+    )
+
+    const search = table.getByRole('searchbox')
+    await search.focus()
+    await page.keyboard.type('SCRIPT  alert')
+    assert.deepEqual(await users(), [hostile])
+    assert.equal(await table.locator('output').textContent(), `1 of ${all.length}`)
+    await search.fill('')
+    assert.equal((await users()).length, all.length)
+  })
+})
+
+test('without script, and on paper, the page says all the same', { skip }, async () => {
+  const rows = await withPage(file, { withoutScript: true, width: 390 }, async (page) => {
+    assert.equal(await findOverflow(page), 0)
+    assert.equal(await page.locator('button, input').count(), 0)
+    return await page.locator('tr').count()
+  })
+  await withPage(file, { colorScheme: 'dark' }, async (page) => {
+    assert.equal(await page.locator('tr').count(), rows)
+    await page.emulateMedia({ media: 'print', colorScheme: 'dark' })
+    assert.equal(await page.evaluate('getComputedStyle(document.body).backgroundColor'), 'rgb(255, 255, 255)')
+    assert.equal(await page.locator('.search').first().isVisible(), false)
+  })
+})
