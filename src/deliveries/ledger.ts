@@ -1,33 +1,18 @@
 /**
- * The ledger's statements: what is recorded before an attempt, after it, and when a process stops or died. Each is one
- * statement that checks what it relies on (lease, claim, subscription) where it writes, so that any number of processes may
- * run them at once. Durations are milliseconds; every time is the database's.
+ * The ledger's statements for what waits, what others left, and when a process stops or died; `record` has those that every
+ * delivery goes through. Each is one statement that checks what it relies on (lease, claim, subscription) where it writes, so
+ * that any number of processes may run them at once. Durations are milliseconds; every time is the database's.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
-import { erasureCount } from './erasure-count.ts'
-import type { PlannedDelivery } from './plan.ts'
-import { decodeRecipe, encodeRecipe } from './recipe.ts'
+import { decodeRecipe } from './recipe.ts'
 import { periodIn } from './runs.ts'
 import { isLive } from './workers.ts'
 
 export type DeliveryKind = Tables['deliveries']['kind']
 export type DeliveryStatus = Tables['deliveries']['status']
-
-/** One push of one user, as it is to be begun. */
-export interface PushToBegin {
-  userId: number
-  kind: DeliveryKind
-  /** What makes it the only one: a claim in this scope; null for `single` and `subscription`. */
-  scope: string | null
-  deliveries: (PlannedDelivery & {
-    idempotencyKey: string
-    /** Whether its first attempt is recorded with it; otherwise it waits to be taken. */
-    started: boolean
-  })[]
-}
 
 /** A recorded attempt that this process is to make. */
 export interface RecordedAttempt {
@@ -49,22 +34,17 @@ export interface RecordedAttempt {
   versionIds: number[]
 }
 
-export interface RecordedOutcome {
+/** How a delivery stands. */
+export interface Standing {
   idempotencyKey: string
-  attempt: 1 | 2
-  ok: boolean
-  /** It may have reached the receiver without a complete answer. */
-  open: boolean
+  status: DeliveryStatus
+  attempts: number
   httpStatus: number | null
   error: string | null
-  durationMs: number
-  /** From now to the second attempt, if there is to be one. */
-  retryDelayMs: number
 }
 
 /** A delivery as the ledger has it. */
-export interface LedgerDelivery {
-  idempotencyKey: string
+export interface LedgerDelivery extends Standing {
   userId: number
   email: string | null
   kind: DeliveryKind
@@ -74,87 +54,22 @@ export interface LedgerDelivery {
   queries: number
   leads: number
   bytes: number
-  status: DeliveryStatus
-  attempts: number
-  httpStatus: number | null
-  error: string | null
 }
 
 export const wasErased = 'a listing was erased'
 const outcomeLost = 'nobody recorded what came of the attempt'
 
 /** Yields a row only while the worker holds its lease. */
-const liveWorker = (workerId: number) => sql`${durably} from workers where id = ${workerId} and lease_until > now()`
+export const liveWorker = (workerId: number) =>
+  sql`${durably} from workers where id = ${workerId} and lease_until > now()`
 
-export const ledgerColumns = sql`
-  d.idempotency_key as "idempotencyKey", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes,
-  d.status, d.attempts, case when d.attempts = 2 and (d.status <> 'delivered' or d.second_status between 200 and 299) then d.second_status else d.first_status end as "httpStatus",
+/** How a delivery stands. */
+export const standingColumns = sql`
+  d.idempotency_key as "idempotencyKey", d.status, d.attempts, case when d.attempts = 2 and (d.status <> 'delivered' or d.second_status between 200 and 299) then d.second_status else d.first_status end as "httpStatus",
   case when d.status <> 'delivered' then coalesce(d.end_reason, d.second_error, d.first_error) end as error`
 
-/** Of all parts. */
-const countLeads = ({ deliveries }: PushToBegin) => deliveries.reduce((sum, { leads }) => sum + leads, 0)
-
-/**
- * Begins pushes: claims each in its scope, and writes its deliveries with the attempts that start. Returns the users whose
- * pushes were begun, with the keys to send with; the others had theirs, or may not be served any more. `live` is false when
- * the worker lost its lease, `erasures` another count than the one that the pushes were planned under when listings were
- * erased since: then nothing was begun.
- */
-export async function recordPushes(
-  db: Database,
-  context: { workerId: number; runId: number; period: string; erasures: number },
-  pushes: readonly PushToBegin[],
-): Promise<{ live: boolean; erasures: number; begun: { userId: number; email: string; receiverKey: string }[] }> {
-  const rows = pushes.flatMap((push) =>
-    push.deliveries.map((delivery) => ({ ...delivery, userId: push.userId, kind: push.kind })),
-  )
-  type Found = { userId: number | null; email: string; receiverKey: string; live: boolean; erasures: number }
-  const { rows: found } = await sql<Found>`
-    with live as materialized (${liveWorker(context.workerId)}), now_erased as materialized (select ${erasureCount} as n),
-    eligible as (
-      select p.user_id, p.kind, p.scope, p.leads, u.email, u.receiver_key
-      from unnest(${pushes.map(({ userId }) => userId)}::bigint[], ${pushes.map(({ kind }) => kind)}::text[],
-        ${pushes.map(({ scope }) => scope)}::text[], ${pushes.map(countLeads)}::integer[]) as p (user_id, kind, scope, leads)
-      join users u on u.id = p.user_id
-      where exists (select from live) and (select n from now_erased) = ${context.erasures}::bigint
-        and (u.subscribed or p.kind in ('single', 'subscription'))
-    ),
-    owed as (
-      update users u set subscription_owed_at = null, subscription_begun_at = now()
-      from eligible e where u.id = e.user_id and e.kind = 'subscription' and u.subscription_owed_at is not null
-      returning u.id
-    ),
-    claimed as (
-      insert into claims (scope, email, leads)
-      select scope, email, case kind when 'weekly' then leads end from eligible where scope is not null order by scope, email
-      on conflict do nothing returning scope, email
-    ),
-    granted as (
-      select * from eligible e where case e.kind
-        when 'single' then true
-        when 'subscription' then e.user_id in (select id from owed)
-        else exists (select from claimed c where c.scope = e.scope and c.email = e.email) end
-    ),
-    begun as (
-      insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list,
-        recipe, status, attempts, under_way, worker_id, first_at)
-      select d.key, ${context.runId}, g.user_id, ${context.period}, g.kind, d.part, d.parts, d.queries, d.leads, d.bytes,
-        d.query_list, d.recipe, 'pending', d.started::integer, d.started, ${context.workerId}, case when d.started then now() end
-      from unnest(${rows.map((row) => row.idempotencyKey)}::text[], ${rows.map((row) => row.userId)}::bigint[],
-        ${rows.map((row) => row.part)}::integer[], ${rows.map((row) => row.parts)}::integer[],
-        ${rows.map((row) => row.queries)}::integer[], ${rows.map((row) => row.leads)}::integer[],
-        ${rows.map((row) => row.bytes)}::integer[], ${rows.map((row) => row.queryList)}::text[],
-        ${rows.map((row) => encodeRecipe(row.versionIds))}::bytea[], ${rows.map((row) => row.started)}::boolean[])
-        as d (key, user_id, part, parts, queries, leads, bytes, query_list, recipe, started)
-      join granted g on g.user_id = d.user_id
-    )
-    select g.user_id as "userId", g.email, g.receiver_key as "receiverKey", exists (select from live) as live,
-      (select n from now_erased) as erasures
-    from (values (1)) as always left join granted g on true
-  `.execute(db)
-  const begun = found.filter((row) => row.userId !== null) as { userId: number; email: string; receiverKey: string }[]
-  return { live: found[0]?.live ?? false, erasures: found[0]?.erasures ?? 0, begun }
-}
+export const ledgerColumns = sql`${standingColumns},
+  d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
 
 /**
  * SQL over `d`: whether nothing of its push was ever sent and the period that it was for is over: then it is not owed any
@@ -254,39 +169,6 @@ export async function isAnythingAbandoned(db: Database): Promise<boolean> {
     select from deliveries d where d.status = 'pending' and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}) limit 1
   `.execute(db)
   return rows.length > 0
-}
-
-/**
- * Records what came of attempts, also late, when the delivery has gone on without them: a success makes a delivery
- * `delivered` whenever it comes. Returns the deliveries as they are then. Harmless when repeated.
- */
-export async function recordOutcomes(db: Database, outcomes: readonly RecordedOutcome[]): Promise<LedgerDelivery[]> {
-  const one = (column: string) =>
-    sql`case when o.attempt = 1 then o.${sql.raw(column)} else d.first_${sql.raw(column)} end`
-  const two = (column: string) =>
-    sql`case when o.attempt = 2 then o.${sql.raw(column)} else d.second_${sql.raw(column)} end`
-  const { rows } = await sql<LedgerDelivery>`
-    with durable as materialized (${durably})
-    update deliveries d set
-      first_ms = ${one('ms')}, first_status = ${one('status')}, first_error = ${one('error')}, first_open = ${one('open')},
-      second_ms = ${two('ms')}, second_status = ${two('status')}, second_error = ${two('error')}, second_open = ${two('open')},
-      under_way = d.under_way and d.attempts <> o.attempt,
-      due_at = case when d.attempts = o.attempt then now() + o.delay * interval '1 millisecond' else d.due_at end,
-      end_reason = case when o.attempt = 1 then d.end_reason end,
-      status = case
-        when o.ok or d.status = 'delivered' then 'delivered'
-        when d.status = 'pending' and o.attempt = 1 and d.end_reason is null then 'pending'
-        when ${one('open')} or ${two('open')} then 'unknown'
-        else 'failed' end
-    from unnest(${outcomes.map((o) => o.idempotencyKey)}::text[], ${outcomes.map((o) => o.attempt)}::integer[],
-      ${outcomes.map((o) => o.ok)}::boolean[], ${outcomes.map((o) => o.open)}::boolean[],
-      ${outcomes.map((o) => o.httpStatus)}::integer[], ${outcomes.map((o) => o.error)}::text[],
-      ${outcomes.map((o) => Math.round(o.durationMs))}::integer[], ${outcomes.map((o) => Math.round(o.retryDelayMs))}::integer[])
-      as o (key, attempt, ok, open, status, error, ms, delay), durable
-    where d.idempotency_key = o.key
-    returning ${ledgerColumns}, null as email
-  `.execute(db)
-  return rows
 }
 
 /** SQL over `d`: sets what an attempt leaves behind that `isLost`: under way, and nobody will record what came of it. */

@@ -7,7 +7,8 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { type AttemptOutcome, sendAttempt } from '../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../deliveries/body.ts'
-import type { LedgerDelivery, PushToBegin, Reach, RecordedAttempt } from '../deliveries/ledger.ts'
+import type { LedgerDelivery, Reach, RecordedAttempt } from '../deliveries/ledger.ts'
+import type { PushToBegin } from '../deliveries/record.ts'
 import type { Worker } from '../deliveries/workers.ts'
 import { messageOf } from '../errors.ts'
 import type { Http } from '../http.ts'
@@ -157,8 +158,8 @@ export class PushLoop {
     // with a rate, no more than leave within a tenth of a second
     const ahead =
       ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
-    const { ready, open } = this.attempts
-    const room = Math.min(ahead - ready.length, concurrency + ahead - open)
+    const { ready, open, ending } = this.attempts
+    const room = Math.min(ahead - ready.length, concurrency + ahead - (open - ending))
     return isWorthStatement(room, ahead) ? room : 0
   }
 

@@ -12,16 +12,20 @@ import {
   findAdrift,
   findNextDue,
   type LedgerDelivery,
-  type PushToBegin,
   type Reach,
   type RecordedAttempt,
-  type RecordedOutcome,
   recordDueAttempts,
   recordGivenBack,
+  recordUnsent,
+  type Standing,
+} from '../deliveries/ledger.ts'
+import {
+  type BegunPush,
+  type PushToBegin,
+  type RecordedOutcome,
   recordOutcomes,
   recordPushes,
-  recordUnsent,
-} from '../deliveries/ledger.ts'
+} from '../deliveries/record.ts'
 import type { Worker } from '../deliveries/workers.ts'
 
 export interface RecordedAttemptsContext {
@@ -63,7 +67,9 @@ export class RecordedAttempts {
   /** Being taken back: until that is certain, they must not be found or recorded again. */
   private takingBack: readonly string[] = []
   private flushing: Promise<void> | undefined
+  private isBeginning = false
   private gathering: NodeJS.Timeout | undefined
+  private flushNext: NodeJS.Immediate | undefined
 
   constructor(context: RecordedAttemptsContext) {
     this.context = context
@@ -73,6 +79,11 @@ export class RecordedAttempts {
   /** Recorded and not over, made or not. */
   get open(): number {
     return this.ready.length + this.underWay.size
+  }
+
+  /** Those of `open` that will be over once the next pushes are begun. */
+  get ending(): number {
+    return this.unrecorded().length
   }
 
   get underWayCount(): number {
@@ -139,38 +150,48 @@ export class RecordedAttempts {
 
   /**
    * Begins `pushes`, with the first attempts of their deliveries that are `started`; the others are due at once. They were
-   * planned when `erasures` were counted; returns how many are counted now: if more, nothing was begun.
+   * planned when `erasures` were counted; returns how many are counted now: if more, nothing was begun. Takes what came of
+   * other attempts along.
    */
   async recordPushes(pushes: readonly PushToBegin[], erasures: number): Promise<number> {
     const { db, worker, runId, period, onAway } = this.context
+    const outcomes = this.unrecorded()
+    this.isBeginning = true
+    clearTimeout(this.gathering)
+    this.gathering = undefined
     let uncertain = false
-    return await rideOut(
-      async () => {
-        if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
-        for (;;) {
-          const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, pushes)
-          for (const user of recorded.begun) this.beginPush(pushes, user)
-          if (recorded.live) return recorded.erasures
-          await worker.renew()
-        }
-      },
-      (error) => {
-        uncertain = true
-        onAway(error)
-      },
-    )
+    try {
+      return await rideOut(
+        async () => {
+          if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
+          for (;;) {
+            const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, pushes, outcomes)
+            this.noteRecorded(outcomes.splice(0), recorded.told)
+            for (const user of recorded.begun) this.beginPush(pushes, user)
+            if (recorded.live) return recorded.erasures
+            await worker.renew()
+          }
+        },
+        (error) => {
+          uncertain = true
+          onAway(error)
+        },
+      )
+    } finally {
+      this.isBeginning = false
+      this.flushSoon()
+    }
   }
 
-  private beginPush(
-    pushes: readonly PushToBegin[],
-    user: { userId: number; email: string; receiverKey: string },
-  ): void {
+  private beginPush(pushes: readonly PushToBegin[], user: BegunPush): void {
     const push = pushes.find(({ userId }) => userId === user.userId)
     if (!push) return
     this.users++
     const { runId, period } = this.context
+    const { userId, email, receiverKey } = user
     for (const { started, ...delivery } of push.deliveries) {
-      if (started) this.ready.push({ ...delivery, ...user, kind: push.kind, runId, period, attempt: 1 })
+      if (started)
+        this.ready.push({ ...delivery, userId, email, receiverKey, kind: push.kind, runId, period, attempt: 1 })
       else this.dueAt = 0
     }
   }
@@ -188,20 +209,28 @@ export class RecordedAttempts {
     this.flushSoon()
   }
 
-  /** What else is under way is waited for, but not for long. */
+  /** What can be recorded now, or goes along with what is begun. */
+  private unrecorded(): RecordedOutcome[] {
+    return this.flushing ? [] : this.outcomes.slice(0, outcomesPerStatement)
+  }
+
+  /**
+   * What else is under way is waited for, but not for long. Where it is worth a statement, the loop comes first: what it
+   * begins at this moment takes it along.
+   */
   private flushSoon(): void {
-    if (this.flushing || this.outcomes.length === 0) return
-    const isEnough = isWorthStatement(this.outcomes.length, this.context.concurrency)
-    if (!isEnough && this.outcomes.length < this.underWay.size) {
-      this.gathering ??= setTimeout(() => this.flush(), gatherMs)
-      return
-    }
-    this.flush()
+    if (this.flushing || this.isBeginning || this.outcomes.length === 0) return
+    const { length } = this.outcomes
+    if (length >= this.underWay.size || isWorthStatement(length, this.context.concurrency)) {
+      this.flushNext ??= setImmediate(() => this.flush())
+    } else this.gathering ??= setTimeout(() => this.flush(), gatherMs)
   }
 
   private flush(): void {
     clearTimeout(this.gathering)
     this.gathering = undefined
+    this.flushNext = undefined
+    if (this.flushing || this.isBeginning || this.outcomes.length === 0) return
     const { onFlushed } = this.context
     this.flushing = this.recordOutcomes().then(
       () => {
@@ -218,21 +247,28 @@ export class RecordedAttempts {
 
   private async recordOutcomes(): Promise<void> {
     const { db, onAway } = this.context
-    const batch = this.outcomes.slice(0, outcomesPerStatement)
-    const deliveries = await rideOut(() => recordOutcomes(db, batch), onAway)
-    this.outcomes.splice(0, batch.length)
-    for (const delivery of deliveries) this.noteRecorded(delivery, batch)
-    // also those whose row is gone meanwhile: nobody waits for them
-    for (const { idempotencyKey } of batch) this.underWay.delete(idempotencyKey)
+    const outcomes = this.unrecorded()
+    const told = await rideOut(() => recordOutcomes(db, outcomes), onAway)
+    this.noteRecorded(outcomes, told)
   }
 
-  private noteRecorded(delivery: LedgerDelivery, batch: readonly RecordedOutcome[]): void {
-    if (delivery.status !== 'pending') {
-      const email = this.underWay.get(delivery.idempotencyKey)?.email ?? null
-      this.context.onDelivery({ ...delivery, email })
+  /** `outcomes` are the first of those that were not recorded. */
+  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly Standing[]): void {
+    this.outcomes.splice(0, outcomes.length)
+    for (const standing of told) this.noteStanding(standing, outcomes)
+    // also those whose row is gone meanwhile: nobody waits for them
+    for (const { idempotencyKey } of outcomes) this.underWay.delete(idempotencyKey)
+  }
+
+  private noteStanding(standing: Standing, outcomes: readonly RecordedOutcome[]): void {
+    const attempt = this.underWay.get(standing.idempotencyKey)
+    if (!attempt) return
+    if (standing.status !== 'pending') {
+      const { userId, email, kind, period, part, parts, queries, leads, bytes } = attempt
+      this.context.onDelivery({ ...standing, userId, email, kind, period, part, parts, queries, leads, bytes })
       return
     }
-    const delayMs = batch.find(({ idempotencyKey }) => idempotencyKey === delivery.idempotencyKey)?.retryDelayMs ?? 0
+    const delayMs = outcomes.find(({ idempotencyKey }) => idempotencyKey === standing.idempotencyKey)?.retryDelayMs ?? 0
     this.dueAt = Math.min(this.dueAt ?? Number.POSITIVE_INFINITY, performance.now() + delayMs)
   }
 

@@ -9,13 +9,12 @@ import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasur
 import {
   endAbandoned,
   findAdrift,
-  type LedgerDelivery,
   recordDueAttempts,
   recordGivenBack,
-  recordOutcomes,
-  recordPushes,
   recordUnsent,
+  type Standing,
 } from '../../src/deliveries/ledger.ts'
+import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { Worker } from '../../src/deliveries/workers.ts'
 import { createDatabase } from '../support/database.ts'
@@ -48,9 +47,9 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
   const { db, newWorker, begin, take } = await build(t)
   const [late, live] = [await newWorker(), await newWorker()]
   await endLease(db, late.id)
-  assert.deepEqual(await begin(late, 'late', true), { live: false, erasures: 1, begun: [] })
+  assert.deepEqual(await begin(late, 'late', true), { live: false, erasures: 1, begun: [], told: [] })
   assert.equal((await begin(live, 'live', false)).begun.length, 1)
-  assert.deepEqual(await begin(live, 'again', true), { live: true, erasures: 1, begun: [] })
+  assert.deepEqual(await begin(live, 'again', true), { live: true, erasures: 1, begun: [], told: [] })
   await recordGivenBack(db, live.ids)
   assert.deepEqual(await take(db, late), [])
   assert.deepEqual((await take(db, live)).map(({ idempotencyKey, attempt }) => [idempotencyKey, attempt]), [['live', 1]]) // biome-ignore format: short
@@ -107,14 +106,54 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
   await erasing
   await sql`delete from claims`.execute(db)
   const [stale, fresh] = [await begin(worker, 'stale', true, db, 1), await begin(worker, 'fresh', true)]
-  assert.deepEqual([stale, fresh.erasures, fresh.begun.length], [{ live: true, erasures: 2, begun: [] }, 2, 1])
+  assert.deepEqual(
+    [stale, fresh.erasures, fresh.begun.length],
+    [{ live: true, erasures: 2, begun: [], told: [] }, 2, 1],
+  )
   // its snapshot is older than the erasure: it learns of it all the same
   await db.transaction().execute(async (tx) => {
     await sql`set transaction isolation level repeatable read`.execute(tx)
     await sql`select count(*) from claims`.execute(tx)
     await erase()
-    assert.deepEqual(await begin(worker, 'older', true, tx, 2), { live: true, erasures: 3, begun: [] })
+    assert.deepEqual(await begin(worker, 'older', true, tx, 2), { live: true, erasures: 3, begun: [], told: [] })
   })
+})
+
+test('what came of attempts is recorded along with what is begun, also by a worker that may begin nothing any more', async (t) => {
+  const { db, newWorker, begin } = await build(t)
+  const worker = await newWorker()
+  await begin(worker, 'first', true)
+  await begin(worker, 'again', true)
+  await sql`delete from claims`.execute(db)
+  await begin(worker, 'other', true)
+  await sql`delete from claims`.execute(db)
+  const outcome = (idempotencyKey: string, ok: boolean) => ({
+    ...{
+      idempotencyKey,
+      ok,
+      attempt: 1 as const,
+      open: false,
+      httpStatus: ok ? 200 : 500,
+      error: ok ? null : 'HTTP 500',
+    },
+    ...{ durationMs: 1, retryDelayMs: 60_000 },
+  })
+  const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
+  const context = { workerId: worker.id, runId: 1, period, erasures: 1 }
+  const push = (idempotencyKey: string) => ({
+    ...{ userId, kind: 'weekly' as const, scope: `weekly:${period}` },
+    deliveries: [{ ...delivery, idempotencyKey, started: true }],
+  })
+  const both = await recordPushes(db, context, [push('next')], [outcome('first', true), outcome('gone', true)])
+  const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
+  assert.deepEqual(both, {
+    ...{ live: true, erasures: 1, told: [delivered] },
+    begun: [{ userId, email: 'a@example.com', receiverKey: 'key' }],
+  })
+  await endLease(db, worker.id)
+  const late = await recordPushes(db, context, [push('late')], [outcome('other', false)])
+  const pending = { idempotencyKey: 'other', status: 'pending', attempts: 1, httpStatus: 500, error: 'HTTP 500' }
+  assert.deepEqual(late, { live: false, erasures: 1, begun: [], told: [pending] })
 })
 
 test('a delivery that an erasure ends gets no further attempt, in whatever state it was met', async (t) => {
@@ -133,12 +172,7 @@ test('a delivery that an erasure ends gets no further attempt, in whatever state
   await sql`update deliveries set due_at = now() + interval '1 hour' where idempotency_key = 'waits'`.execute(db)
   assert.equal((await take(db, worker))[0]?.idempotencyKey, 'second')
   assert.deepEqual({ ...(await endDeliveries(db, keys)), underWay: [] }, { ended: 1, underWay: [] })
-  const endOf = ({ idempotencyKey, status, attempts, error }: LedgerDelivery) => [
-    idempotencyKey,
-    status,
-    attempts,
-    error,
-  ]
+  const endOf = ({ idempotencyKey, status, attempts, error }: Standing) => [idempotencyKey, status, attempts, error]
   const erased = 'a listing was erased'
   const recorded = await recordOutcomes(db, [outcome('fails', 1), outcome('succeeds', 1, true), outcome('second', 2)])
   assert.deepEqual(recorded.map(endOf).sort(), [
