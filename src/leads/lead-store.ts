@@ -88,7 +88,7 @@ export class LeadStore {
   peekJson(versionIds: readonly number[]): Buffer[] | undefined {
     const pieces: Buffer[] = []
     for (const id of versionIds) {
-      const json = this.cache.get(id)?.json
+      const json = this.cache.peek(id)?.json
       if (json === undefined) return undefined
       pieces.push(json)
     }

@@ -37,9 +37,12 @@ export function tellAll(...reporters: PushReporter[]): PushReporter {
 }
 
 export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine {
-  const { userId: _, email, ...rest } = delivery
-  const { idempotencyKey, kind, ...numbers } = rest
-  return { type: 'delivery', user: email, kind, idempotencyKey, ...numbers }
+  const { email: user, kind, idempotencyKey, period, part, parts, queries, leads, bytes } = delivery
+  const { status, attempts, httpStatus, error } = delivery
+  return {
+    ...{ type: 'delivery', user, kind, idempotencyKey, period, part, parts, queries, leads, bytes },
+    ...{ status, attempts, httpStatus, error },
+  }
 }
 
 /** Adds up the lines of a push as they come. */
