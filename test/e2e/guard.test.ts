@@ -1,9 +1,11 @@
 /** The guard of the weekly push (contract 4.14) as cron and an operator meet it, in weeks that turn. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { deliveriesOf } from '../support/house.ts'
-import { runProgram } from '../support/program.ts'
+import { runProgram, testHome } from '../support/program.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 import { listen } from '../support/sockets.ts'
@@ -60,6 +62,10 @@ async function importListings(records: readonly object[]): Promise<void> {
   assert.equal((await runProgram(['leads', 'import', '-'], { env, input })).code, 0)
 }
 
+const metricsFile = join(testHome(), 'leadpush.prom')
+const metric = (name: string) =>
+  Number(new RegExp(`^leadpush_push_${name}\\{.*\\} (\\S+)$`, 'm').exec(readFileSync(metricsFile, 'utf8'))?.[1])
+
 test('a first week is never held, and nor is a second run in it', async () => {
   assert.equal((await run('push --all --json')).code, 0)
   assert.equal((await run('push --all --json')).code, 0)
@@ -73,8 +79,9 @@ test('a hollow feed: cron is told and sends nothing, --resume neither, status sa
   const reason =
     'held: 0 filled fields in the 1000 listings imported since the last weekly run instead of 3000 in the week before'
   pings.length = 0
-  const held = await run('push --all --json')
+  const held = await run(`push --all --json --metrics-file ${metricsFile}`)
   assert.equal(held.code, 1)
+  assert.deepEqual(['held', 'owed_users', 'exit_code', 'last_completion_timestamp_seconds'].map(metric), [1, 2, 1, NaN])
   const [skip, summary, ...rest] = held.json
   assert.deepEqual([skip, rest], [{ type: 'skip', reason }, []])
   assert.deepEqual([summary.users, summary.owed, summary.skipped, summary.deliveries], [2, 2, 0, 0])
@@ -108,8 +115,10 @@ test('a user whose leads are gone is held alone', async () => {
   await week.turn()
   await importListings(listings(full, 57))
   const reason = 'held: 3 leads instead of 60 in the last weekly delivery'
-  const held = await run('push --all --json')
+  const held = await run(`push --all --json --metrics-file ${metricsFile}`)
   assert.equal(held.code, 1)
+  assert.deepEqual(['held', 'owed_users', 'skipped_users'].map(metric), [1, 1, 1])
+  assert.ok(metric('last_completion_timestamp_seconds') > 0, 'the others were served')
   assert.deepEqual(
     held.json.filter(({ type }) => type === 'skip'),
     [{ type: 'skip', user: '78704@example.com', reason }],

@@ -85,6 +85,7 @@ test('what is wrong is looked for in the order of the contract', async () => {
     assert.ok(performance.now() - askedAt < 6_000)
     assert.equal((await strict.ask({ path: '/healthz' })).status, 200)
     assert.equal(assertAnswer(await strict.ask({ path: '/readyz' })), 503)
+    assert.match((await strict.ask({ path: '/metrics' })).text, /^leadpush_database_up 0$/m)
     way.mend()
     for (const until = Date.now() + 20_000; (await strict.ask({ path: '/readyz' })).status !== 200; )
       assert.ok(Date.now() < until)
@@ -99,6 +100,13 @@ test('what is wrong is looked for in the order of the contract', async () => {
     assert.equal(assertAnswer(await ask(from, { key, body: '{}' })), 422)
     const tooMany = await ask(fresh(), { key })
     assert.equal(assertAnswer(tooMany), 429)
+    const { text } = await strict.ask({ path: '/metrics' })
+    for (const [name, value] of [
+      ['database_up', 1],
+      ['http_requests_limited_total{limit="address"}', 2],
+      ['http_requests_limited_total{limit="key"}', 1],
+    ])
+      assert.ok(text.includes(`\nleadpush_${name} ${value}\n`), text)
     assert.match(tooMany.json.msg, /key/)
     assert.equal(assertAnswer(await ask(fresh(), { key: key1, body: '{}' })), 422)
     way.refuse()
