@@ -56,8 +56,10 @@ const checks: readonly Check[] = [
   ...machineChecks,
 ]
 
+export const checkTitles = checks.map(({ title }) => title)
+
 /** The longest title, in characters. */
-export const titleChars = Math.max(...checks.map(({ title }) => title.length))
+export const titleChars = Math.max(...checkTitles.map((title) => title.length))
 
 const limitMsUsual = 5_000
 

@@ -4,7 +4,9 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { definitions, readSettings, type SettingName } from '../../src/config.ts'
+import { checkTitles } from '../../src/doctor/run-doctor.ts'
 import * as limits from '../../src/limits.ts'
+import { weeksShown } from '../../src/report/figures/weeks.ts'
 import { packageRoot } from '../../src/root.ts'
 import { documents, findDeadLinks, findTable, readDocument, readme, spansOf } from '../support/markdown.ts'
 
@@ -84,6 +86,7 @@ test('the figures in README’s sentences are the program’s', () => {
     `a longer \`Retry-After\` is honoured, up to ${limits.retryAfterMsMax / 60_000} minutes`,
     `came to its end in the last ${limits.monitoredRunDays} days`,
     `${limits.comparedDays} days of runs and imports`,
+    `${weeksShown} weeks side by side`,
     `the median of up to ${limits.comparedWeeksMax} weeks before, where that median is ${number(limits.comparedListingsMin)} listings or more`,
     `had ${limits.comparedLeadsMin} leads or more, and this one would have ${100 - 100 / limits.userFall} % fewer`,
     `A hook gets the ${limits.leadsPerHookMax} newest of a run, ${limits.triggersPerSecondMax} a second and ${limits.triggersAtOncePerHookMax} at once`,
@@ -132,6 +135,15 @@ test('README says of each script what it does, and names none that does not exis
   if (/npm test\b/.test(text)) named.add('test')
   const scripts = Object.keys(manifest.scripts).filter((name) => !/^(pre|post)/.test(name))
   assert.deepEqual([...named].sort(), scripts.sort())
+})
+
+test('README says what each check of doctor looks at', () => {
+  assert.deepEqual(
+    findTable(readme, 'check')
+      .flatMap(([cell = '']) => cell.split(', '))
+      .sort(),
+    [...checkTitles].sort(),
+  )
 })
 
 test('links lead somewhere, and files that are named exist', () => {
