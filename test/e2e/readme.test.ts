@@ -128,7 +128,7 @@ test('whatever the table of trouble says that the program prints, it prints', as
   said.push((await old).said)
 
   const ping = { LEADPUSH_PING_URL: 'http://127.0.0.1:1/' }
-  await run('push --all', { ...ping, LEADPUSH_TIMEOUT: '300ms' })
+  await run('push --all', { ...ping, LEADPUSH_TIMEOUT: '1500ms' })
   await run('push --resume', { LEADPUSH_TIME_ZONE: 'America/Chicago' })
   await house.put('users', makeUsers(24, 10))
   house.receiver.answer = () => 503
