@@ -33,6 +33,16 @@ export type Act = <A extends unknown[]>(
   action: (log: Log, ...args: A) => Promise<ExitCode>,
 ) => (...args: A) => Promise<void>
 
+/** In the order of `--help`. */
+const groups: readonly (readonly [heading: string, adders: readonly ((program: Command, act: Act) => void)[]])[] = [
+  ['Listings and users:', [addLeads, addUsers]],
+  ['Deliveries:', [addPush, addPreview, addStatus, addReport, addExplain]],
+  ['Automation platforms:', [addIntegrations, addTrigger, addServe, addOpenapi]],
+  ['Upkeep:', [addMigrate, addValidate, addDoctor, addPrune, addDb]],
+  ["For the receiver's developers:", [addReceiver, addProbe]],
+  ['Help:', [addDemo, addCompletion]],
+]
+
 /** Without running anything: `act` decides what an action comes to. */
 export function buildProgram(act: Act, writeError: (text: string) => void): Command {
   const program = new Command('leadpush')
@@ -58,29 +68,9 @@ Exit code: 0 all that was asked happened; 1 it ran, and something did not
 succeed; 2 wrong usage or settings, nothing was done; 3 the database cannot be
 used; 130, 143 stopped by a signal.`,
     )
-  for (const add of [
-    addDemo,
-    addMigrate,
-    addLeads,
-    addUsers,
-    addIntegrations,
-    addPush,
-    addPreview,
-    addTrigger,
-    addValidate,
-    addDoctor,
-    addStatus,
-    addReport,
-    addExplain,
-    addPrune,
-    addServe,
-    addOpenapi,
-    addReceiver,
-    addProbe,
-    addDb,
-    addCompletion,
-  ]) {
-    add(program, act)
+  for (const [heading, adders] of groups) {
+    program.commandsGroup(heading)
+    for (const add of adders) add(program, act)
   }
   inherit(program, program)
   return program

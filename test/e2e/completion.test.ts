@@ -85,7 +85,8 @@ test('every command and option of the help is there, and what is hidden is not',
   const namesOf = (help: string, heading: string) =>
     [...(help.split(`${heading}:\n`)[1]?.split('\n\n')[0] ?? '').matchAll(/^ {2}(?:-\w, )?(-*\w[\w-]*)/gm)].map(([, name]) => name)
   const helps = await Promise.all([['--help'], ['push', '--help']].map((args) => runProgram(args)))
-  const commands = namesOf(helps[0]?.stdout ?? '', 'Commands')
+  const [, groups = ''] = /\n\n(Listings and users:[\s\S]*)\n\nBegin with:/.exec(helps[0]?.stdout ?? '') ?? []
+  const commands = groups.split('\n\n').flatMap((group) => namesOf(group, group.split(':\n')[0] ?? ''))
   const options = namesOf(helps[1]?.stdout ?? '', 'Options')
   assert.ok(commands.length > 15 && options.length > 10, `${commands} ${options}`)
   for (const shell of shells) {
