@@ -26,6 +26,9 @@ const describeContact = ({ hasName, hasPhone, hasEmail }: DryLead) => {
   return has.length === 0 ? 'no contact' : `contact: ${has.join(', ')}`
 }
 
+const describeMiles = (miles: number) =>
+  miles < 1 ? 'less than a mile away' : `${miles < 10 ? miles.toFixed(1) : Math.round(miles)} miles away`
+
 function buildCard(lead: DryLead, query: string, { day }: Times): Card {
   const { price, bedrooms, bathrooms, sqft, yearBuilt, propertyType, miles, importedAt, changedAt } = lead
   const [first, last] = [day(importedAt), day(changedAt)]
@@ -43,7 +46,7 @@ function buildCard(lead: DryLead, query: string, { day }: Times): Card {
     text: lead.description && clip(lead.description.trim(), textCharsMax),
     notes: [
       `query ${lead.query}: ${clip(query, 60)}`,
-      miles !== null && `${miles < 10 ? miles.toFixed(1) : Math.round(miles)} miles away`,
+      miles !== null && describeMiles(miles),
       first && `first seen ${first}`,
       last && last !== first && `changed ${last}`,
       describeContact(lead),

@@ -68,7 +68,7 @@ export const cardsStyle = `
 .cards h3 { order: 1; margin-top: 0.25rem; font-size: 0.9375rem; line-height: 1.35; font-weight: 600 }
 .cards .figure { margin: 0; font-size: 1.25rem; font-weight: 650; line-height: 1.2; letter-spacing: -0.015em }
 .cards .facts, .cards .text, .cards .note { order: 2; font-size: 0.875rem; line-height: 1.45 }
-.cards .facts span:not(:last-child)::after, .cards .note span:not(:last-child)::after { content: ' \\b7' }
+.cards .facts span:not(:last-child)::after, .cards .note span:not(:last-child)::after { content: '\\a0\\b7' }
 .cards .text { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 4; line-clamp: 4; overflow: hidden; color: var(--muted) }
 .cards .note { margin-top: auto; padding-top: 0.625rem; font-size: 0.8125rem }
 .choice { display: flex; align-items: center; gap: 0.625rem; min-width: 0; color: var(--muted); font-size: 0.875rem }

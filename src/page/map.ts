@@ -162,7 +162,8 @@ export function buildMap(parts: MapParts): Html {
     drawn.missing > 0 && `${plural(drawn.missing, ['circle', 'circles'])} outside the states: not on this map.`,
     unplaced > 0 && `${plural(unplaced, counted)} not on this map: nobody knows where the postal code lies.`,
   ].filter((note) => note !== false)
-  return html`<svg class="map ${view.kind}" viewBox="0 0 ${width} ${height}" role="img" aria-labelledby="${id}-title ${id}-text">
+  return html`<div class="mapped">
+<svg class="map ${view.kind}" viewBox="0 0 ${width} ${height}" role="img" aria-labelledby="${id}-title ${id}-text">
 <title id="${id}-title">${title}</title><desc id="${id}-text">${description}${notes.map((note) => ` ${note}`)}</desc>
 <path class="land" d="${trusted(view.draw(land, 'outline'))}"/><path class="borders" d="${trusted(view.draw(borders, 'outline'))}"/>
 ${drawn.drawn}${drawDots(dots, sizeOf)}${drawLabels(view, towns)}${drawScale(view)}
@@ -170,5 +171,6 @@ ${drawn.drawn}${drawDots(dots, sizeOf)}${drawLabels(view, towns)}${drawScale(vie
 ${buildLegend(parts, dots, sizeOf)}${notes.map(
   (note) => html`<p class="note">${note}</p>
 `,
-)}`
+)}</div>
+`
 }

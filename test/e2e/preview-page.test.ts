@@ -160,6 +160,8 @@ test('whatever a listing holds stays text, and fits a phone', { skip }, async ()
         `${hostile.right}, 98101`,
         `${hostile.long.slice(0, 249)}…`,
       ])
+      const letters = `document.querySelector('svg.map').clientWidth / 960 * parseFloat(getComputedStyle(document.querySelector('svg.map text')).fontSize)`
+      assert.ok(Number(await page.evaluate(letters)) > 9)
       assert.equal(await page.locator('.cards script, .cards img, .cards b').count(), 0)
       for (const link of await page.locator('.cards a').all()) {
         assert.match((await link.getAttribute('href')) ?? '', /^https:\/\/listings\.example/)

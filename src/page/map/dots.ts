@@ -9,10 +9,11 @@ export interface Dot {
 }
 
 /** The diameters that there are, in pixels of the screen: a dot of size `n` has the class `s` and `n`. */
-export const dotPixels = [4, 5, 7, 9, 12, 15, 19, 24] as const
-/** The largest, and that of a count of 1 where the largest count leaves room for it: smaller where there are many. */
-const few = { dotsMax: 150, largest: 24, one: 5 }
-const many = { largest: 15, one: 4 }
+export const dotPixels = [5, 7, 9, 12, 15, 19, 24] as const
+/** The largest one, smaller where there are many; and that of a count of 1 where the largest count leaves room for it. */
+const few = { dotsMax: 150, largest: 24 }
+const many = { largest: 15 }
+const pixelsOfOne = 5
 /** From so many dots on they are put into a grid, of cells of so many units. */
 const gridDotsMin = 1_500
 const gridUnits = 6
@@ -33,8 +34,8 @@ export function gatherDots(dots: readonly Dot[]): Dot[] {
 
 /** From a count to the number of a size. */
 export function buildSizes(dots: readonly Dot[]): (count: number) => number {
-  const { largest, one } = dots.length > few.dotsMax ? many : few
-  const unit = Math.min(one, largest / Math.sqrt(findMost(dots)))
+  const { largest } = dots.length > few.dotsMax ? many : few
+  const unit = Math.min(pixelsOfOne, largest / Math.sqrt(findMost(dots)))
   return (count) => {
     const pixels = unit * Math.sqrt(count)
     const isNearer = (a: number, b: number) => Math.abs(a - pixels) < Math.abs(b - pixels)

@@ -8,6 +8,7 @@ const sizes = (factor: number) =>
   dotPixels.map((size, at) => `.map .s${at} { stroke-width: ${Math.round(size * factor * 10) / 10}px }`).join(' ')
 
 export const mapStyle = `
+.mapped { container: map / inline-size }
 svg.map { width: 100%; overflow: hidden; border-radius: 8px }
 svg.region { border: 1px solid var(--line) }
 .legend svg.map { width: 26px; overflow: visible }
@@ -20,6 +21,6 @@ svg.region { border: 1px solid var(--line) }
 .map .state { fill: var(--muted); letter-spacing: 0.12em; text-transform: uppercase }
 .map .scale path { stroke: var(--text); stroke-width: 1.5px } .map .start { text-anchor: start }
 ${sizes(1)}
-@container (max-width: 50rem) { .map text { font-size: 20px } .map .l2 { display: none } }
-@container (max-width: 34rem) { .map text { font-size: 30px } .map .l1 { display: none } ${sizes(0.7)} }
+@container map (max-width: 50rem) { .map text { font-size: 20px } .map .l2 { display: none } }
+@container map (max-width: 34rem) { .map text { font-size: 30px } .map .l1 { display: none } ${sizes(0.7)} }
 `
