@@ -105,7 +105,7 @@ test('the figures in SECURITY.md are the program’s', () => {
     `at most one a minute`,
     `after ${definitions.limitAddress.fallback} such answers a minute`,
     `A key has ${definitions.limitKey.fallback} requests a minute`,
-    `a body of more than ${limits.requestBodyBytesMax / 1024} KiB`,
+    `bodies at ${limits.requestBodyBytesMax / 1024} KiB`,
     `${limits.triggersPerSecondMax} requests a second, ${limits.triggersAtOncePerHookMax} at once and ${limits.leadsPerHookMax} new ones a run`,
     `Records have at most ${limits.recordBytesMax / 1024 / 1024} MiB`,
     `At most ${limits.responseBytesMax / 1024} KiB of its answer are read`,
