@@ -41,7 +41,7 @@ function callsIn(line: string): string[][] {
     .replace(/\s\d?>+\s*\S+/g, ' ')
     .replace(/\s# .*/, '')
     .replace(/\s<\s*\S+/g, ' ')
-  const calls = bare.matchAll(/(?:^|[\s"(]|\/bin\/)leadpush ((?:"[^"]*"|'[^']*'|[^|;&)"'\\])*)/g)
+  const calls = bare.matchAll(/(?:^|[\s"(`]|\/bin\/)leadpush ((?:"[^"]*"|'[^']*'|[^|;&)"'`\\])*)/g)
   return [...calls].map(([, args = '']) =>
     [...args.matchAll(/"([^"]*)"|'([^']*)'|\S+/g)].map(([word, double, single]) => double ?? single ?? word),
   )

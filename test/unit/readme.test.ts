@@ -137,6 +137,13 @@ test('README says of each script what it does, and names none that does not exis
   assert.deepEqual([...named].sort(), scripts.sort())
 })
 
+test('every metric that README names is one', () => {
+  const named = readme.prose.flatMap(spansOf).filter((span) => /^leadpush_\w+$/.test(span))
+  const sources = ['src/server/metrics.ts', 'src/cli/push-metrics.ts'].map((file) => readFileSync(join(packageRoot, file), 'utf8'))
+  assert.ok(named.length >= 4)
+  assert.deepEqual(named.filter((name) => !sources.some((source) => source.includes(name))), [])
+}) // biome-ignore format: dense
+
 test('README says what each check of doctor looks at', () => {
   assert.deepEqual(
     findTable(readme, 'check')
