@@ -157,9 +157,18 @@ export interface SettingsSource {
   flags?: Partial<Record<SettingName, { flag: string; value: string }>>
 }
 
-/** The environment and the working directory of this process. */
+function findWorkingFolder(): string {
+  try {
+    return process.cwd()
+  } catch (error) {
+    const hint = 'Change to one that is there (`cd`), and run it again.'
+    throw new LeadpushError('usage', 'The working directory was removed.', { hint, cause: error })
+  }
+}
+
+/** The environment and the working directory of this process. Throws `usage` where that is gone. */
 export function processSource(flags: SettingsSource['flags'] = {}): SettingsSource {
-  return { env: process.env, cwd: process.cwd(), flags }
+  return { env: process.env, cwd: findWorkingFolder(), flags }
 }
 
 const known: ReadonlySet<string> = new Set(Object.values(definitions).map(({ name }) => name))

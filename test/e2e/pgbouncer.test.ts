@@ -115,6 +115,10 @@ test('everything goes through a PgBouncer in transaction mode', {
     triggered.stderr,
   )
   await direct.pool.query('delete from hooks')
+  const diagnosis = await house.run('doctor --json', { env: { LEADPUSH_RECEIVER_URL: undefined } })
+  // that it has no receiver
+  assert.equal(diagnosis.json.at(-1).failed, 1, diagnosis.stdout)
+  assert.match(diagnosis.stdout, /"database".*through a pooler.*\n.*\n(.*\n)*.*"connections".*behind the pooler/)
   for (const command of [
     'users subscribe user-0@example.com',
     'users unsubscribe user-1@example.com',

@@ -22,7 +22,7 @@ import { enterEmbedded, startThrowAway, type ThrowAwayServer } from '../../src/d
 import { openDatabase } from '../../src/db/open.ts'
 import { type CheckLine, runDoctor } from '../../src/doctor/run-doctor.ts'
 import { packageRoot } from '../../src/root.ts'
-import { createDatabase } from '../support/database.ts'
+import { createDatabase, hasPostgres } from '../support/database.ts'
 import { cleanEnvironment, type ProgramResult, runProgram } from '../support/program.ts'
 import { seedUsers } from '../support/seed.ts'
 import { certificate, findClosedPort, listen } from '../support/sockets.ts'
@@ -146,6 +146,15 @@ test('an empty database, one of a newer program, and one that only reads; the se
   const other = await diagnose({ DATABASE_URL: url })
   says(other, 'schema', /^fail: The database is newer.*newest version/)
   says(other, 'writing', /^fail: default_transaction_read_only is on/)
+})
+
+test('the oldest PostgreSQL answers all that is asked', { skip: !hasPostgres(15) }, async () => {
+  const { url } = await createDatabase(undefined, { version: 15 })
+  const lines = await diagnose({ DATABASE_URL: url })
+  says(lines, 'database', /^pass: .*PostgreSQL 15\./)
+  for (const name of ['writing', 'schema', 'rights', 'connections', 'clock', 'time-zone', 'ledger', 'upkeep']) {
+    says(lines, name, /^pass: /)
+  }
 })
 
 test('a role without rights is told what it lacks; one that may do all but own the tables is warned', async () => {
@@ -327,6 +336,13 @@ test('where there is no database none is made; every line of text stands in colu
   for (const line of stdout.split('\n').slice(0, -3)) assert.match(line, /^(ok|warn|fail|skipped| {7}) +(\S.{10}|to do:|\S)/)
   assert.equal(existsSync(noHome), false)
 }) // biome-ignore format: long patterns
+
+test('a working directory that was removed is told in a sentence', async () => {
+  const program = `cd "$(mktemp -d)" && rmdir "$PWD" && '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' doctor`
+  const ended = await promisify(execFile)('/bin/sh', ['-c', program], { env: cleanEnvironment() }).catch((error) => error)
+  assert.deepEqual([ended.code, ended.stdout], [2, ''])
+  assert.match(ended.stderr, /^error: The working directory was removed\.\n {7}Change to one/)
+}) // biome-ignore format: short
 
 test('an embedded database is asked, left as it is, and stopped again; then it is down, and at last a standby', async () => {
   const program = `ulimit -n 70; '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' doctor --json || true`
