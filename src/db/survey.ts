@@ -49,7 +49,7 @@ const facts = sql<ServerRow>`
       where datname = current_database() and datconnlimit >= 0
       union all
       select rolconnlimit, (select count(*)::integer from pg_stat_activity where usesysid = r.oid) from pg_roles r
-      where rolname = current_user and rolconnlimit >= 0
+      where rolname = session_user and rolconnlimit >= 0
     ) limits
     order by most - used limit 1
   ) l

@@ -175,8 +175,8 @@ test('a role without rights is told what it lacks; one that may do all but own t
     const rights = (await diagnose(as)).rights
     assert.deepEqual(rights?.troubles.map(({ status }) => status), ['warn'])
     assert.match(tell(rights), /may not change the schema.*as the owner/)
-    await pool.query(`alter role ${role} connection limit 4`)
-    says(await diagnose(as), 'connections', /^warn: Only 4 of 4 are free, and a push takes up to 8/)
+    await pool.query(`alter database ${name} connection limit 8`)
+    says(await diagnose(as), 'connections', /^warn: Only [1-7] of 8 are free, and a push takes up to 8/)
   } finally {
     await pool.query(`drop owned by ${role}; drop role ${role}`)
     await close()
