@@ -1,0 +1,88 @@
+/**
+ * `npm run test:nodes`: all of `npm test` with each Node.js that leadpush has to work with, from the lowest to the newest, one after
+ * the other. Versions as arguments (`20.19.0 latest`) instead of all. npm brings them; a failure of one fails the run.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { packageRoot } from '../src/root.ts'
+
+/** The lowest that `engines` allows, the newest of those that are maintained for long, and the newest of all. */
+const versions = ['20.19.0', '22', '24', 'latest']
+const runMsMax = 20 * 60_000
+const cache = join(packageRoot, 'node_modules', '.cache', 'nodes')
+
+interface Outcome {
+  version: string
+  node: string
+  tests: Record<string, string>
+  seconds: number
+  ok: boolean
+}
+
+/** Its exit code, and the end of what it wrote, all of which is passed on. */
+async function run(
+  file: string,
+  args: string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<{ code: number; end: string }> {
+  const child = spawn(file, args, { cwd: packageRoot, env, stdio: ['ignore', 'pipe', 'inherit'], timeout: runMsMax })
+  let end = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    process.stdout.write(text)
+    end = (end + text).slice(-100_000)
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code: code ?? 1, end }
+}
+
+const npm = (args: string[], env?: NodeJS.ProcessEnv) =>
+  run(process.execPath, [process.env.npm_execpath ?? '', ...args], env)
+
+/** The folder of the program: from the package of this platform, which is Node.js itself; that of `node` fetches it by a script. */
+async function install(version: string): Promise<string> {
+  const folder = join(cache, version)
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'package.json'), '{"private":true}')
+  const name = `node-${process.platform}-${process.arch}`
+  const options = ['--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
+  const { code } = await npm(['install', '--prefix', folder, ...options, `${name}@${version}`])
+  if (code !== 0) throw new Error(`npm could not install ${name}@${version}`)
+  return join(folder, 'node_modules', name, 'bin')
+}
+
+async function test(version: string): Promise<Outcome> {
+  const startedAt = performance.now()
+  const outcome = (node: string, ok: boolean, tests = {}) => {
+    return { version, node, ok, tests, seconds: Math.round((performance.now() - startedAt) / 1_000) }
+  }
+  try {
+    const bin = await install(version)
+    const node = join(bin, 'node')
+    const { end: found } = await run(node, ['--version'])
+    const env = { ...process.env, PATH: [bin, dirname(process.execPath), process.env.PATH].join(delimiter) }
+    console.log(`\n${'='.repeat(20)} npm test with Node.js ${found.trim()} ${'='.repeat(20)}`)
+    const { code, end } = await run(node, [process.env.npm_execpath ?? '', 'test', '--loglevel=error'], env)
+    const tests = Object.fromEntries(
+      [...end.matchAll(/^\W*(tests|pass|fail|skipped) (\d+)$/gm)].map(([, what, n]) => [what, n]),
+    )
+    return outcome(found.trim(), code === 0, tests)
+  } catch (error) {
+    console.error(error)
+    return outcome('?', false)
+  }
+}
+
+const given = process.argv.slice(2)
+const outcomes: Outcome[] = []
+for (const version of given.length > 0 ? given : versions) outcomes.push(await test(version))
+
+console.log('\nNode.js      tests  pass  fail  skipped  seconds')
+for (const { node, tests, seconds, ok } of outcomes) {
+  const counts = [tests.tests, tests.pass, tests.fail, tests.skipped, seconds]
+  const widths = [5, 6, 6, 9, 9]
+  const columns = counts.map((value, at) => String(value ?? '-').padStart(widths[at] ?? 0))
+  console.log(`${node.padEnd(12)} ${columns.join('')}  ${ok ? 'passed' : 'FAILED'}`)
+}
+if (!outcomes.every(({ ok }) => ok)) process.exitCode = 1

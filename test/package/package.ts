@@ -1,0 +1,199 @@
+/** `npm run test:package`: what would be published, packed, installed and used for everything that it is for. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { packageRoot, packageVersion } from '../../src/root.ts'
+import { type Ended, packAndInstall } from './install.ts'
+
+const installed = await packAndInstall()
+after(installed.remove)
+const { leadpush, folder, work } = installed
+const sample = (name: string) => join(folder, 'demo', name)
+const hint = ({ code, stdout, stderr }: Ended) => `${code}\n${stdout.slice(-2_000)}\n${stderr.slice(-2_000)}`
+const ends = (ended: Ended, code = 0) => assert.equal(ended.code, code, hint(ended))
+
+test('it holds what runs and what an operator reads, and neither sources nor tests', () => {
+  const { files, size, unpackedSize } = installed.packed
+  const allowed =
+    /^(bin\/(build|leadpush|setup|start)\.js|dist\/[^/]+\.js(\.map)?|dist\/(index\.d\.ts|LICENCES\.txt)|sql\/[^/]+|demo\/[^/]+|examples\/(container|prometheus|systemd)\/.+|crontab\.example|package\.json|[A-Z]+(\.md)?)$/
+  const paths = files.map(({ path }) => path)
+  assert.deepEqual(
+    paths.filter((path) => !allowed.test(path)),
+    [],
+  )
+  for (const path of [
+    'LICENSE',
+    'README.md',
+    'dist/main.js',
+    'dist/main.js.map',
+    'dist/index.d.ts',
+    'dist/LICENCES.txt',
+  ])
+    assert.ok(paths.includes(path), path)
+  assert.ok(size < 3_000_000 && unpackedSize < 13_000_000, `${size} bytes, unpacked ${unpackedSize}`)
+})
+
+/** All commands with their subcommands, as the program itself lists them. */
+async function findCommands(above: string[] = []): Promise<string[][]> {
+  const help = await leadpush(...above, '--help')
+  assert.deepEqual([help.code, help.stderr], [0, ''], above.join(' '))
+  assert.match(help.stdout, new RegExp(`^Usage: leadpush ${above.join(' ')}`))
+  const list = /^Commands:\n((?: .*\n)+)/m.exec(help.stdout)?.[1] ?? ''
+  const names = [...list.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name = '']) => name).filter((name) => name !== 'help')
+  const below = await Promise.all(names.map((name) => findCommands([...above, name])))
+  return [...(above.length > 0 ? [above] : []), ...below.flat()]
+}
+
+test('every command has its help, and --version says which it is', async () => {
+  const names = (await findCommands()).map((command) => command.join(' '))
+  for (const name of ['demo', 'leads import', 'push', 'db url', 'serve', 'status'])
+    assert.ok(names.includes(name), name)
+  assert.ok(names.length > 25, names.join(', '))
+  const version = await leadpush('--version')
+  assert.deepEqual([version.code, version.stdout, version.stderr], [0, `${packageVersion}\n`, ''])
+})
+
+test('the demo does the main job and leaves nothing behind', async () => {
+  const demo = await leadpush('demo')
+  ends(demo)
+  assert.match(demo.stdout, /What arrived/)
+  assert.match(demo.stdout, /^ {2}leadpush leads import /m)
+  assert.deepEqual([readdirSync(installed.home), readdirSync(installed.temporary)], [[], []])
+})
+
+/** Starts `leadpush receiver`, and returns its URL to `work`. */
+async function withReceiver(
+  program: string,
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  work: (url: string) => Promise<void>,
+) {
+  const receiver = installed.start(program, [...args, 'receiver', '--port', '0', '--keys', 'users', '--json'], env)
+  const ended = once(receiver, 'close')
+  try {
+    const [line] = (await once(receiver.stdout ?? assert.fail(), 'data')) as [Buffer]
+    receiver.stdout?.resume()
+    await work(/http:\S+/.exec(line.toString())?.[0] ?? '')
+  } finally {
+    receiver.kill('SIGTERM')
+    await ended
+  }
+}
+
+/** The main job with `program` on the database that `env` leads to. */
+async function useAll(program: string, args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const run = (...more: string[]) => installed.run(program, [...args, ...more], env)
+  ends(await run('migrate'))
+  const leads = await run('leads', 'import', sample('leads.csv'), '--json')
+  ends(leads)
+  assert.ok(leads.json.at(-1).inserted > 0)
+  ends(await run('users', 'import', sample('users.json')))
+  const preview = await run('preview', '--json')
+  ends(preview)
+  const { user } = preview.json.find((line) => line.leads > 0)
+  await withReceiver(program, args, env, async (LEADPUSH_RECEIVER_URL) => {
+    const runWith = (...more: string[]) => installed.run(program, [...args, ...more], { ...env, LEADPUSH_RECEIVER_URL })
+    ends(await runWith('validate'))
+    const push = await runWith('push', '--all', '--json')
+    ends(push)
+    const planned = preview.json.filter(({ type }) => type === 'delivery').length
+    assert.ok(planned > 1)
+    assert.equal(push.json.filter(({ status }) => status === 'delivered').length, planned)
+    for (const command of [['doctor'], ['probe', '--user', user, '--yes']]) {
+      const { json } = await runWith(...command, '--json')
+      assert.ok(json.length > 10)
+      assert.deepEqual(
+        json.filter(({ status, grade }) => status === 'fail' || grade === 'fail'),
+        [],
+      )
+    }
+  })
+  const status = await run('status', '--json')
+  ends(status)
+  assert.equal(status.json[0].owed, 0)
+  const body = await run('preview', '--user', user, '--body')
+  ends(body)
+  ends(await run('explain', '--user', user, body.json[0].fsbos[0].href))
+  ends(await run('report', '--out', join(work, 'report.html')))
+  for (const rest of ['users list', 'integrations list', 'trigger', 'prune --older-than 90d', 'openapi'])
+    ends(await run(...rest.split(' ')))
+}
+
+test('installed, everything works on the embedded database', async () => {
+  await useAll(installed.program, [], {})
+})
+
+test('unpacked alone, without any library beside it, everything works on another database', async () => {
+  const { code, stdout } = await leadpush('db', 'url')
+  assert.equal(code, 0)
+  try {
+    const { openDatabase } = await import('../../src/db/open.ts')
+    const { db, close } = await openDatabase({ databaseUrl: stdout.trim(), home: '' })
+    const { sql } = await import('kysely')
+    await sql`create database another`.execute(db)
+    await close()
+    const alone = join(work, 'alone')
+    cpSync(folder, alone, { recursive: true, filter: (path) => path !== join(folder, 'node_modules') })
+    await useAll(process.execPath, [join(alone, 'bin', 'leadpush.js')], {
+      DATABASE_URL: stdout.trim().replace(/\/\w+$/, '/another'),
+    })
+  } finally {
+    ends(await leadpush('db', 'stop'))
+  }
+})
+
+test('a trace names files and lines of the sources', async () => {
+  const fault = "process.stdout.write = () => { throw new Error('a fault') }"
+  const NODE_OPTIONS = `--enable-source-maps --import=data:text/javascript,${encodeURIComponent(fault)}`
+  const { code, stderr } = await installed.run(installed.program, ['openapi'], { NODE_OPTIONS })
+  assert.equal(code, 1)
+  assert.match(stderr, /leadpush\/src\/cli\/openapi\.ts:\d+:\d+/)
+  const map = JSON.parse(readFileSync(join(folder, 'dist', 'main.js.map'), 'utf8'))
+  assert.equal(map.sourcesContent, undefined)
+})
+
+const consumer = `
+import type { DeliveryBody, DeliveryLine, FsboLead, NewLead, PushLine, Query, TriggerLine } from 'leadpush'
+
+export const failedUsers = (lines: readonly PushLine[]): string[] =>
+  lines.filter((line): line is DeliveryLine => line.type === 'delivery' && line.status === 'failed').map(({ user }) => user ?? '')
+export const hrefs = ({ fsbos }: DeliveryBody): string[] => fsbos.map(({ href }: FsboLead) => href)
+export const query: Query = { type: 'zipcode', value: '78704', radius: 10 }
+export const isOver = ({ status }: TriggerLine): boolean => status !== 'failed'
+export const addressOf = (lead: NewLead): string => lead.fullAddress ?? lead.postalCode
+// @ts-expect-error a radius is a number
+export const wrong: Query = { type: 'zipcode', value: '78704', radius: '10' }
+// @ts-expect-error what is inside is nobody's
+import 'leadpush/dist/main.js'
+`
+
+test('its types are there for a strict consumer, and nothing of its inside is', async () => {
+  const project = join(work, 'consumer')
+  mkdirSync(join(project, 'node_modules'), { recursive: true })
+  symlinkSync(folder, join(project, 'node_modules', 'leadpush'))
+  writeFileSync(join(project, 'package.json'), '{"type":"module"}')
+  writeFileSync(join(project, 'index.ts'), consumer)
+  const flags = [
+    '--ignoreConfig',
+    '--noEmit',
+    '--strict',
+    '--types',
+    '',
+    '--noUncheckedSideEffectImports',
+    '--target',
+    'es2023',
+  ]
+  const tsc = join(packageRoot, 'node_modules', 'typescript', 'bin', 'tsc')
+  for (const module of ['nodenext', 'preserve']) {
+    const { code, stdout } = await installed.run(process.execPath, [
+      tsc,
+      ...flags,
+      '--module',
+      module,
+      join(project, 'index.ts'),
+    ])
+    assert.deepEqual([code, stdout], [0, ''], module)
+  }
+})
