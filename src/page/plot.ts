@@ -27,7 +27,7 @@ export interface BarParts {
   widthsPx?: readonly [narrow: number, broad: number]
 }
 
-const margin = { top: 10, right: 4, bottom: 26, left: 48 }
+const margin = { top: 10, right: 4, bottom: 26, left: 52 }
 const defaultWidths = [340, 660] as const
 const categoryWidthPx = 46
 

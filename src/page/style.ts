@@ -69,7 +69,7 @@ svg { display: block; max-width: 100%; height: auto; overflow: visible }
 .plot svg { width: 100% } .plot .narrow { max-width: 26rem } .plot .broad { display: none }
 @container (min-width: 26rem) { .half .narrow { display: none } .half .broad { display: block } }
 @container (min-width: 36rem) { .full .narrow { display: none } .full .broad { display: block } }
-@container (min-width: 44rem) { .vast .narrow { display: none } .vast .broad { display: block } }
+@container (min-width: 42rem) { .vast .narrow { display: none } .vast .broad { display: block } }
 svg text { fill: var(--muted); font-size: 12px }
 svg .value { fill: var(--text); font-weight: 600 }
 svg .grid { stroke: var(--line) } svg .base { stroke: var(--border) } svg .mark { stroke: var(--text); stroke-dasharray: 3 3 }
@@ -102,7 +102,7 @@ th:last-child, td:last-child { padding-right: 0 }
 thead th { color: var(--muted); font-size: 0.8125rem; white-space: nowrap; vertical-align: bottom }
 .number { text-align: right; white-space: nowrap }
 td:not(.wide), th:not(.wide) { white-space: nowrap }
-.wide { min-width: min(15rem, 45vw); max-width: 34rem; overflow-wrap: anywhere }
+.wide { min-width: min(15rem, 54vw); max-width: 34rem; overflow-wrap: anywhere }
 thead button { margin: 0; padding: 0.125rem 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer }
 thead button::after { content: '\\2195'; display: inline-block; width: 1em; margin-left: 0.125rem; text-align: center; opacity: 0.55 }
 thead [aria-sort] { color: var(--text) }
@@ -111,13 +111,13 @@ ${mapStyle}${cardsStyle}
 @media print {
   @page { margin: 15mm }
   body { padding: 0; max-width: none; font-size: 10pt }
-  h1 { font-size: 20pt } h2 { break-after: avoid }
+  h1 { font-size: 20pt } h2, .intro, .tools, thead { break-after: avoid } .columns { grid-template-columns: 1fr 1fr }
   section { margin-top: 2rem }
   figure, tr, .alarms li, .figures { break-inside: avoid }
   thead { display: table-header-group }
   .search, .tools output, details:not([open]), thead button::after { display: none }
   .scroll { overflow: visible; max-height: none }
-  table { font-size: 8.5pt } .wide { min-width: 0 } td:not(.wide), th:not(.wide) { white-space: normal }
+  table { font-size: 8.5pt } .wide { min-width: 0 } tbody th:not(.wide) { white-space: normal }
   svg, .alarms li { print-color-adjust: exact; -webkit-print-color-adjust: exact }
 }
 `

@@ -22,6 +22,8 @@ export interface Week {
 }
 
 export const weeksShown = 13
+/** An installation that is younger has empty weeks before it; so many in all are shown of it. */
+const weeksAtLeast = 6
 
 interface Ends {
   period: string
@@ -93,9 +95,11 @@ async function findAmounts(snapshot: Snapshot, ledger: Ledger, since: string): P
   return rows
 }
 
-/** The last weeks, the oldest first, each there whether anything was sent in it or not. */
+/** The last weeks, the oldest first, each there whether anything was sent in it or not, but for those before the first. */
 export async function findWeeks(snapshot: Snapshot, ledger: Ledger, timeZone: string): Promise<Week[]> {
-  const ends = await findEnds(snapshot, timeZone)
+  const all = await findEnds(snapshot, timeZone)
+  const first = all.findIndex(({ delivered, failed, unknown, held }) => delivered + failed + unknown + held > 0)
+  const ends = all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
   const amounts = await findAmounts(snapshot, ledger, ends[0]?.period ?? '')
   const byPeriod = new Map(amounts.map((amount) => [amount.period, amount]))
   return ends.map((week) => {

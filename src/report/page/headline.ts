@@ -55,7 +55,10 @@ function describeLastRun({ status, runs }: Figures, { time }: Wording): KeyFigur
   const [run] = runs
   if (!lastRun || !run) return { name: 'Last run', value: 'none', note: 'no push was ever begun' }
   const { startedAt, endedAt, outcome, command } = lastRun
-  const took = endedAt === null ? '' : ` in ${seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)}`
+  const took =
+    endedAt === null
+      ? ''
+      : html` <span class="whole">in ${seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)}</span>`
   const tone = outcome === 'complete' ? 'good' : outcome === 'running' ? undefined : 'doubtful'
   const note = html`<span class="whole">${time(startedAt)}</span> <span class="whole">push ${commandNames[command]}</span>${took}`
   return { name: 'Last run', value: outcome, note, ...(tone && { tone }) }

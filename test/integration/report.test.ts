@@ -1,0 +1,213 @@
+/** The figures of a report, against a ledger that is small enough to be counted by hand. */
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { sql } from 'kysely'
+import { type Figures, findFigures } from '../../src/report/figures/find-figures.ts'
+import { readSnapshot } from '../../src/report/figures/reading.ts'
+import { buildReport } from '../../src/report/page/build-report.ts'
+import { createDatabase } from '../support/database.ts'
+import { fillHistory } from '../support/history.ts'
+import { seedLeads, seedUsers } from '../support/seed.ts'
+
+const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000 }
+const database = await createDatabase()
+const opened = await database.open()
+const { db } = opened
+
+/** `weeksAgo` weeks before the current one, on its Monday at noon. */
+const monday = (weeksAgo: number) =>
+  sql<Date>`date_trunc('week', now()) - ${weeksAgo} * interval '1 week' + interval '12 hours'`
+
+async function addRun(weeksAgo: number, heldUsers = 0): Promise<number> {
+  const { rows } = await sql<{ id: number }>`
+    insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end, listings, held_users)
+    values ('all', to_char(${monday(weeksAgo)}, 'IYYY-"W"IW'), 'UTC', 0, true, ${monday(weeksAgo)}, ${monday(weeksAgo)} + interval '1 hour',
+      'complete', true, 10, ${heldUsers}) returning id
+  `.execute(db)
+  return rows[0]?.id ?? 0
+}
+
+interface Sent {
+  email: string
+  weeksAgo: number
+  /** From the beginning of the run. */
+  afterSeconds: number
+  kind?: string
+  status: 'delivered' | 'failed' | 'unknown' | 'pending'
+  ms?: [number | null, (number | null)?]
+  error?: string
+  endReason?: string
+}
+
+const runs = new Map<number, number>()
+let figures: Figures
+let sent = 0
+
+async function addDelivery({
+  email,
+  weeksAgo,
+  afterSeconds,
+  kind = 'weekly',
+  status,
+  ms = [10],
+  error,
+  endReason,
+}: Sent) {
+  const [first, second] = ms
+  const isSecond = second !== undefined
+  const answer = status === 'delivered' ? 200 : null
+  await sql`
+    insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
+      created_at, status, attempts, under_way, first_at, first_ms, first_status, first_error, second_at, second_ms, second_status, second_error, end_reason)
+    select ${`key-${++sent}`}, ${runs.get(weeksAgo) ?? 0}, u.id, to_char(${monday(weeksAgo)}, 'IYYY-"W"IW'), ${kind}, 1, 1, 1, 100, 5000, '[]', '\\x00',
+      at, ${status}, ${isSecond ? 2 : 1}, false, at, ${first}, ${isSecond ? 503 : answer}, ${isSecond ? 'HTTP 503: in trouble' : (error ?? null)},
+      ${isSecond ? sql`at + interval '10 seconds'` : null}, ${second ?? null}, ${isSecond ? answer : null}, ${isSecond ? (error ?? null) : null}, ${endReason ?? null}
+    from users u, (select ${monday(weeksAgo)} + ${afterSeconds} * interval '1 second' as at) m where u.email = ${email}
+  `.execute(db)
+}
+
+before(async () => {
+  await seedLeads(opened, [
+    { href: 'https://example.com/1', postalCode: '78704' },
+    { href: 'https://example.com/2', postalCode: '78705' },
+    { href: 'https://example.com/3', postalCode: 'M5V' },
+    { href: 'https://example.com/4', postalCode: 'nowhere' },
+  ])
+  const query = { value: '78704', places: ['78704', '78705'] }
+  await seedUsers(db, [
+    { email: 'a@example.com', queries: [query] },
+    { email: 'b@example.com', queries: [query, { value: '10001', places: ['10001'] }] },
+    { email: 'c@example.com', queries: [{ value: 'nowhere', places: ['NOWHERE'] }] },
+    { email: 'd@example.com', queries: [] },
+  ])
+  await sql`update queries set radius = 25 where value = '78704'`.execute(db)
+  for (const [weeksAgo, held] of [
+    [7, 3],
+    [1, 0],
+    [0, 0],
+  ] as const)
+    runs.set(weeksAgo, await addRun(weeksAgo, held))
+  await addDelivery({ email: 'a@example.com', weeksAgo: 1, afterSeconds: 5, status: 'delivered', ms: [1_000, 2_000] })
+  await addDelivery({ email: 'b@example.com', weeksAgo: 1, afterSeconds: 60, status: 'delivered', ms: [500] })
+  await addDelivery({ email: 'c@example.com', weeksAgo: 1, afterSeconds: 30, status: 'failed', ms: [30, 40], error: 'HTTP 401: no key: do' })
+  await addDelivery({ email: 'a@example.com', weeksAgo: 0, afterSeconds: 1, status: 'failed', ms: [20], endReason: 'a listing was erased' })
+  await addDelivery({ email: 'a@example.com', weeksAgo: 0, afterSeconds: 600, status: 'delivered', kind: 'forced', ms: [0] })
+  await addDelivery({ email: 'b@example.com', weeksAgo: 0, afterSeconds: 2, status: 'unknown', ms: [30_000], error: 'an answer did not come in time (LEADPUSH_TIMEOUT is 30 s)' })
+  await addDelivery({ email: 'c@example.com', weeksAgo: 0, afterSeconds: 3, status: 'pending', ms: [null] })
+  figures = await findFigures(db, settings)
+}) // biome-ignore format: a delivery a line
+
+test('weeks have their deliveries by how they ended, what these carried, and how soon they came', () => {
+  const { weeks } = figures
+  assert.equal(weeks.length, 8, 'the weeks before the first run are left out')
+  const shown = weeks.map(({ period: _, monday: __, ...week }) => Object.values(week))
+  assert.deepEqual(shown[0], [0, 0, 0, 3, 0, 0, null, null])
+  // what came late in the ledger's order was the first delivery: the one before needed its second attempt
+  assert.deepEqual(shown.at(-2), [2, 1, 0, 0, 300, 15_000, 17, 60.5])
+  assert.deepEqual(shown.at(-1), [1, 1, 1, 0, 400, 20_000, null, null])
+  for (const week of shown.slice(1, -2)) assert.deepEqual(week, [0, 0, 0, 0, 0, 0, null, null])
+})
+
+test('attempts have their percentiles, in all and by week, and bars ten a decade', () => {
+  const { latency, weeks } = figures
+  // 0, 20, 30, 40, 500, 1000, 2000, 30000
+  assert.deepEqual([latency.attempts, latency.all], [8, { p50: 40, p95: 30_000, p99: 30_000 }])
+  assert.deepEqual(latency.weeks, [
+    { period: weeks.at(-2)?.period, attempts: 5, p50: 500, p95: 2_000, p99: 2_000 },
+    { period: weeks.at(-1)?.period, attempts: 3, p50: 20, p95: 30_000, p99: 30_000 },
+  ])
+  assert.deepEqual(
+    latency.bars.map(({ fromMs, toMs, count }) => [Math.round(fromMs), Math.round(toMs), count]),
+    [[0, 1, 1], [20, 25, 1], [25, 32, 1], [40, 50, 1], [398, 501, 1], [1_000, 1_259, 1], [1_995, 2_512, 1], [25_119, 31_623, 1]],
+  ) // biome-ignore format: a table
+})
+
+test('what did not arrive is told by cause, and by users who got nothing since', () => {
+  const { causes, users, status } = figures
+  assert.deepEqual(causes.map(({ cause, failed, unknown, thisWeek }) => [cause, failed, unknown, thisWeek]).sort(), [
+    ['HTTP 401: no key', 1, 0, 0],
+    ['a listing was erased', 1, 0, 1],
+    ['an answer did not come in time', 0, 1, 1],
+  ])
+  for (const { remedy } of causes) assert.match(remedy, /leadpush/i)
+  assert.equal(users.total, 2)
+  assert.deepEqual(
+    users.first.map(({ email, failed, unknown, stuck }) => [email, failed, unknown, stuck]),
+    [
+      ['c@example.com', 1, 0, 1],
+      ['b@example.com', 0, 1, 0],
+    ],
+  )
+  assert.equal(status.stuck, 1)
+})
+
+test('listings are placed by squares, queries by the code that settles what they mean', () => {
+  const { where, days, withoutQueries } = figures
+  assert.equal(withoutQueries, 1)
+  assert.deepEqual([where.leads, where.unplaced, where.queries, where.searches], [4, 1, 4, 3])
+  const [austin, toronto] = where.points
+  assert.deepEqual([austin?.count, toronto?.count, where.points.length], [2, 1, 2])
+  assert.ok(Math.abs((austin?.latitude ?? 0) - 30.27) < 0.1 && Math.abs((austin?.longitude ?? 0) + 97.75) < 0.1)
+  assert.deepEqual(
+    where.circles.map(({ count, radiusMiles }) => [count, radiusMiles]),
+    [
+      [2, 25],
+      [1, 0],
+    ],
+    'a code that no table has lies nowhere',
+  )
+  assert.equal(where.queriesShown, 3)
+  assert.deepEqual(
+    where.states.map(({ state, leads, users }) => [state, leads, users]),
+    [
+      ['TX', 2, 2],
+      ['ON', 1, 0],
+    ],
+  )
+  assert.deepEqual([days.length, days.at(-1)?.inserted, days.at(-2)?.inserted], [42, 4, 0])
+})
+
+test('the figures are read from one snapshot, by statements that cannot write and that end by themselves', async () => {
+  const modes = await readSnapshot(db, async (snapshot) => {
+    const { rows } = await sql<Record<string, string>>`
+      select current_setting('statement_timeout') as timeout, current_setting('transaction_isolation') as level,
+        current_setting('transaction_read_only') as "readOnly"
+    `.execute(snapshot)
+    return rows[0]
+  })
+  assert.deepEqual(modes, { timeout: '1min', level: 'repeatable read', readOnly: 'on' })
+  await assert.rejects(
+    readSnapshot(db, async (snapshot) => {
+      await sql`set local statement_timeout = 1`.execute(snapshot)
+      await sql`select pg_sleep(1)`.execute(snapshot)
+    }),
+    /took longer than 60 s for one figure/,
+  )
+})
+
+test('of a long ledger a sample says what deliveries carry, and the page is small whatever there is', async () => {
+  const other = await (await createDatabase()).open()
+  await fillHistory(other.db, { leads: 300, users: 1_700, weeks: 4 })
+  await sql`update deliveries set status = 'failed', first_error = repeat('long ', 100) where user_id < 1500`.execute(
+    other.db,
+  )
+  const whole = await findFigures(other.db, settings)
+  const part = await findFigures(other.db, { ...settings, ledgerBytesMax: 1_500_000 })
+  assert.deepEqual([whole.isSampled, part.isSampled], [false, true])
+  for (const [at, week] of whole.weeks.entries()) {
+    const found = part.weeks[at]
+    assert.deepEqual([found?.delivered, found?.failed, found?.unknown], [week.delivered, week.failed, week.unknown])
+    if (week.leads === 0) continue
+    for (const name of ['leads', 'bytes'] as const) {
+      const ratio = (found?.[name] ?? 0) / (week[name] ?? 1)
+      assert.ok(ratio > 0.7 && ratio < 1.4, `${week.period}: ${ratio} of its ${name}`)
+    }
+  }
+  assert.equal(whole.users.first.length, 200)
+  assert.ok(whole.users.total > 1_000)
+  const page = buildReport(part, settings)
+  assert.match(page, /… and 1,\d\d\d users more\./)
+  assert.match(page, /about [\d,]+ in \d{4}-W\d\d/)
+  assert.match(page, /are estimated from a part of it/)
+  assert.ok(page.length < 500_000, String(page.length))
+})
