@@ -61,7 +61,7 @@ export type Planned = Omit<PushToBegin, 'deliveries'> & {
 }
 
 /** Planned pushes that wait to be begun. */
-export const plannedMax = 64
+export const plannedMax = 192
 
 export class PushLoop {
   gaveUp = false

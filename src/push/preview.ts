@@ -10,9 +10,9 @@ import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
 import { findReasonToHold, judge } from './guard.ts'
+import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type DeliveryLine, type PushLine, Tally } from './reporter.ts'
-import { tooLargeWarning } from './run-push.ts'
 import {
   type Cursor,
   countUsersToServe,

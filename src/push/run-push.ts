@@ -1,12 +1,11 @@
 /**
- * A run: what each form of `push` sets out to do, in which order, and how it ended. The sending itself is the loop's; who is
- * served is `users-to-serve`'s.
+ * A run: what each form of `push` sets out to do, in which order, and how it ended. The sending itself is the loop's; how users
+ * become pushes is `planned-pushes`'.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
-import { type DeliveryKind, isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
+import { isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,
@@ -20,12 +19,12 @@ import {
 } from '../deliveries/runs.ts'
 import { isLive, Worker, waitForLeases } from '../deliveries/workers.ts'
 import type { Http } from '../http.ts'
-import { findReasonToHold, judge, type Verdict } from './guard.ts'
-import { type LoopSettings, PushLoop, plannedMax } from './loop.ts'
-import { Planner, type UserPlan, type UserToServe } from './planner.ts'
+import { judge, type Verdict } from './guard.ts'
+import { type LoopSettings, type Planned, PushLoop } from './loop.ts'
+import { PlannedPushes } from './planned-pushes.ts'
+import type { UserToServe } from './planner.ts'
 import { type PushReporter, type SummaryLine, Tally, toDeliveryLine } from './reporter.ts'
 import {
-  type Cursor,
   countUsersToServe,
   failedPass,
   findUsersOwedSubscription,
@@ -33,8 +32,6 @@ import {
   forcedPass,
   isClaimed,
   type Pass,
-  releaseShares,
-  takeShare,
   weeklyPass,
   weeklyScope,
 } from './users-to-serve.ts'
@@ -64,15 +61,8 @@ export interface PushEnd {
   stopped: boolean
 }
 
-const shareUsersMin = 16
-const shareUsersMax = 1_000
-/** So many stretches at least, so that several processes find something to do. */
-const sharesWanted = 32
-
 /** Who sends what is owed alone holds one of few places: a longer pause before a second attempt is not waited for in it. */
 const owedPatienceMs = 2_000
-
-type PlannedPush = Parameters<PushLoop['run']>[0] extends AsyncIterable<infer P> ? P : never
 
 class PushRun {
   private readonly db: Database
@@ -85,7 +75,7 @@ class PushRun {
   private readonly tally = new Tally()
   private worker!: Worker
   private run!: Run
-  private planner!: Planner
+  private planned!: PlannedPushes
   private interrupted: OpenRun[] = []
   private toServe = 0
   private served = 0
@@ -93,9 +83,6 @@ class PushRun {
   private verdict: Verdict | undefined
   /** There are users to serve, and none of them is served. */
   private isHeld = false
-  private heldUsers = 0
-  /** Nobody was served in these who was held back: they stay ours, or they would be found again and again. */
-  private readonly heldStretches: Cursor[] = []
 
   constructor(context: PushContext) {
     this.db = context.db
@@ -117,7 +104,8 @@ class PushRun {
     const startedAt = performance.now()
     this.worker = await Worker.start(this.db, this.settings.leaseMs)
     this.run = await this.begin()
-    this.planner = new Planner(this.db, this.run.seenSince)
+    const { db, worker, run, settings, reporter, stop } = this
+    this.planned = new PlannedPushes({ db, worker, run, settings, reporter, stop })
     const already = await this.prepare()
 
     let loop = this.newLoop()
@@ -138,10 +126,10 @@ class PushRun {
       await closeInterruptedRuns(
         this.db,
         this.interrupted.map(({ id }) => id),
-        this.heldUsers,
+        this.planned.heldUsers,
       )
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
-    const { heldUsers } = this
+    const { heldUsers } = this.planned
     const ok = cameToEnd && failed + unknown + pending + heldUsers === 0
     const outcome = stopped ? 'stopped' : ok ? 'complete' : 'failures'
     await endRun(this.db, this.run.id, { outcome, cameToEnd, heldUsers })
@@ -255,13 +243,13 @@ class PushRun {
     const { db, http, worker, settings, run, stop, reporter } = this
     return new PushLoop({
       db, http, worker, settings, stop,
-      leads: this.planner.leads,
+      leads: this.planned.leads,
       runId: run.id,
       period: run.period,
       reach: this.reach,
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       minded: this.request.what === 'all',
-      planAnew: (pushes, erasures) => this.planAnew(pushes, erasures),
+      planAnew: (pushes, erasures) => this.planned.again(pushes, erasures),
       onDelivery: (delivery) => reporter.line(toDeliveryLine(delivery)),
       onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
         reporter.attempt({ runId: run.id, idempotencyKey, attempt, durationMs, httpStatus, error }),
@@ -270,108 +258,26 @@ class PushRun {
     }) // biome-ignore format: short
   }
 
-  private async *pushes(): AsyncGenerator<PlannedPush> {
+  private async *pushes(): AsyncGenerator<Planned> {
     const { request } = this
     if (request.what === 'user') {
       if (this.isOwedOnly && !request.owed) return
-      yield* this.planSome([request.user], { kind: request.owed ? 'subscription' : 'single', scope: null })
+      yield* this.planned.ofUsers([request.user], { kind: request.owed ? 'subscription' : 'single', scope: null })
       return
     }
     if (request.what !== 'failed') {
       const owed = await rideOut(() => findUsersOwedSubscription(this.db))
-      yield* this.planSome(owed, { kind: 'subscription', scope: null })
+      yield* this.planned.ofUsers(owed, { kind: 'subscription', scope: null })
       if (request.what === 'all') await this.skipUsersWithoutQueries()
     }
     if (this.verdict?.held !== undefined) return
     const limit = this.limit ?? Number.POSITIVE_INFINITY
     for (const pass of this.passes()) {
-      for await (const push of this.passPushes(pass, () => limit - this.served)) {
+      for await (const push of this.planned.ofPass(pass, this.toServe, () => limit - this.served)) {
         if (this.served >= limit) break
         yield push
         this.served++
       }
-    }
-  }
-
-  /** Those of a pass, stretch by stretch, until nobody is left whom another process doesn't have. */
-  private async *passPushes(pass: Pass, room: () => number): AsyncGenerator<PlannedPush> {
-    const size = Math.min(shareUsersMax, Math.max(shareUsersMin, Math.ceil(this.toServe / sharesWanted)))
-    const taken: (Cursor & { users: number })[] = []
-    // planned and not begun at most: their stretches stay ours
-    const unbegunMax = plannedMax + this.settings.concurrency
-    let cursor: Cursor | undefined
-    while (!this.stop.aborted && room() > 0) {
-      const take = { workerId: this.worker.id, pass, cursor, size: Math.min(size, room()) }
-      let uncertain = false
-      const users = await rideOut(
-        async () => {
-          // a try whose answer was lost may have taken a stretch that nobody would look into then
-          if (uncertain) await releaseShares(this.db, take.workerId, pass, [...this.heldStretches, ...taken])
-          return await takeShare(this.db, take)
-        },
-        () => {
-          uncertain = true
-        },
-      )
-      const first = users[0]
-      if (first === undefined) {
-        if (cursor === undefined) return
-        // what others had taken and left lies behind
-        cursor = undefined
-        continue
-      }
-      const planned = taken.reduce((sum, stretch) => sum + stretch.users, 0)
-      if (taken[0] !== undefined && planned - taken[0].users >= unbegunMax) {
-        taken.shift()
-        await rideOut(() => releaseShares(this.db, take.workerId, pass, [...this.heldStretches, ...taken, first]))
-      }
-      taken.push({ place: first.place, id: first.id, users: users.length })
-      cursor = users.at(-1)
-      const { heldUsers } = this
-      yield* this.planSome(users, pass)
-      if (this.heldUsers > heldUsers) this.heldStretches.push(first)
-    }
-  }
-
-  private async *planSome(
-    users: readonly UserToServe[],
-    { kind, scope }: { kind: DeliveryKind; scope: string | null },
-  ): AsyncGenerator<PlannedPush> {
-    for await (const plan of this.planner.plan(users)) {
-      const reason = findReasonToHold(plan)
-      if (reason === undefined) this.report(plan)
-      else {
-        this.heldUsers++
-        this.reporter.line({ type: 'skip', user: plan.user.email, reason })
-      }
-      if (reason === undefined && plan.deliveries.length > 0) yield this.toPush(plan, kind, scope)
-    }
-  }
-
-  private async planAnew(pushes: readonly PlannedPush[], erasures: number): Promise<PlannedPush[]> {
-    await this.planner.forgetErased(erasures)
-    const again: PlannedPush[] = []
-    for (const { userId, email, kind, scope } of pushes) {
-      for await (const push of this.planSome([{ id: userId, email }], { kind, scope })) again.push(push)
-    }
-    return again
-  }
-
-  private report({ user, deliveries, tooLarge }: UserPlan): void {
-    if (deliveries.length === 0) this.reporter.line({ type: 'skip', user: user.email, reason: 'no queries' })
-    for (const href of tooLarge) this.reporter.line(tooLargeWarning(user.email, href))
-  }
-
-  private toPush({ user, deliveries, erasures }: UserPlan, kind: DeliveryKind, scope: string | null): PlannedPush {
-    const keyOf = (part: number) =>
-      kind === 'weekly' ? weeklyKey(this.settings.dataSource, user.email, this.run.period, part) : uniqueKey()
-    return {
-      userId: user.id,
-      email: user.email,
-      kind,
-      scope,
-      erasures,
-      deliveries: deliveries.map((delivery) => ({ ...delivery, idempotencyKey: keyOf(delivery.part) })),
     }
   }
 
@@ -416,15 +322,6 @@ class PushRun {
     )
     return { owed, elsewhere: elsewhere + (rows[0]?.n ?? 0) }
   }
-}
-
-export function tooLargeWarning(user: string, href: string) {
-  return {
-    type: 'warning',
-    user,
-    href,
-    message: 'the listing alone exceeds a request of 5,000,000 bytes and was left out',
-  } as const
 }
 
 export interface PushContext {
