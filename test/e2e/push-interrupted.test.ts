@@ -49,7 +49,7 @@ test('SIGTERM finishes what is under way, and --resume goes on without waiting',
 
 test('a second SIGTERM stops at once, and leaves a ledger that can be resumed', async () => {
   const { receiver, push, ends } = await build((_, nth) =>
-    nth <= 8 ? { status: 200, delayMs: nth <= 4 ? 0 : 3_000 } : 200,
+    nth <= 8 ? { status: 200, delayMs: nth <= 4 ? 0 : 12_000 } : 200,
   )
   const program = push(['--all'])
   await requestsAtLeast(receiver, 8)
@@ -59,7 +59,7 @@ test('a second SIGTERM stops at once, and leaves a ledger that can be resumed', 
   program.kill('SIGTERM')
   const { code, stderr } = await program.done
   assert.equal(code, 143, stderr)
-  assert.ok(performance.now() - began < 1_000)
+  assert.ok(performance.now() - began < 6_000)
   const next = await push(['--resume']).done
   assert.equal(next.code, 0, next.stderr)
   assert.equal(receiver.keys().size, users)
