@@ -107,13 +107,13 @@ function removeOld() {
 /**
  * Builds files of `test/` into a folder of their own, which it returns: a test file then starts in a fraction of the time that
  * the many sources and libraries take.
- * @param {string[]} entryPoints
+ * @param {Record<string, string>} entryPoints the sources by their names in that folder, without an ending
  */
 export async function buildTests(entryPoints) {
   const { build } = await import('esbuild')
   const folder = join(dist, `tests-${process.pid}`)
   const external = [...(options.external ?? []), '@redocly/openapi-core', 'playwright-core']
-  await build({ ...options, external, entryPoints, outbase: join(root, 'test'), outdir: folder })
+  await build({ ...options, external, entryPoints, outdir: folder })
   return folder
 }
 

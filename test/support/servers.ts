@@ -1,5 +1,5 @@
 /** The throw-away PostgreSQL servers of a test run, each with a migrated template that test databases are cloned from. */
-import { existsSync } from 'node:fs'
+import { existsSync, statfsSync } from 'node:fs'
 import { startThrowAway, type ThrowAwayServer } from '../../src/db/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/open.ts'
@@ -21,9 +21,31 @@ export function withDatabase(url: string, name: string): string {
   return url.replace(/\/[^/]*$/, `/${name}`)
 }
 
+const memoryFolder = '/dev/shm'
+const memoryBytesMin = 4_000_000_000
+
+function hasMemoryToSpare(): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(memoryFolder)
+    return Math.min(bavail * bsize, process.availableMemory()) >= memoryBytesMin
+  } catch {
+    return false
+  }
+}
+
+/** With its data in memory where there is plenty: hundreds of databases come and go, each of hundreds of files. */
+async function startEmpty(version: ServerVersion): Promise<ThrowAwayServer> {
+  const options = version === 18 ? {} : { binaries: { folder: systemFolder(version), major: version } }
+  if (hasMemoryToSpare()) {
+    try {
+      return await startThrowAway({ ...options, folder: memoryFolder })
+    } catch {} // nobody may write there, or programs may not be run from there
+  }
+  return await startThrowAway(options)
+}
+
 export async function startServer(version: ServerVersion): Promise<ThrowAwayServer> {
-  const binaries = { folder: systemFolder(version), major: version }
-  const server = await startThrowAway(version === 18 ? {} : { binaries })
+  const server = await startEmpty(version)
   try {
     const opened = await openDatabase({ databaseUrl: server.url, home: '' }, { schema: 'any' })
     try {

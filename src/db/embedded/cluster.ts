@@ -58,7 +58,13 @@ const settings = [
   'log_autovacuum_min_duration = -1',
   "log_line_prefix = '%m [%p] '",
 ]
-const throwAwaySettings = ['fsync = off', 'synchronous_commit = off', 'full_page_writes = off', 'max_connections = 100']
+const throwAwaySettings = [
+  'fsync = off',
+  'synchronous_commit = off',
+  'full_page_writes = off',
+  'max_connections = 100',
+  'autovacuum = off',
+]
 
 export interface InitOptions {
   /** It need not outlive a crash of the machine. */
@@ -88,7 +94,7 @@ async function initialise(data: string, account: Account, binaries: Binaries, op
   const lines = options.throwAway ? [...settings, ...throwAwaySettings] : settings
   await appendFile(join(data, 'postgresql.conf'), `\n# leadpush\n${lines.join('\n')}\n`)
   const single = ['--single', '-F', '-D', data, '-c', 'log_min_messages=error', 'postgres']
-  await run('postgres', single, `create database ${databaseName}\n`)
+  await run('postgres', single, `create database ${databaseName} strategy file_copy\n`)
   if (options.throwAway) return
   // once for all of it: file by file takes longer than everything else together
   const method = process.platform === 'linux' ? ['--sync-method=syncfs'] : []

@@ -69,20 +69,29 @@ async function endBy(watching: ChildProcess, place: Place): Promise<void> {
   }
 }
 
-async function makeTemporaryFolder(): Promise<string> {
+async function makeTemporaryFolder(folder: string): Promise<string> {
   try {
-    return await realpath(await mkdtemp(join(tmpdir(), 'leadpush-')))
+    return await realpath(await mkdtemp(join(folder, 'leadpush-')))
   } catch (error) {
-    throw new LeadpushError('usage', `No temporary folder can be made in ${tmpdir()}: ${messageOf(error)}`, {
+    throw new LeadpushError('usage', `No temporary folder can be made in ${folder}: ${messageOf(error)}`, {
       hint: 'Set TMPDIR to a folder that can be written to.',
       cause: error,
     })
   }
 }
 
-/** Throws `usage` where PostgreSQL cannot be run here, `database` where it does not start. */
-export async function startThrowAway(options: { binaries?: Binaries } = {}): Promise<ThrowAwayServer> {
-  const home = await makeTemporaryFolder()
+/**
+ * In a new folder in `folder`, by default that for temporary files. Throws `usage` where PostgreSQL cannot be run here,
+ * `database` where it does not start.
+ */
+export async function startThrowAway({
+  folder = tmpdir(),
+  ...options
+}: {
+  binaries?: Binaries
+  folder?: string
+} = {}): Promise<ThrowAwayServer> {
+  const home = await makeTemporaryFolder(folder)
   const place = await findPlace(home)
   const watching = startWatcher(place)
   try {
