@@ -88,7 +88,7 @@ export function buildKeyFigures(figures: readonly KeyFigure[]): Html {
   return html`<dl class="figures">
 ${figures.map(
   ({ name, value, note, tone }) =>
-    html`<div><dt>${name}</dt><dd${tone ? html` class="${tone}"` : ''}>${value}${note && html`<small>${note}</small>`}</dd></div>
+    html`<div><dt>${name}</dt><dd class="${[tone, !/\d/.test(value) && 'word'].filter(Boolean).join(' ')}">${value}${note && html`<small>${note}</small>`}</dd></div>
 `,
 )}</dl>
 `

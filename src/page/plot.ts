@@ -173,8 +173,10 @@ function drawTwice<P extends { widthsPx?: readonly [number, number] }>(
   return html`<div class="plot ${room}" role="img" aria-label="${name}">${draw(parts, narrow, 'narrow')}${draw(parts, broad, 'broad')}</div>`
 }
 
-/** Stacked bars with their legend; `name` is read out. */
+/** Stacked bars with their legend, or a word where there is nothing to draw; `name` is read out. */
 export function buildBars(name: string, parts: BarParts): Html {
+  const isNone = parts.series.every(({ values }) => values.every((value) => value <= 0))
+  if (isNone) return html`<p class="note">None.</p>`
   const isSingle = parts.series.length === 1
   return html`${drawTwice(parts, name, drawBars)}${!isSingle && buildLegend(parts.series)}`
 }

@@ -53,6 +53,7 @@ footer { margin-top: clamp(3rem, 6vw, 4.5rem); padding-top: 1.25rem; border-top:
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.25rem, 1fr)); gap: 1.5rem 1.125rem; margin: 2.5rem 0 0; padding: 1.5rem 0 0; border-top: 1px solid var(--line) }
 .figures dt { color: var(--muted); font-size: 0.875rem }
 .figures dd { margin: 0.125rem 0 0; font-size: 1.625rem; font-weight: 600; line-height: 1.25; letter-spacing: -0.02em }
+.figures .word { font-size: 1.1875rem; line-height: 2.03125rem; letter-spacing: -0.01em }
 .figures dd small { display: block; margin-top: 0.25rem; color: var(--muted); font-weight: 400; line-height: 1.4; letter-spacing: 0 }
 
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 0 clamp(2rem, 4vw, 3.5rem) }

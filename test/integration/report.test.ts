@@ -211,3 +211,13 @@ test('of a long ledger a sample says what deliveries carry, and the page is smal
   assert.match(page, /are estimated from a part of it/)
   assert.ok(page.length < 500_000, String(page.length))
 })
+
+test('a database with users and nothing else makes a page of sentences, not of empty plots', async () => {
+  const other = await (await createDatabase()).open()
+  await seedUsers(other.db, [{ email: 'a@example.com' }])
+  const page = buildReport(await findFigures(other.db, settings), settings)
+  assert.match(page, /<h1>Somebody should look at a weekly push that did not run\.<\/h1>/)
+  for (const words of ['No delivery has ended', 'No attempt was made', 'Nothing was imported', '>None.<', '0 listings'])
+    assert.ok(page.includes(words), words)
+  assert.doesNotMatch(page, /class="plot|"[^"<]*(NaN|Infinity|undefined)[^"<]*"/)
+})
