@@ -33,13 +33,18 @@ function findFigures({ leads, parts, bytes: size, queries }: DryRun): KeyFigure[
   const old = sum(queries.map(({ tooOld }) => tooOld))
   const isOldOpen = queries.some(({ tooOld }) => tooOld === null)
   const repeats = sum(queries.map(({ repeats }) => repeats))
-  const atLeast = (isOpen: boolean, value: number) => `${isOpen ? '≥ ' : ''}${count(value)}`
+  const atLeast = (isOpen: boolean, value: number) =>
+    isOpen ? (value === 0 ? '—' : `≥ ${count(value)}`) : count(value)
   return [
     { name: leads === 1 ? 'Listing' : 'Listings', value: count(leads), note: `of ${plural(queries.length, 'query')}` },
     { name: parts.length === 1 ? 'Request' : 'Requests', value: count(parts.length), note: bytes(size) },
     { name: 'Cut off', value: atLeast(isCutOpen, cut), note: `beyond ${leadsPerQueryMax} a query` },
     { name: 'Repeats', value: count(repeats), note: 'an earlier query brings them' },
-    { name: 'Too old', value: atLeast(isOldOpen, old), note: 'not seen for too long' },
+    {
+      name: 'Too old',
+      value: atLeast(isOldOpen, old),
+      note: isOldOpen ? 'not seen for too long; not counted for every query' : 'not seen for too long',
+    },
   ]
 }
 

@@ -78,7 +78,7 @@ function drawCircles(view: View, circles: readonly MapCircle[]): { drawn: Html; 
     ? html`<path d="${all.map(({ d }) => d).join('')}"/>`
     : all.map(({ d, name }) => d && html`<path d="${d}">${name && html`<title>${name}</title>`}</path>`)
   const centres = html`<path class="centres" d="${all.map(({ centre }) => centre).join('')}"/>`
-  return { drawn: html`<g class="circles">${drawn}${centres}</g>`, missing }
+  return { drawn: html`<g class="circles${isMany && ' many'}">${drawn}${centres}</g>`, missing }
 }
 
 /** Of a region the name of the state that most of it is in stands in the corner; another's is where most of the state is. */

@@ -16,6 +16,7 @@ svg.region { border: 1px solid var(--line) }
 .map .land { fill: var(--land) } .map .borders { stroke: var(--border); stroke-width: 1px }
 .map .dots path { stroke: var(--lead); stroke-opacity: 0.75; stroke-linecap: round }
 .map .circles path, .map circle { stroke: var(--circle); stroke-width: 1.5px; fill: var(--circle); fill-opacity: 0.1 }
+.map .many path { stroke-width: 0.75px; stroke-opacity: 0.6 }
 .map .circles .centres { stroke-width: 4px; stroke-linecap: round; fill: none }
 .map text { fill: var(--text); font-size: 13px; text-anchor: middle; paint-order: stroke; stroke: var(--ground); stroke-opacity: 0.8; stroke-width: 0.22em; stroke-linejoin: round }
 .map .state { fill: var(--muted); letter-spacing: 0.12em; text-transform: uppercase }
