@@ -2,7 +2,7 @@
 import { count, plural } from '../amounts.ts'
 import { buildCards, type Card } from '../page/cards.ts'
 import { buildSection } from '../page/document.ts'
-import type { Html } from '../page/html.ts'
+import { escapeHtml, type Html } from '../page/html.ts'
 import type { DryRun } from './find-dry-run.ts'
 import { clip, nameQuery, type Times } from './wording.ts'
 
@@ -11,7 +11,7 @@ type DryLead = DryRun['shown'][number]
 const titleCharsMax = 250
 const textCharsMax = 320
 /** Of all cards together: the page stays small, however long the texts are. */
-const cardsBytesMax = 1_500_000
+const cardsBytesMax = 1_300_000
 
 function nameLead({ address, secondAddress, city, state, postalCode, fullAddress }: DryLead): string {
   if (address === null && fullAddress !== null) return fullAddress
@@ -56,7 +56,8 @@ function buildCard(lead: DryLead, query: string, { day }: Times): Card {
   }
 }
 
-const sizeOf = (card: Card) => 400 + Buffer.byteLength(JSON.stringify(card))
+/** About what it comes to as HTML. */
+const sizeOf = (card: Card) => 300 + Buffer.byteLength(escapeHtml(Object.values(card).flat().join(' ')))
 
 export function buildListings({ shown, queries, leads }: DryRun, times: Times): Html {
   const names = new Map(queries.map((query) => [query.number, nameQuery(query)]))

@@ -55,7 +55,7 @@ export function findAlarms({ subscribed, held, begun, tooLarge }: DryRun, times:
   ].filter((alarm) => typeof alarm === 'string')
 }
 
-const valueCharsMax = 120
+const valueCharsMax = 100
 
 export const clip = (text: string, charsMax: number) => {
   const characters = [...text.slice(0, charsMax * 2 + 2)]

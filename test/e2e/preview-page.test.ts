@@ -143,8 +143,15 @@ test('a user who left, one without queries, and one who was served are told as t
   const opened = await house.database.open()
   const claim = `insert into claims (scope, email) select 'weekly:' || to_char(now(), 'IYYY-"W"IW'), $1`
   await opened.pool.query(claim, ['many@example.com'])
+  await opened.pool.query(
+    `insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list,
+       recipe, status, attempts, under_way)
+     select 'begun', 1, id, '2026-W01', 'single', 1, 2, 1, 7, 100, '', '', 'pending', 1, false from users where email = $1`,
+    ['many@example.com'],
+  )
   await opened.close()
   const served = textOf((await write('many@example.com', 'empty.html')).text)
+  assert.match(served, /A single delivery of 2026-W01, part 1 of 2, begun on .* with 7 listings, has an attempt left/)
   assert.match(served, /weekly delivery of \S+ was begun on .*: push --all sends no other/)
 })
 
