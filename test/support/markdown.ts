@@ -1,6 +1,6 @@
 /** What tests read in the project's Markdown: headings, tables, blocks of code, words in backticks, links. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { packageRoot } from '../../src/root.ts'
 
 export interface Table {
@@ -89,9 +89,9 @@ export const documents = [readme, ...['CHANGELOG.md', 'SECURITY.md', 'examples/z
 export function readExampleLines(): string[] {
   const folders = readdirSync(join(packageRoot, 'examples')).filter((name) => name !== 'zapier')
   const files = folders.flatMap((folder) =>
-    readdirSync(join(packageRoot, 'examples', folder), { recursive: true, encoding: 'utf8' })
-      .filter((file) => file.includes('.') && !file.endsWith('.d'))
-      .map((file) => join('examples', folder, file)),
+    readdirSync(join(packageRoot, 'examples', folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => relative(packageRoot, join(parentPath, name))),
   )
   return ['crontab.example', ...files].flatMap((file) => readFileSync(join(packageRoot, file), 'utf8').split('\n'))
 }
