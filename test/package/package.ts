@@ -40,7 +40,9 @@ async function findCommands(above: string[] = []): Promise<string[][]> {
   const help = await leadpush(...above, '--help')
   assert.deepEqual([help.code, help.stderr], [0, ''], above.join(' '))
   assert.match(help.stdout, new RegExp(`^Usage: leadpush ${above.join(' ')}`))
-  const list = /^Commands:\n((?: .*\n)+)/m.exec(help.stdout)?.[1] ?? ''
+  // the commands themselves stand in groups
+  const place = above.length > 0 ? /^Commands:\n((?: .*\n)+)/m : /^(Listings and users:\n[\s\S]*?)\n\nBegin with:/m
+  const list = place.exec(help.stdout)?.[1] ?? ''
   const names = [...list.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name = '']) => name).filter((name) => name !== 'help')
   const below = await Promise.all(names.map((name) => findCommands([...above, name])))
   return [...(above.length > 0 ? [above] : []), ...below.flat()]
