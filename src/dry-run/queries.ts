@@ -42,7 +42,7 @@ export interface Span {
 }
 
 /** So far matches are counted. */
-const countedMax = 10_000
+export const countedMax = 10_000
 /** For a user with very many queries: what later ones match beyond their 300 is not counted. */
 const countingMsMax = 3_000
 

@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { definitions, readSettings, type SettingName } from '../../src/config.ts'
 import { checkTitles } from '../../src/doctor/run-doctor.ts'
+import { shownMax } from '../../src/dry-run/find-dry-run.ts'
+import { countedMax } from '../../src/dry-run/queries.ts'
 import * as limits from '../../src/limits.ts'
 import { weeksShown } from '../../src/report/figures/weeks.ts'
 import { packageRoot } from '../../src/root.ts'
@@ -67,6 +69,7 @@ test('the limits in README are the program’s', () => {
     'receiver key': [`1 to ${limits.receiverKeyCharsMax} visible`],
     queries: [`${number(limits.queriesPerUserMax)} a user`, `${limits.queryValueCharsMax} characters`, `0 to ${limits.radiusMilesMax} miles`],
     'a record of an import': [mib(limits.recordBytesMax), `\`href\` ${number(limits.hrefBytesMax)} bytes`, `e-mail ${limits.emailCharsMax} characters`],
+    'the page of `preview --out`': [`${number(shownMax)} listings`, `up to ${number(countedMax)} a query`],
     hooks: [`${limits.hooksPerIntegrationMax} an integration`, `${number(limits.hookUrlCharsMax)} characters`],
     'API key': [`${limits.apiKeyCharsMin} to ${limits.apiKeyCharsMax} visible`],
   }
