@@ -1,10 +1,11 @@
 /** Everything that a report shows, as plain data: a statement a figure, whatever number of users, leads and weeks there is. */
 import type { Database } from '../../db/open.ts'
+import { findPeriod } from '../../deliveries/runs.ts'
 import { findAlarms, findLastRuns, findStatus, type RunReport, type Status } from '../status.ts'
 import { type FeedDay, findFeedDays } from './feed.ts'
 import { findLatency, type Latency } from './latency.ts'
 import { findWhereAll, type WhereAll } from './places.ts'
-import { findLedger, findMoment, readSnapshot } from './reading.ts'
+import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.ts'
 import { type CauseShown, type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
 import { findWeeks, type Week } from './weeks.ts'
 
@@ -31,32 +32,39 @@ const runsShown = 12
 /** This week and the one before: what can still be mended. */
 const weeksOfTrouble = 2
 
-/** `ledgerBytesMax`: a ledger of more is sampled. Throws `usage` for a time zone that the database does not know. */
-export async function findFigures(
-  db: Database,
-  settings: { timeZone: string; maxLeadAgeMs: number; ledgerBytesMax?: number },
-): Promise<Figures> {
-  const { timeZone } = settings
-  const status = await findStatus(db, settings)
-  const runs = await findLastRuns(db, runsShown)
-  return await readSnapshot(db, async (snapshot) => {
-    const ledger = await findLedger(snapshot, settings.ledgerBytesMax)
-    const weeks = await findWeeks(snapshot, ledger, timeZone)
-    const periods = weeks.map(({ period }) => period)
-    const troubled = periods.slice(-weeksOfTrouble)
-    return {
-      ...(await findMoment(snapshot)),
-      status,
-      alarms: findAlarms(status),
-      runs,
-      weeks,
-      latency: await findLatency(snapshot, ledger, periods[0] ?? ''),
-      isSampled: ledger.share < 1,
-      causes: await findCauses(snapshot, troubled),
-      users: await findUsersInTrouble(snapshot, troubled),
-      hooks: await findHooks(snapshot, status.hooksInTrouble),
-      days: await findFeedDays(snapshot, timeZone),
-      where: await findWhereAll(snapshot),
-    }
-  })
+export interface ReportSettings {
+  timeZone: string
+  maxLeadAgeMs: number
+  /** A ledger of more is sampled. */
+  ledgerBytesMax?: number
+}
+
+/** Throws `usage` for a time zone that the database does not know. */
+export async function findFigures(db: Database, settings: ReportSettings): Promise<Figures> {
+  // a zone that it does not know has to be told of as such, before anything else meets it
+  await findPeriod(db, settings)
+  const [status, runs, found] = await Promise.all([
+    findStatus(db, settings),
+    findLastRuns(db, runsShown),
+    readSnapshot(db, (snapshot) => readFigures(snapshot, settings)),
+  ])
+  return { status, alarms: findAlarms(status), runs, ...found }
+}
+
+async function readFigures(snapshot: Snapshot, settings: ReportSettings) {
+  const ledger = await findLedger(snapshot, settings.ledgerBytesMax)
+  const weeks = await findWeeks(snapshot, ledger, settings.timeZone)
+  const periods = weeks.map(({ period }) => period)
+  const troubled = periods.slice(-weeksOfTrouble)
+  return {
+    ...(await findMoment(snapshot)),
+    weeks,
+    latency: await findLatency(snapshot, ledger, periods[0] ?? ''),
+    isSampled: ledger.share < 1,
+    causes: await findCauses(snapshot, troubled),
+    users: await findUsersInTrouble(snapshot, troubled),
+    hooks: await findHooks(snapshot),
+    days: await findFeedDays(snapshot, settings.timeZone),
+    where: await findWhereAll(snapshot),
+  }
 }

@@ -1,7 +1,7 @@
 /** What did not arrive in this week and the one before: why, and with whom. */
 import { sql } from 'kysely'
 import { isLive } from '../../deliveries/workers.ts'
-import { findHooksInTrouble, type HookInTrouble } from '../../integrations/hooks-in-trouble.ts'
+import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../integrations/hooks-in-trouble.ts'
 import { causeOf } from '../causes.ts'
 import type { Snapshot } from './reading.ts'
 
@@ -93,6 +93,6 @@ export async function findUsersInTrouble(snapshot: Snapshot, periods: readonly s
   return cut(rows)
 }
 
-export async function findHooks(snapshot: Snapshot, total: number): Promise<Cut<HookInTrouble>> {
-  return { total, first: total === 0 ? [] : await findHooksInTrouble(snapshot, hooksShown) }
+export async function findHooks(snapshot: Snapshot): Promise<Cut<HookInTrouble>> {
+  return { total: await countHooksInTrouble(snapshot), first: await findHooksInTrouble(snapshot, hooksShown) }
 }
