@@ -25,7 +25,7 @@ beforeEach(async () => {
 const hook = (path: string) => addHook(opened, 'user-0@example.com', platform.url(path))
 const makeLeads = (count: number) =>
   Array.from({ length: count }, () => ({ href: hrefOf(`new-${++names}`), postalCode: '78704' }))
-const trigger = () => house.run(triggerJson, { env })
+const trigger = (more: Record<string, string> = {}) => house.run(triggerJson, { env: { ...env, ...more } })
 
 /** Which triggers came how often, whatever their order. */
 function timesOf(): number[] {
@@ -98,7 +98,8 @@ test('runs at once share the work: every hook gets every lead once', async () =>
   for (let n = 0; n < 6; n++) await hook(`/s${n}`)
   await house.put('leads', makeLeads(8))
   platform.answer = () => ({ status: 200, delayMs: 20 })
-  const runs = await Promise.all([trigger(), trigger(), trigger()])
+  // nobody dies, and a short lease may end while the machine is busy with other things
+  const runs = await Promise.all([0, 1, 2].map(() => trigger({ LEADPUSH_LEASE: '60s' })))
   assert.deepEqual(
     runs.map(({ code }) => code),
     [0, 0, 0],

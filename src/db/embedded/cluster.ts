@@ -58,13 +58,7 @@ const settings = [
   'log_autovacuum_min_duration = -1',
   "log_line_prefix = '%m [%p] '",
 ]
-const throwAwaySettings = [
-  'fsync = off',
-  'synchronous_commit = off',
-  'full_page_writes = off',
-  'max_connections = 100',
-  'autovacuum = off',
-]
+const throwAwaySettings = ['fsync = off', 'synchronous_commit = off', 'full_page_writes = off', 'max_connections = 100']
 
 export interface InitOptions {
   /** It need not outlive a crash of the machine. */
