@@ -140,6 +140,12 @@ test('README says of each script what it does, and names none that does not exis
   assert.deepEqual([...named].sort(), scripts.sort())
 })
 
+test('the types that README imports are there to be imported', () => {
+  const [, names = ''] = /import type \{ (.*?) \} from 'leadpush'/.exec(readme.prose.join(' ')) ?? []
+  const source = readFileSync(join(packageRoot, 'src/index.ts'), 'utf8')
+  for (const name of names.split(', ')) assert.match(source, new RegExp(`^export (interface|type) ${name}\\b`, 'm'))
+})
+
 test('every metric that README names is one', () => {
   const named = readme.prose.flatMap(spansOf).filter((span) => /^leadpush_\w+$/.test(span))
   const sources = ['src/server/metrics.ts', 'src/cli/push-metrics.ts'].map((file) => readFileSync(join(packageRoot, file), 'utf8'))
