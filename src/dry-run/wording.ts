@@ -34,11 +34,11 @@ export function describeKind(run: DryRun, { moment }: Times): string {
     servedAt !== null
       ? `The weekly delivery of ${period} was begun on ${moment(servedAt)}: \`push --all\` sends no other.`
       : !subscribed
-        ? `\`push --all\` sends nothing: the user is not subscribed.`
+        ? ''
         : held !== null
           ? `The weekly delivery of ${period} is owed, and held back.`
           : `\`push --all\` sends the same as the weekly delivery of ${period}, which is owed.`
-  return `${kinds[kind]} ${weekly}`
+  return `${kinds[kind]} ${weekly}`.trimEnd()
 }
 
 const describeBegun = ({ kind, period, part, parts, leads, createdAt }: BegunDelivery, { moment }: Times) =>
@@ -49,7 +49,8 @@ export function findAlarms({ subscribed, held, begun, tooLarge }: DryRun, times:
   return [
     held !== null && `The guard holds the weekly delivery back: ${held}`,
     ...begun.map((delivery) => describeBegun(delivery, times)),
-    !subscribed && 'The user is not subscribed to the lead push; `push --user` sends all the same.',
+    !subscribed &&
+      'The user is not subscribed to the lead push: `push --all` leaves them out, `push --user` sends all the same.',
     tooLarge.length > 0 &&
       `${listings(tooLarge.length)} ${tooLarge.length === 1 ? 'is' : 'are'} too large for a request and left out: ${tooLarge.slice(0, 5).join(', ')}${tooLarge.length > 5 ? ' …' : ''}`,
   ].filter((alarm) => typeof alarm === 'string')

@@ -133,8 +133,7 @@ ${counts.map(
   ) => html`<li>${sample(html`<g class="dots"><path class="s${sizeOf(count)}" d="M13,13h0"/></g>`)}${number.format(count)} ${count === 1 ? one : many}</li>
 `,
 )}${
-  circles &&
-  circles.length > 0 &&
+  circles?.some(({ radiusMiles }) => radiusMiles > 0) &&
   html`<li>${sample(html`<g class="circles"><circle cx="13" cy="13" r="10"/></g>`)}${circled}</li>
 `
 }</ul>

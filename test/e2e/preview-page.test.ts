@@ -131,7 +131,7 @@ test('a user who left, one without queries, and one who was served are told as t
   assert.match(left, /left@example\.com would get 4 listings in 1 request/)
   for (const has of ['name, phone, e-mail', 'name']) assert.ok(left.includes(`contact: ${has} `))
   for (const secret of Object.values(contact)) assert.ok(!text.includes(secret), secret)
-  assert.match(left, /sends nothing: the user is not subscribed/)
+  assert.match(left, /is not subscribed to the lead push: push --all leaves them out/)
   const none = textOf((await write('none@example.com', 'none.html')).text)
   assert.match(none, /none@example\.com would get nothing: there is no query\./)
   const empty = await write('many@example.com', 'empty.html')
