@@ -47,6 +47,10 @@ async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
     } finally {
       await server.leave()
     }
+  } catch (error) {
+    // a signal to the whole group may end a program of the server in the moment in which it starts
+    if (stop.exitCode === undefined) throw error
+    return stop.exitCode
   } finally {
     stop.dispose()
   }

@@ -4,6 +4,7 @@ import { createWriteStream, statSync, type WriteStream } from 'node:fs'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../leads/import-each.ts'
 import { type ExitCode, usageError } from './command.ts'
+import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
 import { bytes, count, isLively, paint, plural, writeFacts, writeJson, writeLine } from './output.ts'
 import { listenForStop } from './signals.ts'
@@ -176,6 +177,7 @@ export async function runImport(
   options: ImportViewOptions,
   importFiles: (options: ImportOptions) => Promise<ImportOutcome<ImportCounts>>,
 ): Promise<ExitCode> {
+  await boundHeap()
   const view = await createImportView(log, options)
   const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
   try {

@@ -4,12 +4,11 @@ import type { Database } from '../db/open.ts'
 import { databaseSilentMsMax } from '../limits.ts'
 import type { PushRequest } from '../push/run-push.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
 import type { Act } from './program.ts'
 import type { PushMetrics } from './push-metrics.ts'
 import { listenForStop } from './signals.ts'
-
-const heapGrowingPercent = 100
 
 export interface PushOptions {
   all?: true
@@ -165,9 +164,7 @@ export async function sendPush(
   request: PushRequest,
   options: { json?: true; accept?: true; metrics?: PushMetrics | undefined },
 ): Promise<ExitCode> {
-  // a long push makes much that is soon garbage: V8 would let it pile up, however small the part that lives
-  const { setFlagsFromString } = await import('node:v8')
-  setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`)
+  await boundHeap()
   const { createHttp } = await import('../http.ts')
   const { runPush } = await import('../push/run-push.ts')
   const { tellAll } = await import('../push/reporter.ts')
