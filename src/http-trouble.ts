@@ -30,6 +30,10 @@ const certificateTexts: Readonly<Record<string, string>> = {
 export const isCertificateCode = (code: string | undefined): boolean =>
   code !== undefined && certificateCodes.test(code)
 
+/** Whether it is one that another certificate authority would mend: neither its time nor its name is wrong. */
+export const isAuthorityCode = (code: string | undefined): boolean =>
+  code !== undefined && isCertificateCode(code) && certificateTexts[code] === undefined
+
 function describeConnect(code: string | undefined, error: unknown): string {
   if (code !== undefined && connectTexts[code]) return connectTexts[code]
   if (code !== undefined && isCertificateCode(code)) return certificateTexts[code] ?? 'its certificate is not trusted'

@@ -106,7 +106,10 @@ async function tell({ newlyRefused, listings, versions, triggers, ended, underWa
   ]
   if (triggers > 0) facts.push(['triggers', `${plural(triggers, 'trigger')} due for a hook ended`])
   if (ended > 0)
-    facts.push(['ended', `${plural(ended, 'delivery')}: \`leadpush push --failed\` makes them anew without it`])
+    facts.push([
+      'ended',
+      `${plural(ended, 'delivery')}: \`leadpush push --failed\` makes them anew without it (with --unknown: also where the first attempt may have arrived)`,
+    ])
   const least = sent.complete ? '' : 'at least '
   facts.push([
     'sent',

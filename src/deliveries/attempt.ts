@@ -4,7 +4,7 @@
  */
 import type { Http, HttpAnswer, HttpNoAnswer } from '../http.ts'
 import { parseRetryAfter } from '../http-retry-after.ts'
-import { isCertificateCode } from '../http-trouble.ts'
+import { isAuthorityCode } from '../http-trouble.ts'
 import { retryAfterMsMax } from '../limits.ts'
 
 export interface AttemptTarget {
@@ -68,7 +68,7 @@ export function describeNoAnswer(
   const what = stage === 'connect' ? `the receiver was not reached: ${error}` : error
   if (code === 'TIMEOUT') return `${what} (LEADPUSH_TIMEOUT is ${timeoutMs / 1_000} s)`
   if (stage !== 'connect') return what
-  if (isCertificateCode(code)) return `${what}; a certificate authority of your own goes into NODE_EXTRA_CA_CERTS`
+  if (isAuthorityCode(code)) return `${what}; a certificate authority of your own goes into NODE_EXTRA_CA_CERTS`
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL')) {
     return `${what}; check that LEADPUSH_RECEIVER_URL should begin with ${new URL(receiverUrl).protocol}`
   }
