@@ -498,8 +498,8 @@ test('NODE_EXTRA_CA_CERTS makes an authority of one’s own trusted; name and da
   const env = { NODE_EXTRA_CA_CERTS: certificate('ca.pem') }
   for (const [file, expected, words] of [
     ['localhost.pem', success(), null],
-    ['elsewhere.pem', unreached, /another host name/],
-    ['expired.pem', unreached, /expired/],
+    ['elsewhere.pem', unreached, /another host name[^;]*$/],
+    ['expired.pem', unreached, /expired[^;]*$/],
   ] as const) {
     const receiver = await listen(tlsServer(file))
     open.push(receiver)
