@@ -1,7 +1,7 @@
 /** `npm run test:package`: what would be published, packed, installed and used for everything that it is for. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { packageRoot, packageVersion } from '../../src/root.ts'
@@ -127,7 +127,47 @@ test('installed, everything works on the embedded database', async () => {
   await useAll(installed.program, [], {})
 })
 
-test('unpacked alone, without any library beside it, everything works on another database', async () => {
+const example = (name: string) => readFileSync(join(folder, 'examples', 'container', name), 'utf8')
+
+/** What the steps of the Containerfile make of the archive, in folders of the test's own: the path of the program. */
+async function makeContainer(): Promise<string> {
+  const places: [string, string][] = [
+    ['/tmp/leadpush.tgz', installed.archive],
+    ['/opt/leadpush', join(work, 'opt-leadpush')],
+    ['/usr/local/bin/leadpush', join(work, 'leadpush')],
+  ]
+  const steps = [...example('Containerfile').matchAll(/^RUN (.*)$/gm)].map(([, step = '']) => step)
+  assert.ok(steps.length > 0)
+  for (const step of steps) {
+    const here = places.reduce((text, [there, place]) => text.replaceAll(there, place), step)
+    ends(await installed.run('/bin/sh', ['-c', here], { PATH: '/usr/bin:/bin' }))
+  }
+  return join(work, 'leadpush')
+}
+
+/** The check of the Containerfile, while `serve` runs as it does there, and afterwards. */
+async function checkHealth(program: string, env: NodeJS.ProcessEnv): Promise<void> {
+  const [, command = ''] = /^HEALTHCHECK [^\n]*\\\n +CMD (.*)$/m.exec(example('Containerfile')) ?? []
+  const [node, ...args] = JSON.parse(command) as string[]
+  assert.equal(node, 'node')
+  const serve = installed.start(program, ['serve'], { ...env, LEADPUSH_HOST: '0.0.0.0', LEADPUSH_PORT: '0' })
+  const ended = once(serve, 'close')
+  const [line] = (await once(serve.stdout ?? assert.fail(), 'data')) as [Buffer]
+  const LEADPUSH_PORT = /:(\d+)\s*$/.exec(line.toString())?.[1] ?? assert.fail(line.toString())
+  const check = () => installed.run(process.execPath, args, { LEADPUSH_PORT })
+  ends(await check())
+  serve.kill('SIGTERM')
+  assert.deepEqual(await ended, [0, null])
+  ends(await check(), 1)
+}
+
+test('the jobs of the container run commands that there are', async () => {
+  const commands = [...example('cronjob.yaml').matchAll(/^ +args: (.*)$/gm)].map(([, args = '']) => JSON.parse(args))
+  assert.ok(commands.length > 1)
+  for (const args of commands) ends(await leadpush(...args, '--help'))
+})
+
+test('unpacked alone, as in a container, without any library beside it, everything works on another database', async () => {
   const { code, stdout } = await leadpush('db', 'url')
   assert.equal(code, 0)
   try {
@@ -136,11 +176,10 @@ test('unpacked alone, without any library beside it, everything works on another
     const { sql } = await import('kysely')
     await sql`create database another`.execute(db)
     await close()
-    const alone = join(work, 'alone')
-    cpSync(folder, alone, { recursive: true, filter: (path) => path !== join(folder, 'node_modules') })
-    await useAll(process.execPath, [join(alone, 'bin', 'leadpush.js')], {
-      DATABASE_URL: stdout.trim().replace(/\/\w+$/, '/another'),
-    })
+    const DATABASE_URL = stdout.trim().replace(/\/\w+$/, '/another')
+    const program = await makeContainer()
+    await useAll(program, [], { DATABASE_URL })
+    await checkHealth(program, { DATABASE_URL, LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:9/' })
   } finally {
     ends(await leadpush('db', 'stop'))
   }
