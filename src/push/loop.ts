@@ -60,8 +60,8 @@ export type Planned = Omit<PushToBegin, 'deliveries'> & {
   deliveries: Omit<PushToBegin['deliveries'][number], 'started'>[]
 }
 
-/** Planned pushes that wait to be begun. */
-export const plannedMax = 192
+/** Planned pushes that wait to be begun: their users are kept from other processes. */
+export const plannedMax = 64
 
 export class PushLoop {
   gaveUp = false
