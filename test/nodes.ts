@@ -4,14 +4,17 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { packageRoot } from '../src/root.ts'
 
 /** The lowest that `engines` allows, the newest of those that are maintained for long, and the newest of all. */
 const versions = ['20.19.0', '22', '24', 'latest']
 const runMsMax = 20 * 60_000
-const cache = join(packageRoot, 'node_modules', '.cache', 'nodes')
+/** Not in the checkout, which may be its owner's alone: some tests start Node.js as another user. */
+const folder = mkdtempSync(join(tmpdir(), 'leadpush-nodes-'))
+chmodSync(folder, 0o755)
 
 interface Outcome {
   version: string
@@ -42,14 +45,14 @@ const npm = (args: string[], env?: NodeJS.ProcessEnv) =>
 
 /** The folder of the program: from the package of this platform, which is Node.js itself; that of `node` fetches it by a script. */
 async function install(version: string): Promise<string> {
-  const folder = join(cache, version)
-  mkdirSync(folder, { recursive: true })
-  writeFileSync(join(folder, 'package.json'), '{"private":true}')
+  const prefix = join(folder, version)
+  mkdirSync(prefix)
+  writeFileSync(join(prefix, 'package.json'), '{"private":true}')
   const name = `node-${process.platform}-${process.arch}`
   const options = ['--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
-  const { code } = await npm(['install', '--prefix', folder, ...options, `${name}@${version}`])
+  const { code } = await npm(['install', '--prefix', prefix, ...options, `${name}@${version}`])
   if (code !== 0) throw new Error(`npm could not install ${name}@${version}`)
-  return join(folder, 'node_modules', name, 'bin')
+  return join(prefix, 'node_modules', name, 'bin')
 }
 
 async function test(version: string): Promise<Outcome> {
@@ -87,4 +90,5 @@ for (const { node, tests, seconds, ok } of outcomes) {
   const columns = counts.map((value, at) => String(value ?? '-').padStart(widths[at] ?? 0))
   console.log(`${node.padEnd(12)} ${columns.join('')}  ${ok ? 'passed' : 'FAILED'}`)
 }
+rmSync(folder, { recursive: true, force: true })
 if (!outcomes.every(({ ok }) => ok)) process.exitCode = 1
