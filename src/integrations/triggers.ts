@@ -71,8 +71,12 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
       },
     })
     await loop.run(looking)
-    while (await waitForLeases(() => findOthers(db, worker), { stop, onWait: onNote }))
+    let waited: boolean
+    do {
+      waited = await waitForLeases(() => findOthers(db, worker), { stop, onWait: onNote })
+      // also where nobody was waited for: another run may have given hooks back in the moment before
       await loop.run(Promise.resolve())
+    } while (waited)
     const left = stop.aborted ? await rideOut(() => countDue(db, { ids: worker.ids, dueUntil }), onAway) : 0
     if (left > 0 && !context.stop.aborted) onNote('The time of this run is up: the next one goes on.')
     await rideOut(() => worker.stop(), onAway)
