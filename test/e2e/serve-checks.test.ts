@@ -1,6 +1,7 @@
 /** What `serve` checks before an endpoint is reached, and in which order (contract 5.1); HTTP of every kind. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { METHODS } from 'node:http'
 import net from 'node:net'
 import { after, test } from 'node:test'
 import { buildHouse, makeUsers } from '../support/house.ts'
@@ -49,7 +50,8 @@ test('paths are exact and methods are told: nothing else is served', async () =>
   ] as const) {
     // biome-ignore format: a list
     for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'TRACE', 'PROPFIND', 'QUERY']) {
-      if (allowed.split(', ').includes(method)) continue
+      // Node.js 20.19 does not know QUERY
+      if (allowed.split(', ').includes(method) || !METHODS.includes(method)) continue
       const answered = await serve.ask({ method, path, key })
       assert.deepEqual([answered.status, answered.headers.allow], [405, allowed], `${method} ${path}`)
       if (method !== 'HEAD') assertAnswer(answered)

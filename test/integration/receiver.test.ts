@@ -486,7 +486,7 @@ for (const [name, bytes, status] of [
     400,
   ],
   ['no Host', 'POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}', 400],
-  ['a bad header name', 'POST / HTTP/1.1\r\nHost: x\r\nBad Name: 1\r\n\r\n', 400],
+  ['a bad header name', 'POST / HTTP/1.1\r\nHost: x\r\nBad@Name: 1\r\n\r\n', 400],
   ['20 KiB of headers', `POST / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_480)}\r\n\r\n`, 431],
   ['a length of 1 TB', 'POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000000000000\r\n\r\n', 0],
 ] as const) {
