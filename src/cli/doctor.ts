@@ -2,9 +2,10 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { CheckLine, SummaryLine } from '../doctor/run-doctor.ts'
+import { createCheckView } from './check-view.ts'
 import { type ExitCode, endEarly, holdDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { isLively, paint, plural, type Style, seconds, writeJson, writeLine } from './output.ts'
+import { paint, plural, type Style, seconds, writeJson, writeLine } from './output.ts'
 import type { Act } from './program.ts'
 
 interface DoctorOptions {
@@ -37,7 +38,7 @@ Examples:
 async function doctor(log: Log, { json }: DoctorOptions): Promise<ExitCode> {
   const { processSource } = await import('../config.ts')
   const { runDoctor, titleChars } = await import('../doctor/run-doctor.ts')
-  const view = await createView(log, json === true, titleChars)
+  const view = await createCheckView<CheckLine>(log, json === true, (line) => writeCheck(line, titleChars))
   let held: ReturnType<typeof holdDatabase> | undefined
   const open = (settings: { databaseUrl: string | undefined; home: string }): Promise<OpenDatabase> => {
     held = holdDatabase(settings, { schema: 'untouched', connectionsMax: 2 })
@@ -65,23 +66,6 @@ async function doctor(log: Log, { json }: DoctorOptions): Promise<ExitCode> {
 const statusStyles: Record<CheckLine['status'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', skipped: 'dim' }
 const statusWords: Record<CheckLine['status'], string> = { pass: 'ok', warn: 'warn', fail: 'fail', skipped: 'skipped' }
 const statusChars = 'skipped'.length
-
-async function createView(log: Log, json: boolean, titleChars: number) {
-  let spinner: import('ora').Ora | undefined
-  if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
-    const { default: ora } = await import('ora')
-    spinner = ora({ stream: process.stderr, discardStdin: false })
-  }
-  return {
-    begin: (title: string) => void spinner?.start(title),
-    async show(line: CheckLine) {
-      spinner?.stop()
-      if (json) await writeJson(line)
-      else await writeCheck(line, titleChars)
-    },
-    stop: () => void spinner?.stop(),
-  }
-}
 
 async function writeCheck({ status, title, message, troubles }: CheckLine, titleChars: number): Promise<void> {
   const begin = (each: CheckLine['status']) => paint(statusStyles[each], statusWords[each].padEnd(statusChars))

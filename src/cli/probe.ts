@@ -1,9 +1,10 @@
 /** `leadpush probe`: for whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
 import type { Command } from 'commander'
 import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
+import { createCheckView } from './check-view.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { isLively, paint, plural, type Style, seconds, writeFacts, writeJson, writeLine } from './output.ts'
+import { paint, plural, type Style, seconds, writeFacts, writeJson, writeLine } from './output.ts'
 import type { Act } from './program.ts'
 
 interface ProbeCommandOptions {
@@ -69,7 +70,7 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
     throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
   }
 
-  const view = await createView(log, options)
+  const view = await createCheckView(log, options.json === true, writeCheck)
   try {
     const summary = await runProbe({
       receiverUrl,
@@ -113,23 +114,6 @@ async function agrees(): Promise<boolean> {
 
 const styleOf: Record<CheckLine['grade'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', 'not visible': 'dim' }
 const gradeChars = 'not visible'.length
-
-async function createView(log: Log, { json }: ProbeCommandOptions) {
-  let spinner: import('ora').Ora | undefined
-  if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
-    const { default: ora } = await import('ora')
-    spinner = ora({ stream: process.stderr, discardStdin: false })
-  }
-  return {
-    begin: (title: string) => void spinner?.start(title),
-    async show(line: CheckLine) {
-      spinner?.stop()
-      if (json) await writeJson(line)
-      else await writeCheck(line)
-    },
-    stop: () => void spinner?.stop(),
-  }
-}
 
 async function writeCheck({ grade, title, clause, sent, received, advice }: CheckLine): Promise<void> {
   const isTrouble = grade === 'fail' || grade === 'warn'

@@ -83,7 +83,7 @@ export class RecordedAttempts {
 
   /** Those of `open` that will be over once the next pushes are begun. */
   get ending(): number {
-    return this.unrecorded().length
+    return this.flushing ? 0 : Math.min(this.outcomes.length, outcomesPerStatement)
   }
 
   get underWayCount(): number {
@@ -211,7 +211,7 @@ export class RecordedAttempts {
 
   /** What can be recorded now, or goes along with what is begun. */
   private unrecorded(): RecordedOutcome[] {
-    return this.flushing ? [] : this.outcomes.slice(0, outcomesPerStatement)
+    return this.outcomes.slice(0, this.ending)
   }
 
   /**

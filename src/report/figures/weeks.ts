@@ -25,14 +25,7 @@ export const weeksShown = 13
 /** An installation that is younger has empty weeks before it; so many in all are shown of it. */
 const weeksAtLeast = 6
 
-interface Ends {
-  period: string
-  monday: string
-  delivered: number
-  failed: number
-  unknown: number
-  held: number
-}
+type Ends = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown' | 'held'>
 
 /** Counted in the index of ended deliveries alone. */
 async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
