@@ -63,12 +63,8 @@ const outcomeLost = 'nobody recorded what came of the attempt'
 export const liveWorker = (workerId: number) =>
   sql`${durably} from workers where id = ${workerId} and lease_until > now()`
 
-/** How a delivery stands. */
-export const standingColumns = sql`
-  d.idempotency_key as "idempotencyKey", d.status, d.attempts, case when d.attempts = 2 and (d.status <> 'delivered' or d.second_status between 200 and 299) then d.second_status else d.first_status end as "httpStatus",
-  case when d.status <> 'delivered' then coalesce(d.end_reason, d.second_error, d.first_error) end as error`
-
-export const ledgerColumns = sql`${standingColumns},
+export const ledgerColumns = sql`
+  d.idempotency_key as "idempotencyKey", d.status, d.attempts, told_status(d) as "httpStatus", told_error(d) as error,
   d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
 
 /**

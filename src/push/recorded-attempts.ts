@@ -167,7 +167,7 @@ export class RecordedAttempts {
           for (;;) {
             const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, pushes, outcomes)
             this.noteRecorded(outcomes.splice(0), recorded.told)
-            for (const user of recorded.begun) this.beginPush(pushes, user)
+            for (const begun of recorded.begun) this.beginPush(begun)
             if (recorded.live) return recorded.erasures
             await worker.renew()
           }
@@ -183,15 +183,12 @@ export class RecordedAttempts {
     }
   }
 
-  private beginPush(pushes: readonly PushToBegin[], user: BegunPush): void {
-    const push = pushes.find(({ userId }) => userId === user.userId)
-    if (!push) return
+  private beginPush({ push, email, receiverKey }: BegunPush): void {
     this.users++
     const { runId, period } = this.context
-    const { userId, email, receiverKey } = user
+    const { userId, kind } = push
     for (const { started, ...delivery } of push.deliveries) {
-      if (started)
-        this.ready.push({ ...delivery, userId, email, receiverKey, kind: push.kind, runId, period, attempt: 1 })
+      if (started) this.ready.push({ ...delivery, userId, email, receiverKey, kind, runId, period, attempt: 1 })
       else this.dueAt = 0
     }
   }

@@ -144,16 +144,93 @@ test('what came of attempts is recorded along with what is begun, also by a work
     ...{ userId, kind: 'weekly' as const, scope: `weekly:${period}` },
     deliveries: [{ ...delivery, idempotencyKey, started: true }],
   })
-  const both = await recordPushes(db, context, [push('next')], [outcome('first', true), outcome('gone', true)])
+  const next = push('next')
+  const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
   const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
   assert.deepEqual(both, {
     ...{ live: true, erasures: 1, told: [delivered] },
-    begun: [{ userId, email: 'a@example.com', receiverKey: 'key' }],
+    begun: [{ push: next, email: 'a@example.com', receiverKey: 'key' }],
   })
   await endLease(db, worker.id)
   const late = await recordPushes(db, context, [push('late')], [outcome('other', false)])
   const pending = { idempotencyKey: 'other', status: 'pending', attempts: 1, httpStatus: 500, error: 'HTTP 500' }
   assert.deepEqual(late, { live: false, erasures: 1, begun: [], told: [pending] })
+})
+
+// Each delivery was written once for every push of its user that was begun with it: the second broke the statement.
+test('two pushes of one user are begun together, each with its own deliveries', async (t) => {
+  const { db, newWorker } = await build(t)
+  const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
+  await db.updateTable('users').set({ subscription_owed_at: new Date() }).execute()
+  const context = { workerId: (await newWorker()).id, runId: 1, period, erasures: 1 }
+  const part = (idempotencyKey: string, number: number) => ({
+    ...{ ...delivery, idempotencyKey, part: number, parts: 2, started: number === 1 },
+  })
+  const pushes = [
+    { userId, kind: 'subscription' as const, scope: null, deliveries: [part('s1', 1), part('s2', 2)] },
+    { userId, kind: 'weekly' as const, scope: `weekly:${period}`, deliveries: [part('w1', 1), part('w2', 2)] },
+    { userId, kind: 'subscription' as const, scope: null, deliveries: [part('t1', 1)] },
+  ]
+  const { begun } = await recordPushes(db, context, pushes)
+  assert.deepEqual(begun.map(({ push }) => push.kind).sort(), ['subscription', 'weekly'])
+  const { rows } = await sql`
+    select idempotency_key as key, kind, part, attempts from deliveries order by idempotency_key
+  `.execute(db)
+  assert.deepEqual(rows, [
+    { key: 's1', kind: 'subscription', part: 1, attempts: 1 },
+    { key: 's2', kind: 'subscription', part: 2, attempts: 0 },
+    { key: 'w1', kind: 'weekly', part: 1, attempts: 1 },
+    { key: 'w2', kind: 'weekly', part: 2, attempts: 0 },
+  ])
+})
+
+// Plans that were made for an empty ledger read a full one as a whole, for every statement.
+test('what is written for every delivery looks up its rows alone, also where it was planned for an empty ledger', async (t) => {
+  const { db, newWorker } = await build(t)
+  const context = { workerId: (await newWorker()).id, runId: 1, period, erasures: 1 }
+  const users = 500
+  await sql`vacuum analyze deliveries, claims`.execute(db)
+  await db.connection().execute(async (session) => {
+    await sql`set plan_cache_mode = force_generic_plan`.execute(session)
+    const push = (userId: number, kind: 'weekly' | 'subscription') => ({
+      ...{ userId, kind, scope: kind === 'weekly' ? `weekly:${period}` : null },
+      deliveries: [{ ...delivery, idempotencyKey: `${kind}-${userId}`, started: true }],
+    })
+    const outcome = (of: number) => ({
+      ...{ idempotencyKey: `weekly-${of}`, attempt: 1 as const, ok: true, open: false, httpStatus: 200, error: null },
+      ...{ durationMs: 1, retryDelayMs: 0 },
+    })
+    const record = async (first: number) => {
+      const { begun, told } = await recordPushes(
+        session,
+        context,
+        [push(first, 'weekly'), push(first + 1, 'subscription')],
+        [outcome(first - 1)],
+      )
+      return [begun.length, told.length, (await recordOutcomes(session, [outcome(first)])).length]
+    }
+    assert.deepEqual(await record(1), [1, 0, 1])
+    await seedUsers(
+      db,
+      Array.from({ length: users }, (_, at) => ({ email: `user-${at}@example.com` })),
+    )
+    const { id: first } = await db.selectFrom('users').select('id').where('email', '=', 'user-0@example.com').executeTakeFirstOrThrow() // biome-ignore format: short
+    await sql`update users set subscription_owed_at = now()`.execute(db)
+    const started = Array.from({ length: users - 10 }, (_, at) => push(first + at, 'weekly'))
+    await recordPushes(db, context, started)
+    const countRead = async () => {
+      await sql`select pg_stat_force_next_flush()`.execute(session)
+      const { rows } = await sql<{ n: number }>`
+        select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::integer as n from pg_stat_user_tables
+        where relname in ('deliveries', 'claims', 'users')
+      `.execute(session)
+      return rows[0]?.n ?? 0
+    }
+    const before = await countRead()
+    assert.deepEqual(await record(first + users - 10), [2, 1, 1])
+    const read = (await countRead()) - before
+    assert.ok(read > 0 && read < 50, `${read} rows were read for two pushes and two outcomes`)
+  })
 })
 
 test('a delivery that an erasure ends gets no further attempt, in whatever state it was met', async (t) => {
