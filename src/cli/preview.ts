@@ -140,10 +140,8 @@ const rowsPerTable = 200
 async function showTable(planned: Planned): Promise<void> {
   let rows: string[][] = []
   const flush = async () => {
-    const hasParts = rows.some((row) => row.at(-1) !== '')
-    const heads = ['queries', 'matches', 'leads', 'bytes', ...(hasParts ? ['part'] : [])]
+    const heads = ['queries', 'matches', 'leads', 'bytes', 'parts']
     const numbers = heads.map((head) => ({ head, align: 'right' as const }))
-    if (!hasParts) rows = rows.map((row) => row.slice(0, -1))
     if (rows.length > 0) await writeTable([{ head: 'user', wide: true }, { head: 'kind' }, ...numbers], rows)
     rows = []
   }
@@ -159,7 +157,7 @@ async function showTable(planned: Planned): Promise<void> {
         matches,
         count(leads),
         bytes(found.line.bytes),
-        parts > 1 ? `${part}/${parts}` : '',
+        parts > 1 ? `${part}/${parts}` : '1',
       ])
       if (rows.length >= rowsPerTable) await flush()
       continue

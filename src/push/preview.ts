@@ -15,6 +15,7 @@ import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type DeliveryLine, type PushLine, Tally } from './reporter.ts'
 import {
   type Cursor,
+  countServed,
   countUsersToServe,
   failedPass,
   findUsersOwedSubscription,
@@ -56,6 +57,7 @@ export class Preview {
   /** Whom the guard holds back one by one, and all whom it does. */
   private heldUsers = 0
   private owed = 0
+  private already = 0
 
   private constructor(
     db: Database,
@@ -91,7 +93,7 @@ export class Preview {
     const { deliveries, skipped, leads, bytes } = this.tally
     return {
       type: 'summary', period: this.period, users: this.users + skipped - this.heldUsers + this.owed, deliveries, delivered: 0, failed: 0, unknown: 0,
-      skipped, already: 0, elsewhere: 0, owed: this.owed, leads, bytes, seconds,
+      skipped, already: this.already, elsewhere: 0, owed: this.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
   }
 
@@ -102,6 +104,7 @@ export class Preview {
       return
     }
     if (request.what === 'all') {
+      this.already = await countServed(this.db, this.period)
       yield* this.findInterrupted()
       yield* this.planSome(await findUsersOwedSubscription(this.db), 'subscription')
       for await (const user of findUsersWithoutQueries(this.db, weeklyPass(this.period).scope)) yield skipLine(user)

@@ -25,15 +25,14 @@ import { PlannedPushes } from './planned-pushes.ts'
 import type { UserToServe } from './planner.ts'
 import { type PushReporter, type SummaryLine, Tally, toDeliveryLine } from './reporter.ts'
 import {
+  countServed,
   countUsersToServe,
   failedPass,
   findUsersOwedSubscription,
   findUsersWithoutQueries,
   forcedPass,
-  isClaimed,
   type Pass,
   weeklyPass,
-  weeklyScope,
 } from './users-to-serve.ts'
 
 export interface PushSettings extends LoopSettings {
@@ -176,13 +175,7 @@ class PushRun {
     }
     await this.findWork()
     this.reporter.total(Math.min(this.toServe, this.limit ?? this.toServe))
-    if (this.request.what !== 'all') return 0
-    const { rows } = await rideOut(() =>
-      sql<{ n: number }>`
-        select count(*) as n from users u where u.subscribed and ${isClaimed(weeklyScope(this.run.period))}
-      `.execute(this.db),
-    )
-    return rows[0]?.n ?? 0
+    return this.request.what === 'all' ? await rideOut(() => countServed(this.db, this.run.period)) : 0
   }
 
   /** What others left, how many users there are to serve, and what the guard says of that. */

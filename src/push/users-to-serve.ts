@@ -127,6 +127,15 @@ export async function countUsersToServe(
   return rows[0] ?? { held: 0, free: 0 }
 }
 
+/** How many subscribed users had their weekly delivery of the period: it was begun, and nothing of it is to come. */
+export async function countServed(db: Database, period: string): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    select count(*) as n from users u where u.subscribed and ${isClaimed(weeklyScope(period))} and u.id not in (
+      select d.user_id from deliveries d where d.status = 'pending' and d.kind = 'weekly' and d.period = ${period})
+  `.execute(db)
+  return rows[0]?.n ?? 0
+}
+
 /** Subscribed users with nothing to send for, who had nothing in `scope`: their e-mails, a page at a time. */
 export async function* findUsersWithoutQueries(db: Database, scope: string): AsyncGenerator<string> {
   let lastId = 0

@@ -459,6 +459,7 @@ function stopAfter(house: House, requests: number): AbortController {
   return stop
 }
 
+// Who had a delivery to be gone on with counted as served besides, and a preview knew of nobody who had theirs.
 test('a preview shows what the push then sends, byte for byte, interrupted deliveries first', async (t) => {
   const house = await build(t, { users: users(5), answer: (_request, nth) => (nth === 1 ? 500 : 200) })
   const stop = new AbortController()
@@ -480,6 +481,7 @@ test('a preview shows what the push then sends, byte for byte, interrupted deliv
   }
   const { summary } = await house.push()
   assert.equal(preview.summary(0).users, summary.users, 'whoever has a delivery that was begun counts too')
+  assert.deepEqual([preview.summary(0).already, summary.already], [5 - summary.users, 5 - summary.users])
   const sent = house.receiver.requests.slice(sentBefore).map(({ body }) => body.toString())
   assert.deepEqual(previewed.sort(), sent.sort())
   assert.equal(attempts.filter((n) => n === 1).length, 1, 'the one that was begun is among them')
