@@ -52,7 +52,7 @@ const gatherMs = 10
  * Whether `n` of at most `max` are enough to record them now. A statement costs much the same for one and for many: this, and
  * what others wait for it, is most of what the ledger costs.
  */
-export const isWorthStatement = (n: number, max: number) => n * 8 >= max * 7
+export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
 
 export class RecordedAttempts {
   /** Users whose pushes were begun here, and those with whose it went on. */

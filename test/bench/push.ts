@@ -4,7 +4,7 @@
  * repetition, medians and ratios; fails where a user got no delivery, or two.
  *
  *   npm run bench -- [--users 2000,20000] [--listings 50000] [--repetitions 5] [--only leadpush,wire] [--small]
- *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT] [--statements]
+ *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT …] [--statements]
  *
  * Contenders that look leads up for each user take part with up to 2,000 users. BENCH_NODE_OPTIONS='--cpu-prof
  * --cpu-prof-dir=…' profiles leadpush.
@@ -14,7 +14,7 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
 import { loadavg, tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -36,13 +36,15 @@ const { values } = parseArgs({
     processes: { type: 'string', default: '1' },
     small: { type: 'boolean', default: false },
     'no-fsync': { type: 'boolean', default: false },
-    against: { type: 'string' },
+    against: { type: 'string', multiple: true, default: [] },
     statements: { type: 'boolean', default: false },
   },
 })
 const listings = Number(values.listings)
 const repetitions = Number(values.repetitions)
-const contenders = [...values.only.split(','), ...(values.against === undefined ? [] : ['before'])]
+/** Those of other checkouts bear the names of their folders. */
+const rootOf = new Map([['leadpush', packageRoot], ...values.against.map((root) => [basename(root), root] as const)])
+const contenders = [...values.only.split(','), ...values.against.map((root) => basename(root))]
 const plainUsersMax = 2_000
 const plain = ['script', 'graphile-worker', 'pg-boss']
 
@@ -173,7 +175,7 @@ async function measure(bench: Bench, name: string): Promise<Result> {
   const serverPid = await findServerPid(opened)
   await askReceived(receiver)
   const [cpuBefore, walBefore] = [readCpu(serverPid) ?? Number.NaN, await readWal(opened)]
-  const root = name === 'leadpush' ? packageRoot : name === 'before' ? values.against : undefined
+  const root = rootOf.get(name)
   const told = root === undefined ? await runContender(bench, name) : await runLeadpush(bench, root)
   await setTimeout(200)
   const received = await askReceived(receiver)
@@ -266,7 +268,7 @@ ${bench.users.toLocaleString('en-US')} users, ${listings.toLocaleString('en-US')
   for (const [name, of] of results)
     if (name !== 'leadpush' && own > 0) {
       const ratio = own / median(of.map(rateOf))
-      console.log(`  leadpush is ${ratio.toFixed(ratio < 1 ? 2 : 1)} times ${name}`)
+      console.log(`  leadpush is ${ratio.toFixed(ratio < 2 ? 2 : 1)} times ${name}`)
     }
 }
 
