@@ -44,9 +44,10 @@ async function explainListing(_log: Log, href: string, { user, json }: ExplainOp
     processSource(),
   )
   return await withDatabase(settings, {}, async ({ db }) => {
+    const { rideOut } = await import('../db/away.ts')
     const { explain } = await import('../explain/explain.ts')
     const { tell } = await import('./explain-view.ts')
-    const explanation = await explain(db, { email: user, href }, settings)
+    const explanation = await rideOut(() => explain(db, { email: user, href }, settings))
     const told = tell(explanation, settings.maxLeadAgeMs, timeFormat(settings.timeZone))
     if (json) await writeJson(toLine(explanation, told.answer))
     else await writeTold(told)

@@ -79,9 +79,11 @@ async function show(
   file?: import('./page-file.ts').PageFile,
 ): Promise<ExitCode> {
   const startedAt = performance.now()
+  const { rideOut } = await import('../db/away.ts')
   const { findUser } = await import('../users/users.ts')
   const { Preview } = await import('../push/preview.ts')
-  const user = options.user === undefined ? undefined : await findUser(db, options.user)
+  const { user: email } = options
+  const user = email === undefined ? undefined : await rideOut(() => findUser(db, email))
   const planned = await Preview.create(
     db,
     user

@@ -3,6 +3,7 @@
  * their recipes, then those that would be begun. Writes nothing.
  */
 import { sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { buildBody } from '../deliveries/body.ts'
 import { type DeliveryKind, isTooLate } from '../deliveries/ledger.ts'
@@ -104,15 +105,16 @@ export class Preview {
       return
     }
     if (request.what === 'all') {
-      this.already = await countServed(this.db, this.period)
+      this.already = await rideOut(() => countServed(this.db, this.period))
       yield* this.findInterrupted()
-      yield* this.planSome(await findUsersOwedSubscription(this.db), 'subscription')
+      const owed = await rideOut(() => findUsersOwedSubscription(this.db))
+      yield* this.planSome(owed, 'subscription')
       for await (const user of findUsersWithoutQueries(this.db, weeklyPass(this.period).scope)) yield skipLine(user)
     }
     const { passes, held } = await this.findPasses()
     if (held === undefined) for (const pass of passes) yield* this.planPass(pass)
     else {
-      for (const pass of passes) this.owed += (await countUsersToServe(this.db, pass)).free
+      for (const pass of passes) this.owed += (await rideOut(() => countUsersToServe(this.db, pass))).free
       if (this.owed > 0) yield { type: 'skip', reason: held }
     }
   }
@@ -134,7 +136,7 @@ export class Preview {
   private async *planPass(pass: Pass) {
     let cursor: Cursor | undefined
     do {
-      const users = await findUsersToServe(this.db, pass, cursor, usersPerPage)
+      const users = await rideOut(() => findUsersToServe(this.db, pass, cursor, usersPerPage))
       yield* this.planSome(users, pass.kind)
       cursor = users.at(-1)
     } while (cursor)
@@ -174,7 +176,7 @@ export class Preview {
     versionIds,
     bytes,
   }: Pick<PlannedDelivery, 'queryList' | 'versionIds' | 'bytes'>): Promise<Buffer> {
-    const leads = await this.planner.leads.readJson(versionIds)
+    const leads = await rideOut(() => this.planner.leads.readJson(versionIds))
     if (!leads) throw new Error('a listing was erased while its delivery was previewed')
     return buildBody(queryList, leads, bytes)
   }
@@ -183,13 +185,15 @@ export class Preview {
   private async *findInterrupted(): AsyncGenerator<PreviewedDelivery> {
     let lastKey = ''
     for (;;) {
-      const { rows } = await sql<DeliveryLine & { queryList: string; recipe: Buffer }>`
+      const { rows } = await rideOut(() =>
+        sql<DeliveryLine & { queryList: string; recipe: Buffer }>`
         select u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
           d.bytes, d.attempts, d.query_list as "queryList", d.recipe
         from deliveries d join users u on u.id = d.user_id
         where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and not ${isTooLate} and d.idempotency_key > ${lastKey}
         order by d.idempotency_key limit ${deliveriesPerPage}
-      `.execute(this.db)
+      `.execute(this.db),
+      )
       for (const { queryList, recipe, ...row } of rows) {
         const delivery = { queryList, versionIds: decodeRecipe(recipe), bytes: row.bytes }
         const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = row

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { tell } from '../../src/cli/explain-view.ts'
 import { explain } from '../../src/explain/explain.ts'
 import { buildHouse, hrefOf, zip } from '../support/house.ts'
+import { startWay } from '../support/way.ts'
 
 const text = (value: string, radius = 0) => ({ type: 'text', value, radius })
 const near = {
@@ -237,4 +238,18 @@ test('what is not kept any more is not made up', async () => {
   assert.equal((await house.run(`users remove ${busy.email}`)).code, 0)
   await house.put('users', [busy])
   assert.match((await ask(busy.email, 'busy-0')).answer, /^It cannot be told/)
+})
+
+// A database that was away for a moment ended them with 3.
+test('a connection that breaks ends neither an explanation nor a preview', async () => {
+  const way = await startWay(house.database.url)
+  for (const [args, asked] of [
+    [`explain --user user@example.com ${hrefOf('near')}`, 'from queries q'],
+    ['preview --user user@example.com', 'from "users"'],
+    ['preview --force', 'from users u'],
+  ] as const) {
+    way.loseAnswer(asked)
+    const { code, stderr } = await house.run(args, { env: { DATABASE_URL: way.url } })
+    assert.deepEqual([code, way.toLose()], [0, 0], stderr)
+  }
 })
