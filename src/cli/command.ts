@@ -19,7 +19,7 @@ export async function openLog(): Promise<Log> {
   return await createLog(readLogFormat(processSource()) ?? fallback, isServer)
 }
 
-/** How to close each database that is open or being opened. */
+/** What is to be done before the process ends early: each database that is open or being opened is closed. */
 const inUse = new Set<() => Promise<void>>()
 let isEnding = false
 const endMsMax = 3_000
@@ -30,6 +30,12 @@ export async function endEarly(exitCode: ExitCode): Promise<void> {
   const closed = Promise.allSettled([...inUse].map((close) => close()))
   await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, endMsMax))])
   process.exit(exitCode)
+}
+
+/** Has `work` done if the process ends early; returns how to take that back. */
+export function onEarlyEnd(work: () => Promise<void>): () => void {
+  inUse.add(work)
+  return () => void inUse.delete(work)
 }
 
 interface Held {

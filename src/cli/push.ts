@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Database } from '../db/open.ts'
 import { databaseSilentMsMax } from '../limits.ts'
 import type { PushRequest } from '../push/run-push.ts'
-import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { type ExitCode, onEarlyEnd, usageError, withDatabase } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
 import type { Act } from './program.ts'
@@ -113,6 +113,8 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   const metrics = await openMetrics(log, options)
   const settings = await readPushSettings(options)
   const ping = options.all ? await createPing(log, settings) : undefined
+  // a signal that comes before the push listens for it
+  const forget = ping && onEarlyEnd(() => ping('fail'))
   await ping?.('start')
   try {
     const exitCode = await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, async (opened) => {
@@ -122,9 +124,11 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
         metrics,
       })
     })
+    forget?.()
     await ping?.(exitCode === 0 ? 'success' : 'fail')
     return exitCode
   } catch (error) {
+    forget?.()
     await ping?.('fail')
     throw error
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
-import { startProgram } from '../support/program.ts'
+import { type StartedProgram, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 
 const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
@@ -153,9 +153,11 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
   const { createServer } = await import('node:http')
   const { listen } = await import('../support/sockets.ts')
   let status = 200
+  let stopped: StartedProgram | undefined
   const server = await listen(
     createServer((request, response) => {
       pings.push(`${request.method} ${request.url}`)
+      stopped?.kill('SIGTERM')
       response.writeHead(status).end()
     }),
   )
@@ -178,6 +180,12 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     house.receiver.answer = () => 400
     assert.equal((await push('push --all --force')).code, 1)
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
+    // it heard nothing more where a signal came before the push had begun
+    pings.length = 0
+    stopped = startProgram(['push', '--all'], { env: { ...house.env, LEADPUSH_PING_URL: url } })
+    assert.equal((await stopped.done).code, 143)
+    assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
+    stopped = undefined
     status = 500
     const troubled = await push('push --all')
     assert.equal(troubled.code, 0)
