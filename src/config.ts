@@ -2,7 +2,6 @@
  * The only reader of the environment: variables, `.env`, `NAME_FILE` and the flags that win over them, to a frozen object
  * of the settings that a command uses. All problems are reported at once.
  */
-import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -10,6 +9,7 @@ import { parseEnv } from 'node:util'
 import { closest, distance } from 'fastest-levenshtein'
 import * as z from 'zod'
 import { codeOf, LeadpushError, messageOf } from './errors.ts'
+import { readSmallFile } from './small-file.ts'
 
 const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
@@ -67,7 +67,9 @@ function isRange(text: string): boolean {
   const [address = '', bits, ...rest] = text.split('/')
   const family = isIP(address)
   const most = family === 4 ? 32 : 128
-  return family > 0 && rest.length === 0 && (bits === undefined || (/^\d+$/.test(bits) && Number(bits) <= most))
+  return (
+    family > 0 && rest.length === 0 && (bits === undefined || (/^(0|[1-9]\d*)$/.test(bits) && Number(bits) <= most))
+  )
 }
 
 const ranges = z
@@ -181,7 +183,7 @@ function nearest(name: string): string {
 
 function readDotEnv(cwd: string, problems: string[]): Record<string, string | undefined> {
   try {
-    return parseEnv(readFileSync(join(cwd, '.env'), 'utf8')) as Record<string, string>
+    return parseEnv(readSmallFile(join(cwd, '.env'))) as Record<string, string>
   } catch (error) {
     if (codeOf(error) !== 'ENOENT') problems.push(`.env: cannot be read: ${messageOf(error)}`)
     return {}
@@ -212,7 +214,7 @@ function readValue(name: string, merged: Map<string, string>, cwd: string, probl
     return undefined
   }
   try {
-    return readFileSync(resolve(cwd, path), 'utf8').trim() || undefined
+    return readSmallFile(resolve(cwd, path)).trim() || undefined
   } catch (error) {
     problems.push(
       `${name}_FILE: holds ${JSON.stringify(path)}, which cannot be read (${codeOf(error) ?? messageOf(error)})`,
@@ -340,10 +342,13 @@ export function readProxies(source: SettingsSource): Proxies {
 const inherited =
   /^(DATABASE_URL(_FILE)?|LEADPUSH_\w+|PG[A-Z]+|https?_proxy|no_proxy|NODE_\w+|SSL_CERT_(FILE|DIR)|OPENSSL_CONF|PATH|HOME|USER|TMPDIR|TZ|LANG|LC_\w+|XDG_DATA_HOME)$/i
 
-/** The environment for a child process that runs a command of leadpush, cut to what it needs. */
-export function buildChildEnvironment(env: SettingsSource['env']): Record<string, string> {
+/** The environment for a child process that runs a command of leadpush, cut to what it needs, with this format for its log. */
+export function buildChildEnvironment(env: SettingsSource['env'], logFormat: string): Record<string, string> {
   const entries = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
-  return Object.fromEntries(entries.filter(([name]) => inherited.test(name)))
+  const needed = Object.fromEntries(entries.filter(([name]) => inherited.test(name)))
+  // beside the setting itself its file would be an error
+  delete needed.LEADPUSH_LOG_FORMAT_FILE
+  return { ...needed, LEADPUSH_LOG_FORMAT: logFormat }
 }
 
 /** What both of `reads` return; what is wrong in either is thrown as one `usage` error. */
@@ -359,7 +364,8 @@ export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
     }
   }
   const both = [attempt(first), attempt(second)]
-  if (problems.length > 0) throw wrongSettings(problems)
+  // a .env that cannot be read is a problem of both
+  if (problems.length > 0) throw wrongSettings([...new Set(problems.flatMap((problem) => problem.split('\n')))])
   return both as [A, B]
 }
 

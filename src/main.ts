@@ -5,15 +5,16 @@ import { runProgram } from './cli/program.ts'
 import { listenByDefault, mustFinish } from './cli/signals.ts'
 import { messageOf } from './errors.ts'
 
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-  // a reader that has gone (`| head`) has seen enough; what a push or an import has begun goes on all the same
+process.stdout.on('error', async (error: NodeJS.ErrnoException) => {
   stopWriting()
-  if (!mustFinish()) void endEarly(0)
+  // a reader that has gone (`| head`) has seen enough; whoever keeps the results on a disk that is full has not
+  const exitCode = error.code === 'EPIPE' ? 0 : 1
+  process.exitCode ||= exitCode
+  if (exitCode > 0) (await openLog()).error(`Standard output cannot be written any more: ${messageOf(error)}`)
+  // what a push or an import has begun goes on all the same
+  if (!mustFinish()) await endEarly(exitCode)
 })
-process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-})
+process.stderr.on('error', () => {})
 
 // warnings of Node.js and of libraries are diagnostics like any other
 process.removeAllListeners('warning')
@@ -22,4 +23,5 @@ process.on('warning', (warning) => {
 })
 
 listenByDefault(endEarly)
-process.exitCode = await runProgram(process.argv.slice(2))
+const exitCode = await runProgram(process.argv.slice(2))
+process.exitCode = exitCode || process.exitCode

@@ -15,8 +15,9 @@ export async function openLog(): Promise<Log> {
   const isServer = process.argv[2] === 'serve'
   const fallback = isServer && !process.stderr.isTTY ? 'json' : 'pretty'
   if (!mayNameLogFormat()) return await createLog(fallback, isServer)
-  const { processSource, readLogFormat } = await import('../config.ts')
-  return await createLog(readLogFormat(processSource()) ?? fallback, isServer)
+  const { readLogFormat } = await import('../config.ts')
+  // a working directory that was removed is for the command to tell
+  return await createLog(readLogFormat({ env: process.env, cwd: '.' }) ?? fallback, isServer)
 }
 
 /** What is to be done before the process ends early: each database that is open or being opened is closed. */

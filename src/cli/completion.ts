@@ -26,7 +26,9 @@ Examples:
 }
 
 async function print(program: Command, shell: (typeof shells)[number]): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../config.ts')
   const { listCommands } = await import('./completion/words.ts')
+  readSettings(['logFormat'], processSource())
   const commands = listCommands(program)
   const script = {
     bash: async () => (await import('./completion/bash.ts')).writeBash(commands),

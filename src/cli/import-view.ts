@@ -1,6 +1,6 @@
 /** An import as its operator meets it: how far it is, the records it rejected, what it came to, and its exit code. */
 import { once } from 'node:events'
-import { createWriteStream, statSync, type WriteStream } from 'node:fs'
+import { createWriteStream, type Stats, statSync, type WriteStream } from 'node:fs'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../leads/import-each.ts'
 import { type ExitCode, usageError } from './command.ts'
@@ -87,7 +87,12 @@ class RejectsFile {
 
 /** Opening the file for the rejected records empties it. Throws `usage` where it is one of those to be imported. */
 function checkRejects(path: string, files: readonly string[]): void {
-  const rejects = statSync(path, { throwIfNoEntry: false })
+  let rejects: Stats | undefined
+  try {
+    rejects = statSync(path, { throwIfNoEntry: false })
+  } catch (error) {
+    throw usageError(`--rejects: ${path} cannot be written (${codeOf(error) ?? messageOf(error)}).`)
+  }
   if (!rejects?.isFile()) return
   for (const file of files) {
     const found = file === '-' ? undefined : statSync(file, { throwIfNoEntry: false })

@@ -71,8 +71,8 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   const { sendTriggers, triggerSettings } = await import('./trigger.ts')
   const names = ['databaseUrl', 'home', 'logFormat'] as const
   const source = processSource()
-  const settings = readSettings(names, source)
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
+  const settings = toSend ?? readSettings(names, source)
   findRecordFiles(files, leadFormats)
   const map = parseFieldMap(options.map ?? [])
   return await withDatabase(settings, { create: true }, async (opened) => {

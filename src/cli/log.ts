@@ -14,13 +14,20 @@ export interface Log {
   readonly format: 'pretty' | 'json'
 }
 
+/** A full disk under the log, or a terminal that has gone, must not end what is under way. */
+function say(text: string): void {
+  try {
+    process.stderr.write(`${text}\n`)
+  } catch {} // Node.js 20 throws where it is a file; elsewhere it is an event, which `main` meets
+}
+
 const prettyLog: Log = {
   format: 'pretty',
-  info: (message) => void process.stderr.write(`${message}\n`),
-  warn: (message) => void process.stderr.write(`warning: ${message}\n`),
-  error: (message) => void process.stderr.write(`error: ${message}\n`),
+  info: say,
+  warn: (message) => say(`warning: ${message}`),
+  error: (message) => say(`error: ${message}`),
   detail: () => {},
-  line: (text) => void process.stderr.write(`${text}\n`),
+  line: say,
 }
 
 /** Of a server whose log nobody reads for a while, so much is kept; the rest is dropped. */
@@ -36,6 +43,7 @@ async function jsonLog(isServer: boolean): Promise<Log> {
   // a reader that is behind must not hold up a server
   const kept = isServer ? { sync: false, maxLength: keptBytesMax } : { sync: true }
   const destination = pino.destination({ fd: 2, ...kept })
+  destination.on('error', () => {})
   const logger = pino(options, destination)
   return {
     format: 'json',

@@ -39,7 +39,14 @@ export async function write(text: string | Uint8Array): Promise<void> {
 
 /** The same without waiting; whether there is room for more. */
 export function writeNow(text: string | Uint8Array): boolean {
-  return isUnread || process.stdout.write(text)
+  if (isUnread) return true
+  try {
+    return process.stdout.write(text)
+  } catch (error) {
+    // Node.js 20 throws what it says of a pipe or a terminal by an event, where standard output is a file
+    process.stdout.emit('error', error)
+    return true
+  }
 }
 
 /** Line ends, tabs, and the beginning of what `paint` makes. */

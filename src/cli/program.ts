@@ -14,6 +14,7 @@ import { addLeads } from './leads.ts'
 import { type Log, logError } from './log.ts'
 import { addMigrate } from './migrate.ts'
 import { addOpenapi } from './openapi.ts'
+import { writeNow } from './output.ts'
 import { addPreview } from './preview.ts'
 import { addProbe } from './probe.ts'
 import { addPrune } from './prune.ts'
@@ -50,7 +51,11 @@ export function buildProgram(act: Act, writeError: (text: string) => void): Comm
     .version(packageVersion, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print help')
     .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
-    .configureOutput({ outputError: writeError, writeErr: (text) => writeError(text) })
+    .configureOutput({
+      outputError: writeError,
+      writeErr: (text) => writeError(text),
+      writeOut: (text) => void writeNow(text),
+    })
     .showSuggestionAfterError(true)
     .addHelpText(
       'after',

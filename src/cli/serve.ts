@@ -77,7 +77,7 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
       ...settings,
       db,
       allowInsecureHooks: settings.allowInsecureHooks !== undefined,
-      childEnv: { ...buildChildEnvironment(processSource().env), LEADPUSH_LOG_FORMAT: log.format },
+      childEnv: buildChildEnvironment(processSource().env, log.format),
       onRequest: (entry) => logRequest(log, entry),
       onPushEnded: (userId, end) => logPush(log, userId, end),
       onPushLine: (line) => log.line(line),

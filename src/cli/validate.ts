@@ -68,10 +68,12 @@ async function validateDatabase(
   options: ValidateOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { processSource, readProxies, readSettings, settingNames } = await import('../config.ts')
+  const { processSource, readProxies, readSettings, readTogether, settingNames } = await import('../config.ts')
   const source = processSource()
-  const settings = readSettings(settingNames, source)
-  readProxies(source)
+  const [settings] = readTogether(
+    () => readSettings(settingNames, source),
+    () => readProxies(source),
+  )
   return await withDatabase(settings, {}, async (opened) => {
     const { checkDatabase } = await import('../validate/database.ts')
     log.info(`Database: ${opened.description}`)

@@ -86,6 +86,7 @@ function watch(client: pg.Client): { client: pg.Client; isAlive(): boolean } {
 /** Stops the server of `home`; where processes use it, the last of them does so when it leaves. */
 export async function stopEmbedded(home: string): Promise<'stopped' | 'in use' | 'not running'> {
   const place = await findPlace(home)
+  if (!(await hasData(place))) return 'not running'
   await rm(place.keepMarker, { force: true })
   for (;;) {
     const found = await tryEnter(place)

@@ -44,11 +44,20 @@ const types: pg.CustomTypesConfig = {
     oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as pg.CustomTypesConfig['getTypeParser'],
 }
 
+/** A lone % is itself, as it is for pg. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
 function describe(databaseUrl: string): string {
   if (!URL.canParse(databaseUrl)) return 'the one that DATABASE_URL names'
   const url = new URL(databaseUrl)
   const host = url.searchParams.get('host') ?? url.host
-  return `${decodeURIComponent(url.pathname.slice(1)) || url.username} at ${decodeURIComponent(host) || 'localhost'}`
+  return `${decode(url.pathname.slice(1)) || url.username} at ${decode(host) || 'localhost'}`
 }
 
 const schemaHints = {

@@ -85,7 +85,8 @@ export function findUrlProblem(url: string, allowInsecure: boolean): string | un
   if (url.length > 2 * hookUrlCharsMax || [...url].length > hookUrlCharsMax) {
     return `The hook URL must have at most ${hookUrlCharsMax} characters.`
   }
-  const scheme = allowInsecure ? /^https?:\/\// : /^https:\/\//
+  // further slashes a parser passes over, and finds a host, or a password, behind them
+  const scheme = allowInsecure ? /^https?:\/\/(?!\/)/ : /^https:\/\/(?!\/)/
   if (!scheme.test(url.toLowerCase())) {
     return `The hook URL must begin with https://${allowInsecure ? ' or http://' : ''}.`
   }

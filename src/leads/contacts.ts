@@ -22,7 +22,8 @@ function findEmails(text: string): string[] {
     const at = token.indexOf('@')
     const local = token.slice(0, Math.max(0, at)).replace(/^['.]+/, '')
     const [domain = ''] = domainOf.exec(token.slice(at + 1)) ?? []
-    const cut = domain.replace(/[._-]+$/, '')
+    // from where such a run begins alone: to try each place in it takes forever with a long one
+    const cut = domain.replace(/(?<![._-])[._-]+$/, '')
     return at < 1 || local === '' || cut === '' ? [] : [`${local}@${cut}`.toLowerCase()]
   })
 }

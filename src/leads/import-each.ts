@@ -75,7 +75,7 @@ export function findRecordFiles(names: readonly string[], formats: readonly Reco
 
 type ImportFile<C> = (file: RecordFile, onRejected: OnRejected) => Promise<{ counts: C; ignored: IgnoredFields }>
 
-/** While the database is away, a file that can be read again is; what was told of it is not told twice. */
+/** While the database is away, a file that can be read again is, which no pipe can; what was told of it is not told twice. */
 function importWithRetries<C>(file: RecordFile, options: ImportOptions, importFile: ImportFile<C>) {
   let told = 0
   const work = () => {
@@ -87,7 +87,7 @@ function importWithRetries<C>(file: RecordFile, options: ImportOptions, importFi
       await options.onRejected?.(rejected)
     })
   }
-  return file.name === '-' ? work() : rideOut(work, options.onAway)
+  return file.bytesTotal === undefined ? work() : rideOut(work, options.onAway)
 }
 
 /** Runs `importFile`, which is to do all of a file in one transaction, for each of `files`, and adds up from `none`. */

@@ -2,7 +2,8 @@
  * Reads the records of a file of an import, or of standard input, page by page: NDJSON, a JSON array or CSV, gzipped or not.
  * What it holds at a time is a chunk of the file and the record that is coming in, however long the file is.
  */
-import { accessSync, constants, createReadStream, statSync } from 'node:fs'
+import { accessSync, constants, createReadStream, openSync, statSync } from 'node:fs'
+import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
@@ -70,6 +71,16 @@ function checkReadable(name: string): number | undefined {
     const why = codeOf(error) === 'ENOENT' ? 'there is no such file' : `it cannot be read (${codeOf(error)})`
     throw new LeadpushError('usage', `${name}: ${why}`)
   }
+}
+
+/**
+ * A pipe is read without a thread that waits for whoever writes to it: no stop reaches that, and the process cannot end while it
+ * waits. Elsewhere than on Linux a pipe that nobody has opened yet would look like an empty file.
+ */
+function openFile(name: string): Readable {
+  const isPipe = process.platform === 'linux' && statSync(name, { throwIfNoEntry: false })?.isFIFO()
+  if (!isPipe) return createReadStream(name, { highWaterMark: chunkBytes })
+  return new Socket({ fd: openSync(name, constants.O_RDONLY | constants.O_NONBLOCK), readable: true })
 }
 
 function sniff(first: Buffer): RecordFormat {
@@ -160,8 +171,7 @@ export async function* readRecords(
   file: RecordFile,
   options: { signal?: AbortSignal | undefined; stdin?: Readable | undefined } = {},
 ): AsyncGenerator<RecordPage, void, undefined> {
-  const stream =
-    file.name === '-' ? (options.stdin ?? process.stdin) : createReadStream(file.name, { highWaterMark: chunkBytes })
+  const stream = file.name === '-' ? (options.stdin ?? process.stdin) : openFile(file.name)
   const stop = () => stream.destroy(options.signal?.reason)
   options.signal?.addEventListener('abort', stop, { once: true })
   const counter = { bytesRead: 0 }

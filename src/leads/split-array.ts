@@ -50,7 +50,8 @@ export class ArraySplitter implements Splitter {
       )
     }
     this.#place = 'inside'
-    return text.subarray(1)
+    // not of `text`: what it was trimmed of at its end may stand in a string
+    return chunk.subarray(chunk.indexOf(openBracket) + 1)
   }
 
   /** Takes elements up to the end of the array, and returns what follows it. */

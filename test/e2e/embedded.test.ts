@@ -62,6 +62,9 @@ test('db url says how to connect, and leaves it running until db stop', async ()
   const stopped = await run('db stop --json')
   assert.deepEqual([stopped.code, stopped.json], [0, [{ type: 'db', state: 'stopped' }]])
   await isGone()
+  // a home that can be none was taken for a fault of the program
+  const odd = await run('db stop', { env: { LEADPUSH_HOME: process.execPath } })
+  assert.deepEqual([odd.code, odd.stdout], [0, 'It was not running.\n'], odd.stderr)
   for (const command of ['db path', 'db url', 'db stop']) {
     const ended = await run(command, { env: { DATABASE_URL: 'postgresql://localhost/x' } })
     assert.deepEqual([ended.code, ended.stdout], [2, ''], command)

@@ -1,12 +1,14 @@
 /** Listings and users in, through the program (contract 3, 4.10, 4.11): formats, names, what is rejected, what breaks off. */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { buildHouse, hrefOf, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { testHome } from '../support/program.ts'
+import { startProgram, testHome } from '../support/program.ts'
 
 const house = await buildHouse()
 
@@ -237,4 +239,33 @@ test('users are refused on both sides of every limit, and what is wrong is named
     assert.equal(line?.path, path, `${JSON.stringify(record).slice(0, 200)}: ${line?.message}`)
     if (pattern) assert.match(line.message, pattern)
   }
+})
+
+test('a stop ends the import of a pipe to which nobody writes, and a database that goes away does not begin one again', {
+  skip: process.platform !== 'linux',
+}, async () => {
+  // a thread waited for whoever writes, so that no signal ended the process; and the rest of a pipe was taken for all of it
+  const pipe = join(testHome(), 'pipe.ndjson')
+  assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
+  const { pool, close } = await house.database.open()
+  const ofCopy = `from pg_stat_activity where datname = current_database() and query like 'copy staged_leads%'`
+  const startReading = async () => {
+    const program = startProgram(['leads', 'import', pipe, '--json'], { env: house.env, timeoutMs: 20_000 })
+    for (let tries = 0; (await pool.query(`select 1 ${ofCopy}`)).rows.length === 0; tries++) {
+      assert.ok(tries < 500, program.stderr())
+      await sleep(20)
+    }
+    return program
+  }
+  const stopped = await startReading()
+  stopped.kill()
+  assert.equal((await stopped.done).code, 1, stopped.stderr())
+
+  const writer = openSync(pipe, constants.O_RDWR)
+  writeSync(writer, toLines([{ href: 'https://piped.example/1', postalCode: '78704' }]))
+  const cutOff = await startReading()
+  await pool.query(`select pg_terminate_backend(pid) ${ofCopy}`)
+  assert.equal((await cutOff.done).code, 3, cutOff.stderr())
+  closeSync(writer)
+  await close()
 })

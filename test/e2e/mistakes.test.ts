@@ -104,6 +104,13 @@ test('a file whose columns have other names, all of it rejected, is met with how
   assert.doesNotMatch((await runProgram(mapped, { env })).stdout, /--map/)
 })
 
+test('a lone % in DATABASE_URL is itself, and a name that no file can have is wrong usage: neither is a fault', async (t) => {
+  await meets(['status'], { DATABASE_URL: 'postgresql://app@127.0.0.1:1/a%zz' }, 3, /ECONNREFUSED/)
+  const { url } = await createDatabase(t)
+  const args = ['leads', 'import', writeInput('none.ndjson', ''), '--rejects', 'x'.repeat(300)]
+  await meets(args, { DATABASE_URL: url }, 2, /--rejects: x+ cannot be written \(ENAMETOOLONG\)/)
+})
+
 test('a file for rejected records that is to be imported is not overwritten', async (t) => {
   const database = await createDatabase(t)
   const leads = writeInput('twice.ndjson', '{"href":"https://example.com/1"}\n')

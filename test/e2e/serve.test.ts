@@ -221,7 +221,7 @@ test('serve ends with 2 at once where it could not work, and says why', async ()
   assert.equal(without.code, 2)
   assert.match(without.stderr, /^\{.*LEADPUSH_RECEIVER_URL: is not set/)
   const wrong = await run(
-    { ...house.env, LEADPUSH_TRUST_PROXY: 'proxy', LEADPUSH_LIMIT_KEY: '0', LEADPUSH_AUTOMATION: 'a/b' },
+    { ...house.env, LEADPUSH_TRUST_PROXY: '10.0.0.0/00', LEADPUSH_LIMIT_KEY: '0', LEADPUSH_AUTOMATION: 'a/b' },
     '--port',
     '65536',
   )

@@ -1,9 +1,11 @@
 /** Settings as an operator meets them (contract 2): what is allowed on both sides of every limit, and where values come from. */
 import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { runProgram, testHome } from '../support/program.ts'
+import { cleanEnvironment, runProgram, testHome } from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 
 /** What `push --all` says of settings when there is no database: nothing is done in either case. */
 async function checkSettings(env: Record<string, string>, options: { cwd?: string; flags?: string[] } = {}) {
@@ -81,6 +83,7 @@ test('every command refuses an unknown name, with the one that may be meant', as
     'demo', 'migrate', 'leads import -', 'users import -', 'users list', 'users subscribe a@example.com',
     'users unsubscribe a@example.com', 'users remove a@example.com', 'push --all', 'push --resume', 'push --user a@example.com',
     'preview', 'validate', 'status', 'receiver', 'probe', 'trigger', 'integrations list', 'db path', 'db url', 'db stop',
+    'openapi', 'completion bash',
   ] // biome-ignore format: a list
   const run = async (command: string) => {
     const { code, stdout, stderr } = await runProgram(command.split(' '), {
@@ -108,6 +111,52 @@ test('an unknown name in .env is an error, and its log format holds for that', a
   const [line = '', ...rest] = (await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { cwd })).split('\n')
   assert.match(JSON.parse(line).msg, /^LEADPUSH_TYPO: /)
   assert.deepEqual(rest, [''])
+})
+
+test('a .env file may begin with a byte order mark', async () => {
+  // its first name was then another one, and was passed over in silence: a DATABASE_URL, and the embedded database was used
+  const cwd = makeFolder({ '.env': '\ufeffLEADPUSH_RATE=nothing\r\nLEADPUSH_LEASE=never\r\n' })
+  const said = await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { cwd })
+  assert.match(said, /LEADPUSH_RATE: holds "nothing".*\n.*LEADPUSH_LEASE: holds "never"/)
+})
+
+test('a pipe is as good as a file; one that nobody writes to, and a file without end, are errors', {
+  skip: process.platform === 'win32',
+}, async () => {
+  // the process hung in the system's call, deaf to every signal
+  const cwd = makeFolder({})
+  for (const name of ['written', 'unwritten', '.env']) assert.equal(spawnSync('mkfifo', [join(cwd, name)]).status, 0)
+  const write = (name: string, text: string) => spawn('sh', ['-c', 'printf %s "$1" > "$0"', join(cwd, name), text])
+  const writers = [write('written', 'nothing'), write('.env', 'LEADPUSH_LEASE=never\n')]
+  const said = await checkSettings(
+    {
+      LEADPUSH_LOG_FORMAT: '', LEADPUSH_RATE_FILE: 'written', LEADPUSH_RECEIVER_URL_FILE: 'unwritten',
+      LEADPUSH_DATA_SOURCE_FILE: '/dev/zero',
+    },
+    { cwd },
+  ) // biome-ignore format: short
+  for (const writer of writers) writer.kill('SIGKILL')
+  assert.match(said, /LEADPUSH_RATE: holds "nothing"/)
+  assert.match(said, /LEADPUSH_RECEIVER_URL_FILE: holds "unwritten", which cannot be read \(nothing came through it/)
+  assert.match(said, /LEADPUSH_DATA_SOURCE_FILE: holds "\/dev\/zero", which cannot be read \(it holds more than/)
+})
+
+test('a working directory that was removed is told in the format of the log', async () => {
+  // the format was looked for in a way that threw by itself, with a stack and exit 1
+  const script = 'rmdir "$PWD" && exec "$0" "$1" status'
+  const { status, stderr } = spawnSync('sh', ['-c', script, process.execPath, findProgram()], {
+    cwd: makeFolder({}),
+    env: cleanEnvironment({ LEADPUSH_LOG_FORMAT: 'json' }),
+    encoding: 'utf8',
+  })
+  assert.deepEqual([status, JSON.parse(stderr).msg], [2, 'The working directory was removed.'])
+})
+
+test('what an import needs to send triggers is told with what is wrong besides', async () => {
+  const env = { LEADPUSH_LOG_FORMAT: 'xml', LEADPUSH_LEASE: 'never' }
+  const { code, stderr } = await runProgram(['leads', 'import', '-', '--trigger'], { env })
+  assert.equal(code, 2)
+  assert.match(stderr, /LEADPUSH_LOG_FORMAT: .*\n.*LEADPUSH_LEASE: /)
 })
 
 test('NAME_FILE names a file that holds the value, for any setting, from the environment and from .env', async () => {

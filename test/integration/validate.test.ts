@@ -141,10 +141,12 @@ test('every setting of any command is checked before any work, all of them at on
     LEADPUSH_TIMEOUT: '1',
     LEADPUSH_PING_URL: 'x',
     LEADPUSH_X: '1',
+    // was told only when all else was right
+    HTTP_PROXY: 'socks5://proxy.example',
   }
   const { code, stdout, stderr } = await runProgram(['validate', '--json'], { env })
   assert.deepEqual([code, stdout], [2, ''])
-  for (const name of ['LEADPUSH_LIMIT_KEY', 'LEADPUSH_TIMEOUT', 'LEADPUSH_PING_URL', 'LEADPUSH_X']) {
+  for (const name of ['LEADPUSH_LIMIT_KEY', 'LEADPUSH_TIMEOUT', 'LEADPUSH_PING_URL', 'LEADPUSH_X', 'HTTP_PROXY']) {
     assert.match(stderr, new RegExp(name))
   }
 })

@@ -56,6 +56,8 @@ const urls = [
   'https://hooks.example.com/\u00a0', 'https://hooks.example.com/\ud800', 'https://hooks.example.com:0/',
   'https://hooks.example.com:65536/', 'https://hooks.example.com:x/', 'https://[::1', 'https://[fe80::1%25eth0]/',
   'https://256.256.256.256/', 'https://1.2.3.4.5/', 'https://exa_mple..com/',
+  // a parser passes over further slashes: the user and the password behind them went unseen
+  'https:///hooks.example.com/', 'https:///user:word@hooks.example.com/',
 ] // biome-ignore format: a list
 
 test('addresses that are not public are refused, however they are written', async (t) => {

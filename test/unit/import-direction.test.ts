@@ -38,7 +38,7 @@ const say = ({ file, target }: Import) => `${file} imports ${target}`
 /** `a/b.ts` is of room `a`, `b.ts` of room `b`. */
 const roomOf = (path: string) => path.split('/')[0]?.replace(/\.ts$/, '') ?? ''
 
-const base = ['amounts', 'config', 'errors', 'index', 'issues', 'limits', 'root', 'terminal']
+const base = ['amounts', 'config', 'errors', 'index', 'issues', 'limits', 'root', 'small-file', 'terminal']
 const capabilities = ['leads', 'users', 'places', 'matching', 'deliveries', 'integrations']
 const above = [
   'push',

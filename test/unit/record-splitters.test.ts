@@ -86,6 +86,13 @@ test('JSON array: elements are told by their number, however they are laid out',
   assertRecords(array, '[ \n ]', [])
 })
 
+test('JSON array: white space with which a chunk ends is kept where it stands in a string', () => {
+  // the end of the first chunk of a file was trimmed with its beginning: a description lost what stood there
+  for (const chunkBytes of [7, 8, 9, 10]) {
+    assert.deepEqual(split(array(), '[{"":"    "}]', chunkBytes).map(shown), [[1, { '': '    ' }]])
+  }
+})
+
 test('JSON array: an element that is no JSON costs no other', () => {
   assertRecords(array, '[{"a":1},,{"a":2},{"a" 3},{"a":4} {"a":5},{"a":6},]', [
     [1, { a: 1 }],
@@ -134,6 +141,12 @@ test('CSV: rows with too many or too few cells, or with something behind a closi
 test('CSV: a file that ends inside quotes is broken off', () => {
   assertBroken(csv, 'a,b\n1,2\n3,"4\n5,6\n', /line 3/)
   assertBroken(csv, 'a,"b\n', /line 1/)
+})
+
+test('CSV: a file whose lines end in CR alone fails; a CR in quotes, or before CR LF, is none of that', () => {
+  // it was taken for a header without records: nothing went in, and all seemed well
+  assertBroken(csv, 'a,b\r1,2\r', /carriage return alone/)
+  assertRecords(csv, '"a\r1",b\r\r\n3,4\n', [[2, ['3', '4']]])
 })
 
 test('CSV: a header that is no UTF-8 fails the file', () => {
