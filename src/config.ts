@@ -370,7 +370,9 @@ export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
 }
 
 /** How diagnostics are wanted, if that is said and can be read: it is needed to report that something else cannot. */
-export function readLogFormat(source: SettingsSource): 'pretty' | 'json' | undefined {
+export function readLogFormat(): 'pretty' | 'json' | undefined {
+  // a working directory that was removed is for the command to tell
+  const source = { env: process.env, cwd: '.' }
   const merged = mergeSources(source, [])
   const parsed = definitions.logFormat.schema.safeParse(readValue('LEADPUSH_LOG_FORMAT', merged, source.cwd, []))
   return parsed.success ? parsed.data : undefined

@@ -16,8 +16,7 @@ export async function openLog(): Promise<Log> {
   const fallback = isServer && !process.stderr.isTTY ? 'json' : 'pretty'
   if (!mayNameLogFormat()) return await createLog(fallback, isServer)
   const { readLogFormat } = await import('../config.ts')
-  // a working directory that was removed is for the command to tell
-  return await createLog(readLogFormat({ env: process.env, cwd: '.' }) ?? fallback, isServer)
+  return await createLog(readLogFormat() ?? fallback, isServer)
 }
 
 /** What is to be done before the process ends early: each database that is open or being opened is closed. */

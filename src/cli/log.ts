@@ -43,7 +43,8 @@ async function jsonLog(isServer: boolean): Promise<Log> {
   // a reader that is behind must not hold up a server
   const kept = isServer ? { sync: false, maxLength: keptBytesMax } : { sync: true }
   const destination = pino.destination({ fd: 2, ...kept })
-  destination.on('error', () => {})
+  // at the end it would try for ever to write what is left
+  destination.on('error', () => void Object.assign(destination, { flush: () => {}, flushSync: () => {} }))
   const logger = pino(options, destination)
   return {
     format: 'json',

@@ -100,23 +100,26 @@ export class CopyRows {
 
 /**
  * Copies into `target` (a table with its columns in brackets) what `fill` encodes: it adds rows and awaits `flush` after
- * each. What it throws ends the copy, and the transaction with it.
+ * each. What it throws ends the copy, and the transaction with it. `broken` tells it that the connection is gone, while it may
+ * wait for something else.
  */
 export async function copyInto<T>(
   connection: Connection,
   target: string,
-  fill: (rows: CopyRows, flush: () => Promise<void> | void) => Promise<T>,
+  fill: (rows: CopyRows, flush: () => Promise<void> | void, broken: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const stream = connection.query(copyStreams.from(`copy ${target} from stdin (format binary)`))
   // not once: a stream whose connection is gone fails again when it is ended
   const failed = new Promise<never>((_, reject) => stream.on('error', reject))
-  failed.catch(() => {})
+  const broken = new AbortController()
+  failed.catch((error) => broken.abort(error))
   const rows = new CopyRows()
   const write = async (bytes: Buffer) => {
     if (!stream.write(bytes)) await Promise.race([once(stream, 'drain'), failed])
   }
   try {
-    const result = await Promise.race([fill(rows, () => (rows.isFull ? write(rows.take()) : undefined)), failed])
+    const flush = () => (rows.isFull ? write(rows.take()) : undefined)
+    const result = await Promise.race([fill(rows, flush, broken.signal), failed])
     const finished = once(stream, 'finish')
     stream.end(rows.finish())
     await Promise.race([finished, failed])

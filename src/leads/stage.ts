@@ -82,8 +82,9 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
   let [staged, rejected, erased, withoutPostalCode, records] = [0, 0, 0, 0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
-  await copyInto(connection, `staged_leads (${columns.join(', ')})`, async (rows, flush) => {
-    for await (const page of readRecords(file, options)) {
+  await copyInto(connection, `staged_leads (${columns.join(', ')})`, async (rows, flush, broken) => {
+    const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
+    for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
       header = page.header
       if (header) picker.setHeader(header)

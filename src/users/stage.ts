@@ -79,8 +79,9 @@ export async function stageUsers(
   const ignored = new IgnoredFields()
   let [staged, rejected, withoutKey, records] = [0, 0, 0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
-  await copyInto(connection, 'staged_users (n, line, email, record, raw)', async (rows, flush) => {
-    for await (const page of readRecords(file, options)) {
+  await copyInto(connection, 'staged_users (n, line, email, record, raw)', async (rows, flush, broken) => {
+    const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
+    for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
       if (page.header) throw new LeadpushError('failed', 'it is neither NDJSON nor a JSON array')
       for (const record of page.records) {
