@@ -65,7 +65,8 @@ begin
   if live and erasures = erasures_planned then
     return query
       with eligible as (
-        select p.*, u.email, u.receiver_key
+        -- a user who moved on the map meanwhile may have been planned twice
+        select distinct on (p.user_id, p.kind, p.scope) p.*, u.email, u.receiver_key
         from unnest(user_ids, kinds, scopes, leads_of_pushes) with ordinality as p (user_id, kind, scope, leads, push)
         cross join lateral (select * from users where id = p.user_id offset 0) u
         where u.subscribed or p.kind in ('single', 'subscription')
@@ -84,7 +85,8 @@ begin
       ),
       granted as (
         select * from eligible e where case e.kind
-          when 'single' then true
+          -- a try whose answer was lost may have begun it
+          when 'single' then not exists (select from deliveries where idempotency_key = any (keys))
           when 'subscription' then e.push in (select push from owed)
           else exists (select from claimed c where c.scope = e.scope and c.email = e.email) end
       ),

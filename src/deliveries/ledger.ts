@@ -73,7 +73,11 @@ export const ledgerColumns = sql`
  */
 export const isTooLate = sql<boolean>`(d.attempts = 0 and d.kind in ('weekly', 'forced') and not ${isLive(sql`d.worker_id`)}
   and exists (select from runs r where r.id = d.run_id and d.period <> ${periodIn(sql`r.time_zone`)})
-  and not exists (select from deliveries e where e.run_id = d.run_id and e.user_id = d.user_id and e.attempts > 0))`
+  and not exists (select from deliveries e
+    where e.run_id = d.run_id and e.user_id = d.user_id and e.kind = d.kind and e.attempts > 0))`
+
+/** SQL over `d` and its user `u`: who has unsubscribed still gets the rest of what was begun, and what was asked for by name. */
+export const isWanted = sql<boolean>`(u.subscribed or d.attempts > 0 or d.kind = 'single')`
 
 /**
  * What of the deliveries that others left a process may go on with, once nobody alive has them: none, all, or the subscription
@@ -86,6 +90,10 @@ function isWithin(reach: Reach): RawBuilder<boolean> {
   if (typeof reach === 'string') return reach === 'all' ? sql`true` : sql`false`
   return sql`(d.kind = 'subscription' and d.user_id = ${reach.subscriptionOf})`
 }
+
+/** SQL over `d`: whether it lies within `reach`, and is in the hands of nobody alive. */
+const isAbandoned = (reach: Reach) =>
+  sql<boolean>`(${isWithin(reach)} and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}))`
 
 interface AttemptRow extends Omit<RecordedAttempt, 'versionIds'> {
   recipe: Buffer
@@ -112,12 +120,12 @@ export async function recordDueAttempts(
   }: { workerIds: readonly number[]; limit: number; reach: Reach; known: readonly string[] },
 ): Promise<RecordedAttempt[]> {
   const workerId = workerIds.at(-1) ?? 0
-  const abandoned = sql`(${isWithin(reach)} and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}))`
+  const abandoned = isAbandoned(reach)
   const { rows } = await sql<AttemptRow>`
     with live as materialized (${liveWorker(workerId)}),
     due as (
       select d.idempotency_key from deliveries d
-      where d.status = 'pending' and d.end_reason is null and exists (select from live) and exists (select from users u where u.id = d.user_id)
+      where d.status = 'pending' and d.end_reason is null and exists (select from live) and exists (select from users u where u.id = d.user_id and ${isWanted})
         and d.idempotency_key <> all (${known}) and case when d.under_way then d.attempts = 1 and ${abandoned}
           else d.due_at <= now() and (d.worker_id = any (${workerIds}) or ${abandoned} and not ${isTooLate}) end
       order by d.attempts desc, d.due_at limit ${limit} for update of d skip locked
@@ -150,11 +158,15 @@ export async function findAdrift(
   return rows.map(toAttempt)
 }
 
-/** In how many milliseconds the process's next waiting delivery is due; null if none waits. */
-export async function findNextDue(db: Database, workerIds: readonly number[]): Promise<number | null> {
+/** In how many milliseconds the next waiting delivery is due, of the process's own and of what it may go on with; null if none waits. */
+export async function findNextDue(
+  db: Database,
+  { workerIds, reach }: { workerIds: readonly number[]; reach: Reach },
+): Promise<number | null> {
   const { rows } = await sql<{ ms: number | null }>`
-    select (extract(epoch from min(due_at) - now()) * 1000)::double precision as ms from deliveries
-    where status = 'pending' and not under_way and worker_id = any (${workerIds})
+    select (extract(epoch from min(d.due_at) - now()) * 1000)::double precision as ms from deliveries d
+    where d.status = 'pending' and not d.under_way
+      and (d.worker_id = any (${workerIds}) or ${isAbandoned(reach)} and not ${isTooLate})
   `.execute(db)
   return rows[0]?.ms ?? null
 }
@@ -201,7 +213,7 @@ export async function endAbandoned(
       where d.status = 'pending' and (d.worker_id = any (${workerIds}) or ${isWithin(reach)})
         and d.idempotency_key <> all (${known}) and case
           when d.under_way then (d.attempts = 2 or d.end_reason is not null) and not ${isLive(sql`d.worker_id`)}
-          else u.id is null or d.end_reason is not null or (d.attempts = 0 and d.kind <> 'single' and not u.subscribed) end
+          else u.id is null or d.end_reason is not null or not ${isWanted} end
       for update of d skip locked
     ) gone
     where d.idempotency_key = gone.idempotency_key

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { buildBody } from '../deliveries/body.ts'
-import { type DeliveryKind, isTooLate } from '../deliveries/ledger.ts'
+import { type DeliveryKind, isTooLate, isWanted } from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
@@ -190,7 +190,8 @@ export class Preview {
         select u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
           d.bytes, d.attempts, d.query_list as "queryList", d.recipe
         from deliveries d join users u on u.id = d.user_id
-        where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and not ${isTooLate} and d.idempotency_key > ${lastKey}
+        where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and ${isWanted} and not ${isTooLate}
+          and d.idempotency_key > ${lastKey}
         order by d.idempotency_key limit ${deliveriesPerPage}
       `.execute(this.db),
       )

@@ -57,7 +57,7 @@ export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
 export class RecordedAttempts {
   /** Users whose pushes were begun here, and those with whose it went on. */
   users = 0
-  /** When the next attempt that is ours may be due, by this process's clock; undefined: not known to be any. */
+  /** When the next attempt that is ours to make may be due, by this process's clock; undefined: not known to be any. */
   dueAt: number | undefined
   ready: RecordedAttempt[] = []
 
@@ -140,7 +140,8 @@ export class RecordedAttempts {
   }
 
   private async noteNextDue(): Promise<void> {
-    const ms = await rideOut(() => findNextDue(this.context.db, this.context.worker.ids))
+    const { db, worker, reach } = this.context
+    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach }))
     this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
   }
 

@@ -99,11 +99,16 @@ test('what the database did is not done again when its answer was lost, and noth
     assert.deepEqual([json.at(-1).delivered, await ends()], [users, { delivered }])
   }
   way.loseAnswer('insert into runs')
-  way.loseAnswer('insert into claims', '@example.com')
-  way.loseAnswer('first_ms = ')
+  way.loseAnswer('record_pushes(', '@example.com')
+  way.loseAnswer('record_outcomes(')
   await check(['--all'], users, users)
   way.loseAnswer('attempts = d.attempts + 1', '@example.com')
   await check(['--all', '--force'], users * 2 + 3, users * 2)
   const { rows } = await opened.pool.query('select outcome from runs')
   assert.deepEqual(rows, [{ outcome: 'complete' }, { outcome: 'complete' }])
+  // a single delivery claims nothing: the second try met the first one's key, and the push broke off
+  way.loseAnswer('record_pushes(', '@example.com')
+  const single = await push(['--user', 'user-0@example.com']).done
+  assert.deepEqual([single.code, way.toLose(), receiver.keys().size], [0, 0, users * 2 + 1], single.stderr)
+  assert.equal(receiver.requests.length, users * 2 + 4)
 })

@@ -170,6 +170,8 @@ test('two pushes of one user are begun together, each with its own deliveries', 
     { userId, kind: 'subscription' as const, scope: null, deliveries: [part('s1', 1), part('s2', 2)] },
     { userId, kind: 'weekly' as const, scope: `weekly:${period}`, deliveries: [part('w1', 1), part('w2', 2)] },
     { userId, kind: 'subscription' as const, scope: null, deliveries: [part('t1', 1)] },
+    // planned twice, as when an import gave the user another place meanwhile: both were granted, under one key
+    { userId, kind: 'weekly' as const, scope: `weekly:${period}`, deliveries: [part('w1', 1), part('w2', 2)] },
   ]
   const { begun } = await recordPushes(db, context, pushes)
   assert.deepEqual(begun.map(({ push }) => push.kind).sort(), ['subscription', 'weekly'])
@@ -182,6 +184,31 @@ test('two pushes of one user are begun together, each with its own deliveries', 
     { key: 'w1', kind: 'weekly', part: 1, attempts: 1 },
     { key: 'w2', kind: 'weekly', part: 2, attempts: 0 },
   ])
+})
+
+// It was sent all the same: a subscription push of the same run and user counted as a part of it, and nobody asked who is
+// subscribed, where the end of the subscription came with an import.
+test('what was recorded and never sent is not sent once its week is over, or its user is not subscribed any more', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const [worker, other] = [await newWorker(), await newWorker()]
+  const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
+  await db.updateTable('users').set({ subscription_owed_at: new Date() }).execute()
+  const { id: runId } = await startRun(db, {
+    ...{ command: 'all', workerIds: worker.ids, resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 },
+  })
+  const past = { workerId: worker.id, runId, period: '2025-W01', erasures: 1 }
+  await recordPushes(db, past, [
+    { userId, kind: 'subscription', scope: null, deliveries: [{ ...delivery, idempotencyKey: 'sent', started: true }] },
+    { userId, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late', started: false }] },
+  ]) // biome-ignore format: a list
+  await sql`update deliveries set status = 'delivered', under_way = false where idempotency_key = 'sent'`.execute(db)
+  await recordGivenBack(db, worker.ids)
+  assert.deepEqual([await take(db, other), await endAbandoned(db)], [[], []])
+  await begin(worker, 'unwanted', false)
+  await db.updateTable('users').set({ subscribed: false }).execute()
+  await recordGivenBack(db, worker.ids)
+  assert.deepEqual(await take(db, other), [])
+  assert.deepEqual((await endAbandoned(db)).map(({ idempotencyKey, status }) => [idempotencyKey, status]), [['unwanted', 'failed']]) // biome-ignore format: short
 })
 
 // Plans that were made for an empty ledger read a full one as a whole, for every statement.

@@ -296,6 +296,20 @@ test('a stop ends the pause before a second attempt: whoever resumes need not wa
   )
 })
 
+// Nobody waited for it but the process that had begun it: --resume ended with 0, and without the second attempt.
+test('--resume waits for the rest of a pause that a process had begun which was killed', async (t) => {
+  const house = await build(t, { answer: (_request, nth) => (nth === 1 ? 500 : 200) })
+  const stop = stopAfter(house, 1)
+  await house.push(all, { retryDelayMs: 60_000 }, stop)
+  await sql`update deliveries set due_at = now() + interval '700 milliseconds'`.execute(house.db)
+  const { deliveries, ok } = await house.push({ what: 'resume' })
+  assert.deepEqual(
+    deliveries.map(({ status, attempts }) => [status, attempts]),
+    [['delivered', 2]],
+  )
+  assert.equal(ok, true)
+})
+
 test('a Retry-After that is longer than the delay is honoured, and holds up no other user', async (t) => {
   const house = await build(t, { users: users(2) })
   house.receiver.answer = (_request, nth) => (nth === 1 ? { status: 503, headers: { 'retry-after': '1' } } : 200)
