@@ -190,8 +190,8 @@ export const endsLost = (isLost: RawBuilder<boolean>) => sql`
 /**
  * Ends what will get no further attempt: the second was left without an outcome by a worker whose lease is over; the user
  * was removed; a listing of it was erased; or nothing of it was sent and the user is no longer subscribed. Only what `workerIds`
- * have and what lies within `reach`; never what this process is at, `known`. Returns what it ended, and what an erasure had
- * ended that was theirs. What is too late is forgotten: it was never begun.
+ * have, and what nobody alive has within `reach`: who has it ends it, and tells of it. Never what this process is at, `known`.
+ * Returns what it ended, and what an erasure had ended that was theirs. What is too late is forgotten: it was never begun.
  */
 export async function endAbandoned(
   db: Database,
@@ -210,9 +210,9 @@ export async function endAbandoned(
       status = case when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
     from (
       select d.idempotency_key, u.id as user_id, u.email from deliveries d left join users u on u.id = d.user_id
-      where d.status = 'pending' and (d.worker_id = any (${workerIds}) or ${isWithin(reach)})
+      where d.status = 'pending' and (d.worker_id = any (${workerIds}) or ${isAbandoned(reach)})
         and d.idempotency_key <> all (${known}) and case
-          when d.under_way then (d.attempts = 2 or d.end_reason is not null) and not ${isLive(sql`d.worker_id`)}
+          when d.under_way then (d.attempts = 2 or d.end_reason is not null or u.id is null) and not ${isLive(sql`d.worker_id`)}
           else u.id is null or d.end_reason is not null or not ${isWanted} end
       for update of d skip locked
     ) gone
