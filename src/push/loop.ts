@@ -18,6 +18,7 @@ import { Sleeper } from '../sleeper.ts'
 import { Outage } from './outage.ts'
 import { Pace } from './pace.ts'
 import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
+import type { UserCount } from './user-count.ts'
 
 export interface LoopSettings {
   receiverUrl: string
@@ -39,6 +40,8 @@ export interface LoopContext {
   period: string
   /** What of that which others left it goes on with. */
   reach: Reach
+  /** Gets those whose pushes it begins, and those with whose it goes on. */
+  users: UserCount
   /** A pause before a second attempt that is longer is left to whoever comes then. */
   patienceMs: number
   /** Whether an outage of the receiver is looked for. */
@@ -83,9 +86,9 @@ export class PushLoop {
 
   constructor(context: LoopContext) {
     this.context = context
-    const { db, worker, runId, period, reach, settings, onDelivery } = context
+    const { db, worker, runId, period, reach, users, settings, onDelivery } = context
     this.attempts = new RecordedAttempts({
-      ...{ db, worker, runId, period, reach, onDelivery },
+      ...{ db, worker, runId, period, reach, users, onDelivery },
       retryDelayMs: settings.retryDelayMs,
       concurrency: settings.concurrency,
       onAway: (error) => this.noteAway(error),
@@ -97,11 +100,6 @@ export class PushLoop {
     })
     this.outage = new Outage(context.minded ? settings.outageMs : 0)
     this.pace = new Pace(settings.ratePerSecond)
-  }
-
-  /** Users whose pushes this loop began, and those with whose it went on. */
-  get users(): number {
-    return this.attempts.users
   }
 
   /** Sends everything that `pushes` yields and what is due; returns when nothing is left, on a stop, or when it gave up. */

@@ -14,6 +14,7 @@ import { findReasonToHold, judge } from './guard.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type DeliveryLine, type PushLine, Tally } from './reporter.ts'
+import { UserCount } from './user-count.ts'
 import {
   type Cursor,
   countServed,
@@ -54,7 +55,7 @@ export class Preview {
   private readonly request: PreviewRequest
   private readonly planner: Planner
   private readonly guard: 'on' | 'off'
-  private users = 0
+  private readonly users = new UserCount()
   /** Whom the guard holds back one by one, and all whom it does. */
   private heldUsers = 0
   private owed = 0
@@ -93,7 +94,7 @@ export class Preview {
   summary(seconds: number): Extract<PushLine, { type: 'summary' }> {
     const { deliveries, skipped, leads, bytes } = this.tally
     return {
-      type: 'summary', period: this.period, users: this.users + skipped - this.heldUsers + this.owed, deliveries, delivered: 0, failed: 0, unknown: 0,
+      type: 'summary', period: this.period, users: this.users.total + skipped - this.heldUsers + this.owed, deliveries, delivered: 0, failed: 0, unknown: 0,
       skipped, already: this.already, elsewhere: 0, owed: this.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
   }
@@ -153,7 +154,7 @@ export class Preview {
         continue
       }
       if (plan.deliveries.length === 0) yield skipLine(plan.user.email)
-      else this.users++
+      else this.users.add(plan.user.id, kind === 'subscription')
       for (const href of plan.tooLarge) yield tooLargeWarning(plan.user.email, href)
       for (const delivery of plan.deliveries) yield this.preview(plan, delivery, kind)
     }
@@ -186,8 +187,8 @@ export class Preview {
     let lastKey = ''
     for (;;) {
       const { rows } = await rideOut(() =>
-        sql<DeliveryLine & { queryList: string; recipe: Buffer }>`
-        select u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
+        sql<DeliveryLine & { userId: number; queryList: string; recipe: Buffer }>`
+        select u.id as "userId", u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
           d.bytes, d.attempts, d.query_list as "queryList", d.recipe
         from deliveries d join users u on u.id = d.user_id
         where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and ${isWanted} and not ${isTooLate}
@@ -195,10 +196,10 @@ export class Preview {
         order by d.idempotency_key limit ${deliveriesPerPage}
       `.execute(this.db),
       )
-      for (const { queryList, recipe, ...row } of rows) {
+      for (const { userId, queryList, recipe, ...row } of rows) {
         const delivery = { queryList, versionIds: decodeRecipe(recipe), bytes: row.bytes }
         const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = row
-        if (part === 1) this.users++
+        this.users.add(userId, true)
         yield {
           line: {
             type: 'delivery', user, kind, idempotencyKey, period, part, parts, queries, leads, bytes,

@@ -27,6 +27,7 @@ import {
   recordPushes,
 } from '../deliveries/record.ts'
 import type { Worker } from '../deliveries/workers.ts'
+import type { UserCount } from './user-count.ts'
 
 export interface RecordedAttemptsContext {
   db: Database
@@ -35,6 +36,8 @@ export interface RecordedAttemptsContext {
   period: string
   /** What of that which others left it goes on with. */
   reach: Reach
+  /** Gets those whose pushes are begun here, and those with whose it goes on. */
+  users: UserCount
   retryDelayMs: number
   /** Attempts under way at once. */
   concurrency: number
@@ -55,8 +58,6 @@ const gatherMs = 10
 export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
 
 export class RecordedAttempts {
-  /** Users whose pushes were begun here, and those with whose it went on. */
-  users = 0
   /** When the next attempt that is ours to make may be due, by this process's clock; undefined: not known to be any. */
   dueAt: number | undefined
   ready: RecordedAttempt[] = []
@@ -127,8 +128,10 @@ export class RecordedAttempts {
     if (attempts.length < room) await this.noteNextDue()
     // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
     if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
-    this.users += attempts.filter((attempt) => attempt.part === 1 && attempt.runId !== runId).length
-    for (const attempt of attempts) this.ready.push(attempt)
+    for (const attempt of attempts) {
+      if (attempt.runId !== runId) this.context.users.add(attempt.userId, true)
+      this.ready.push(attempt)
+    }
     return attempts.length
   }
 
@@ -185,9 +188,9 @@ export class RecordedAttempts {
   }
 
   private beginPush({ push, email, receiverKey }: BegunPush): void {
-    this.users++
-    const { runId, period } = this.context
+    const { runId, period, users } = this.context
     const { userId, kind } = push
+    users.add(userId, kind === 'subscription')
     for (const { started, ...delivery } of push.deliveries) {
       if (started) this.ready.push({ ...delivery, userId, email, receiverKey, kind, runId, period, attempt: 1 })
       else this.dueAt = 0
@@ -195,7 +198,8 @@ export class RecordedAttempts {
   }
 
   private begin(attempt: RecordedAttempt): void {
-    if (attempt.part === 1 && attempt.attempt === 1) this.users++
+    const { part, userId, kind } = attempt
+    if (part === 1 && attempt.attempt === 1) this.context.users.add(userId, kind === 'subscription')
     this.ready.push(attempt)
     this.dueAt = 0
   }

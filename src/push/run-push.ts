@@ -24,6 +24,7 @@ import { type LoopSettings, type Planned, PushLoop } from './loop.ts'
 import { PlannedPushes } from './planned-pushes.ts'
 import type { UserToServe } from './planner.ts'
 import { type PushReporter, type SummaryLine, Tally, toDeliveryLine } from './reporter.ts'
+import { UserCount } from './user-count.ts'
 import {
   countServed,
   countUsersToServe,
@@ -72,6 +73,7 @@ class PushRun {
   private readonly reporter: PushReporter
   private readonly stop: AbortSignal
   private readonly tally = new Tally()
+  private readonly users = new UserCount()
   private worker!: Worker
   private run!: Run
   private planned!: PlannedPushes
@@ -109,12 +111,10 @@ class PushRun {
 
     let loop = this.newLoop()
     await loop.run(this.pushes())
-    let users = loop.users
     if (this.request.what === 'resume' && !this.stop.aborted && (await this.isMoreLeft())) {
       await this.findWork()
       loop = this.newLoop()
       await loop.run(this.pushes())
-      users += loop.users
     }
 
     const left = await this.countLeft()
@@ -134,7 +134,7 @@ class PushRun {
     await endRun(this.db, this.run.id, { outcome, cameToEnd, heldUsers })
     await rideOut(() => this.worker.stop())
     // who is held back was skipped, and is owed
-    users = this.request.what === 'user' ? 1 : users + skipped - heldUsers + left.owed
+    const users = this.request.what === 'user' ? 1 : this.users.total + skipped - heldUsers + left.owed
     const seconds = Math.round(performance.now() - startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary', period: this.run.period, users, deliveries, delivered, failed, unknown, skipped, already,
@@ -240,6 +240,7 @@ class PushRun {
       runId: run.id,
       period: run.period,
       reach: this.reach,
+      users: this.users,
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       minded: this.request.what === 'all',
       planAnew: (pushes, erasures) => this.planned.again(pushes, erasures),
