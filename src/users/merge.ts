@@ -29,9 +29,9 @@ export interface UserMergeCounts {
   repeated: number
 }
 
-/** So many users, and so many bytes of their records, are in the process at a time. */
+/** So many users, and so many bytes of their records, are in the process at a time: 50 of them may mean 4,000 postal codes. */
 const batchUsers = 1_000
-const batchBytes = 2 * 1024 * 1024
+const batchBytes = 256 * 1024
 
 interface StagedRow {
   email: string

@@ -12,10 +12,17 @@ import type { Places } from '../places/places.ts'
 import { type Query, serialiseQuery } from './query.ts'
 import { type ParsedUser, parseUser, type UserPatch } from './user.ts'
 
+/** Together, of all that are remembered. */
+const knownPlacesMax = 1_000_000
+
 /** Resolves queries, and remembers the last ones: users ask for the same places. */
 export class Resolver {
   readonly #places: Places
-  readonly #known = new LRUCache<string, ResolvedSearch | RefusedSearch>({ max: 5_000 })
+  readonly #known = new LRUCache<string, ResolvedSearch | RefusedSearch>({
+    max: 5_000,
+    maxSize: knownPlacesMax,
+    sizeCalculation: (search) => 1 + ('places' in search ? (search.places?.length ?? 0) : 0),
+  })
 
   constructor(places: Places) {
     this.#places = places
