@@ -3,6 +3,7 @@
  * terminal, colour and motion is decided here for all commands.
  */
 import { once } from 'node:events'
+import { codeOf } from '../errors.ts'
 import { isPlain } from '../terminal.ts'
 
 export { bytes, count, plural, seconds, timeFormat } from '../amounts.ts'
@@ -43,6 +44,7 @@ export function writeNow(text: string | Uint8Array): boolean {
   try {
     return process.stdout.write(text)
   } catch (error) {
+    if (codeOf(error) === undefined) throw error
     // Node.js 20 throws what it says of a pipe or a terminal by an event, where standard output is a file
     process.stdout.emit('error', error)
     return true
