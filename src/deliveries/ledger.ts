@@ -60,8 +60,7 @@ export const wasErased = 'a listing was erased'
 const outcomeLost = 'nobody recorded what came of the attempt'
 
 /** Yields a row only while the worker holds its lease. */
-export const liveWorker = (workerId: number) =>
-  sql`${durably} from workers where id = ${workerId} and lease_until > now()`
+const liveWorker = (workerId: number) => sql`${durably} from workers where id = ${workerId} and lease_until > now()`
 
 export const ledgerColumns = sql`
   d.idempotency_key as "idempotencyKey", d.status, d.attempts, told_status(d) as "httpStatus", told_error(d) as error,

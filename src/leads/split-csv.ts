@@ -114,11 +114,11 @@ export class CsvSplitter implements Splitter {
 function readHeader(raw: Buffer, tooLarge: boolean): CsvHeader {
   const text = tooLarge ? undefined : decode(raw)
   if (text === undefined) throw new LeadpushError('failed', `its first line is no header of a CSV file: it ${notUtf8}`)
-  const names = splitCells(text)
-  if (!names) throw new LeadpushError('failed', 'its first line is no header of a CSV file: its quotes are wrong')
   // else all of the file would be its header, and nothing of it a record
   if (/\r/.test(text.trimEnd().replace(/"[^"]*"/g, ''))) {
     throw new LeadpushError('failed', 'its lines end in a carriage return alone: they must end in LF or CR LF')
   }
+  const names = splitCells(text)
+  if (!names) throw new LeadpushError('failed', 'its first line is no header of a CSV file: its quotes are wrong')
   return { names: names.map((name) => name.trim()), raw }
 }

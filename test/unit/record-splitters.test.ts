@@ -146,6 +146,7 @@ test('CSV: a file that ends inside quotes is broken off', () => {
 test('CSV: a file whose lines end in CR alone fails; a CR in quotes, or before CR LF, is none of that', () => {
   // it was taken for a header without records: nothing went in, and all seemed well
   assertBroken(csv, 'a,b\r1,2\r', /carriage return alone/)
+  assertBroken(csv, '"a","b"\r1,2\r', /carriage return alone/)
   assertRecords(csv, '"a\r1",b\r\r\n3,4\n', [[2, ['3', '4']]])
 })
 
