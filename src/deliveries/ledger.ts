@@ -173,7 +173,7 @@ export async function findNextDue(
 /** Whether there are deliveries to go on with, or to end, that nobody alive has. */
 export async function isAnythingAbandoned(db: Database): Promise<boolean> {
   const { rows } = await sql`
-    select from deliveries d where d.status = 'pending' and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}) limit 1
+    select from deliveries d where d.status = 'pending' and ${isAbandoned('all')} limit 1
   `.execute(db)
   return rows.length > 0
 }
