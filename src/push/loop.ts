@@ -79,6 +79,7 @@ export class PushLoop {
   private onWire = 0
   private paceTimer: NodeJS.Timeout | undefined
   private readonly sleeper = new Sleeper()
+  private readonly planningSleeper = new Sleeper()
   /** Something is due later than it has patience for. */
   private isLeaving = false
   private failure: unknown
@@ -104,7 +105,7 @@ export class PushLoop {
 
   /** Sends everything that `pushes` yields and what is due; returns when nothing is left, on a stop, or when it gave up. */
   async run(pushes: AsyncIterable<Planned>): Promise<void> {
-    const wake = () => this.sleeper.wake()
+    const wake = () => this.wakeAll()
     this.context.stop.addEventListener('abort', wake)
     const planning = this.planAhead(pushes)
     try {
@@ -113,7 +114,7 @@ export class PushLoop {
       this.fail(error)
     }
     this.plannedAll = true
-    this.sleeper.wake()
+    this.wakeAll()
     clearTimeout(this.paceTimer)
     await planning
     // attempts under way are finished and recorded, unless the database stays away: then they count as lost
@@ -131,15 +132,21 @@ export class PushLoop {
 
   private fail(error: unknown): void {
     this.failure ??= error
+    this.wakeAll()
+  }
+
+  private wakeAll(): void {
     this.sleeper.wake()
+    this.planningSleeper.wake()
   }
 
   private async planAhead(pushes: AsyncIterable<Planned>): Promise<void> {
     try {
       for await (const push of pushes) {
-        this.planned.push(push)
-        this.sleeper.wake()
-        while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll) await this.sleeper.sleep(1_000)
+        // the loop waits for the first one, and does better with those that come at once with it
+        if (this.planned.push(push) === 1) setImmediate(() => this.sleeper.wake())
+        while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll)
+          await this.planningSleeper.sleep(1_000)
         if (this.stopping || this.plannedAll) break
       }
     } catch (error) {
@@ -217,8 +224,10 @@ export class PushLoop {
       batch.push({ ...push, deliveries: push.deliveries.map((delivery) => ({ ...delivery, started: free-- > 0 })) })
     }
     if (batch.length === 0) return
-    this.sleeper.wake()
-    const counted = await this.attempts.recordPushes(batch, erasures)
+    const recording = this.attempts.recordPushes(batch, erasures)
+    // planning goes on while the database has the statement, not before
+    setImmediate(() => this.planningSleeper.wake())
+    const counted = await recording
     if (counted !== erasures) this.planned.unshift(...(await this.context.planAnew(batch, counted)))
   }
 

@@ -11,7 +11,8 @@ import type { Worker } from '../deliveries/workers.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
 import { findReasonToHold } from './guard.ts'
 import { type Planned, plannedMax } from './loop.ts'
-import { Planner, type UserPlan, type UserToServe } from './planner.ts'
+import { oneAhead } from './one-ahead.ts'
+import { Planner, type UserGroup, type UserPlan, type UserToServe, usersPerGroupMax } from './planner.ts'
 import type { PushReporter, WarningLine } from './reporter.ts'
 import { type Cursor, type Pass, releaseShares, takeShare } from './users-to-serve.ts'
 
@@ -27,6 +28,12 @@ export interface PlannedPushesContext {
   settings: { dataSource: string; concurrency: number }
   reporter: PushReporter
   stop: AbortSignal
+}
+
+interface PushKind {
+  kind: DeliveryKind
+  /** What a push claims for its user; null: nothing. */
+  scope: string | null
 }
 
 export class PlannedPushes {
@@ -53,11 +60,23 @@ export class PlannedPushes {
    * `toServe` users are expected.
    */
   async *ofPass(pass: Pass, toServe: number, room: () => number): AsyncGenerator<Planned> {
+    for await (const { stretch, group } of oneAhead(this.readPass(pass, toServe, room))) {
+      const { heldUsers } = this
+      yield* this.ofPlans(this.planner.planGroup(group), pass)
+      if (this.heldUsers > heldUsers && !this.heldStretches.includes(stretch)) this.heldStretches.push(stretch)
+    }
+  }
+
+  private async *readPass(
+    pass: Pass,
+    toServe: number,
+    room: () => number,
+  ): AsyncGenerator<{ stretch: Cursor; group: UserGroup }> {
     const { db, worker, settings, stop } = this.context
     const size = Math.min(shareUsersMax, Math.max(shareUsersMin, Math.ceil(toServe / sharesWanted)))
     const taken: (Cursor & { users: number })[] = []
-    // planned and not begun at most: their stretches stay ours
-    const unbegunMax = plannedMax + settings.concurrency
+    // read and not begun at most: their stretches stay ours
+    const unbegunMax = 2 * usersPerGroupMax + plannedMax + settings.concurrency
     let cursor: Cursor | undefined
     while (!stop.aborted && room() > 0) {
       const take = { workerId: worker.id, pass, cursor, size: Math.min(size, room()) }
@@ -79,25 +98,25 @@ export class PlannedPushes {
         cursor = undefined
         continue
       }
-      const planned = taken.reduce((sum, stretch) => sum + stretch.users, 0)
-      if (taken[0] !== undefined && planned - taken[0].users >= unbegunMax) {
+      const read = taken.reduce((sum, stretch) => sum + stretch.users, 0)
+      if (taken[0] !== undefined && read - taken[0].users >= unbegunMax) {
         taken.shift()
         await rideOut(() => releaseShares(db, take.workerId, pass, [...this.heldStretches, ...taken, first]))
       }
-      taken.push({ place: first.place, id: first.id, users: users.length })
+      const stretch = { place: first.place, id: first.id, users: users.length }
+      taken.push(stretch)
       cursor = users.at(-1)
-      const { heldUsers } = this
-      yield* this.ofUsers(users, pass)
-      if (this.heldUsers > heldUsers) this.heldStretches.push(first)
+      for await (const group of this.planner.read(users)) yield { stretch, group }
     }
   }
 
   /** Those of `users`, in their order. */
-  async *ofUsers(
-    users: readonly UserToServe[],
-    { kind, scope }: { kind: DeliveryKind; scope: string | null },
-  ): AsyncGenerator<Planned> {
-    for await (const plan of this.planner.plan(users)) {
+  ofUsers(users: readonly UserToServe[], kind: PushKind): AsyncGenerator<Planned> {
+    return this.ofPlans(this.planner.plan(users), kind)
+  }
+
+  private async *ofPlans(plans: AsyncIterable<UserPlan>, { kind, scope }: PushKind): AsyncGenerator<Planned> {
+    for await (const plan of plans) {
       const reason = findReasonToHold(plan)
       if (reason === undefined) this.report(plan)
       else {

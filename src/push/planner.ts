@@ -2,8 +2,8 @@
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { findErasureCount } from '../deliveries/erasure-count.ts'
-import { type PlannedDelivery, planDeliveries, type QueryToPlan } from '../deliveries/plan.ts'
-import { LeadStore } from '../leads/lead-store.ts'
+import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../deliveries/plan.ts'
+import { LeadStore, type StoredLead } from '../leads/lead-store.ts'
 import { Matcher } from '../matching/matcher.ts'
 
 export interface UserToServe {
@@ -39,7 +39,18 @@ interface UserQuery {
   search_id: number
 }
 
-const usersPerStatement = 250
+/** Some users with what they share. */
+export interface UserGroup {
+  users: readonly UserToServe[]
+  queriesOf: ReadonlyMap<number, readonly UserQuery[]>
+  /** Of each search the versions that match it, falling. */
+  matched: ReadonlyMap<number, Float64Array>
+  leads: ReadonlyMap<number, StoredLead>
+  erasures: number
+}
+
+/** Read together. */
+export const usersPerGroupMax = 250
 /** Bounds what one group of users brings into memory: 300 leads a query, a few dozen bytes each. */
 const queriesPerGroup = 250
 
@@ -74,8 +85,13 @@ export class Planner {
 
   /** A plan for each of `users`, in their order. */
   async *plan(users: readonly UserToServe[]): AsyncGenerator<UserPlan> {
-    for (let at = 0; at < users.length; at += usersPerStatement) {
-      const some = users.slice(at, at + usersPerStatement)
+    for await (const group of this.read(users)) yield* this.planGroup(group)
+  }
+
+  /** `users` in their order, group by group, with all that their plans are made of. */
+  async *read(users: readonly UserToServe[]): AsyncGenerator<UserGroup> {
+    for (let at = 0; at < users.length; at += usersPerGroupMax) {
+      const some = users.slice(at, at + usersPerGroupMax)
       const queriesOf = await rideOut(() => this.findQueries(some))
       let group: UserToServe[] = []
       let queries = 0
@@ -83,7 +99,7 @@ export class Planner {
         const own = queriesOf.get(user.id)?.length ?? 0
         if (queries > 0 && queries + own > queriesPerGroup) {
           const full = group
-          yield* await rideOut(() => this.planGroup(full, queriesOf))
+          yield await rideOut(() => this.readGroup(full, queriesOf))
           group = []
           queries = 0
         }
@@ -91,7 +107,7 @@ export class Planner {
         queries += own
       }
       const rest = group
-      yield* await rideOut(() => this.planGroup(rest, queriesOf))
+      yield await rideOut(() => this.readGroup(rest, queriesOf))
     }
   }
 
@@ -116,28 +132,31 @@ export class Planner {
     return queriesOf
   }
 
-  private async planGroup(users: readonly UserToServe[], queriesOf: Map<number, UserQuery[]>): Promise<UserPlan[]> {
+  private async readGroup(
+    users: readonly UserToServe[],
+    queriesOf: ReadonlyMap<number, readonly UserQuery[]>,
+  ): Promise<UserGroup> {
     const searchIds = new Set(users.flatMap(({ id }) => queriesOf.get(id) ?? []).map(({ search_id }) => search_id))
     const { reading } = this
     const erasures = await this.countErasures(reading)
     const matched = await reading.matcher.match(searchIds)
     const leads = await this.leads.find(matched.values())
+    return { users, queriesOf, matched, leads, erasures }
+  }
 
-    const plans: UserPlan[] = []
+  /** Each plan is made when it is asked for. */
+  async *planGroup({ users, queriesOf, matched, leads, erasures }: UserGroup): AsyncGenerator<UserPlan> {
     for (const user of users) {
       const queries = (queriesOf.get(user.id) ?? []).map(({ json, search_id }) => ({
         json,
         versionIds: matched.get(search_id) ?? [],
       }))
       const matches = queries.reduce((sum, query) => sum + query.versionIds.length, 0)
-      if (queries.length === 0) {
-        plans.push({ user, queries, deliveries: [], matches, tooLarge: [], erasures })
-        continue
-      }
-      const { deliveries, tooLarge } = planDeliveries(queries, (id) => leads.get(id))
-      plans.push({ user, queries, deliveries, matches, tooLarge: await this.findHrefs(tooLarge), erasures })
+      const { deliveries, tooLarge }: Plan =
+        queries.length > 0 ? planDeliveries(queries, (id) => leads.get(id)) : { deliveries: [], tooLarge: [] }
+      const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
+      yield { user, queries, deliveries, matches, tooLarge: hrefs, erasures }
     }
-    return plans
   }
 
   private async findHrefs(versionIds: readonly number[]): Promise<string[]> {
