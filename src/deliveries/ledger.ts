@@ -7,6 +7,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
+import type { LeadInBody } from '../leads/lead-store.ts'
 import { decodeRecipe } from './recipe.ts'
 import { periodIn } from './runs.ts'
 import { isLive } from './workers.ts'
@@ -31,7 +32,7 @@ export interface RecordedAttempt {
   leads: number
   bytes: number
   queryList: string
-  versionIds: number[]
+  contents: readonly LeadInBody[]
 }
 
 /** How a delivery stands. */
@@ -94,7 +95,7 @@ function isWithin(reach: Reach): RawBuilder<boolean> {
 const isAbandoned = (reach: Reach) =>
   sql<boolean>`(${isWithin(reach)} and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}))`
 
-interface AttemptRow extends Omit<RecordedAttempt, 'versionIds'> {
+interface AttemptRow extends Omit<RecordedAttempt, 'contents'> {
   recipe: Buffer
 }
 
@@ -102,7 +103,10 @@ const attemptColumns = sql`
   d.idempotency_key as "idempotencyKey", d.run_id as "runId", d.attempts as attempt, d.user_id as "userId", u.email, u.receiver_key as "receiverKey",
   d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes, d.query_list as "queryList", d.recipe`
 
-const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({ ...row, versionIds: decodeRecipe(recipe) })
+const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({
+  ...row,
+  contents: decodeRecipe(recipe).map((versionId) => ({ versionId })),
+})
 
 /**
  * Records the next attempt of up to `limit` deliveries whose time has come, second ones first: this process's own, and within

@@ -2,20 +2,56 @@
  * From a user's queries and what they match to the deliveries of one push (contract 4.3, 4.4). Pure: a preview plans with
  * the same function, so it shows what a push would send.
  */
+import type { LeadInBody } from '../leads/lead-store.ts'
 import { bodyBytesMax } from '../limits.ts'
 import { countBodyBytes } from './body.ts'
 
 export interface QueryToPlan {
   /** The element of `queryList`, serialised. */
   json: string
-  /** What it matches, the newest first, cut to 300. */
-  versionIds: ArrayLike<number>
+  /** What it matches, the newest first, cut to 300: where it stands among the `SharedLeads`. */
+  places: ArrayLike<number>
 }
 
-export interface LeadSize {
+export interface LeadToPlan extends LeadInBody {
   leadId: number
   /** Of its JSON, as UTF-8. */
   bytes: number
+}
+
+/** What the queries of some users match, each version once, at its place, and which of it one of them has. A version that is gone is undefined. */
+export class SharedLeads {
+  private readonly leads: readonly (LeadToPlan | undefined)[]
+  /** Of each place, the first place of the same lead, of which there may be several versions. */
+  private readonly firstPlaces: Int32Array
+  /** By first places: the number of the user who took it last. */
+  private readonly takers: Int32Array
+  private user = 0
+
+  constructor(leads: readonly (LeadToPlan | undefined)[]) {
+    this.leads = leads
+    this.takers = new Int32Array(leads.length)
+    const placeOf = new Map<number, number>()
+    this.firstPlaces = Int32Array.from(leads, (lead, place) => {
+      if (lead === undefined) return place
+      const first = placeOf.get(lead.leadId)
+      if (first === undefined) placeOf.set(lead.leadId, place)
+      return first ?? place
+    })
+  }
+
+  /** From here on leads are taken for another user, who has none yet. */
+  nextUser(): void {
+    this.user++
+  }
+
+  /** The lead at `place`, unless the user has it, in this version or another, or it is gone. */
+  take(place: number): LeadToPlan | undefined {
+    const first = this.firstPlaces[place] as number
+    if (this.takers[first] === this.user) return undefined
+    this.takers[first] = this.user
+    return this.leads[place]
+  }
 }
 
 export interface PlannedDelivery {
@@ -26,49 +62,50 @@ export interface PlannedDelivery {
   /** Of the whole body. */
   bytes: number
   queryList: string
-  /** Falling. */
-  versionIds: number[]
+  /** The newest first. */
+  contents: readonly LeadInBody[]
 }
 
 export interface Plan {
   deliveries: PlannedDelivery[]
   /** Leads that exceed a part of their own. */
-  tooLarge: number[]
+  tooLarge: LeadToPlan[]
 }
 
 interface Piece {
   query: number
-  versionIds: number[]
+  leads: LeadToPlan[]
   bytes: number
 }
 
-/** The numbers of two falling lists in one. */
-function mergeTwo(a: readonly number[], b: readonly number[]): number[] {
-  const merged: number[] = []
-  let [fromA, fromB] = [0, 0]
+/** The leads of two lists in one, the newest first as in both. */
+function mergeTwo(a: readonly LeadToPlan[], b: readonly LeadToPlan[]): LeadToPlan[] {
+  const merged = new Array<LeadToPlan>(a.length + b.length)
+  let [at, fromA, fromB] = [0, 0, 0]
   while (fromA < a.length && fromB < b.length) {
-    const [x, y] = [a[fromA] as number, b[fromB] as number]
-    merged.push(x > y ? x : y)
-    if (x > y) fromA++
+    const [x, y] = [a[fromA] as LeadToPlan, b[fromB] as LeadToPlan]
+    const isFromA = x.versionId > y.versionId
+    merged[at++] = isFromA ? x : y
+    if (isFromA) fromA++
     else fromB++
   }
-  for (; fromA < a.length; fromA++) merged.push(a[fromA] as number)
-  for (; fromB < b.length; fromB++) merged.push(b[fromB] as number)
+  while (fromA < a.length) merged[at++] = a[fromA++] as LeadToPlan
+  while (fromB < b.length) merged[at++] = b[fromB++] as LeadToPlan
   return merged
 }
 
-/** Those of any number of falling lists: two by two, since sorting them again would take longer than all else here. */
-function mergeFalling(lists: readonly number[][]): number[] {
+/** Those of any number of such lists: two by two, since sorting them again would take longer than all else here. */
+function merge(lists: readonly LeadToPlan[][]): LeadToPlan[] {
   if (lists.length <= 1) return lists[0] ?? []
   const middle = lists.length >> 1
-  return mergeTwo(mergeFalling(lists.slice(0, middle)), mergeFalling(lists.slice(middle)))
+  return mergeTwo(merge(lists.slice(0, middle)), merge(lists.slice(middle)))
 }
 
 class Part {
   readonly queries = new Set<number>()
   leads = 0
-  /** Of each piece, falling. */
-  private readonly lists: number[][] = []
+  /** Of each piece. */
+  private readonly lists: LeadToPlan[][] = []
   private queryBytes = 0
   private leadBytes = 0
   private readonly queryBytesOf: (query: number) => number
@@ -83,11 +120,11 @@ class Part {
     return countBodyBytes(this.queries.size + fresh, queryBytes, this.leads + leads, this.leadBytes + leadBytes)
   }
 
-  add({ query, versionIds, bytes }: Piece): void {
+  add({ query, leads, bytes }: Piece): void {
     if (!this.queries.has(query)) this.queryBytes += this.queryBytesOf(query)
     this.queries.add(query)
-    this.lists.push(versionIds)
-    this.leads += versionIds.length
+    this.lists.push(leads)
+    this.leads += leads.length
     this.leadBytes += bytes
   }
 
@@ -95,25 +132,25 @@ class Part {
     return countBodyBytes(this.queries.size, this.queryBytes, this.leads, this.leadBytes)
   }
 
-  get versionIds(): number[] {
-    return mergeFalling(this.lists)
+  get contents(): LeadToPlan[] {
+    return merge(this.lists)
   }
 }
 
 /** Each query's leads, without those that an earlier query of the user brought; a version that is gone is left out. */
-function dropRepeats(queries: readonly QueryToPlan[], sizeOf: (versionId: number) => LeadSize | undefined): Piece[] {
-  const taken = new Set<number>()
-  return queries.map((query, index) => {
-    const piece: Piece = { query: index, versionIds: [], bytes: 0 }
-    for (let at = 0; at < query.versionIds.length; at++) {
-      const versionId = query.versionIds[at] as number
-      const size = sizeOf(versionId)
-      if (size === undefined || taken.has(size.leadId)) continue
-      taken.add(size.leadId)
-      piece.versionIds.push(versionId)
-      piece.bytes += size.bytes
+function dropRepeats(queries: readonly QueryToPlan[], shared: SharedLeads): Piece[] {
+  shared.nextUser()
+  return queries.map(({ places }, query) => {
+    const leads = new Array<LeadToPlan>(places.length)
+    let [count, bytes] = [0, 0]
+    for (let at = 0; at < places.length; at++) {
+      const lead = shared.take(places[at] as number)
+      if (lead === undefined) continue
+      leads[count++] = lead
+      bytes += lead.bytes
     }
-    return piece
+    leads.length = count
+    return { query, leads, bytes }
   })
 }
 
@@ -121,16 +158,10 @@ function dropRepeats(queries: readonly QueryToPlan[], sizeOf: (versionId: number
  * Whole pieces, each into the first part that has room; one that alone exceeds a part is torn: it fills parts of its own,
  * and its rest is packed like a whole one.
  */
-function pack(
-  pieces: Piece[],
-  newPart: () => Part,
-  bytesOf: (id: number) => number,
-  bytesMax: number,
-  tooLarge: number[],
-): Part[] {
+function pack(pieces: Piece[], newPart: () => Part, bytesMax: number, tooLarge: LeadToPlan[]): Part[] {
   const parts: Part[] = []
   const place = (piece: Piece): boolean => {
-    const roomy = parts.find((part) => part.bytesWith(piece.query, piece.versionIds.length, piece.bytes) <= bytesMax)
+    const roomy = parts.find((part) => part.bytesWith(piece.query, piece.leads.length, piece.bytes) <= bytesMax)
     if (roomy) roomy.add(piece)
     return roomy !== undefined
   }
@@ -140,28 +171,27 @@ function pack(
     parts.push(part)
   }
 
-  const carriesNone = pieces.filter(({ versionIds }) => versionIds.length === 0)
+  const carriesNone = pieces.filter(({ leads }) => leads.length === 0)
   if (carriesNone.length > 0) {
     const first = newPart()
     for (const piece of carriesNone) first.add(piece)
     parts.push(first)
   }
   for (const piece of pieces) {
-    if (piece.versionIds.length === 0 || place(piece)) continue
-    let rest: Piece = { query: piece.query, versionIds: [], bytes: 0 }
-    for (const versionId of piece.versionIds) {
-      const bytes = bytesOf(versionId)
+    if (piece.leads.length === 0 || place(piece)) continue
+    let rest: Piece = { query: piece.query, leads: [], bytes: 0 }
+    for (const lead of piece.leads) {
       const alone = newPart()
-      if (alone.bytesWith(piece.query, 1, bytes) > bytesMax) {
-        tooLarge.push(versionId)
+      if (alone.bytesWith(piece.query, 1, lead.bytes) > bytesMax) {
+        tooLarge.push(lead)
         continue
       }
-      if (alone.bytesWith(piece.query, rest.versionIds.length + 1, rest.bytes + bytes) > bytesMax) {
+      if (alone.bytesWith(piece.query, rest.leads.length + 1, rest.bytes + lead.bytes) > bytesMax) {
         open(rest)
-        rest = { query: piece.query, versionIds: [], bytes: 0 }
+        rest = { query: piece.query, leads: [], bytes: 0 }
       }
-      rest.versionIds.push(versionId)
-      rest.bytes += bytes
+      rest.leads.push(lead)
+      rest.bytes += lead.bytes
     }
     if (!place(rest)) open(rest)
   }
@@ -169,23 +199,22 @@ function pack(
 }
 
 /**
- * The deliveries of one push. `queries` in the user's order; `sizeOf` knows every version that they name, or says that it is
- * gone. Leads stand in the order of their versions, the newest first: the same leads, the same order.
+ * The deliveries of one push. `queries` in the user's order. Leads stand in the order of their versions, the newest first: the
+ * same leads, the same order.
  */
 export function planDeliveries(
   queries: readonly QueryToPlan[],
-  sizeOf: (versionId: number) => LeadSize | undefined,
+  shared: SharedLeads,
   bytesMax: number = bodyBytesMax,
 ): Plan {
-  const bytesOf = (versionId: number) => sizeOf(versionId)?.bytes ?? 0
   const queryBytes = queries.map(({ json }) => Buffer.byteLength(json))
   const newPart = () => new Part((query) => queryBytes[query] ?? 0)
-  const pieces = dropRepeats(queries, sizeOf)
-  const tooLarge: number[] = []
+  const pieces = dropRepeats(queries, shared)
+  const tooLarge: LeadToPlan[] = []
 
   const whole = newPart()
   for (const piece of pieces) whole.add(piece)
-  const parts = whole.bytes <= bytesMax ? [whole] : pack(pieces, newPart, bytesOf, bytesMax, tooLarge)
+  const parts = whole.bytes <= bytesMax ? [whole] : pack(pieces, newPart, bytesMax, tooLarge)
 
   const deliveries = parts.map((part, index): PlannedDelivery => {
     const positions = [...part.queries].sort((a, b) => a - b)
@@ -196,7 +225,7 @@ export function planDeliveries(
       leads: part.leads,
       bytes: part.bytes,
       queryList: positions.map((position) => queries[position]?.json).join(','),
-      versionIds: part.versionIds,
+      contents: part.contents,
     }
   })
   return { deliveries, tooLarge }

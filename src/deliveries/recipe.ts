@@ -3,19 +3,30 @@
  * the first id and then each one's distance to the one before, in base 128, low digits first. 300 ids take about 600 bytes.
  */
 
-/** `versionIds` must fall strictly. */
-export function encodeRecipe(versionIds: readonly number[]): Buffer {
-  const bytes: number[] = []
-  let previous: number | undefined
-  for (const id of versionIds) {
-    let rest = previous === undefined ? id : previous - id
-    if (!(rest > 0)) throw new RangeError('the ids of a recipe fall')
-    // not `>>`, which is 32 bits wide
-    for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128)
-    bytes.push(rest)
-    previous = id
-  }
-  return Buffer.from(bytes)
+/** What an id takes at most: 2^53 in base 128. */
+const idBytesMax = 8
+
+/** The recipes of several bodies, one behind the other, and how long each is. The version ids of a body must fall strictly. */
+export function encodeRecipes(bodies: readonly (readonly { versionId: number }[])[]): {
+  bytes: Buffer
+  lengths: number[]
+} {
+  const bytes = Buffer.allocUnsafe(idBytesMax * bodies.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  const lengths = bodies.map((leads) => {
+    const begin = at
+    let previous: number | undefined
+    for (const { versionId } of leads) {
+      let rest = previous === undefined ? versionId : previous - versionId
+      if (!(rest > 0)) throw new RangeError('the ids of a recipe fall')
+      // not `>>`, which is 32 bits wide
+      for (; rest >= 128; rest = Math.floor(rest / 128)) bytes[at++] = (rest % 128) + 128
+      bytes[at++] = rest
+      previous = versionId
+    }
+    return at - begin
+  })
+  return { bytes: bytes.subarray(0, at), lengths }
 }
 
 export function decodeRecipe(recipe: Uint8Array): number[] {

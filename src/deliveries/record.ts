@@ -8,7 +8,7 @@ import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import type { DeliveryKind, Standing } from './ledger.ts'
 import type { PlannedDelivery } from './plan.ts'
-import { encodeRecipe } from './recipe.ts'
+import { encodeRecipes } from './recipe.ts'
 
 /** One push of one user, as it is to be begun. */
 export interface PushToBegin {
@@ -80,7 +80,7 @@ export async function recordPushes(
   outcomes: readonly RecordedOutcome[] = [],
 ): Promise<{ live: boolean; erasures: number; begun: BegunPush[]; told: Standing[] }> {
   const rows = pushes.flatMap(({ deliveries }, at) => deliveries.map((delivery) => ({ ...delivery, push: at + 1 })))
-  const recipes = rows.map((row) => encodeRecipe(row.versionIds))
+  const recipes = encodeRecipes(rows.map((row) => row.contents))
   type Of<T> = { [name in keyof T]: T[name] | null }
   type Found = Of<Standing> & {
     live: boolean
@@ -96,8 +96,8 @@ export async function recordPushes(
       ${pushes.map(countLeads)},
       ${rows.map((row) => row.idempotencyKey)}, ${rows.map((row) => row.push)}, ${rows.map((row) => row.part)},
       ${rows.map((row) => row.parts)}, ${rows.map((row) => row.queries)}, ${rows.map((row) => row.leads)},
-      ${rows.map((row) => row.bytes)}, ${rows.map((row) => row.queryList)}, ${Buffer.concat(recipes)},
-      ${recipes.map(({ length }) => length)}, ${rows.map((row) => row.started)},
+      ${rows.map((row) => row.bytes)}, ${rows.map((row) => row.queryList)}, ${recipes.bytes}, ${recipes.lengths},
+      ${rows.map((row) => row.started)},
       ${outcomeColumns(outcomes)})
   `.execute(db)
   const begun: BegunPush[] = []

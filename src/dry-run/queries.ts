@@ -4,12 +4,13 @@
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
+import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { leadsPerQueryMax } from '../limits.ts'
 import { countMatches, findMatches, type SearchToMatch } from '../matching/match.ts'
 import { findNamedPlace } from '../matching/search.ts'
 import type { Point } from '../places/distance.ts'
 import { findPlaces } from '../places/places.ts'
-import type { UserPlan } from '../push/planner.ts'
+import type { PlannedQuery, UserPlan } from '../push/planner.ts'
 import type { Query } from '../users/query.ts'
 
 export interface DryQuery extends Query {
@@ -68,8 +69,11 @@ async function findTimes(db: Database, versionIds: readonly number[]): Promise<M
 }
 
 /** Which query brings each version that is sent, and what becomes of the others: the first query that has it brings it. */
-export function shareOut(plan: Pick<UserPlan, 'queries' | 'deliveries'>) {
-  const sent = new Set(plan.deliveries.flatMap(({ versionIds }) => versionIds))
+export function shareOut(plan: {
+  queries: readonly Pick<PlannedQuery, 'versionIds'>[]
+  deliveries: readonly Pick<PlannedDelivery, 'contents'>[]
+}) {
+  const sent = new Set(plan.deliveries.flatMap(({ contents }) => contents.map(({ versionId }) => versionId)))
   const broughtBy = new Map<number, number>()
   const left = new Set<number>()
   const shares = plan.queries.map(({ versionIds }, query) => {

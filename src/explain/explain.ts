@@ -61,9 +61,10 @@ export async function explain(
   const planner = new Planner(db, seenSince)
   const { value: plan } = await planner.plan([next ?? user]).next()
   const planned = plan?.queries ?? []
-  const holds = ({ versionIds }: { versionIds: ArrayLike<number> }) =>
-    Array.prototype.includes.call(versionIds, listing.versionId)
-  const delivery = plan?.deliveries.find(holds)
+  const delivery = plan?.deliveries.find(({ contents }) =>
+    contents.some(({ versionId }) => versionId === listing.versionId),
+  )
+  const broughtBy = planned.findIndex(({ versionIds }) => Array.from(versionIds).includes(listing.versionId))
   const queries = await explainQueries(db, user.id, listing, planned, seenSince)
   const found = await explainDeliveries(db, user.id, listing)
   // an import may have brought a change of it meanwhile
@@ -89,7 +90,7 @@ export async function explain(
     deliverableUntil: new Date(listing.seenAt.getTime() + settings.maxLeadAgeMs),
     tooOld: listing.seenAt < seenSince,
     queries,
-    planned: delivery ? { query: planned.findIndex(holds) + 1, part: delivery.part, parts: delivery.parts } : null,
+    planned: delivery ? { query: broughtBy + 1, part: delivery.part, parts: delivery.parts } : null,
     tooLarge: plan?.tooLarge.includes(href) ?? false,
     deliveries: found.with,
     untold: [...(isLost ? [period] : []), ...found.untold],

@@ -4,13 +4,13 @@
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import type { QueryToPlan } from '../deliveries/plan.ts'
 import { leadsPerQueryMax } from '../limits.ts'
 import { type FitWord, findFits } from '../matching/fit.ts'
 import { findMatches, type SearchToMatch } from '../matching/match.ts'
 import { findNamedPlace } from '../matching/search.ts'
 import { distanceMiles } from '../places/distance.ts'
 import { findPlaces, type Places } from '../places/places.ts'
+import type { PlannedQuery } from '../push/planner.ts'
 import type { Query } from '../users/query.ts'
 import type { ExplainedListing } from './listing.ts'
 
@@ -87,7 +87,7 @@ export async function explainQueries(
   db: Database,
   userId: number,
   listing: ExplainedListing,
-  planned: readonly QueryToPlan[],
+  planned: readonly PlannedQuery[],
   seenSince: Date,
 ): Promise<ExplainedQuery[]> {
   const queries = await findQueries(db, userId)

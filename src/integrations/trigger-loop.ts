@@ -163,12 +163,12 @@ export class TriggerLoop {
     const ids = ready.map(({ id }) => id)
     const triggers = await rideOut(() => takeTriggers(this.context.db, this.store, ids), this.context.onAway)
     const versionIds = triggers.map(({ versionId }) => versionId)
-    const leads = await rideOut(() => this.leads.find([versionIds]), this.context.onAway)
+    const { leads, places } = await rideOut(() => this.leads.find([versionIds]), this.context.onAway)
     const taken = new Set(triggers.map(({ hookId }) => hookId))
     for (const lane of ready) if (!taken.has(lane.id)) lane.isEmpty = true
-    for (const trigger of triggers) {
+    for (const [at, trigger] of triggers.entries()) {
       const lane = this.lanes.get(trigger.hookId)
-      if (lane) this.begin(lane, trigger, leads.get(trigger.versionId)?.bytes ?? 0, takenAtMs)
+      if (lane) this.begin(lane, trigger, leads[places[0]?.[at] ?? -1]?.bytes ?? 0, takenAtMs)
     }
   }
 
@@ -221,9 +221,7 @@ export class TriggerLoop {
   private async buildRequest(lane: Lane, trigger: TakenTrigger): Promise<TriggerRequest | undefined> {
     const { db, onAway } = this.context
     // a version may be gone, with this process still having it, and the lead still there
-    const pieces = trigger.hasVersion
-      ? await rideOut(() => this.leads.readJson([trigger.versionId]), onAway)
-      : undefined
+    const pieces = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
     const json = pieces?.[0]?.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
     return json === undefined ? undefined : buildTriggerRequest(lane, json, trigger.occurredAt)
   }

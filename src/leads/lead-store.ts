@@ -7,11 +7,35 @@ import { LRUCache } from 'lru-cache'
 import type { Database } from '../db/open.ts'
 
 export interface StoredLead {
+  versionId: number
   leadId: number
   /** Of `json`, as UTF-8. */
   bytes: number
   /** Absent for a very large lead, and for one that the cache had to make room for: it is read when it is sent. */
   json: Buffer | undefined
+}
+
+/** Each version once; `places` says of each list where its versions stand in `leads`. A version that is gone is undefined there. */
+export interface FoundLeads {
+  leads: (StoredLead | undefined)[]
+  places: Int32Array[]
+}
+
+/** One of the leads of a body. */
+export interface LeadInBody {
+  versionId: number
+  json?: Buffer | undefined
+}
+
+/** The JSON of the leads of a body in their order, where all of it is at hand. */
+export function jsonAtHand(contents: readonly LeadInBody[]): Buffer[] | undefined {
+  const pieces = new Array<Buffer>(contents.length)
+  for (let at = 0; at < contents.length; at++) {
+    const json = contents[at]?.json
+    if (json === undefined) return undefined
+    pieces[at] = json
+  }
+  return pieces
 }
 
 const cacheBytesMax = 48 * 1024 * 1024
@@ -45,65 +69,62 @@ export class LeadStore {
     this.db = db
   }
 
-  /** Drops all that it has; what is being read at this moment is not kept either. */
+  /** Drops all that it has, also from who still has its leads; what is being read at this moment is not kept either. */
   clear(): void {
+    const dropped = this.cache
     this.cache = newCache()
+    dropped.clear()
   }
 
-  /** The leads of lists of version ids; a version that is gone is missing in the result. */
-  async find(lists: Iterable<Iterable<number>>): Promise<Map<number, StoredLead>> {
-    const found = new Map<number, StoredLead>()
-    const unknown = new Set<number>()
+  /** The leads of lists of version ids. */
+  async find(lists: Iterable<ArrayLike<number>>): Promise<FoundLeads> {
     const { cache } = this
-    for (const versionIds of lists) {
-      for (const id of versionIds) {
-        if (found.has(id)) continue
+    const leads: FoundLeads['leads'] = []
+    const missing: number[] = []
+    const placeOf = new Map<number, number>()
+    const places = Array.from(lists, (versionIds) =>
+      Int32Array.from(versionIds, (id) => {
+        const known = placeOf.get(id)
+        if (known !== undefined) return known
         const lead = cache.get(id)
-        if (lead) found.set(id, lead)
-        else unknown.add(id)
-      }
-    }
-    const missing = [...unknown]
+        if (lead === undefined) missing.push(id)
+        placeOf.set(id, leads.length)
+        return leads.push(lead) - 1
+      }),
+    )
     for (let at = 0; at < missing.length; at += versionsPerStatement) {
-      for (const [id, lead] of await this.read(missing.slice(at, at + versionsPerStatement))) {
-        cache.set(id, lead)
-        found.set(id, lead)
+      for (const lead of await this.read(missing.slice(at, at + versionsPerStatement))) {
+        cache.set(lead.versionId, lead)
+        leads[placeOf.get(lead.versionId) as number] = lead
       }
     }
-    return found
+    return { leads, places }
   }
 
-  private async read(versionIds: number[]): Promise<[number, StoredLead][]> {
+  private async read(versionIds: number[]): Promise<StoredLead[]> {
     const { rows } = await sql<{ id: number; lead_id: number; bytes: number; json: string | null }>`
       select id, lead_id, bytes, case when bytes <= ${cachedLeadBytesMax} then json end as json
       from lead_versions where id = any (${versionIds})
     `.execute(this.db)
-    return rows.map(({ id, lead_id, bytes, json }) => [
-      id,
-      { leadId: lead_id, bytes, json: json === null ? undefined : ownBytes(json, bytes) },
-    ])
+    return rows.map(({ id, lead_id, bytes, json }) => ({
+      versionId: id,
+      leadId: lead_id,
+      bytes,
+      json: json === null ? undefined : ownBytes(json, bytes),
+    }))
   }
 
-  /** The JSON of `versionIds` in their order, where all of it is at hand. */
-  peekJson(versionIds: readonly number[]): Buffer[] | undefined {
+  /** The JSON of the versions of a body in their order; undefined if one of them is gone. */
+  async readJson(contents: readonly LeadInBody[]): Promise<Buffer[] | undefined> {
     const pieces: Buffer[] = []
-    for (const id of versionIds) {
-      const json = this.cache.peek(id)?.json
-      if (json === undefined) return undefined
-      pieces.push(json)
-    }
-    return pieces
-  }
-
-  /** The JSON of `versionIds` in their order; undefined if one of them is gone. */
-  async readJson(versionIds: readonly number[]): Promise<Buffer[] | undefined> {
-    const pieces: Buffer[] = []
-    for (let at = 0; at < versionIds.length; at += versionsPerStatement) {
-      const some = versionIds.slice(at, at + versionsPerStatement)
-      const leads = await this.find([some])
-      const found = some.map((id) => leads.get(id)?.json)
-      for (const [index, id] of some.entries()) {
-        const json = found[index] ?? (leads.has(id) ? await this.readLarge(id) : undefined)
+    for (let at = 0; at < contents.length; at += versionsPerStatement) {
+      const some = contents.slice(at, at + versionsPerStatement).map(({ versionId }) => versionId)
+      const { leads, places } = await this.find([some])
+      const found = some.map((_, index) => leads[places[0]?.[index] ?? -1])
+      // the cache may make room for a large one before it is its turn
+      const jsonOf = found.map((lead) => lead?.json)
+      for (const [index, lead] of found.entries()) {
+        const json = jsonOf[index] ?? (lead && (await this.readLarge(lead.versionId)))
         if (json === undefined) return undefined
         pieces.push(json)
       }

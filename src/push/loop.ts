@@ -12,7 +12,7 @@ import type { PushToBegin } from '../deliveries/record.ts'
 import type { Worker } from '../deliveries/workers.ts'
 import { messageOf } from '../errors.ts'
 import type { Http } from '../http.ts'
-import type { LeadStore } from '../leads/lead-store.ts'
+import { jsonAtHand, type LeadStore } from '../leads/lead-store.ts'
 import { outageFailuresInARow, outageProbeMs } from '../limits.ts'
 import { Sleeper } from '../sleeper.ts'
 import { Outage } from './outage.ts'
@@ -259,8 +259,8 @@ export class PushLoop {
 
   private async make(attempt: RecordedAttempt): Promise<void> {
     const { http, leads, settings } = this.context
-    const { versionIds } = attempt
-    const pieces = leads.peekJson(versionIds) ?? (await rideOut(() => leads.readJson(versionIds)))
+    const { contents } = attempt
+    const pieces = jsonAtHand(contents) ?? (await rideOut(() => leads.readJson(contents)))
     if (pieces === undefined) return await this.attempts.endErased(attempt)
     const buffer = this.buffers.take(attempt.bytes)
     const body = buildBody(attempt.queryList, pieces, attempt.bytes, buffer)

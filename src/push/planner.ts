@@ -2,8 +2,15 @@
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { findErasureCount } from '../deliveries/erasure-count.ts'
-import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../deliveries/plan.ts'
-import { LeadStore, type StoredLead } from '../leads/lead-store.ts'
+import {
+  type LeadToPlan,
+  type Plan,
+  type PlannedDelivery,
+  planDeliveries,
+  type QueryToPlan,
+  SharedLeads,
+} from '../deliveries/plan.ts'
+import { LeadStore } from '../leads/lead-store.ts'
 import { Matcher } from '../matching/matcher.ts'
 
 export interface UserToServe {
@@ -13,10 +20,15 @@ export interface UserToServe {
   leadsBefore?: number | null
 }
 
+export interface PlannedQuery extends QueryToPlan {
+  /** What it matches, the newest first, cut to 300. */
+  versionIds: ArrayLike<number>
+}
+
 export interface UserPlan {
   user: UserToServe
   /** In the user's order. */
-  queries: QueryToPlan[]
+  queries: PlannedQuery[]
   /** Empty if the user has no queries. */
   deliveries: PlannedDelivery[]
   /** What its queries match together, each cut to 300, before repeats are dropped. */
@@ -39,13 +51,14 @@ interface UserQuery {
   search_id: number
 }
 
+const nothing: Omit<PlannedQuery, 'json'> = { versionIds: [], places: [] }
+
 /** Some users with what they share. */
 export interface UserGroup {
   users: readonly UserToServe[]
   queriesOf: ReadonlyMap<number, readonly UserQuery[]>
-  /** Of each search the versions that match it, falling. */
-  matched: ReadonlyMap<number, Float64Array>
-  leads: ReadonlyMap<number, StoredLead>
+  matches: ReadonlyMap<number, Omit<PlannedQuery, 'json'>>
+  leads: SharedLeads
   erasures: number
 }
 
@@ -84,12 +97,12 @@ export class Planner {
   }
 
   /** A plan for each of `users`, in their order. */
-  async *plan(users: readonly UserToServe[]): AsyncGenerator<UserPlan> {
+  async *plan(users: readonly UserToServe[]): AsyncGenerator<UserPlan, void> {
     for await (const group of this.read(users)) yield* this.planGroup(group)
   }
 
   /** `users` in their order, group by group, with all that their plans are made of. */
-  async *read(users: readonly UserToServe[]): AsyncGenerator<UserGroup> {
+  async *read(users: readonly UserToServe[]): AsyncGenerator<UserGroup, void> {
     for (let at = 0; at < users.length; at += usersPerGroupMax) {
       const some = users.slice(at, at + usersPerGroupMax)
       const queriesOf = await rideOut(() => this.findQueries(some))
@@ -140,30 +153,33 @@ export class Planner {
     const { reading } = this
     const erasures = await this.countErasures(reading)
     const matched = await reading.matcher.match(searchIds)
-    const leads = await this.leads.find(matched.values())
-    return { users, queriesOf, matched, leads, erasures }
+    const { leads, places } = await this.leads.find(matched.values())
+    const matches = new Map(
+      [...matched].map(([id, versionIds], at) => [id, { versionIds, places: places[at] as Int32Array }]),
+    )
+    return { users, queriesOf, matches, leads: new SharedLeads(leads), erasures }
   }
 
   /** Each plan is made when it is asked for. */
-  async *planGroup({ users, queriesOf, matched, leads, erasures }: UserGroup): AsyncGenerator<UserPlan> {
+  async *planGroup({ users, queriesOf, matches, leads, erasures }: UserGroup): AsyncGenerator<UserPlan, void> {
     for (const user of users) {
-      const queries = (queriesOf.get(user.id) ?? []).map(({ json, search_id }) => ({
-        json,
-        versionIds: matched.get(search_id) ?? [],
-      }))
-      const matches = queries.reduce((sum, query) => sum + query.versionIds.length, 0)
+      const queries = (queriesOf.get(user.id) ?? []).map(({ json, search_id }) => {
+        const { versionIds, places } = matches.get(search_id) ?? nothing
+        return { json, versionIds, places }
+      })
+      const matched = queries.reduce((sum, { versionIds }) => sum + versionIds.length, 0)
       const { deliveries, tooLarge }: Plan =
-        queries.length > 0 ? planDeliveries(queries, (id) => leads.get(id)) : { deliveries: [], tooLarge: [] }
+        queries.length > 0 ? planDeliveries(queries, leads) : { deliveries: [], tooLarge: [] }
       const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
-      yield { user, queries, deliveries, matches, tooLarge: hrefs, erasures }
+      yield { user, queries, deliveries, matches: matched, tooLarge: hrefs, erasures }
     }
   }
 
-  private async findHrefs(versionIds: readonly number[]): Promise<string[]> {
+  private async findHrefs(leads: readonly LeadToPlan[]): Promise<string[]> {
     const hrefs: string[] = []
     // one at a time: these are the largest leads there are
-    for (const id of versionIds) {
-      const [json] = (await this.leads.readJson([id])) ?? []
+    for (const lead of leads) {
+      const [json] = (await this.leads.readJson([lead])) ?? []
       if (json) hrefs.push(JSON.parse(json.toString()).href)
     }
     return hrefs

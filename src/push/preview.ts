@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { buildBody } from '../deliveries/body.ts'
-import { type DeliveryKind, isTooLate, isWanted } from '../deliveries/ledger.ts'
+import { type DeliveryKind, isTooLate, isWanted, type RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
@@ -174,10 +174,10 @@ export class Preview {
 
   private async readBody({
     queryList,
-    versionIds,
+    contents,
     bytes,
-  }: Pick<PlannedDelivery, 'queryList' | 'versionIds' | 'bytes'>): Promise<Buffer> {
-    const leads = await rideOut(() => this.planner.leads.readJson(versionIds))
+  }: Pick<RecordedAttempt, 'queryList' | 'contents' | 'bytes'>): Promise<Buffer> {
+    const leads = await rideOut(() => this.planner.leads.readJson(contents))
     if (!leads) throw new Error('a listing was erased while its delivery was previewed')
     return buildBody(queryList, leads, bytes)
   }
@@ -197,7 +197,8 @@ export class Preview {
       `.execute(this.db),
       )
       for (const { userId, queryList, recipe, ...row } of rows) {
-        const delivery = { queryList, versionIds: decodeRecipe(recipe), bytes: row.bytes }
+        const contents = decodeRecipe(recipe).map((versionId) => ({ versionId }))
+        const delivery = { queryList, contents, bytes: row.bytes }
         const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = row
         this.users.add(userId, true)
         yield {

@@ -58,7 +58,15 @@ test('that a process and its run began survives', async () => {
 
 test('an attempt that was recorded with its delivery survives', async () => {
   const { rows } = await opened.pool.query('select id from users')
-  const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', versionIds: [1] }
+  const delivery = {
+    part: 1,
+    parts: 1,
+    queries: 1,
+    leads: 1,
+    bytes: 100,
+    queryList: '[]',
+    contents: [{ versionId: 1 }],
+  }
   const { begun } = await recordPushes(opened.db, { workerId: worker.id, runId: 1, period: '2026-W47', erasures: 1 }, [
     {
       userId: rows[0].id,

@@ -21,7 +21,7 @@ import { createDatabase } from '../support/database.ts'
 import { seedUsers } from '../support/seed.ts'
 
 const period = '2026-W47'
-const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', versionIds: [1] }
+const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', contents: [{ versionId: 1 }] }
 const endLease = (db: Database, id: number) =>
   sql`update workers set lease_until = now() - interval '1 second' where id = ${id}`.execute(db)
 

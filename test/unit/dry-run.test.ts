@@ -21,10 +21,9 @@ const run: DryRun = {
 }
 
 test('the first query that has a listing brings it; what no request has is too large', () => {
-  const delivery = (versionIds: number[]) =>
-    ({ part: 1, parts: 2, queries: 1, leads: versionIds.length, bytes: 9, queryList: '', versionIds }) as const
+  const delivery = (versionIds: number[]) => ({ contents: versionIds.map((versionId) => ({ versionId })) })
   const { broughtBy, shares } = shareOut({
-    queries: [[9, 8, 7], [9, 7, 6, 5], []].map((versionIds) => ({ json: '{}', versionIds })),
+    queries: [[9, 8, 7], [9, 7, 6, 5], []].map((versionIds) => ({ versionIds })),
     deliveries: [delivery([9, 8]), delivery([6])].map((one) => ({ ...one })),
   })
   assert.deepEqual([...broughtBy], [[9, 0], [8, 0], [6, 1]]) // biome-ignore format: pairs

@@ -1,24 +1,47 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { buildBody, countBodyBytes } from '../../src/deliveries/body.ts'
-import { planDeliveries } from '../../src/deliveries/plan.ts'
+import { planDeliveries, SharedLeads } from '../../src/deliveries/plan.ts'
 import { bodyBytesMax } from '../../src/limits.ts'
 
-const query = (name: string, versionIds: number[]) => ({
+interface Query {
+  json: string
+  versionIds: number[]
+}
+
+const query = (name: string, versionIds: number[]): Query => ({
   json: JSON.stringify({ type: 'text', value: name, radius: 0 }),
   versionIds,
 })
 
+type SizeOf = (id: number) => { leadId: number; bytes: number } | undefined
+
 /** Version `id` is that of the lead with the same number, unless `leadOf` says otherwise, and has `bytes` bytes. */
 const sizes =
-  (bytes: number | ((id: number) => number), leadOf: (id: number) => number = (id) => id) =>
-  (id: number) => ({
+  (bytes: number | ((id: number) => number), leadOf: (id: number) => number = (id) => id): SizeOf =>
+  (id) => ({
     leadId: leadOf(id),
     bytes: typeof bytes === 'number' ? bytes : bytes(id),
   })
 
-const plan = (queries: ReturnType<typeof query>[], sizeOf: ReturnType<typeof sizes>, bytesMax?: number) =>
-  planDeliveries(queries, sizeOf, bytesMax)
+const idsOf = (leads: readonly { versionId: number }[]) => leads.map(({ versionId }) => versionId)
+
+function share(queries: readonly Query[], sizeOf: SizeOf) {
+  const ids = [...new Set(queries.flatMap(({ versionIds }) => versionIds))]
+  const leads = ids.map((versionId) => {
+    const size = sizeOf(versionId)
+    return size && { versionId, ...size }
+  })
+  const toPlan = queries.map(({ json, versionIds }) => ({ json, places: versionIds.map((id) => ids.indexOf(id)) }))
+  return { shared: new SharedLeads(leads), toPlan }
+}
+
+function plan(queries: readonly Query[], sizeOf: SizeOf, bytesMax?: number) {
+  const { shared, toPlan } = share(queries, sizeOf)
+  const { deliveries, tooLarge } = planDeliveries(toPlan, shared, bytesMax)
+  const withIds = deliveries.map(({ contents, ...delivery }) => ({ ...delivery, versionIds: idsOf(contents) }))
+  return { deliveries: withIds, tooLarge: idsOf(tooLarge) }
+}
 
 const queriesOf = (queryList: string) => (JSON.parse(`[${queryList}]`) as { value: string }[]).map(({ value }) => value)
 
@@ -39,6 +62,13 @@ test('two versions of one lead, seen by two queries at different moments, count 
   assert.deepEqual(deliveries[0]?.versionIds, [9, 3])
 })
 
+test('users who share leads each get all of theirs', () => {
+  const queries = [query('a', [9, 5]), query('b', [9, 4])]
+  const { shared, toPlan } = share(queries, sizes(10))
+  const each = toPlan.map((only) => planDeliveries([only], shared).deliveries[0]?.contents ?? [])
+  assert.deepEqual(each.map(idsOf), [[9, 5], [9, 4]]) // biome-ignore format: short
+})
+
 test('queries that match nothing still make one delivery that lists them', () => {
   const { deliveries } = plan([query('a', []), query('b', [])], sizes(1))
   assert.equal(deliveries.length, 1)
@@ -47,9 +77,7 @@ test('queries that match nothing still make one delivery that lists them', () =>
 })
 
 test('a version that is gone meanwhile is left out', () => {
-  const { deliveries } = planDeliveries([query('a', [3, 2, 1])], (id) =>
-    id === 2 ? undefined : { leadId: id, bytes: 1 },
-  )
+  const { deliveries } = plan([query('a', [3, 2, 1])], (id) => (id === 2 ? undefined : { leadId: id, bytes: 1 }))
   assert.deepEqual(deliveries[0]?.versionIds, [3, 1])
 })
 
@@ -119,7 +147,7 @@ test('the bytes of a plan are the bytes of the body, whatever characters are in 
   const leads = ['{"href":"https://example.com/ü€😀"}', '{"href":"b"}']
   const queries = [{ ...query('Mayagüez ☀', [2, 1]) }, query('x', [])]
   const sizeOf = (id: number) => ({ leadId: id, bytes: Buffer.byteLength(leads[id - 1] ?? '') })
-  const delivery = planDeliveries(queries, sizeOf).deliveries[0]
+  const delivery = plan(queries, sizeOf).deliveries[0]
   assert.ok(delivery)
   const pieces = delivery.versionIds.map((id) => Buffer.from(leads[id - 1] ?? ''))
   const body = buildBody(delivery.queryList, pieces, delivery.bytes)
