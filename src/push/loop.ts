@@ -247,14 +247,19 @@ export class PushLoop {
       const attempt = this.attempts.take()
       if (!attempt) break
       this.onWire++
-      this.make(attempt)
-        .catch((error) => this.fail(error))
-        .finally(() => {
-          this.onWire--
-          this.drain()
-        })
+      // what is to be recorded next goes to the database first: it is at that while these are built and sent
+      setImmediate(() => this.begin(attempt))
     }
     this.sleeper.wake()
+  }
+
+  private begin(attempt: RecordedAttempt): void {
+    this.make(attempt)
+      .catch((error) => this.fail(error))
+      .finally(() => {
+        this.onWire--
+        this.drain()
+      })
   }
 
   private async make(attempt: RecordedAttempt): Promise<void> {
