@@ -15,6 +15,8 @@ const networkCodes = new Set([
  * that are missing; and a server that only reads, which a failover may lead to.
  */
 const sqlStates = /^(08|28|53|57P|58|3D000|42501|25006|XX000$)/
+/** A time limit that the server, or our role, sets for statements, locks, transactions; or somebody who cancels a statement. */
+const timeLimits = /^(57014|55P03|25P0[34])$/
 /** Of two transactions that wait for each other PostgreSQL ends one, which was right all the same. */
 const beginAgain = /^(40001|40P01)$/
 /** What pg says without a code when a connection ends or cannot be had in time. */
@@ -33,14 +35,18 @@ export class SilentDatabase extends Error {
 export function isDatabaseError(error: unknown): boolean {
   if (error instanceof LeadpushError) return error.code === 'database'
   const code = codeOf(error)
-  if (code !== undefined && (networkCodes.has(code) || sqlStates.test(code) || code.startsWith('ERR_TLS'))) return true
+  if (code !== undefined && (networkCodes.has(code) || code.startsWith('ERR_TLS'))) return true
+  if (code !== undefined && (sqlStates.test(code) || timeLimits.test(code))) return true
   return phrases.test(messageOf(error))
 }
 
-/** Such trouble may pass by itself: not a wrong password, a database that does not exist, or a right that is missing. */
+/**
+ * Such trouble may pass by itself: not a wrong password, a database that does not exist, or a right that is missing, nor a
+ * statement that takes longer than it may.
+ */
 function mayPass(error: unknown): boolean {
   const code = codeOf(error) ?? ''
-  return beginAgain.test(code) || (isDatabaseError(error) && !/^(28|3D|42501)/.test(code))
+  return beginAgain.test(code) || (isDatabaseError(error) && !/^(28|3D|42501|57014|25P04)/.test(code))
 }
 
 function adviseOn(code: string, message: string): string {
@@ -50,6 +56,9 @@ function adviseOn(code: string, message: string): string {
   if (code === '3D000') return 'Create it (`createdb`), or correct the name in DATABASE_URL.'
   if (code === '42501') return 'The user in DATABASE_URL must own the tables of leadpush, or have all rights to them.'
   if (code === '25006') return 'It only reads: DATABASE_URL must lead to the primary server, not to a standby.'
+  if (timeLimits.test(code)) {
+    return 'Lift that limit for the user in DATABASE_URL, such as with `alter role … set statement_timeout = 0`; running the command again goes on where it was.'
+  }
   if (/certificate/i.test(message)) {
     return 'A certificate authority of your own goes into NODE_EXTRA_CA_CERTS, or as sslrootcert into DATABASE_URL.'
   }

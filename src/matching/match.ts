@@ -6,6 +6,7 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
+import { codeOf, LeadpushError } from '../errors.ts'
 import { leadsPerQueryMax } from '../limits.ts'
 import { blockStart, blocksBetween } from './blocks.ts'
 import { readIds } from './newest.ts'
@@ -42,9 +43,18 @@ function withSettings<T>(db: Database, work: (transaction: Transaction<Tables>) 
         ('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),
         ('max_parallel_workers_per_gather', '0')) as settings (name, value)
     `.execute(transaction)
-    return work(transaction)
+    return work(transaction).catch((error) => {
+      throw codeOf(error) === '57014' ? tooSlow(error) : error
+    })
   })
 }
+
+/** Its own limit, not one that the server has for us. */
+const tooSlow = (cause: unknown) =>
+  new LeadpushError('failed', `The database took longer than ${statementMsMax / 1_000} s to look up what a query matches.`, {
+    hint: 'Run it again when the database is less busy. A text of fewer and rarer words, or with a place, takes less.',
+    cause,
+  })
 
 /** Of each place the version ids of its newest 300 leads, falling; a place without leads is left out. */
 export async function findNewestByPlace(
@@ -194,8 +204,8 @@ async function findByWords(
 }
 
 /**
- * The version ids of the newest `limit` leads that match, falling: leads that were seen at `seenSince` or later. Throws when
- * a statement takes longer than 30 s.
+ * The version ids of the newest `limit` leads that match, falling: leads that were seen at `seenSince` or later. Throws
+ * `failed` when a statement takes longer than 20 s.
  */
 export function findMatches(
   db: Database,

@@ -77,7 +77,7 @@ test('a database of another program is left alone, also where its table of migra
   await meets(['migrate'], env, 2, /tables of another program .*"users" already exists/)
 })
 
-test('rights that are missing, and a server that only reads, are trouble with the database', async (t) => {
+test('rights that are missing, a time limit, and a server that only reads, are trouble with the database', async (t) => {
   const database = await createDatabase(t)
   const { pool } = await database.open()
   const role = `stranger_${process.pid}`
@@ -88,6 +88,13 @@ test('rights that are missing, and a server that only reads, are trouble with th
   } finally {
     await pool.query(`drop role ${role}`)
   }
+  const other = await pool.connect()
+  await other.query('begin')
+  await other.query('lock table users')
+  // limits of a role come as trouble of the database, not as a fault of the program
+  await meets(['users', 'list'], withOptions('-c statement_timeout=100'), 3, /statement timeout/, /statement_timeout = 0/)
+  await other.query('rollback')
+  other.release()
   // standard input, which cannot be read again: a file would be, for as long as an absence is ridden out
   const readOnly = withOptions('-c default_transaction_read_only=on')
   await meets(['leads', 'import', '-'], readOnly, 3, /read-only/, /primary server/)

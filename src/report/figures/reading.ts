@@ -18,23 +18,23 @@ export type Snapshot = Transaction<Tables>
 /** Runs `read` on one state of the database. Throws `failed` where a statement takes too long. */
 export async function readSnapshot<T>(db: Database, read: (snapshot: Snapshot) => Promise<T>): Promise<T> {
   const transactions = () => db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only')
-  try {
-    return await rideOut(() =>
-      transactions().execute(async (snapshot) => {
+  return await rideOut(() =>
+    transactions()
+      .execute(async (snapshot) => {
         // compiling these takes longer than it saves
         await sql`
           select set_config('statement_timeout', ${String(statementMsMax)}, true), set_config('jit', 'off', true)
         `.execute(snapshot)
         return await read(snapshot)
+      })
+      .catch((error) => {
+        if (codeOf(error) !== '57014') throw error
+        throw new LeadpushError('failed', `The database took longer than ${statementMsMax / 1_000} s for one figure.`, {
+          hint: 'Run it again when the database is less busy; `leadpush prune --older-than 90d` makes the ledger shorter.',
+          cause: error,
+        })
       }),
-    )
-  } catch (error) {
-    if (codeOf(error) !== '57014') throw error
-    throw new LeadpushError('failed', `The database took longer than ${statementMsMax / 1_000} s for one figure.`, {
-      hint: 'Run it again when the database is less busy; `leadpush prune --older-than 90d` makes the ledger shorter.',
-      cause: error,
-    })
-  }
+  )
 }
 
 export interface Ledger {
