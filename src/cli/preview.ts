@@ -79,11 +79,10 @@ async function show(
   file?: import('./page-file.ts').PageFile,
 ): Promise<ExitCode> {
   const startedAt = performance.now()
-  const { rideOut } = await import('../db/away.ts')
   const { findUser } = await import('../users/users.ts')
   const { Preview } = await import('../push/preview.ts')
   const { user: email } = options
-  const user = email === undefined ? undefined : await rideOut(() => findUser(db, email))
+  const user = email === undefined ? undefined : await findUser(db, email)
   const planned = await Preview.create(
     db,
     user
@@ -113,9 +112,11 @@ async function writePage(
   settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
   file: import('./page-file.ts').PageFile,
 ): Promise<number> {
+  const { rideOut } = await import('../db/away.ts')
   const { findDryRun } = await import('../dry-run/find-dry-run.ts')
   const { buildDryRunPage } = await import('../dry-run/build-page.ts')
-  return await file.write(buildDryRunPage(await findDryRun(db, user, planned, settings), settings.timeZone))
+  const found = await rideOut(() => findDryRun(db, user, planned, settings))
+  return await file.write(buildDryRunPage(found, settings.timeZone))
 }
 
 type Planned = import('../push/preview.ts').Preview

@@ -1,6 +1,7 @@
 /** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
+import type { RemovedHook } from '../integrations/hooks.ts'
 import { type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, writeJson, writeLine, writeTable } from './output.ts'
@@ -134,15 +135,20 @@ async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
   return await withDatabase(settings, {}, async (opened) => {
+    const { rideOut } = await import('../db/away.ts')
     const { findUser, removeUser } = await import('../users/users.ts')
     const { revokeIntegrationsOf } = await import('../integrations/integrations.ts')
     const { tellPlatforms, writeTold } = await import('./integrations.ts')
     const { user } = await findUser(opened.db, email)
-    const removed = await opened.db.transaction().execute(async (transaction) => {
-      const hooks = await revokeIntegrationsOf(transaction, user.id)
-      await removeUser(transaction, user.id)
-      return hooks
-    })
+    let removed: RemovedHook[] = []
+    await rideOut(() =>
+      opened.db.transaction().execute(async (transaction) => {
+        const found = await revokeIntegrationsOf(transaction, user.id)
+        // after a try whose answer was lost nothing is found any more
+        if (found.length > 0) removed = found
+        await removeUser(transaction, user.id)
+      }),
+    )
     const ended = await endWhatNobodyWants(opened)
     const hooks = await tellPlatforms(settings, removed)
     if (json) await writeJson({ type: 'user', email: user.email, removed: true, ended, hooks })
@@ -157,6 +163,7 @@ async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
 const describeEnded = (ended: number) => (ended > 0 ? ' What was owed and not begun is ended.' : '')
 
 async function endWhatNobodyWants({ db }: OpenDatabase): Promise<number> {
+  const { rideOut } = await import('../db/away.ts')
   const { endAbandoned } = await import('../deliveries/ledger.ts')
-  return (await endAbandoned(db)).length
+  return (await rideOut(() => endAbandoned(db))).length
 }

@@ -4,8 +4,9 @@
  */
 import { hash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { codeOf, LeadpushError } from '../errors.ts'
+import { LeadpushError } from '../errors.ts'
 import { apiKeyCharsMax, apiKeyCharsMin } from '../limits.ts'
 import { findUser } from '../users/users.ts'
 import { deleteHooks, type RemovedHook } from './hooks.ts'
@@ -40,19 +41,20 @@ export async function createIntegration(
   }
   const { user } = await findUser(db, email)
   const signingSecret = `whsec_${randomBytes(32).toString('base64')}`
-  try {
-    const { id } = await db
-      .insertInto('integrations')
-      .values({ user_id: user.id, api_key_sha256: hashOf(apiKey), signing_secret: signingSecret })
-      .returning('id')
-      .executeTakeFirstOrThrow()
-    return { id, user: user.email, apiKey, signingSecret }
-  } catch (error) {
-    if (codeOf(error) !== '23505') throw error
-    throw new LeadpushError('usage', 'An integration with this API key exists already.', {
-      hint: '`leadpush integrations list` shows them; a key belongs to one integration of one user.',
-    })
-  }
+  // one with this secret is that of a try whose answer was lost
+  const { rows } = await rideOut(() =>
+    sql<{ id: number }>`
+      insert into integrations as i (user_id, api_key_sha256, signing_secret)
+      values (${user.id}, ${hashOf(apiKey)}, ${signingSecret})
+      on conflict (api_key_sha256) do update set signing_secret = excluded.signing_secret
+      where i.signing_secret = excluded.signing_secret returning id
+    `.execute(db),
+  )
+  const [created] = rows
+  if (created) return { id: created.id, user: user.email, apiKey, signingSecret }
+  throw new LeadpushError('usage', 'An integration with this API key exists already.', {
+    hint: '`leadpush integrations list` shows them; a key belongs to one integration of one user.',
+  })
 }
 
 export interface FoundIntegration {
@@ -93,18 +95,16 @@ const integrationsPerPage = 200
 /** All integrations by their ids, the oldest first, a page at a time. */
 export async function* findIntegrations(db: Database): AsyncGenerator<ListedIntegration> {
   for (let last = 0; ; ) {
-    const integrations = await db
+    const page = db
       .selectFrom('integrations as i')
       .innerJoin('users as u', 'u.id', 'i.user_id')
       .select(['i.id', 'u.email as user', 'i.created_at as createdAt'])
       .where('i.id', '>', last)
       .orderBy('i.id')
       .limit(integrationsPerPage)
-      .execute()
-    const hooks = await findHooksOf(
-      db,
-      integrations.map(({ id }) => id),
-    )
+    const integrations = await rideOut(() => page.execute())
+    const ids = integrations.map(({ id }) => id)
+    const hooks = await rideOut(() => findHooksOf(db, ids))
     for (const integration of integrations) yield { ...integration, hooks: hooks.get(integration.id) ?? [] }
     last = integrations.at(-1)?.id ?? 0
     if (integrations.length < integrationsPerPage) return
@@ -135,16 +135,21 @@ export async function revokeIntegration(
   db: Database,
   id: number,
 ): Promise<{ user: string; hooks: RemovedHook[] } | undefined> {
-  return await db.transaction().execute(async (transaction) => {
-    const { rows } = await sql<{ user_id: number; email: string }>`
-      select i.user_id, u.email from integrations i join users u on u.id = i.user_id where i.id = ${id} for update of i
-    `.execute(transaction)
-    const [found] = rows
-    if (!found) return undefined
-    const hooks = await deleteHooks(transaction, sql`integration_id = ${id}`)
-    await transaction.deleteFrom('integrations').where('id', '=', id).execute()
-    return { user: found.email, hooks }
-  })
+  let revoked: { user: string; hooks: RemovedHook[] } | undefined
+  await rideOut(() =>
+    db.transaction().execute(async (transaction) => {
+      const { rows } = await sql<{ user: string }>`
+        select u.email as user from integrations i join users u on u.id = i.user_id where i.id = ${id} for update of i
+      `.execute(transaction)
+      const [found] = rows
+      // after a try whose answer was lost it is not there any more
+      if (!found) return
+      const hooks = await deleteHooks(transaction, sql`integration_id = ${id}`)
+      await transaction.deleteFrom('integrations').where('id', '=', id).execute()
+      revoked = { user: found.user, hooks }
+    }),
+  )
+  return revoked
 }
 
 /** Ends all integrations of a user, who is about to be removed in the same transaction; returns their hooks. */

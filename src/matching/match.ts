@@ -51,10 +51,14 @@ function withSettings<T>(db: Database, work: (transaction: Transaction<Tables>) 
 
 /** Its own limit, not one that the server has for us. */
 const tooSlow = (cause: unknown) =>
-  new LeadpushError('failed', `The database took longer than ${statementMsMax / 1_000} s to look up what a query matches.`, {
-    hint: 'Run it again when the database is less busy. A text of fewer and rarer words, or with a place, takes less.',
-    cause,
-  })
+  new LeadpushError(
+    'failed',
+    `The database took longer than ${statementMsMax / 1_000} s to look up what a query matches.`,
+    {
+      hint: 'Run it again when the database is less busy. A text of fewer and rarer words, or with a place, takes less.',
+      cause,
+    },
+  )
 
 /** Of each place the version ids of its newest 300 leads, falling; a place without leads is left out. */
 export async function findNewestByPlace(

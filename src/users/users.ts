@@ -1,5 +1,6 @@
 /** Users as commands meet them: found by e-mail, listed, subscribed to the lead push and off it, removed. */
 import { sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { LeadpushError } from '../errors.ts'
 import { subscriptionPauseMs } from '../limits.ts'
@@ -16,11 +17,13 @@ const normaliseEmail = (email: string) => email.trim().toLowerCase()
 
 /** Throws `usage` where there is none. */
 export async function findUser(db: Database, email: string): Promise<FoundUser> {
-  const found = await db
-    .selectFrom('users')
-    .select(['id', 'email', 'subscribed', 'subscription_owed_at'])
-    .where('email', '=', normaliseEmail(email))
-    .executeTakeFirst()
+  const found = await rideOut(() =>
+    db
+      .selectFrom('users')
+      .select(['id', 'email', 'subscribed', 'subscription_owed_at'])
+      .where('email', '=', normaliseEmail(email))
+      .executeTakeFirst(),
+  )
   if (!found) {
     throw new LeadpushError('usage', `There is no user ${JSON.stringify(email)}.`, {
       hint: '`leadpush users list` shows them, `leadpush users import FILE` brings them in.',
@@ -34,7 +37,7 @@ export async function findUser(db: Database, email: string): Promise<FoundUser> 
 export async function findReceiverKey(db: Database, email: string): Promise<string> {
   const { user } = await findUser(db, email)
   const found = db.selectFrom('users').select('receiver_key').where('id', '=', user.id)
-  return (await found.executeTakeFirstOrThrow()).receiver_key
+  return (await rideOut(() => found.executeTakeFirstOrThrow())).receiver_key
 }
 
 /** Whether a user has that receiver key. */
@@ -55,12 +58,14 @@ const usersPerPage = 500
 export async function* listUsers(db: Database): AsyncGenerator<ListedUser> {
   let last = ''
   for (;;) {
-    const { rows } = await sql<ListedUser>`
-      select u.email, u.subscribed, coalesce((
-        select jsonb_agg(jsonb_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
-        from queries q where q.user_id = u.id), '[]') as queries
-      from users u where u.email > ${last} order by u.email limit ${usersPerPage}
-    `.execute(db)
+    const { rows } = await rideOut(() =>
+      sql<ListedUser>`
+        select u.email, u.subscribed, coalesce((
+          select jsonb_agg(jsonb_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
+          from queries q where q.user_id = u.id), '[]') as queries
+        from users u where u.email > ${last} order by u.email limit ${usersPerPage}
+      `.execute(db),
+    )
     for (const { email, subscribed, queries } of rows) {
       // jsonb has an order of keys of its own
       yield { email, subscribed, queries: queries.map(({ type, value, radius }) => ({ type, value, radius })) }
@@ -94,27 +99,35 @@ export async function recordSubscription(
   db: Database,
   userId: number,
 ): Promise<{ was: boolean; owed: boolean; tooSoon: boolean }> {
-  const { rows } = await sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
-    with before as (
-      select id, subscribed, subscription_owed_at is not null as owed,
-        ${pushedLately} as recent
-      from users where id = ${userId} for update
-    )
-    update users u set subscribed = true,
-      subscription_owed_at = case when b.owed or b.subscribed or b.recent then u.subscription_owed_at else now() end
-    from before b where u.id = b.id
-    returning b.subscribed as was, u.subscription_owed_at is not null as owed, not b.subscribed and b.recent as "tooSoon"
-  `.execute(db)
-  return rows[0] ?? { was: false, owed: false, tooSoon: false }
+  let uncertain = false
+  const { rows } = await rideOut(
+    () =>
+      sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
+        with before as (
+          select id, subscribed, subscription_owed_at is not null as owed,
+            ${pushedLately} as recent
+          from users where id = ${userId} for update
+        )
+        update users u set subscribed = true,
+          subscription_owed_at = case when b.owed or b.subscribed or b.recent then u.subscription_owed_at else now() end
+        from before b where u.id = b.id
+        returning b.subscribed as was, u.subscription_owed_at is not null as owed,
+          not b.subscribed and b.recent as "tooSoon"
+      `.execute(db),
+    () => {
+      uncertain = true
+    },
+  )
+  const found = rows[0] ?? { was: false, owed: false, tooSoon: false }
+  // a try whose answer was lost may have been the one that subscribed them
+  return uncertain && found.owed ? { ...found, was: false } : found
 }
 
 /** Ends the subscription, and what is owed by it and was not begun. */
 export async function recordUnsubscription(db: Database, userId: number): Promise<void> {
-  await db
-    .updateTable('users')
-    .set({ subscribed: false, subscription_owed_at: null })
-    .where('id', '=', userId)
-    .execute()
+  await rideOut(() =>
+    db.updateTable('users').set({ subscribed: false, subscription_owed_at: null }).where('id', '=', userId).execute(),
+  )
 }
 
 export async function removeUser(db: Database, userId: number): Promise<void> {

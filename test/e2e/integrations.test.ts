@@ -6,6 +6,7 @@ import { findIntegrationByKey } from '../../src/integrations/integrations.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { buildHouse, makeUsers } from '../support/house.ts'
 import { findClosedPort } from '../support/sockets.ts'
+import { startWay } from '../support/way.ts'
 
 const house = await buildHouse({ users: makeUsers(3) })
 const opened = await house.database.open()
@@ -126,7 +127,13 @@ test('removing a user revokes the integrations and tells their platforms, but ca
     json: [third],
   } = await house.run('integrations create --user user-2@example.com --json')
   await register(third.apiKey, platform.url('/a'), platform.url('/b'))
-  const removed = await house.run('users remove user-2@example.com --json', insecure)
+  // also where the answer to what removed them was lost
+  const way = await startWay(house.database.url)
+  way.loseAnswer('commit')
+  const removed = await house.run('users remove user-2@example.com --json', {
+    env: { ...insecure.env, DATABASE_URL: way.url },
+  })
+  assert.deepEqual([removed.code, way.toLose()], [0, 0], removed.stderr)
   assert.deepEqual(
     removed.json[0].hooks.map(({ error }: { error: string | null }) => error),
     [null, null],

@@ -92,7 +92,13 @@ test('rights that are missing, a time limit, and a server that only reads, are t
   await other.query('begin')
   await other.query('lock table users')
   // limits of a role come as trouble of the database, not as a fault of the program
-  await meets(['users', 'list'], withOptions('-c statement_timeout=100'), 3, /statement timeout/, /statement_timeout = 0/)
+  await meets(
+    ['users', 'list'],
+    withOptions('-c statement_timeout=100'),
+    3,
+    /statement timeout/,
+    /statement_timeout = 0/,
+  )
   await other.query('rollback')
   other.release()
   // standard input, which cannot be read again: a file would be, for as long as an absence is ridden out

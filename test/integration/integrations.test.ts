@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
+import { openDatabase } from '../../src/db/open.ts'
 import { registerHook, removeHooks } from '../../src/integrations/hooks.ts'
 import {
   createIntegration,
@@ -11,11 +12,13 @@ import {
   type ListedIntegration,
   revokeIntegration,
 } from '../../src/integrations/integrations.ts'
-import { findUser, recordSubscription, recordUnsubscription } from '../../src/users/users.ts'
+import { findUser, listUsers, recordSubscription, recordUnsubscription } from '../../src/users/users.ts'
 import { createDatabase } from '../support/database.ts'
 import { seedUsers } from '../support/seed.ts'
+import { startWay } from '../support/way.ts'
 
-const opened = await (await createDatabase()).open({ connectionsMax: 16 })
+const database = await createDatabase()
+const opened = await database.open({ connectionsMax: 16 })
 let users = 0
 
 async function connect(subscribed = true, email = `user-${++users}@example.com`): Promise<FoundIntegration> {
@@ -201,4 +204,48 @@ test('a revoked integration ends with its hooks, also while hooks are being regi
   assert.equal(await listed(integration.id), undefined)
   assert.equal(await registerHook(opened.db, integration, urlOf('b')), 'revoked')
   assert.equal(await revokeIntegration(opened.db, integration.id), undefined)
+})
+
+// A connection that broke ended these with 3, at once, and some of them half done.
+test('an answer that is lost ends nothing, and nothing is done twice', async () => {
+  const way = await startWay(database.url)
+  const through = async <T>(asked: string, work: (db: typeof opened.db) => Promise<T>): Promise<T> => {
+    way.loseAnswer(asked)
+    const { db, close } = await openDatabase({ databaseUrl: way.url, home: '' })
+    try {
+      return await work(db)
+    } finally {
+      await close()
+      assert.equal(way.toLose(), 0, asked)
+    }
+  }
+  const email = 'broken@example.com'
+  await seedUsers(opened.db, [{ email, subscribed: false }])
+  const listUser = async (db: typeof opened.db) => {
+    for await (const user of listUsers(db)) if (user.email === email) return user.subscribed
+    return undefined
+  }
+  assert.equal(await through('from users u', listUser), false)
+  const { user } = await through('from "users"', (db) => findUser(db, email))
+  const subscribed = await through('update users', (db) => recordSubscription(db, user.id))
+  assert.deepEqual(subscribed, { was: false, owed: true, tooSoon: false })
+  await through('update "users"', (db) => recordUnsubscription(db, user.id))
+  assert.equal(await listUser(opened.db), false)
+
+  const made = await through('insert into integrations', (db) => createIntegration(db, { email }))
+  assert.equal((await findIntegrationByKey(opened.db, made.apiKey))?.id, made.id)
+  const hook = await registerHook(opened.db, { id: made.id, userId: user.id }, urlOf('a'))
+  for (const asked of ['from "integrations"', 'from "hooks"']) {
+    const found = await through(asked, async (db) => {
+      for await (const { id, hooks } of findIntegrations(db)) if (id === made.id) return hooks
+      return undefined
+    })
+    assert.deepEqual(
+      found?.map(({ id }) => id),
+      [typeof hook === 'object' && hook.hookId],
+    )
+  }
+  const revoked = await through('commit', (db) => revokeIntegration(db, made.id))
+  assert.deepEqual([revoked?.user, revoked?.hooks.length], [email, 1])
+  assert.equal(await listed(made.id), undefined)
 })
