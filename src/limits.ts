@@ -39,7 +39,7 @@ export const outageFailuresInARow = 20
 export const outageProbeMs = 10_000
 /** contract 3, exit code 3: a database that is away for longer ends the command. */
 export const databaseAwayMsMax = 30_000
-/** A connection of a push on which the database says nothing for so long leads nowhere: its machine may be gone. */
+/** A connection of a command of short statements on which the database says nothing for so long leads nowhere: its machine may be gone. */
 export const databaseSilentMsMax = 25_000
 /** contract 5.3: so soon after a user's last subscription push no further one is owed. */
 export const subscriptionPauseMs = 60_000

@@ -4,6 +4,7 @@
  */
 import type { Database, OpenDatabase, OpenOptions } from '../db/open.ts'
 import { LeadpushError } from '../errors.ts'
+import { databaseSilentMsMax } from '../limits.ts'
 import { mayNameLogFormat } from '../terminal.ts'
 import { createLog, type Log } from './log.ts'
 
@@ -37,6 +38,9 @@ export function onEarlyEnd(work: () => Promise<void>): () => void {
   inUse.add(work)
   return () => void inUse.delete(work)
 }
+
+/** How commands of short statements open it: one that says nothing for so long is away. */
+export const inShort: OpenOptions = { silentMsMax: databaseSilentMsMax }
 
 interface Held {
   opening: Promise<OpenDatabase>

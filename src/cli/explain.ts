@@ -1,6 +1,6 @@
 /** `leadpush explain`: why a listing was, or was not, sent to a user. */
 import type { Command } from 'commander'
-import { type ExitCode, withDatabase } from './command.ts'
+import { type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { count, paint, timeFormat, writeJson, writeLine } from './output.ts'
 import type { Act } from './program.ts'
@@ -43,7 +43,7 @@ async function explainListing(_log: Log, href: string, { user, json }: ExplainOp
     ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
     processSource(),
   )
-  return await withDatabase(settings, {}, async ({ db }) => {
+  return await withDatabase(settings, inShort, async ({ db }) => {
     const { rideOut } = await import('../db/away.ts')
     const { explain } = await import('../explain/explain.ts')
     const { tell } = await import('./explain-view.ts')

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
 import type { ListedHook } from '../integrations/integrations.ts'
-import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, plural, writeFacts, writeJson, writeLine, writeTable } from './output.ts'
 import type { Act } from './program.ts'
@@ -70,7 +70,7 @@ async function readKey(given: string | undefined): Promise<string | undefined> {
 async function create({ user, apiKey, json }: JsonOption & { user: string; apiKey?: string }): Promise<ExitCode> {
   const settings = await readDatabaseSettings()
   const key = await readKey(apiKey)
-  return await withDatabase(settings, {}, async ({ db }) => {
+  return await withDatabase(settings, inShort, async ({ db }) => {
     const { createIntegration } = await import('../integrations/integrations.ts')
     const created = await createIntegration(db, { email: user, apiKey: key })
     if (json) await writeJson(created)
@@ -91,7 +91,7 @@ async function create({ user, apiKey, json }: JsonOption & { user: string; apiKe
 const tableRowsMax = 200
 
 async function list({ json }: JsonOption): Promise<ExitCode> {
-  return await withDatabase(await readDatabaseSettings(), {}, async ({ db }) => {
+  return await withDatabase(await readDatabaseSettings(), inShort, async ({ db }) => {
     const { findIntegrations } = await import('../integrations/integrations.ts')
     let rows: string[][] = []
     const flush = async () => {
@@ -134,7 +134,7 @@ function describeLast({ lastAt, lastStatus }: ListedHook): string {
 async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
-  return await withDatabase(settings, {}, async ({ db }) => {
+  return await withDatabase(settings, inShort, async ({ db }) => {
     const { revokeIntegration } = await import('../integrations/integrations.ts')
     const revoked = /^\d{1,15}$/.test(id) ? await revokeIntegration(db, Number(id)) : undefined
     if (!revoked) {

@@ -18,9 +18,10 @@ async function migrate(_log: Log, options: { json?: true }): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
   return await withDatabase(settings, { create: true, schema: 'any' }, async (opened) => {
+    const { rideOut } = await import('../db/away.ts')
     const { migrate: migrateSchema } = await import('../db/migrate.ts')
-    const applied = [...opened.migrated, ...(await migrateSchema(opened.db))]
-    await resolveSearches(opened.db)
+    const applied = [...opened.migrated, ...(await rideOut(() => migrateSchema(opened.db)))]
+    await rideOut(() => resolveSearches(opened.db))
     if (options.json) await writeJson({ type: 'migrate', applied })
     else if (applied.length === 0) await writeLine('The schema is up to date.')
     else await writeLine(`Applied ${plural(applied.length, 'migration')}: ${applied.join(', ')}.`)

@@ -1,6 +1,6 @@
 /** `leadpush preview`: what a push would send, without sending or writing anything. */
 import type { Command } from 'commander'
-import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { bytes, count, paint, plural, write, writeJson, writeLine, writeTable } from './output.ts'
 import type { Act } from './program.ts'
@@ -62,11 +62,11 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
     processSource(),
   )
   const { out } = options
-  if (out === undefined) return await withDatabase(settings, {}, ({ db }) => show(db, options, settings))
+  if (out === undefined) return await withDatabase(settings, inShort, ({ db }) => show(db, options, settings))
   const { openPageFile } = await import('./page-file.ts')
   const file = openPageFile(out, { isTaken: options.json === true })
   try {
-    return await withDatabase(settings, {}, ({ db }) => show(db, options, settings, file))
+    return await withDatabase(settings, inShort, ({ db }) => show(db, options, settings, file))
   } finally {
     file.discard()
   }

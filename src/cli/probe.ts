@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
 import { createCheckView } from './check-view.ts'
-import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, plural, type Style, seconds, writeFacts, writeJson, writeLine } from './output.ts'
 import type { Act } from './program.ts'
@@ -95,7 +95,7 @@ const databaseNames: ReadonlySet<string> = new Set(['databaseUrl', 'home'])
 
 async function findKey(settings: { databaseUrl: string | undefined; home: string }, email: string): Promise<string> {
   const { findReceiverKey } = await import('../users/users.ts')
-  return await withDatabase(settings, {}, async ({ db }) => await findReceiverKey(db, email))
+  return await withDatabase(settings, inShort, async ({ db }) => await findReceiverKey(db, email))
 }
 
 /** Anything but yes is no; so is the end of the input. */

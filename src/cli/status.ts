@@ -4,7 +4,7 @@ import type { Database } from '../db/open.ts'
 import type { HookInTrouble } from '../integrations/hooks-in-trouble.ts'
 import type { DeliveryInTrouble, RunReport, Status, Troubles } from '../report/status.ts'
 import type { UserDelivery } from '../report/user-deliveries.ts'
-import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import {
   bytes,
@@ -60,7 +60,7 @@ async function status(_log: Log, options: StatusOptions): Promise<ExitCode> {
   if (options.check && options.user !== undefined) throw usageError('--check and --user exclude each other.')
   const { processSource, readSettings } = await import('../config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'logFormat'], processSource())
-  return await withDatabase(settings, {}, async ({ db }) => {
+  return await withDatabase(settings, inShort, async ({ db }) => {
     if (options.user !== undefined) return await showUser(db, options.user, settings, options)
     return await showStatus(db, settings, options)
   })

@@ -2,8 +2,7 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
-import { databaseSilentMsMax } from '../limits.ts'
-import { type ExitCode, withDatabase } from './command.ts'
+import { type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { count, paint, plural, seconds, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
 import type { Act } from './program.ts'
@@ -41,9 +40,7 @@ export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks']
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'logFormat', ...triggerSettings], processSource())
-  return await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, (opened) =>
-    sendTriggers(log, opened, settings, options),
-  )
+  return await withDatabase(settings, inShort, (opened) => sendTriggers(log, opened, settings, options))
 }
 
 /** Runs `trigger` with everything that a person or a machine sees of it. */

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
-import { type ExitCode, withDatabase } from './command.ts'
+import { type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, writeJson, writeLine, writeTable } from './output.ts'
 import type { Act } from './program.ts'
@@ -81,7 +81,7 @@ async function importFiles(log: Log, files: string[], options: JsonOption & { re
 const tableUsersMax = 200
 
 async function list({ json }: JsonOption): Promise<ExitCode> {
-  return await withDatabase(await readDatabaseSettings(), {}, async ({ db }) => {
+  return await withDatabase(await readDatabaseSettings(), inShort, async ({ db }) => {
     const { listUsers } = await import('../users/users.ts')
     let rows: string[][] = []
     const flush = async () => {
@@ -108,7 +108,7 @@ const describeQuery = ({ value, radius }: { value: string; radius: number }) =>
 async function subscribe(log: Log, email: string, options: JsonOption): Promise<ExitCode> {
   const { readPushSettings, sendPush } = await import('./push.ts')
   const settings = await readPushSettings({})
-  return await withDatabase(settings, {}, async (opened) => {
+  return await withDatabase(settings, inShort, async (opened) => {
     const { findUser, recordSubscription } = await import('../users/users.ts')
     const { user } = await findUser(opened.db, email)
     const { was, owed, tooSoon } = await recordSubscription(opened.db, user.id)
@@ -120,7 +120,7 @@ async function subscribe(log: Log, email: string, options: JsonOption): Promise<
 }
 
 async function unsubscribe(email: string, { json }: JsonOption): Promise<ExitCode> {
-  return await withDatabase(await readDatabaseSettings(), {}, async (opened) => {
+  return await withDatabase(await readDatabaseSettings(), inShort, async (opened) => {
     const { findUser, recordUnsubscription } = await import('../users/users.ts')
     const { user } = await findUser(opened.db, email)
     await recordUnsubscription(opened.db, user.id)
@@ -134,7 +134,7 @@ async function unsubscribe(email: string, { json }: JsonOption): Promise<ExitCod
 async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
-  return await withDatabase(settings, {}, async (opened) => {
+  return await withDatabase(settings, inShort, async (opened) => {
     const { rideOut } = await import('../db/away.ts')
     const { findUser, removeUser } = await import('../users/users.ts')
     const { revokeIntegrationsOf } = await import('../integrations/integrations.ts')

@@ -1,7 +1,7 @@
 /** `leadpush validate`: settings, connection, schema and all data; or files, before they are imported or sent. */
 import type { Command } from 'commander'
 import type { Finding, Findings } from '../validate/finding.ts'
-import { type ExitCode, withDatabase } from './command.ts'
+import { type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { count, isLively, paint, plural, writeFacts, writeJson, writeLine } from './output.ts'
 import type { Act } from './program.ts'
@@ -74,7 +74,7 @@ async function validateDatabase(
     () => readSettings(settingNames, source),
     () => readProxies(source),
   )
-  return await withDatabase(settings, {}, async (opened) => {
+  return await withDatabase(settings, inShort, async (opened) => {
     const { checkDatabase } = await import('../validate/database.ts')
     log.info(`Database: ${opened.description}`)
     const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }

@@ -8,6 +8,7 @@ import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { createDatabase } from '../support/database.ts'
 import { deliveriesOf } from '../support/house.ts'
 import { buildLongPush, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
+import { runProgram } from '../support/program.ts'
 import { requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
 import { startWay } from '../support/way.ts'
 
@@ -63,6 +64,18 @@ describe('side by side', { concurrency: true }, () => {
     assert.equal(receiver.keys().size, users)
     assert.ok(timesMax(receiver) <= 2)
     assert.deepEqual(await ends(), { delivered: users })
+  })
+
+  test('a database that says nothing to a command that only reads ends it with 3 too', async () => {
+    const { url, open } = await createDatabase()
+    const { pool } = await open()
+    const other = await pool.connect()
+    await other.query('begin')
+    await other.query('lock table users')
+    const { code, stderr } = await runProgram(['users', 'list'], { env: { DATABASE_URL: url } })
+    assert.equal(code, 3, stderr)
+    assert.match(stderr, /did not answer for 25 s/)
+    other.release()
   })
 
   test('a database that is silent on every connection that there was is found again on new ones', async () => {
