@@ -1,11 +1,11 @@
 /**
- * A file that holds settings, or one of them, read at once and bounded: in bytes, and in time where it is a pipe. A pipe is as good
+ * A file that holds settings, one of them, or keys, read at once and bounded: in bytes, and in time where it is a pipe. A pipe is as good
  * as a file (`<(pass show database)`), but one that nobody writes to would hold up the process, deaf to every signal.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { codeOf } from './errors.ts'
 
-const bytesMax = 1024 * 1024
+const settingBytesMax = 1024 * 1024
 const pieceBytes = 64 * 1024
 const waitMsMax = 5_000
 const lookMs = 10
@@ -22,7 +22,7 @@ function readPiece(file: number): Buffer | undefined {
 }
 
 /** Its text, without a byte order mark. Throws what the system says, or that it is too long or too late. */
-export function readSmallFile(path: string): string {
+export function readSmallFile(path: string, bytesMax: number = settingBytesMax): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     const isPipe = fstatSync(file).isFIFO()

@@ -1,6 +1,8 @@
 /** An import as its operator meets it: how far it is, the records it rejected, what it came to, and its exit code. */
 import { once } from 'node:events'
-import { createWriteStream, type Stats, statSync, type WriteStream } from 'node:fs'
+import { constants, createWriteStream, openSync, type Stats, statSync } from 'node:fs'
+import { Socket } from 'node:net'
+import type { Writable } from 'node:stream'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../leads/import-each.ts'
 import { type ExitCode, usageError } from './command.ts'
@@ -35,23 +37,26 @@ export interface ImportViewOptions {
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
 class RejectsFile {
   private readonly path: string
-  private readonly stream: WriteStream
+  private readonly stream: Writable
   private header: string | undefined
   private trouble: unknown
 
-  constructor(path: string) {
+  private constructor(path: string, stream: Writable) {
     this.path = path
-    // records of users hold receiver keys, those of listings contacts
-    this.stream = createWriteStream(path, { mode: 0o600 })
-    this.stream.on('error', (error) => {
+    this.stream = stream
+    stream.on('error', (error) => {
       this.trouble ??= error
     })
   }
 
   /** Throws `usage` where it cannot be written. */
-  async open(): Promise<void> {
-    await once(this.stream, 'open').catch(() => {})
-    if (this.trouble) throw usageError(this.describeTrouble())
+  static async open(path: string, isPipe: boolean): Promise<RejectsFile> {
+    if (isPipe) return new RejectsFile(path, openPipe(path))
+    // records of users hold receiver keys, those of listings contacts
+    const file = new RejectsFile(path, createWriteStream(path, { mode: 0o600 }))
+    await once(file.stream, 'open').catch(() => {})
+    if (file.trouble) throw usageError(file.describeTrouble())
+    return file
   }
 
   /** Throws `failed` where it cannot be written on. */
@@ -85,26 +90,43 @@ class RejectsFile {
   }
 }
 
-/** Opening the file for the rejected records empties it. Throws `usage` where it is one of those to be imported. */
-function checkRejects(path: string, files: readonly string[]): void {
+/** Without a thread that waits for whoever reads it: no signal would end that. Throws `usage` where nobody does. */
+function openPipe(path: string): Writable {
+  try {
+    return new Socket({
+      fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK),
+      readable: false,
+      writable: true,
+    })
+  } catch (error) {
+    const why = codeOf(error) === 'ENXIO' ? 'it is a pipe, and nobody reads it' : (codeOf(error) ?? messageOf(error))
+    throw usageError(`--rejects: ${path} cannot be written (${why}).`)
+  }
+}
+
+/**
+ * Opening the file for the rejected records empties it. Throws `usage` where it is one of those to be imported; returns whether
+ * it is a pipe.
+ */
+function checkRejects(path: string, files: readonly string[]): boolean {
   let rejects: Stats | undefined
   try {
     rejects = statSync(path, { throwIfNoEntry: false })
   } catch (error) {
     throw usageError(`--rejects: ${path} cannot be written (${codeOf(error) ?? messageOf(error)}).`)
   }
-  if (!rejects?.isFile()) return
+  if (!rejects?.isFile()) return rejects?.isFIFO() ?? false
   for (const file of files) {
     const found = file === '-' ? undefined : statSync(file, { throwIfNoEntry: false })
     if (found?.dev !== rejects.dev || found.ino !== rejects.ino) continue
     throw usageError(`--rejects: ${path} is the file to be imported, and would be overwritten.`, 'Name another one.')
   }
+  return false
 }
 
 async function createImportView(log: Log, options: ImportViewOptions): Promise<ImportView> {
-  if (options.rejects !== undefined) checkRejects(options.rejects, options.files)
-  const rejects = options.rejects === undefined ? undefined : new RejectsFile(options.rejects)
-  await rejects?.open()
+  const { rejects: path, files } = options
+  const rejects = path === undefined ? undefined : await RejectsFile.open(path, checkRejects(path, files))
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   let toldAt = performance.now()

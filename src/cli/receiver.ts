@@ -93,6 +93,15 @@ async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitC
   })
 }
 
+async function readInput(): Promise<string> {
+  let text = ''
+  for await (const chunk of process.stdin.setEncoding('utf8')) {
+    text += chunk
+    if (text.length > keysBytesMax) throw new Error(`it holds more than ${keysBytesMax} bytes`)
+  }
+  return text
+}
+
 type KnowsKey = (key: string) => boolean | Promise<boolean>
 
 /** Which keys are taken, once there is a database. A key has no place in a list of processes, so none is an argument. */
@@ -102,15 +111,11 @@ async function readKeys({ keys }: ReceiverCommandOptions): Promise<(db: Database
     const { isReceiverKey } = await import('../users/users.ts')
     return (db) => (key) => isReceiverKey(db, key)
   }
-  const { createReadStream } = await import('node:fs')
+  const { readSmallFile } = await import('../small-file.ts')
   const { receiverKeySchema } = await import('../users/user.ts')
   let text = ''
   try {
-    const stream = keys === '-' ? process.stdin : createReadStream(keys)
-    for await (const chunk of stream.setEncoding('utf8')) {
-      text += chunk
-      if (text.length > keysBytesMax) throw new Error(`it holds more than ${keysBytesMax} bytes`)
-    }
+    text = keys === '-' ? await readInput() : readSmallFile(keys, keysBytesMax)
   } catch (error) {
     throw usageError(`--keys: ${JSON.stringify(keys)} cannot be read: ${messageOf(error)}`)
   }

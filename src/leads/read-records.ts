@@ -77,7 +77,7 @@ function checkReadable(name: string): number | undefined {
  * A pipe is read without a thread that waits for whoever writes to it: no stop reaches that, and the process cannot end while it
  * waits. Elsewhere than on Linux a pipe that nobody has opened yet would look like an empty file.
  */
-function openFile(name: string): Readable {
+export function openFile(name: string): Readable {
   const isPipe = process.platform === 'linux' && statSync(name, { throwIfNoEntry: false })?.isFIFO()
   if (!isPipe) return createReadStream(name, { highWaterMark: chunkBytes })
   return new Socket({ fd: openSync(name, constants.O_RDONLY | constants.O_NONBLOCK), readable: true })

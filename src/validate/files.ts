@@ -34,7 +34,7 @@ export async function* checkFiles(files: readonly FileToCheck[], counts: FileCou
   for (const file of files) {
     if (signal?.aborted) return
     counts.files++
-    if (file.kind === 'body') yield* checkBodyFile(file.name)
+    if (file.kind === 'body') yield* checkBodyFile(file.name, signal)
     else yield* checkLeadsFile(file.file, counts, signal)
   }
 }

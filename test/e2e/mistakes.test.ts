@@ -1,6 +1,6 @@
 /** What an operator gets wrong: each mistake is told in a sentence with what to do, with the right exit code, and no stack. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -117,11 +117,19 @@ test('a file whose columns have other names, all of it rejected, is met with how
   assert.doesNotMatch((await runProgram(mapped, { env })).stdout, /--map/)
 })
 
-test('a lone % in DATABASE_URL is itself, and a name that no file can have is wrong usage: neither is a fault', async (t) => {
+test('a lone % in DATABASE_URL is itself; a name that no file can have, and a pipe without a reader, are wrong usage', async (t) => {
   await meets(['status'], { DATABASE_URL: 'postgresql://app@127.0.0.1:1/a%zz' }, 3, /ECONNREFUSED/)
   const { url } = await createDatabase(t)
   const args = ['leads', 'import', writeInput('none.ndjson', ''), '--rejects', 'x'.repeat(300)]
   await meets(args, { DATABASE_URL: url }, 2, /--rejects: x+ cannot be written \(ENAMETOOLONG\)/)
+  const pipe = join(testHome(), 'rejects')
+  assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
+  await meets(
+    [...args.slice(0, -1), pipe],
+    { DATABASE_URL: url },
+    2,
+    /--rejects: \S+ .*it is a pipe, and nobody reads it/,
+  )
 })
 
 test('a file for rejected records that is to be imported is not overwritten', async (t) => {

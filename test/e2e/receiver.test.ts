@@ -97,19 +97,24 @@ test('--keys: the users of the database, or a list that no list of processes sho
   assert.deepEqual(await ask(['-'], '\nreceiver-key-2\r\nother\n'), [401, 200])
 }) // biome-ignore format: short
 
-test('what makes no sense is refused before it listens', async () => {
-  for (const [args, said] of [
+test('what makes no sense is refused before it listens, and so are keys that nobody writes', async () => {
+  const pipe = join(testHome(), 'keys')
+  assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
+  const refused = [
+    [['--keys', pipe], /^error: --keys: "\S+" cannot be read: nothing came through it for 5 s/],
     [['--fail', '200:1'], /^error: --fail: holds "200:1"; allowed: a status from 300 to 599/],
     [['--drop', '0'], /^error: --drop: holds "0"/],
     [['--delay', '11m'], /^error: --delay: holds "11m"/],
     [['--keys', 'nowhere.txt'], /^error: --keys: "nowhere.txt" cannot be read/],
     [['--keys', '-'], /^error: --keys: line 2 must be 1 to 50 visible ASCII characters/],
-  ] as const) {
+  ] as const
+  const tried = refused.map(async ([args, said]) => {
     const { code, stdout, stderr } = await runProgram(['receiver', ...args], { env, input: 'right\nnot right\n' })
     assert.deepEqual([code, stdout], [2, ''])
     assert.match(stderr, said)
     assert.doesNotMatch(stderr, /not right/)
-  }
+  })
+  await Promise.all(tried)
 })
 
 const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { closeSync, constants, openSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { completeLead, type Lead, leadFields } from '../../src/leads/lead.ts'
 import { checkFiles, findFiles } from '../../src/validate/files.ts'
 import type { Finding } from '../../src/validate/finding.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { runProgram } from '../support/program.ts'
+import { runProgram, testHome } from '../support/program.ts'
 
 let written = 0
 const write = (text: string | Buffer, ending: string) => writeInput(`validate-${++written}.${ending}`, text)
@@ -37,6 +41,21 @@ test('a body as a push sends it is right, with leads and without', async () => {
   const full = leadNumber(2, { fullAddress: '1 Main St', price: 0.5, description: 'ünïcode 🏡', yearBuilt: 1999 })
   assert.deepEqual((await checkBody([query()], [leadNumber(1), full])).findings, [])
   assert.deepEqual((await checkBody([query()], [])).findings, [])
+})
+
+test('a stop ends the reading of a pipe through which no body comes', {
+  skip: process.platform !== 'linux',
+}, async () => {
+  const pipe = join(testHome(), 'body.json')
+  assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
+  const writer = openSync(pipe, constants.O_RDWR)
+  const stop = new AbortController()
+  const found = checkFiles(findFiles([pipe]), { files: 0, records: 0 }, stop.signal).next()
+  setTimeout(() => stop.abort(), 100)
+  const { done } = await Promise.race([found, sleep(5_000, { done: undefined })])
+  // or a thread would wait on
+  closeSync(writer)
+  assert.equal(done, true)
 })
 
 test('every field of a lead must be there, but for fullAddress', async () => {
