@@ -1,9 +1,14 @@
-/** Runs the real program as an operator would: a process of its own, in a clean environment and an empty folder. */
+/**
+ * Runs the real program as an operator would: a process of its own, in a clean environment and an empty folder; or, where
+ * nothing of a process matters, its command line within this one.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import { runProgram as runCommandLine } from '../../src/cli/program.ts'
 import { findProgram } from './scripts.ts'
 
 export interface ProgramOptions {
@@ -143,4 +148,48 @@ function waitFor(
 
 export function runProgram(args: readonly string[], options: ProgramOptions = {}): Promise<ProgramResult> {
   return startProgram(args, options).done
+}
+
+let called: Promise<unknown> = Promise.resolve()
+
+/**
+ * What `args` come to within this process, one call after the other: the same words, exit code and settings for a tenth of the
+ * processor time. For wrong usage, for what only prepares a test, and for looking at what came of it. Standard input, signals
+ * and JSON lines of the log are matters of a process.
+ */
+export function callProgram(
+  args: readonly string[],
+  options: Pick<ProgramOptions, 'env' | 'cwd'> = {},
+): Promise<ProgramResult> {
+  const result = called.then(() => call(args, options))
+  called = result.catch(() => {})
+  return result
+}
+
+async function call(args: readonly string[], { env, cwd }: Pick<ProgramOptions, 'env' | 'cwd'>): Promise<ProgramResult> {
+  const written = { stdout: '', stderr: '' }
+  const own = { env: process.env, cwd: process.cwd() }
+  const streams = Object.getOwnPropertyDescriptors(process)
+  for (const name of ['stdout', 'stderr'] as const) {
+    const stream = new Writable({
+      write(chunk, _, done) {
+        written[name] += chunk
+        done()
+      },
+    })
+    // the test runner keeps the real ones, on which it reports meanwhile
+    Object.defineProperty(process, name, { configurable: true, enumerable: true, get: () => stream })
+  }
+  process.chdir(cwd ?? testHome())
+  // whatever else the test starts meanwhile finds the run's servers and programs by these
+  const ofRun = Object.entries(process.env).filter(([name]) => name.startsWith('TEST_'))
+  process.env = { ...cleanEnvironment(env), ...Object.fromEntries(ofRun) }
+  try {
+    const code = await runCommandLine(args)
+    return { code, signal: null, ...written, json: parseLines(written.stdout) }
+  } finally {
+    process.env = own.env
+    process.chdir(own.cwd)
+    Object.defineProperties(process, { stdout: streams.stdout, stderr: streams.stderr })
+  }
 }
