@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { buildHouse, countsOf, deliveriesOf, hrefOf, makeUsers, noCounts, zip } from '../support/house.ts'
-import { runProgram, startProgram } from '../support/program.ts'
+import { startProgram } from '../support/program.ts'
 import type { Answer } from '../support/receiver.ts'
 
 const leads = ['a', 'b'].map((name) => ({ href: hrefOf(name), postalCode: '78704' }))
@@ -28,7 +28,7 @@ test('what each answer of the receiver makes of a delivery', async () => {
     ['long-500', [{ status: 500, body: 'x'.repeat(200_000) }, 200], 'delivered', 2, 200],
   ]
   const seen = new Map<string, number>()
-  const { run, receiver } = await buildHouse({
+  const { run, call, receiver } = await buildHouse({
     leads,
     users: cases.map(([name]) => ({ email: `${name}@example.com`, receiverApiKey: name, queries: [zip('78704')] })),
     answer: ({ headers }) => {
@@ -63,7 +63,7 @@ test('what each answer of the receiver makes of a delivery', async () => {
 
   receiver.answer = () => 200
   const before = receiver.requests.length
-  const planned = await run('preview --failed --unknown --json')
+  const planned = await call('preview --failed --unknown --json')
   assert.deepEqual([planned.json.at(-1).deliveries, deliveriesOf(planned.json)[0].kind], [8, 'forced'])
   const repaired = await run('push --failed --json')
   assert.equal(repaired.code, 0, repaired.stderr)
@@ -73,22 +73,22 @@ test('what each answer of the receiver makes of a delivery', async () => {
   ) // biome-ignore format: a list
   const others = await run('push --failed --unknown --json')
   assert.deepEqual([others.code, others.json.at(-1).delivered], [0, 4])
-  const nothing = await run('push --failed --unknown --json')
+  const nothing = await call('push --failed --unknown --json')
   assert.deepEqual([nothing.code, nothing.json.at(-1).deliveries], [0, 0])
   const keys = receiver.requests.slice(before).map(({ key }) => key)
   assert.ok(keys.length === 8 && keys.every((key) => receiver.keys().get(key)?.length === 1))
 })
 
 test('--limit serves so many users and is over: --resume does not go on with it, the next --all does', async () => {
-  const { run, receiver } = await buildHouse({ leads, users: makeUsers(5) })
+  const { run, call, receiver } = await buildHouse({ leads, users: makeUsers(5) })
   const first = await run('push --all --limit 2 --json')
   assert.deepEqual(
     [first.code, countsOf(first.json.at(-1))],
     [0, { ...noCounts, users: 5, deliveries: 2, delivered: 2, owed: 3, leads: 4 }],
   )
-  const resumed = await run('push --resume --json')
+  const resumed = await call('push --resume --json')
   assert.deepEqual([resumed.code, resumed.json.at(-1).deliveries], [0, 0])
-  const rest = await run('push --all --json')
+  const rest = await call('push --all --json')
   assert.deepEqual([rest.code, rest.json.at(-1).delivered, rest.json.at(-1).already], [0, 3, 2])
   assert.equal(receiver.keys().size, 5)
 })
@@ -125,28 +125,28 @@ test('a push goes on when the reader of its lines has gone', async () => {
 })
 
 test('a database that was restored from a backup sends the weekly deliveries again under the same keys', async () => {
-  const { database, run, receiver, env } = await buildHouse({ leads, users: makeUsers(3) })
+  const { database, call, receiver } = await buildHouse({ leads, users: makeUsers(3) })
   const [backup, elsewhere] = [await database.copy(), await database.copy()]
-  assert.equal((await run('push --all')).code, 0)
-  assert.equal((await run('push --user user-0@example.com')).code, 0)
+  assert.equal((await call('push --all')).code, 0)
+  assert.equal((await call('push --user user-0@example.com')).code, 0)
   const [...first] = receiver.requests.map(({ key }) => key)
-  const restored = { env: { ...env, DATABASE_URL: backup.url } }
-  assert.equal((await runProgram(['push', '--all'], restored)).code, 0)
-  assert.equal((await runProgram(['push', '--user', 'user-0@example.com'], restored)).code, 0)
+  const restored = { env: { DATABASE_URL: backup.url } }
+  assert.equal((await call('push --all', restored)).code, 0)
+  assert.equal((await call('push --user user-0@example.com', restored)).code, 0)
   const second = receiver.requests.slice(first.length).map(({ key }) => key)
   assert.deepEqual(second.slice(0, 3).sort(), first.slice(0, 3).sort())
   assert.notEqual(second[3], first[3])
 
-  const other = { env: { ...env, LEADPUSH_DATA_SOURCE: 'other', DATABASE_URL: elsewhere.url } }
-  assert.equal((await runProgram(['push', '--all'], other)).code, 0)
+  const other = { env: { LEADPUSH_DATA_SOURCE: 'other', DATABASE_URL: elsewhere.url } }
+  assert.equal((await call('push --all', other)).code, 0)
   const third = receiver.requests.slice(-3).map(({ key }) => key)
   assert.deepEqual([new Set(third).size, third.filter((key) => first.includes(key))], [3, []])
 })
 
 test('a user who is removed and imported again gets no second weekly delivery in the week', async () => {
-  const { run, put, receiver } = await buildHouse({ leads, users: makeUsers(2) })
-  assert.equal((await run('push --all')).code, 0)
-  const removed = await run('users remove USER-0@example.com --json')
+  const { run, call, put, receiver } = await buildHouse({ leads, users: makeUsers(2) })
+  assert.equal((await call('push --all')).code, 0)
+  const removed = await call('users remove USER-0@example.com --json')
   assert.deepEqual([removed.code, removed.json[0].type], [0, 'user'])
   await put('users', makeUsers(2))
   const { code, json } = await run('push --all --json')

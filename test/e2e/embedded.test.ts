@@ -7,10 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { type ProgramOptions, runProgram, startProgram, testHome } from '../support/program.ts'
+import { callProgram, type ProgramOptions, runProgram, startProgram, testHome } from '../support/program.ts'
 
 const home = join(testHome(), 'share', 'leadpush')
 const run = (args: string, options: ProgramOptions = {}) => runProgram(args.split(' '), options)
+const call = (args: string, options: ProgramOptions = {}) => callProgram(args.split(' '), options)
 after(() => run('db stop'))
 
 async function isGone(): Promise<void> {
@@ -25,14 +26,13 @@ test('where there is no database yet, every command that needs one ends with 2, 
     'users list', 'users subscribe a@example.com', 'users unsubscribe a@example.com', 'users remove a@example.com',
     'push --all', 'push --resume', 'push --failed', 'push --user a@example.com', 'preview', 'validate', 'status', 'db url',
   ] // biome-ignore format: a list
-  const check = async (command: string) => {
-    const { code, stdout, stderr } = await run(command, { env: { LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1' } })
+  for (const command of commands) {
+    const { code, stdout, stderr } = await call(command, { env: { LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1' } })
     assert.deepEqual([code, stdout], [2, ''], command)
     assert.match(stderr, /DATABASE_URL.*\n.*leads import.*users import/, command)
   }
-  for (let at = 0; at < commands.length; at += 3) await Promise.all(commands.slice(at, at + 3).map(check))
   assert.deepEqual([(await run('db path')).stdout, existsSync(home)], [`${home}\n`, false])
-  assert.equal((await run('db stop')).code, 0)
+  assert.equal((await call('db stop')).code, 0)
 })
 
 test('an import makes it; several commands use it at once; the last one to leave stops it', async () => {
@@ -63,10 +63,10 @@ test('db url says how to connect, and leaves it running until db stop', async ()
   assert.deepEqual([stopped.code, stopped.json], [0, [{ type: 'db', state: 'stopped' }]])
   await isGone()
   // a home that can be none was taken for a fault of the program
-  const odd = await run('db stop', { env: { LEADPUSH_HOME: process.execPath } })
+  const odd = await call('db stop', { env: { LEADPUSH_HOME: process.execPath } })
   assert.deepEqual([odd.code, odd.stdout], [0, 'It was not running.\n'], odd.stderr)
   for (const command of ['db path', 'db url', 'db stop']) {
-    const ended = await run(command, { env: { DATABASE_URL: 'postgresql://localhost/x' } })
+    const ended = await call(command, { env: { DATABASE_URL: 'postgresql://localhost/x' } })
     assert.deepEqual([ended.code, ended.stdout], [2, ''], command)
   }
 })
@@ -97,7 +97,7 @@ test('a home that cannot be one is told, with what to do', async () => {
     [file, 2],
     [join(file, 'below'), 2],
   ] as const) {
-    const ended = await run(`users import ${writeInput('some.ndjson', toLines(makeUsers(1)))}`, {
+    const ended = await call(`users import ${writeInput('some.ndjson', toLines(makeUsers(1)))}`, {
       env: { LEADPUSH_HOME: place },
     })
     assert.equal(ended.code, code, ended.stderr)

@@ -105,8 +105,8 @@ test('the 300th newest is sent, the 301st is cut off, and what would bring it in
 })
 
 test('what it plans is what a preview shows, for every user and listing', async () => {
-  const { stdout } = await house.run('preview --body')
-  const { json } = await house.run('preview --json')
+  const { stdout } = await house.call('preview --body')
+  const { json } = await house.call('preview --json')
   const bodies = stdout
     .trimEnd()
     .split('\n')
@@ -146,7 +146,7 @@ test('a listing that is too old, and one that is too large, are told', async () 
 })
 
 test('what was sent is told with each attempt and what came back, and what has changed since', async () => {
-  assert.equal((await house.run('push --all')).code, 1)
+  assert.equal((await house.call('push --all')).code, 1)
   const sent = await ask('USER@example.com', 'near')
   assert.match(
     sent.answer,
@@ -218,7 +218,7 @@ test('the program prints it, and as JSON', async () => {
     [[hrefOf('near')], /--user <email>/],
   ]
   for (const [args, message] of cases) {
-    const { code, stdout, stderr } = await house.run(['explain', ...args])
+    const { code, stdout, stderr } = await house.call(['explain', ...args])
     assert.deepEqual([code, stdout], [2, ''], args.join(' '))
     assert.match(stderr, message)
   }
@@ -235,7 +235,7 @@ test('what is not kept any more is not made up', async () => {
   // the other listings of that time are still all known
   assert.match((await ask(busy.email, 'busy-301')).answer, /^No: it matches, but/)
 
-  assert.equal((await house.run(`users remove ${busy.email}`)).code, 0)
+  assert.equal((await house.call(`users remove ${busy.email}`)).code, 0)
   await house.put('users', [busy])
   assert.match((await ask(busy.email, 'busy-0')).answer, /^It cannot be told/)
 })

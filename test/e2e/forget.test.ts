@@ -122,12 +122,12 @@ test('what is not there is refused from then on; what is no href or contact is r
     ['--contact owner@example.com,owner-2@example.com', /one e-mail/],
     ['--href listings.example/owner', /--href: must be an absolute http: or https: URL/],
   ] as const) {
-    const { code, stderr, stdout } = await house.run(`leads forget ${args}`.trim())
+    const { code, stderr, stdout } = await house.call(`leads forget ${args}`.trim())
     assert.deepEqual([code, stdout], [2, ''], args)
     assert.match(stderr, message)
     if (!args.startsWith('--href http')) assert.ok(!stderr.includes('owner'), stderr)
   }
-  const pretty = await house.run(['leads', 'forget', '--contact', 'x owner-1@example.com'])
+  const pretty = await house.call(['leads', 'forget', '--contact', 'x owner-1@example.com'])
   assert.equal(pretty.code, 2)
   assert.deepEqual(
     (await house.run(`leads forget --href ${hrefOf('b')}`)).stdout.match(/^(erased|sent|refused) .*$/gm),
@@ -194,7 +194,7 @@ test('from its end on no push sends it: what waits ends, what is under way is wa
   const ends = deliveriesOf(push.json).filter(({ status }) => status !== 'delivered')
   assert.deepEqual(ends.map(({ status, attempts, error }) => [status, attempts, error]), Array(3).fill(['failed', 1, 'a listing was erased'])) // biome-ignore format: short
   assert.deepEqual([push.json.at(-1).failed, push.json.at(-1).delivered, json[0].sent], [3, 27, withIt.length - 3])
-  const again = await house.run('push --failed --json')
+  const again = await house.call('push --failed --json')
   assert.deepEqual([deliveriesOf(again.json).length, hrefsIn(receiver.requests.at(-1))], [3, ['kept']])
 })
 
@@ -212,7 +212,7 @@ test('what a process that died had begun ends too; a delivery that holds only ot
   await sleep(1_100)
   const { code, ended, sent } = await forget(house, `--contact ${email}`)
   assert.deepEqual([code, ended, sent], [0, 1, 1])
-  const status = async (at: number) => (await house.run(`status --user user-${at}@example.com --json`)).json[0]
+  const status = async (at: number) => (await house.call(`status --user user-${at}@example.com --json`)).json[0]
   assert.deepEqual([(await status(0)).status, (await status(0)).error], ['unknown', 'a listing was erased'])
   receiver.answer = () => 200
   const { json } = await house.run('push --resume --json')
@@ -228,7 +228,7 @@ test('its triggers end: those that are due, and those that failed and are to be 
   await house.put('leads', [listing('gone', { contactEmail: email }), listing('kept')])
   platform.answer = () => 500
   const env = { LEADPUSH_ALLOW_INSECURE_HOOKS: '1' }
-  assert.equal((await house.run('trigger --json', { env })).json.at(-1).failed, 2)
+  assert.equal((await house.call('trigger --json', { env })).json.at(-1).failed, 2)
   const { code, listings } = await forget(house, `--contact ${email}`)
   assert.deepEqual([code, listings], [0, 1])
   const { rows } = await opened.pool.query('select count(*)::integer as n from triggers')

@@ -39,7 +39,7 @@ test('results that cannot be written hold up no push; it says so, and exits with
   assert.match(said, /^error: Standard output cannot be written any more: ENOSPC/m)
   assert.doesNotMatch(said, /^ +at /m)
   assert.equal(house.receiver.requests.length, users.length)
-  const [status] = (await house.run('status --json')).json
+  const [status] = (await house.call('status --json')).json
   assert.deepEqual([status.delivered, status.owed, status.lastRun.outcome], [users.length, 0, 'complete'])
   const help = await start('--help', '> /dev/full').ended
   assert.deepEqual([help.code, /ENOSPC/.test(help.said)], [1, true], help.said)

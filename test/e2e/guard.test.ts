@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { deliveriesOf } from '../support/house.ts'
-import { runProgram, testHome } from '../support/program.ts'
+import { callProgram, runProgram, testHome } from '../support/program.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 import { listen } from '../support/sockets.ts'
@@ -56,6 +56,7 @@ after(async () => {
 })
 
 const run = (args: string, more = {}) => runProgram(args.split(' '), { env: { ...env, ...more } })
+const look = (args: string) => callProgram(args.split(' '), { env })
 
 async function importListings(records: readonly object[]): Promise<void> {
   const input = records.map((record) => `${JSON.stringify(record)}\n`).join('')
@@ -87,9 +88,9 @@ test('a hollow feed: cron is told and sends nothing, --resume neither, status sa
   assert.deepEqual([summary.users, summary.owed, summary.skipped, summary.deliveries], [2, 2, 0, 0])
   assert.deepEqual(pings, ['/start', '/fail'])
 
-  const preview = await run('preview --json')
+  const preview = await look('preview --json')
   assert.deepEqual([preview.code, preview.json[0], preview.json.length], [0, skip, 2])
-  const explained = await run('explain --user 78704@example.com https://listings.example/0')
+  const explained = await look('explain --user 78704@example.com https://listings.example/0')
   assert.match(
     explained.stdout,
     /^Not yet: it is held: 0 filled fields .* If that is right, `leadpush push --all --accept` sends it\./,
@@ -100,14 +101,14 @@ test('a hollow feed: cron is told and sends nothing, --resume neither, status sa
   assert.match(resumed.stdout, /If what is held back is right: leadpush push --all --accept/)
   assert.equal(receiver.requests.length, 2)
 
-  const status = await run('status')
+  const status = await look('status')
   assert.match(status.stdout, /The guard holds back the weekly run \(0 filled fields .*leadpush push --all --accept/s)
   const check = await run('status --check --json')
   assert.deepEqual([check.code, check.json[0].held, check.json[0].owed], [1, { reason, users: 0 }, 2])
 
   const accepted = await run('push --all --accept --json')
   assert.deepEqual([accepted.code, deliveriesOf(accepted.json).length, receiver.requests.length], [0, 2, 4])
-  const after = await run('status --check --json')
+  const after = await look('status --check --json')
   assert.deepEqual([after.code, after.json[0].held], [0, undefined])
 })
 
@@ -125,16 +126,16 @@ test('a user whose leads are gone is held alone', async () => {
   )
   const { users, owed, skipped, delivered } = held.json.at(-1)
   assert.deepEqual([users, owed, skipped, delivered], [2, 1, 1, 1])
-  const { json } = await run('explain --user 78704@example.com https://listings.example/0 --json')
+  const { json } = await look('explain --user 78704@example.com https://listings.example/0 --json')
   assert.equal(json[0].held, reason)
-  assert.match((await run('status')).stdout, /The guard holds back 1 user\./)
+  assert.match((await look('status')).stdout, /The guard holds back 1 user\./)
   assert.equal((await run('push --resume --accept')).code, 0)
   assert.equal(receiver.requests.length, 6)
 })
 
 test('LEADPUSH_GUARD=off holds nothing back', async () => {
   await week.turn()
-  assert.equal((await run('preview --json')).json[0].reason.slice(0, 5), 'held:')
+  assert.equal((await look('preview --json')).json[0].reason.slice(0, 5), 'held:')
   assert.equal((await run('push --all', { LEADPUSH_GUARD: 'off' })).code, 0)
   assert.equal(receiver.requests.length, 8)
 })

@@ -59,7 +59,7 @@ test('files go in in their order; --map reads fields from elsewhere; unknown fie
   assert.equal(code, 0)
   assert.deepEqual(lines, [counts({ inserted: 1, updated: 1, ignored: { href: 1, extra: 1, other: 1 } as never })])
   for (const wrong of ['price', 'nope=x', '=x', 'price=', 'href=url=']) {
-    const ended = await house.run(['leads', 'import', csv, '--map', wrong])
+    const ended = await house.call(['leads', 'import', csv, '--map', wrong])
     assert.deepEqual([ended.code, ended.stdout], [2, ''], wrong)
   }
 })
@@ -115,7 +115,7 @@ test('an unknown value wipes nothing out, a 0 is a value, and of two records of 
   const twice = await put({ href, price: 7, city: 'Dallas' }, { href, bedrooms: 3 })
   assert.deepEqual([twice.read, twice.updated, twice.repeated], [2, 1, 1])
   await house.put('users', [{ email: 'known@example.com', receiverApiKey: 'k', queries: [zip('1234')] }])
-  const { stdout } = await house.run('preview --user known@example.com --body')
+  const { stdout } = await house.call('preview --user known@example.com --body')
   const [lead] = JSON.parse(stdout).fsbos
   assert.deepEqual(
     [lead.price, lead.yearBuilt, lead.city, lead.fullAddress, lead.bedrooms, lead.postalCode],
@@ -160,7 +160,7 @@ test('wrong usage of the imports ends with 2 before anything is done', async () 
     ['users', 'import', writeInput('users.csv', 'email\n')],
     ['users', 'import', '/nowhere/users.json'],
   ]) {
-    const ended = await house.run(args)
+    const ended = await house.call(args)
     assert.deepEqual([ended.code, ended.stdout], [2, ''], `${args}: ${ended.stderr}`)
   }
 })
@@ -188,7 +188,7 @@ test('users are inserted and brought up to date: what is left out keeps its valu
   assert.deepEqual((await put([{ email: 'b@example.com', queries: null, subscribed: null }])).lines, [
     summary({ unchanged: 1 }),
   ])
-  const listed = await own.run('users list --json')
+  const listed = await own.call('users list --json')
   assert.deepEqual(listed.json, [
     { type: 'user', email: 'a@example.com', subscribed: false, queries: [] },
     { type: 'user', email: 'b@example.com', subscribed: true, queries: [zip('78704', 2.5), { type: 'text', value: 'pool', radius: 0 }] },
@@ -196,7 +196,7 @@ test('users are inserted and brought up to date: what is left out keeps its valu
   assert.doesNotMatch(listed.stdout, /~~/)
   assert.deepEqual((await put([{ email: 'b@example.com', queries: [] }])).lines, [summary({ updated: 1 })])
   assert.equal(own.receiver.requests.length, 0)
-  const pushed = await own.run('push --resume --json')
+  const pushed = await own.call('push --resume --json')
   assert.deepEqual([pushed.code, pushed.json.at(-1).deliveries], [0, 0])
 })
 

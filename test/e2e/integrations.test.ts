@@ -34,7 +34,7 @@ test('a key and a signing secret are shown once, in both forms; a key that is gi
   assert.match(shown.stdout, /API key +key-from-elsewhere\nsigning secret +whsec_/)
   await register(apiKey, 'https://hooks.example.com/a', 'https://hooks.example.com/b')
 
-  const { stdout, json } = await house.run('integrations list --json')
+  const { stdout, json } = await house.call('integrations list --json')
   assert.deepEqual(
     json.map(({ type, user, hooks }) => [type, user, hooks.length]),
     [
@@ -44,7 +44,7 @@ test('a key and a signing secret are shown once, in both forms; a key that is gi
   )
   assert.deepEqual(Object.keys(json[0]), ['type', 'id', 'user', 'createdAt', 'hooks'])
   assert.deepEqual(Object.keys(json[0].hooks[0]), ['id', 'url', 'createdAt', 'lastStatus', 'lastAt'])
-  const pretty = await house.run('integrations list')
+  const pretty = await house.call('integrations list')
   assert.match(pretty.stdout, /hooks\.example\.com\/a +none yet/)
   for (const secret of [apiKey, signingSecret, 'key-from-elsewhere']) {
     assert.ok(!stdout.includes(secret) && !pretty.stdout.includes(secret))
@@ -53,7 +53,7 @@ test('a key and a signing secret are shown once, in both forms; a key that is gi
 
 test('a user, an integration or a key that is wrong exits with 2, and shows no key', async () => {
   const create = (key: string) =>
-    house.run(['integrations', 'create', '--user', 'user-1@example.com', '--api-key', key])
+    house.call(['integrations', 'create', '--user', 'user-1@example.com', '--api-key', key])
   for (const [key, pattern] of [
     ['k'.repeat(15), /16 to 200/],
     ['k'.repeat(201), /16 to 200/],
@@ -66,10 +66,10 @@ test('a user, an integration or a key that is wrong exits with 2, and shows no k
     assert.ok(!stderr.includes(key))
   }
   for (const key of ['k'.repeat(16), 'k'.repeat(200)]) assert.equal((await create(key)).code, 0)
-  assert.equal((await house.run('integrations create --user nobody@example.com')).code, 2)
-  assert.equal((await house.run('integrations create')).code, 2)
+  assert.equal((await house.call('integrations create --user nobody@example.com')).code, 2)
+  assert.equal((await house.call('integrations create')).code, 2)
   for (const id of ['999', 'x', '-1', '1;', '']) {
-    const { code, stderr } = await house.run(['integrations', 'revoke', '--', id])
+    const { code, stderr } = await house.call(['integrations', 'revoke', '--', id])
     assert.equal(code, 2, id)
     assert.match(stderr, /There is no integration/)
   }
@@ -78,7 +78,7 @@ test('a user, an integration or a key that is wrong exits with 2, and shows no k
 test('revoking tells each hook’s platform with one DELETE, and what came of it', async () => {
   const {
     json: [made],
-  } = await house.run('integrations create --user user-1@example.com --json')
+  } = await house.call('integrations create --user user-1@example.com --json')
   const closed = `http://127.0.0.1:${await findClosedPort()}/gone`
   await register(made.apiKey, platform.url('/a?x=1'), platform.url('/b'), platform.url('/slow'), closed)
   platform.answer = ({ path }) => (path === '/b' ? 404 : path === '/slow' ? 'hang' : 204)
@@ -107,17 +107,17 @@ test('removing a user revokes the integrations and tells their platforms, but ca
   platform.answer = () => 200
   const {
     json: [first],
-  } = await house.run('integrations create --user user-2@example.com --json')
+  } = await house.call('integrations create --user user-2@example.com --json')
   const {
     json: [second],
-  } = await house.run('integrations create --user user-2@example.com --json')
+  } = await house.call('integrations create --user user-2@example.com --json')
   await register(first.apiKey, platform.url('/a'), platform.url('/b'))
   await register(second.apiKey, platform.url('/c'))
   const { code, stdout } = await house.run('users remove user-2@example.com')
   assert.equal(code, 0)
   assert.equal(stdout.match(/must begin with https:/g)?.length, 3, stdout)
   assert.equal(platform.calls.length, 0)
-  const { json } = await house.run('integrations list --json')
+  const { json } = await house.call('integrations list --json')
   assert.ok(json.every(({ user }) => user !== 'user-2@example.com'))
   const hooks = await opened.pool.query('select count(*) as n from hooks where url like $1', [`${platform.url('')}%`])
   assert.equal(Number(hooks.rows[0].n), 0)
@@ -125,7 +125,7 @@ test('removing a user revokes the integrations and tells their platforms, but ca
   await house.put('users', makeUsers(1, 2))
   const {
     json: [third],
-  } = await house.run('integrations create --user user-2@example.com --json')
+  } = await house.call('integrations create --user user-2@example.com --json')
   await register(third.apiKey, platform.url('/a'), platform.url('/b'))
   // also where the answer to what removed them was lost
   const way = await startWay(house.database.url)

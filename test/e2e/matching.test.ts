@@ -92,7 +92,7 @@ test('a query gets its 300 newest, of one import the earlier in the file; each i
     ],
   })
   const hrefs = async (email: string): Promise<string[]> => {
-    const { stdout } = await own.run(`preview --user ${email} --body`)
+    const { stdout } = await own.call(`preview --user ${email} --body`)
     return JSON.parse(stdout).fsbos.map(({ href }: { href: string }) => href)
   }
   const first = await hrefs('one@example.com')
@@ -124,7 +124,7 @@ test('a listing that was not seen for longer than the maximum age is not deliver
   await opened.pool.query("update lead_seen set seen_at = now() - interval '2 days'")
   await opened.close()
   const count = async (age: string) => {
-    const { json } = await own.run('preview --json', { env: { LEADPUSH_MAX_LEAD_AGE: age } })
+    const { json } = await own.call('preview --json', { env: { LEADPUSH_MAX_LEAD_AGE: age } })
     return deliveriesOf(json)[0].leads
   }
   assert.deepEqual([await count('47h'), await count('49h'), await count('30d')], [0, 1, 1])

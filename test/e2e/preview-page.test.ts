@@ -83,11 +83,11 @@ test('--out wants a user, and a file that can be written, before anything is don
     [`preview --user ${email} --out ${at('none/a.html')}`, /its folder does not exist/],
   ]
   for (const [args, error] of cases) {
-    const { code, stdout, stderr } = await house.run(args, { env })
+    const { code, stdout, stderr } = await house.call(args, { env })
     assert.deepEqual([code, stdout], [2, ''], args)
     assert.match(stderr, error)
   }
-  assert.equal((await house.run(`preview --user nobody@example.com --out ${at('a.html')}`)).code, 2)
+  assert.equal((await house.call(`preview --user nobody@example.com --out ${at('a.html')}`)).code, 2)
   assert.deepEqual(readdirSync(folder), [])
 })
 
@@ -96,7 +96,7 @@ test('the page says what would be sent and what not, and why; nothing is sent or
   const { path, text, json } = await write(email, 'page.html', ' --json')
   assert.deepEqual(readdirSync(folder), ['page.html'])
   assert.equal(statSync(path).mode & 0o777, 0o600)
-  const without = await house.run(`preview --user ${email} --json`)
+  const without = await house.call(`preview --user ${email} --json`)
   const lines = (all: object[]) => all.map((line) => ({ ...line, seconds: 0 }))
   assert.deepEqual(lines(json), lines(without.json))
 

@@ -6,7 +6,7 @@ import { after, test } from 'node:test'
 import { packageRoot } from '../../src/root.ts'
 import { createDatabase } from '../support/database.ts'
 import { startProbedReceiver } from '../support/probed-receiver.ts'
-import { cleanEnvironment, runProgram, startProgram, testHome } from '../support/program.ts'
+import { callProgram, cleanEnvironment, runProgram, startProgram, testHome } from '../support/program.ts'
 
 const database = await createDatabase()
 const db = await database.open()
@@ -81,7 +81,7 @@ test('without a receiver, with a user that there is not, or with a wrong setting
     [['--user', 'user@example.com'], {}, /^error: .*database/],
     [[], { LEADPUSH_TIMEOUT: '1' }, /^error: LEADPUSH_TIMEOUT: /],
   ] as const) {
-    const { code, stdout, stderr } = await runProgram(['probe', ...args], { env: { ...env, ...more } })
+    const { code, stdout, stderr } = await callProgram(['probe', ...args], { env: { ...env, ...more } })
     assert.deepEqual([code, stdout], [2, ''])
     assert.match(stderr, said)
   }

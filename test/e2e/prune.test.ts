@@ -113,7 +113,7 @@ for (const version of postgresVersions) {
     await opened.pool.query(`update hooks set looked_import_id = 2`)
     // the version that was superseded 90.4 days ago, and those of the listings which went
     const more = { deliveries: 2, runs: 1, leads: 1, versions: 3 }
-    const pretty = await house.run('prune --older-than 90d')
+    const pretty = await house.call('prune --older-than 90d')
     assert.deepEqual([pretty.code, pretty.stderr], [0, ''])
     const counts = [...pretty.stdout.matchAll(/^(\w.*?) +(\d+)$/gm)].map(([, , count]) => Number(count))
     assert.deepEqual(counts, Object.values({ ...none, ...more }).slice(1))
@@ -161,13 +161,13 @@ test('in its week a served user stays served, removed and imported again too, an
   )
   const prune = async () => told(await house.run('prune --older-than 1ms --json'))
   const sent = async (args: string) => deliveriesOf((await house.run(args)).json).map(({ user }) => user)
-  assert.equal((await house.run('push --all')).code, 1)
+  assert.equal((await house.call('push --all')).code, 1)
   const { deliveries, claims, leads } = await prune()
   assert.deepEqual([deliveries, claims, leads], [2, 0, 0])
-  assert.equal((await house.run('users remove user-1@example.com')).code, 0)
+  assert.equal((await house.call('users remove user-1@example.com')).code, 0)
   await house.put('users', makeUsers(4))
   assert.deepEqual(await sent('push --all --json'), ['user-3@example.com'])
-  assert.equal((await house.run('status --check')).code, 1)
+  assert.equal((await house.call('status --check')).code, 1)
   assert.deepEqual(await sent('push --failed --json'), ['user-0@example.com'])
   // what failed goes before what made it good: in between nobody may take it for failed again
   assert.equal((await prune()).deliveries, 2)
@@ -205,7 +205,7 @@ test('a delivery that waits for its second attempt gets it, byte for byte, whate
 test('what an interrupted --force had served is not served again after a prune', async () => {
   const house = await build({ leads: 1, users: 30 })
   const { opened, receiver } = house
-  assert.equal((await house.run('push --all')).code, 0)
+  assert.equal((await house.call('push --all')).code, 0)
   receiver.answer = (_, nth) => (nth <= 36 ? 200 : 'hang')
   const served = async () => (await column(opened, `select 1 from deliveries where status = 'delivered'`)).length
   await killPush(['--all', '--force', '--concurrency', '4'], house.env, async () => (await served()) >= 36)
@@ -243,7 +243,7 @@ test('prunes beside a push and imports harm neither', async () => {
   assert.equal(push.code, 0, push.stderr)
   assert.deepEqual([push.json.at(-1).delivered, house.receiver.keys().size], [users, users])
   await seedLeads(house.opened, listings(500))
-  const { json } = await house.run('validate --json')
+  const { json } = await house.call('validate --json')
   assert.equal(json.at(-1).leads, 500)
   assert.deepEqual(
     json.filter(({ where }) => String(where).startsWith('lead')),
@@ -278,10 +278,10 @@ test('a prune waits for an import, rides out a short absence of the database, an
 
 test('a duration that is none is refused, and so is a prune where no database is', async () => {
   for (const given of ['0s', '90', '36501d']) {
-    const { code, stderr } = await shared.run(['prune', '--older-than', given])
+    const { code, stderr } = await shared.call(['prune', '--older-than', given])
     assert.deepEqual([code, /--older-than: holds .*allowed: .* such as 90d/.test(stderr)], [2, true], stderr)
   }
-  const { code, stderr } = await shared.run('prune --older-than 90d', { env: { DATABASE_URL: undefined } })
+  const { code, stderr } = await shared.call('prune --older-than 90d', { env: { DATABASE_URL: undefined } })
   assert.deepEqual([code, /DATABASE_URL/.test(stderr)], [2, true], stderr)
 })
 

@@ -88,7 +88,7 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   await house.put('users', ['once', 'twice', 'late', 'cut'].map((name) => (
     { email: `${name}@example.com`, receiverApiKey: `changed-${name}`, queries: [zip('99950')] }
   ))) // biome-ignore format: short
-  assert.equal((await house.run('status --check')).code, 1)
+  assert.equal((await house.call('status --check')).code, 1)
   const second = push(house, '--resume', {
     LEADPUSH_RECEIVER_URL: new URL('/moved', receiver.url).href,
     LEADPUSH_DATA_SOURCE: 'other',
@@ -123,8 +123,8 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   const fourth = await push(house, '--all').done
   assert.deepEqual([fourth.code, deliveriesOf(fourth.json)], [0, []])
   assert.equal(receiver.requests.length, sent)
-  assert.equal((await house.run('status --check')).code, 0)
-  const log = (await house.run('status --user once@example.com --json')).json[0].attemptLog
+  assert.equal((await house.call('status --check')).code, 0)
+  const log = (await house.call('status --user once@example.com --json')).json[0].attemptLog
   assert.deepEqual(log.map(({ httpStatus, error }: Record<string, unknown>) => [httpStatus, error]), [[null, lost], [200, null]]) // biome-ignore format: short
 })
 

@@ -114,7 +114,7 @@ test('a file that cannot be written is an error before any work; when it cannot 
     [join(folder, 'none', 'x.prom'), /there is no such folder/], [folder, /no regular file/], [link, /no regular file/],
     ['/dev/null', /no regular file/], ['', /names no file/], [`${folder}/`, /names no file/],
   ] as const) {
-    const { code, stderr } = await house.run(['push', '--all', '--force', '--metrics-file', name])
+    const { code, stderr } = await house.call(['push', '--all', '--force', '--metrics-file', name])
     assert.equal(code, 2, name)
     assert.match(stderr.split('\n')[0] ?? '', why)
   } // biome-ignore format: a list

@@ -16,7 +16,7 @@ import { sql } from 'kysely'
 import { findAccessibilityProblems, findOverflow, withoutBrowser, withPage } from '../support/browser.ts'
 import { createDatabase } from '../support/database.ts'
 import { fillHistory } from '../support/history.ts'
-import { runProgram, testHome } from '../support/program.ts'
+import { callProgram, runProgram, testHome } from '../support/program.ts'
 
 const folder = mkdtempSync(join(testHome(), 'report-'))
 const file = join(folder, 'report.html')
@@ -55,7 +55,7 @@ test('report writes one page that only its owner may read, and says the same as 
   assert.deepEqual(readdirSync(folder), ['report.html'])
 
   const page = readFileSync(file, 'utf8')
-  const [status] = (await runProgram(['status', '--json'], { env })).json
+  const [status] = (await callProgram(['status', '--json'], { env })).json
   const figure = (name: string) => new RegExp(`<dt>${name}</dt><dd[^>]*>([^<]*)`).exec(page)?.[1]?.replace(',', '')
   for (const [name, value] of [
     ['Subscribed users', status.subscribed],
@@ -101,7 +101,7 @@ test('a file that cannot be written is told before any work', async () => {
   const both = await report('-', '--json')
   assert.equal(both.code, 2)
   assert.match(both.stderr, /--out - and --json exclude each other/)
-  const gone = await runProgram(['report', '--out', join(folder, 'b.html')], { env: away })
+  const gone = await callProgram(['report', '--out', join(folder, 'b.html')], { env: away })
   assert.equal(gone.code, 3)
   assert.deepEqual(readdirSync(folder).sort(), ['a-device', 'a-file', 'a-folder', 'report.html'])
 })

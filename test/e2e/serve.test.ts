@@ -27,7 +27,7 @@ const put = (key: string, path = 'unsubscribe', body?: string | object) =>
 
 async function countHooks(key: string): Promise<number> {
   const at = keys.findIndex(({ apiKey }) => apiKey === key)
-  const { json } = await house.run('integrations list --json')
+  const { json } = await house.call('integrations list --json')
   return json[at].hooks.length
 }
 

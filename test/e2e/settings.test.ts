@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { cleanEnvironment, runProgram, testHome } from '../support/program.ts'
+import { callProgram, cleanEnvironment, runProgram, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 
 /** What `push --all` says of settings when there is no database: nothing is done in either case. */
@@ -85,15 +85,14 @@ test('every command refuses an unknown name, with the one that may be meant', as
     'preview', 'validate', 'status', 'receiver', 'probe', 'trigger', 'integrations list', 'db path', 'db url', 'db stop',
     'openapi', 'completion bash',
   ] // biome-ignore format: a list
-  const run = async (command: string) => {
-    const { code, stdout, stderr } = await runProgram(command.split(' '), {
+  for (const command of commands) {
+    const { code, stdout, stderr } = await callProgram(command.split(' '), {
       env: { LEADPUSH_RECIEVER_URL: '', LEADPUSH_RECEIVER_URL: url },
     })
     assert.equal(code, 2, `${command}: ${stderr}`)
     assert.equal(stdout, '')
     assert.match(stderr, /^error: LEADPUSH_RECIEVER_URL: .*did you mean LEADPUSH_RECEIVER_URL\?/)
   }
-  for (let at = 0; at < commands.length; at += 3) await Promise.all(commands.slice(at, at + 3).map(run))
 })
 
 test('a .env file fills in what the environment lacks, and the environment wins', async () => {

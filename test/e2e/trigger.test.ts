@@ -70,7 +70,7 @@ test('leads import --trigger sends the triggers right after, with the exit code 
       .sort(),
   )
   assert.ok(!stderr.includes(platform.url('/a')), 'a hook URL is as good as a key')
-  const bad = await house.run(['leads', 'import', file, '--trigger'], { env: { ...env, LEADPUSH_LEASE: 'x' } })
+  const bad = await house.call(['leads', 'import', file, '--trigger'], { env: { ...env, LEADPUSH_LEASE: 'x' } })
   assert.equal(bad.code, 2)
 })
 
@@ -139,8 +139,8 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
   assert.equal(first.code, 0)
   assert.match(first.stdout, /failed {2}hook .*, attempt 1: HTTP 418/)
   assert.match(first.stdout, /due +4 triggers\ndelivered +2\nfailed +2, to be tried again/)
-  assert.equal((await house.run('status --json')).json[0].hooksInTrouble, 1)
-  assert.match((await house.run('status')).stdout, /Hooks in trouble[\s\S]*\/failing.*2 failing.*HTTP 418/)
+  assert.equal((await house.call('status --json')).json[0].hooksInTrouble, 1)
+  assert.match((await house.call('status')).stdout, /Hooks in trouble[\s\S]*\/failing.*2 failing.*HTTP 418/)
   await opened.pool.query('update triggers set attempts = 5')
   await passPauses(opened)
   const last = await trigger()
@@ -148,10 +148,10 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
   assert.deepEqual(countsOf(last.json), { ...noTriggers, due: 2, abandoned: 2 })
   const {
     json: [status],
-  } = await house.run('status --json')
+  } = await house.call('status --json')
   assert.equal(status.hooksInTrouble, 1)
-  assert.match((await house.run('status')).stdout, /\/failing.*2 abandoned.*HTTP 418/)
-  const { json: listed } = await house.run('integrations list --json')
+  assert.match((await house.call('status')).stdout, /\/failing.*2 abandoned.*HTTP 418/)
+  const { json: listed } = await house.call('integrations list --json')
   const hooks = listed.flatMap((integration) => integration.hooks)
   assert.equal(hooks.find(({ id }) => id === failing.id).lastStatus, 418)
   assert.ok(hooks.every(({ lastAt }) => Math.abs(Date.parse(lastAt) - Date.now()) < 60_000))

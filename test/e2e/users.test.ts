@@ -34,16 +34,16 @@ test('subscribe sends the subscription push to whoever was not subscribed, once'
     deliveriesOf(first.json).map(({ user, kind, status }) => [user, kind, status]),
     [['user-0@example.com', 'subscription', 'delivered']],
   )
-  const again = await house.run('users subscribe user-0@example.com --json')
+  const again = await house.call('users subscribe user-0@example.com --json')
   assert.deepEqual([again.code, deliveriesOf(again.json)], [0, []])
-  assert.equal((await house.run('users unsubscribe user-0@example.com')).code, 0)
-  assert.equal((await house.run('users unsubscribe user-0@example.com')).code, 0)
-  const flipped = await house.run('users subscribe user-0@example.com')
+  assert.equal((await house.call('users unsubscribe user-0@example.com')).code, 0)
+  assert.equal((await house.call('users unsubscribe user-0@example.com')).code, 0)
+  const flipped = await house.call('users subscribe user-0@example.com')
   assert.equal(flipped.code, 0)
   assert.match(flipped.stderr, /less than a minute ago/)
   assert.equal(house.receiver.requests.length, 1)
   // the weekly delivery is another one
-  assert.equal((await house.run('push --all')).code, 0)
+  assert.equal((await house.call('push --all')).code, 0)
   assert.equal(house.receiver.keys().size, 2)
 })
 
@@ -61,34 +61,34 @@ test('a subscription push that fails ends with 1; one that was interrupted is ow
   )
   await database.close()
   house.receiver.answer = () => 200
-  const preview = await house.run('preview --user user-1@example.com --json')
+  const preview = await house.call('preview --user user-1@example.com --json')
   assert.equal(deliveriesOf(preview.json)[0].kind, 'subscription')
-  const one = await house.run('push --user user-1@example.com --json')
+  const one = await house.call('push --user user-1@example.com --json')
   assert.equal(deliveriesOf(one.json)[0].kind, 'subscription')
   const resumed = await house.run('push --resume --json')
   assert.deepEqual(
     deliveriesOf(resumed.json).map(({ user, kind }) => `${user} ${kind}`),
     ['user-2@example.com subscription'],
   )
-  assert.deepEqual(deliveriesOf((await house.run('push --resume --json')).json), [])
+  assert.deepEqual(deliveriesOf((await house.call('push --resume --json')).json), [])
 })
 
 test('what was interrupted between its attempts is resumed with the same key and body, whoever is unsubscribed meanwhile', async () => {
   const house = await buildHouse({ leads, users: makeUsers(3) })
   await interruptBetweenAttempts(house, 3)
-  assert.equal((await house.run('users unsubscribe user-1@example.com')).code, 0)
-  assert.equal((await house.run('users remove user-2@example.com')).code, 0)
+  assert.equal((await house.call('users unsubscribe user-1@example.com')).code, 0)
+  assert.equal((await house.call('users remove user-2@example.com')).code, 0)
   await house.put('leads', [{ href: hrefOf('later'), postalCode: '78704' }])
   await house.put('users', [{ email: 'user-0@example.com', receiverApiKey: 'changed', queries: [zip('99950')] }])
 
-  const preview = await house.run('preview --json')
+  const preview = await house.call('preview --json')
   const planned = deliveriesOf(preview.json)
   assert.deepEqual(planned.map(({ user, attempts, status }) => [user, attempts, status]).sort(), [
     ['user-0@example.com', 1, 'planned'],
     ['user-1@example.com', 1, 'planned'],
   ])
   const keys = new Set(planned.map(({ idempotencyKey }) => idempotencyKey))
-  const bodies = (await house.run('preview --body')).stdout.trimEnd().split('\n')
+  const bodies = (await house.call('preview --body')).stdout.trimEnd().split('\n')
 
   const { code, json, stderr } = await house.run('push --resume --json')
   assert.equal(code, 0, stderr)
@@ -112,7 +112,7 @@ test('remove ends what is owed, and an attempt under way is finished and recorde
   const program = startProgram(['push', '--all', '--json'], { env: house.env })
   await requestsAtLeast(house.receiver, 2)
   assert.equal((await house.run('users remove user-0@example.com')).code, 0)
-  assert.equal((await house.run('users unsubscribe user-1@example.com')).code, 0)
+  assert.equal((await house.call('users unsubscribe user-1@example.com')).code, 0)
   const { code, json, stderr } = await program.done
   assert.equal(code, 0, stderr)
   assert.deepEqual(
@@ -120,7 +120,7 @@ test('remove ends what is owed, and an attempt under way is finished and recorde
     ['delivered', 'delivered'],
   )
   assert.equal(house.receiver.requests.length, 2)
-  const { json: listed } = await house.run('users list --json')
+  const { json: listed } = await house.call('users list --json')
   assert.deepEqual(
     listed.map(({ email, subscribed }) => [email, subscribed]),
     [['user-1@example.com', false]],
@@ -129,7 +129,7 @@ test('remove ends what is owed, and an attempt under way is finished and recorde
 
 test('what a stopped --force left is served by --resume, nobody twice', async () => {
   const house = await buildHouse({ leads, users: makeUsers(30) })
-  assert.equal((await house.run('push --all')).code, 0)
+  assert.equal((await house.call('push --all')).code, 0)
   house.receiver.answer = () => ({ status: 200, delayMs: 100 })
   const program = startProgram(['push', '--all', '--force', '--concurrency', '2'], { env: house.env })
   await requestsAtLeast(house.receiver, 34)
@@ -137,14 +137,14 @@ test('what a stopped --force left is served by --resume, nobody twice', async ()
   assert.equal((await program.done).code, 130)
   assert.ok(house.receiver.requests.length < 60)
   house.receiver.answer = () => 200
-  const planned = await house.run('preview --json')
+  const planned = await house.call('preview --json')
   assert.equal(planned.json.at(-1).deliveries, 60 - house.receiver.requests.length)
   const { code, json } = await house.run('push --resume --json')
   assert.equal(code, 0)
   assert.ok(deliveriesOf(json).every(({ kind }) => kind === 'forced'))
   const served = house.receiver.requests.slice(30).map(({ headers }) => headers['x-service-api-key'])
   assert.deepEqual([served.length, new Set(served).size], [30, 30])
-  assert.equal((await house.run('push --resume --json')).json.at(-1).deliveries, 0)
+  assert.equal((await house.call('push --resume --json')).json.at(-1).deliveries, 0)
 })
 
 test('the dead man’s switch hears of the start and the end of push --all, and of nothing else', async () => {
@@ -165,7 +165,7 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     const url = `http://127.0.0.1:${server.port}/ping/uuid`
     const push = async (args: string, env: Record<string, string> = {}) => {
       pings.length = 0
-      return await house.run(args, { env: { LEADPUSH_PING_URL: url, ...env } })
+      return await house.call(args, { env: { LEADPUSH_PING_URL: url, ...env } })
     }
     assert.equal((await push('push --all')).code, 0)
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid'])
@@ -200,7 +200,7 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
 
 test('a machine of another time zone is told so', async () => {
   const house = await buildHouse({ leads, users: makeUsers(1) })
-  assert.doesNotMatch((await house.run('push --all')).stderr, /time zone/)
+  assert.doesNotMatch((await house.call('push --all')).stderr, /time zone/)
   const other = await house.run('push --all', { env: { LEADPUSH_TIME_ZONE: 'Pacific/Kiritimati' } })
   assert.match(other.stderr, /time zone UTC, this one Pacific\/Kiritimati/)
 })

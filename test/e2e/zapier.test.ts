@@ -30,7 +30,7 @@ after(() => serve.kill('SIGKILL'))
 const [, baseUrl = ''] = await serve.waitFor(/listening on (\S+)/)
 
 async function createConnection(): Promise<{ baseUrl: string; apiKey: string }> {
-  const { json, stderr } = await house.run('integrations create --user user-0@example.com --json')
+  const { json, stderr } = await house.call('integrations create --user user-0@example.com --json')
   assert.ok(json[0], stderr)
   return { baseUrl, apiKey: json[0].apiKey }
 }
@@ -54,7 +54,7 @@ async function fails(kind: string, path: string, authData: object, bundle?: obje
 }
 
 async function listHooks(): Promise<string[]> {
-  const { json } = await house.run('integrations list --json')
+  const { json } = await house.call('integrations list --json')
   return json.flatMap(({ hooks }) => hooks.map(({ url }: { url: string }) => url))
 }
 

@@ -6,7 +6,7 @@ import { toDeliveryLine } from '../../src/push/reporter.ts'
 import { findAlarms, findEndedInTrouble, findLastRuns, findPending, findStatus } from '../../src/report/status.ts'
 import { findUserDeliveries } from '../../src/report/user-deliveries.ts'
 import { createDatabase } from '../support/database.ts'
-import { runProgram } from '../support/program.ts'
+import { callProgram, runProgram } from '../support/program.ts'
 import { seedUsers } from '../support/seed.ts'
 
 const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000 }
@@ -88,7 +88,7 @@ test('an empty database is nothing to worry about, and has every field of the co
   } // biome-ignore format: as the contract has it
   assert.deepEqual(json, [{ ...expected, pending: 0, stuck: 0, alarms: [] }])
   assert.equal(stdout.trim().split('\n').length, 1)
-  const text = await runProgram(['status'], { env })
+  const text = await callProgram(['status'], { env })
   assert.equal(text.code, 0)
   assert.match(text.stdout, /Nobody is subscribed yet/)
 })
@@ -146,7 +146,7 @@ test('a run whose process holds its lease is running; when the lease is over it 
   await writeRun(db, period, { outcome: 'running', workerId: live, ended: sql`null`, cameToEnd: false })
   assert.equal((await findLastRuns(db))[0]?.outcome, 'running')
   await sql`update workers set lease_until = now() - interval '1 second'`.execute(db)
-  const { json } = await runProgram(['status', '--json'], { env: { DATABASE_URL: url } })
+  const { json } = await callProgram(['status', '--json'], { env: { DATABASE_URL: url } })
   assert.equal(json[0].lastRun.outcome, 'interrupted')
   assert.equal(json[0].lastRun.endedAt, null)
   assert.match(json[0].lastRun.startedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -202,13 +202,13 @@ test('a failed delivery raises an alarm until a later one of the same user was d
   await writeDelivery(db, a, { period, status: 'unknown', secondsAgo: 59 })
   await writeDelivery(db, b, { period, status: 'delivered', secondsAgo: 59 })
   assert.equal(await isAlarmed(), true)
-  const { code, stdout } = await runProgram(['status', '--check'], { env: { DATABASE_URL: url } })
+  const { code, stdout } = await callProgram(['status', '--check'], { env: { DATABASE_URL: url } })
   assert.equal(code, 1)
   assert.match(stdout, /check {2}1 delivery of .* failed/)
   assert.match(stdout, /push --failed/)
   await writeDelivery(db, a, { period, status: 'delivered', secondsAgo: 58 })
   assert.equal(await isAlarmed(), false)
-  const mended = await runProgram(['status', '--check', '--json'], { env: { DATABASE_URL: url } })
+  const mended = await callProgram(['status', '--check', '--json'], { env: { DATABASE_URL: url } })
   assert.equal(mended.code, 0)
   assert.deepEqual([mended.json[0].failed, mended.json[0].alarms], [1, []])
   await writeDelivery(db, b, { period, status: 'failed' })
@@ -253,7 +253,7 @@ test('what went wrong is shown up to 20 deliveries, and how many more there are'
   await seedUsers(db, [{ email: 'a@example.com' }])
   const user = await idOf(db, 'a@example.com')
   for (let n = 0; n < 20; n++) await writeDelivery(db, user, { period, status: 'failed', secondsAgo: 100 - n })
-  const show = async () => (await runProgram(['status'], { env: { DATABASE_URL: url } })).stdout
+  const show = async () => (await callProgram(['status'], { env: { DATABASE_URL: url } })).stdout
   const twenty = await show()
   assert.equal(twenty.match(/a@example\.com/g)?.length, 20)
   assert.match(twenty, /HTTP 500: the receiver is in trouble/)
@@ -319,7 +319,7 @@ test('status --user --json shows deliveries as push does, with a log of the atte
   }) // biome-ignore format: a list
   assert.deepEqual(line, push)
   assert.deepEqual(Object.keys(json[0]).slice(0, 14), Object.keys(push))
-  const text = await runProgram(['status', '--user', 'a@example.com'], { env: { DATABASE_URL: url } })
+  const text = await callProgram(['status', '--user', 'a@example.com'], { env: { DATABASE_URL: url } })
   assert.match(text.stdout, /nobody recorded/)
   assert.match(text.stdout, /12 ms/)
 })
@@ -327,10 +327,10 @@ test('status --user --json shows deliveries as push does, with a log of the atte
 test('a user that does not exist, and a check of one user, are wrong usage', async (t) => {
   const { url } = await open(t)
   const env = { DATABASE_URL: url }
-  const nobody = await runProgram(['status', '--user', 'nobody@example.com', '--json'], { env })
+  const nobody = await callProgram(['status', '--user', 'nobody@example.com', '--json'], { env })
   assert.deepEqual([nobody.code, nobody.stdout], [2, ''])
   assert.match(nobody.stderr, /nobody@example\.com/)
-  assert.equal((await runProgram(['status', '--user', 'a@example.com', '--check'], { env })).code, 2)
+  assert.equal((await callProgram(['status', '--user', 'a@example.com', '--check'], { env })).code, 2)
 })
 
 test('the period is that of LEADPUSH_TIME_ZONE', async (t) => {
@@ -340,13 +340,13 @@ test('the period is that of LEADPUSH_TIME_ZONE', async (t) => {
       select to_char(now() at time zone ${timeZone}, 'IYYY-"W"IW') as period
     `.execute(db)
     const env = { DATABASE_URL: url, LEADPUSH_TIME_ZONE: timeZone }
-    const { json } = await runProgram(['status', '--json'], { env })
+    const { json } = await callProgram(['status', '--json'], { env })
     assert.equal(json[0].period, rows[0]?.period)
   }
 })
 
 test('no database yet is wrong usage, one that does not answer is exit 3', async () => {
-  const none = await runProgram(['status', '--json'])
+  const none = await callProgram(['status', '--json'])
   assert.deepEqual([none.code, none.stdout], [2, ''])
   assert.match(none.stderr, /DATABASE_URL/)
   const away = await runProgram(['status'], { env: { DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' } })

@@ -9,7 +9,7 @@ import { completeLead, type Lead, leadFields } from '../../src/leads/lead.ts'
 import { checkFiles, findFiles } from '../../src/validate/files.ts'
 import type { Finding } from '../../src/validate/finding.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { runProgram, testHome } from '../support/program.ts'
+import { callProgram, runProgram, testHome } from '../support/program.ts'
 
 let written = 0
 const write = (text: string | Buffer, ending: string) => writeInput(`validate-${++written}.${ending}`, text)
@@ -268,13 +268,13 @@ test('validate FILE… exits 1 for a problem, 0 for none, and needs no database'
   const fine = await runProgram(['validate', right, good, '--json'], { env })
   assert.equal(fine.code, 0)
   assert.deepEqual(fine.json, [{ type: 'summary', problems: 0, notes: 0, files: 2, records: 1 }])
-  const bad = await runProgram(['validate', right, wrong, '--json'], { env })
+  const bad = await callProgram(['validate', right, wrong, '--json'], { env })
   assert.equal(bad.code, 1)
   assert.deepEqual(bad.json, [
     { type: 'problem', where: wrong, path: 'fsbos[3].price', message: 'must be from 0 to 1000000000000' },
     { type: 'summary', problems: 1, notes: 0, files: 2, records: 0 },
   ])
-  const text = await runProgram(['validate', wrong], { env })
+  const text = await callProgram(['validate', wrong], { env })
   assert.equal(text.code, 1)
   assert.match(text.stdout, /fsbos\[3\]\.price must be from 0/)
 })
@@ -289,9 +289,9 @@ test('a file that is not there, or whose name says nothing, is wrong usage, and 
     '-',
     '/tmp',
   ]) {
-    const { code, stdout } = await runProgram(['validate', wrong, name, '--json'])
+    const { code, stdout } = await callProgram(['validate', wrong, name, '--json'])
     assert.deepEqual([code, stdout], [2, ''], name)
   }
-  const unknown = await runProgram(['validate', wrong], { env: { LEADPUSH_TYPO: '1' } })
+  const unknown = await callProgram(['validate', wrong], { env: { LEADPUSH_TYPO: '1' } })
   assert.deepEqual([unknown.code, unknown.stdout], [2, ''])
 })

@@ -13,7 +13,7 @@ import { isLocalHost } from '../../src/validate/settings.ts'
 import { createDatabase } from '../support/database.ts'
 import { addHook } from '../support/hooks.ts'
 import { importRecords, listing, toLines } from '../support/import-files.ts'
-import { runProgram } from '../support/program.ts'
+import { callProgram, runProgram } from '../support/program.ts'
 
 const settings = {
   receiverUrl: 'https://receiver.example/leads' as string | undefined,
@@ -62,7 +62,7 @@ test('what the imports took in is right, and everything of it is looked at', asy
   assert.deepEqual(found, [])
   assert.deepEqual(counts, { users: 3, subscribed: 2, queries: 5, hooks: 0, leads: 2 })
   const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
-  const { code, json } = await runProgram(['validate', '--json'], { env })
+  const { code, json } = await callProgram(['validate', '--json'], { env })
   assert.equal(code, 0)
   assert.deepEqual(json, [{ type: 'summary', problems: 0, notes: 0, ...counts }])
 })
@@ -74,13 +74,13 @@ test('without LEADPUSH_RECEIVER_URL there is a problem; http: to a host elsewher
     'note settings LEADPUSH_RECEIVER_URL',
   ])
   assert.deepEqual((await check(opened, { receiverUrl: 'http://127.0.0.1:8080/' })).found, [])
-  const unset = await runProgram(['validate', '--json'], { env: { DATABASE_URL: url } })
+  const unset = await callProgram(['validate', '--json'], { env: { DATABASE_URL: url } })
   assert.equal(unset.code, 1)
   assert.deepEqual(
     [unset.json[0].type, unset.json[0].path, unset.json.at(-1).problems],
     ['problem', 'LEADPUSH_RECEIVER_URL', 1],
   )
-  const http = await runProgram(['validate', '--json'], {
+  const http = await callProgram(['validate', '--json'], {
     env: { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'http://receiver.example.com/?token=hidden' },
   })
   assert.deepEqual([http.code, http.json[0].type], [0, 'note'])
@@ -153,12 +153,12 @@ test('every setting of any command is checked before any work, all of them at on
 
 test('a schema that is behind is exit 2, a database that does not answer exit 3, none at all exit 2', async (t) => {
   const empty = await createDatabase(t, { empty: true })
-  const behind = await runProgram(['validate', '--json'], { env: { DATABASE_URL: empty.url } })
+  const behind = await callProgram(['validate', '--json'], { env: { DATABASE_URL: empty.url } })
   assert.deepEqual([behind.code, behind.stdout], [2, ''])
   assert.match(behind.stderr, /leadpush migrate/)
   const away = await runProgram(['validate'], { env: { DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' } })
   assert.deepEqual([away.code, away.stdout], [3, ''])
-  const none = await runProgram(['validate'])
+  const none = await callProgram(['validate'])
   assert.deepEqual([none.code, none.stdout], [2, ''])
 })
 

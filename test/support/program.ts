@@ -154,8 +154,8 @@ let called: Promise<unknown> = Promise.resolve()
 
 /**
  * What `args` come to within this process, one call after the other: the same words, exit code and settings for a tenth of the
- * processor time. For wrong usage, for what only prepares a test, and for looking at what came of it. Standard input, signals
- * and JSON lines of the log are matters of a process.
+ * processor time. For wrong usage, for what only prepares a test, and for looking at what came of it. Standard input, signals,
+ * JSON lines of the log and whatever comes at the very end are matters of a process.
  */
 export function callProgram(
   args: readonly string[],
@@ -166,7 +166,10 @@ export function callProgram(
   return result
 }
 
-async function call(args: readonly string[], { env, cwd }: Pick<ProgramOptions, 'env' | 'cwd'>): Promise<ProgramResult> {
+async function call(
+  args: readonly string[],
+  { env, cwd }: Pick<ProgramOptions, 'env' | 'cwd'>,
+): Promise<ProgramResult> {
   const written = { stdout: '', stderr: '' }
   const own = { env: process.env, cwd: process.cwd() }
   const streams = Object.getOwnPropertyDescriptors(process)
