@@ -17,7 +17,7 @@ const email = 'owner-1@example.com'
 const listing = (name: string | number, more: object = {}) => ({ href: hrefOf(name), postalCode: '78704', ...more })
 
 async function forget(house: House, args: string, input?: string) {
-  const { code, json, stderr, stdout } = await house.run(
+  const { code, json, stderr, stdout } = await house.call(
     `leads forget ${args} --json`,
     input === undefined ? {} : { input },
   )
@@ -29,7 +29,7 @@ async function forget(house: House, args: string, input?: string) {
 
 async function importAgain(house: House, records: readonly object[], more = '') {
   const file = writeInput('again.ndjson', toLines(records))
-  const { code, json } = await house.run(`leads import ${file} --json${more}`)
+  const { code, json } = await house.call(`leads import ${file} --json${more}`)
   const { inserted, updated, unchanged, rejected, repeated, erased } = json.at(-1)
   return { code, counts: [inserted, updated, unchanged, rejected, repeated, erased] }
 }
@@ -127,7 +127,7 @@ test('what is not there is refused from then on; what is no href or contact is r
     assert.match(stderr, message)
     if (!args.startsWith('--href http')) assert.ok(!stderr.includes('owner'), stderr)
   }
-  const pretty = await house.call(['leads', 'forget', '--contact', 'x owner-1@example.com'])
+  const pretty = await house.run(['leads', 'forget', '--contact', 'x owner-1@example.com'])
   assert.equal(pretty.code, 2)
   assert.deepEqual(
     (await house.run(`leads forget --href ${hrefOf('b')}`)).stdout.match(/^(erased|sent|refused) .*$/gm),

@@ -60,7 +60,7 @@ const look = (args: string) => callProgram(args.split(' '), { env })
 
 async function importListings(records: readonly object[]): Promise<void> {
   const input = records.map((record) => `${JSON.stringify(record)}\n`).join('')
-  assert.equal((await runProgram(['leads', 'import', '-'], { env, input })).code, 0)
+  assert.equal((await callProgram(['leads', 'import', '-'], { env, input })).code, 0)
 }
 
 const metricsFile = join(testHome(), 'leadpush.prom')

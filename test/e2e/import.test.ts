@@ -55,7 +55,7 @@ test('files go in in their order; --map reads fields from elsewhere; unknown fie
   )
   const json = writeInput('mapped.json', '[{"url":"https://mapped.example/1","zip":"00901","list price":5,"other":1}]')
   const maps = ['--map', 'href=url', '--map', 'postalCode=zip', '--map', 'price=list price']
-  const { code, json: lines } = await house.run(['leads', 'import', csv, json, ...maps, '--json'])
+  const { code, json: lines } = await house.call(['leads', 'import', csv, json, ...maps, '--json'])
   assert.equal(code, 0)
   assert.deepEqual(lines, [counts({ inserted: 1, updated: 1, ignored: { href: 1, extra: 1, other: 1 } as never })])
   for (const wrong of ['price', 'nope=x', '=x', 'price=', 'href=url=']) {
@@ -105,7 +105,7 @@ test('what is rejected is told with its line and path, kept as it came, and the 
 test('an unknown value wipes nothing out, a 0 is a value, and of two records of a listing the later counts alone', async () => {
   const href = hrefOf('known')
   const put = async (...some: object[]) => {
-    const ended = await house.run(['leads', 'import', '-', '--json'], { input: toLines(some) })
+    const ended = await house.call(['leads', 'import', '-', '--json'], { input: toLines(some) })
     assert.equal(ended.code, 0, ended.stdout)
     return summaryOf(ended)
   }
@@ -137,14 +137,14 @@ test('of a file that breaks off nothing goes in, and the files before it stay in
     const before = writeInput(`before-${name}.ndjson`, toLines([good(`before ${name}`.replaceAll(' ', '-'))]))
     const after = writeInput(`after-${name}.ndjson`, toLines([good('never')]))
     const broken = writeInput(name, content)
-    const ended = await house.run(['leads', 'import', before, broken, after, '--json'])
+    const ended = await house.call(['leads', 'import', before, broken, after, '--json'])
     assert.equal(ended.code, 1, name)
     assert.deepEqual(summaryOf(ended), { ...counts({ inserted: 1 }), read: 1 }, name)
     assert.ok(ended.stderr.includes(broken), ended.stderr)
   }
-  await Promise.all(cases.map(check))
+  for (const one of cases) await check(one)
   const whole = writeInput('no-line-end.ndjson', toLines([good('b')]).trimEnd())
-  const ended = await house.run(['leads', 'import', whole, '--json'])
+  const ended = await house.call(['leads', 'import', whole, '--json'])
   assert.deepEqual([ended.code, summaryOf(ended).inserted], [0, 1])
 })
 
@@ -168,7 +168,7 @@ test('wrong usage of the imports ends with 2 before anything is done', async () 
 test('users are inserted and brought up to date: what is left out keeps its value, queries are replaced, the last wins', async () => {
   const own = await buildHouse()
   const put = async (some: object[]) => {
-    const ended = await own.run(['users', 'import', '-', '--json'], { input: toLines(some) })
+    const ended = await own.call(['users', 'import', '-', '--json'], { input: toLines(some) })
     return { code: ended.code, lines: ended.json }
   }
   const summary = (changed: Record<string, unknown>) => ({

@@ -150,7 +150,7 @@ test('over 5,000,000 bytes a push goes out in parts: queries whole where they fi
       { email: 'a@example.com', receiverApiKey: 'k', queries: [zip('10001'), zip('20001'), zip('99950'), zip('30301')] },
     ],
   }) // biome-ignore format: a table
-  const preview = await own.run('preview --body')
+  const preview = await own.call('preview --body')
   const { code, json, stderr } = await own.run('push --all --json')
   assert.equal(code, 0, stderr)
   const { requests } = own.receiver

@@ -91,11 +91,11 @@ test('everything goes through a PgBouncer in transaction mode', {
     ],
     answer: (_, nth) => (nth % 7 === 0 ? 500 : 200),
   })
-  const again = await house.run(
+  const again = await house.call(
     `leads import ${writeInput('again.ndjson', toLines([{ href: hrefOf(1), price: 5 }]))} --json`,
   )
   assert.deepEqual([again.code, again.json[0].updated], [0, 1])
-  assert.equal((await house.run('preview --json')).json.at(-1).deliveries, 41)
+  assert.equal((await house.call('preview --json')).json.at(-1).deliveries, 41)
   const ends = await Promise.all([1, 2, 3].map(() => house.run('push --all --json')))
   for (const { code, stderr } of ends) {
     assert.notEqual(code, null, stderr)
@@ -108,7 +108,7 @@ test('everything goes through a PgBouncer in transaction mode', {
   after(() => platform.close())
   await addHook(direct, 'user-3@example.com', platform.url('/'))
   await house.put('leads', [{ href: hrefOf('new'), postalCode: '78704' }])
-  const triggered = await house.run('trigger --json', { env: { LEADPUSH_ALLOW_INSECURE_HOOKS: '1' } })
+  const triggered = await house.call('trigger --json', { env: { LEADPUSH_ALLOW_INSECURE_HOOKS: '1' } })
   assert.deepEqual(
     [triggered.code, triggered.json.at(-1).delivered, platform.calls.length],
     [0, 1, 1],
@@ -128,7 +128,7 @@ test('everything goes through a PgBouncer in transaction mode', {
     'status --json',
     'validate',
   ]) {
-    const { code, stderr } = await house.run(command)
+    const { code, stderr } = await house.call(command)
     assert.ok(code === 0 || (code === 1 && stderr === ''), `${command}: ${code} ${stderr}`)
   }
 })

@@ -62,7 +62,7 @@ await house.put('users', [
 
 const write = async (user: string, name: string, more = '') => {
   const path = at(name)
-  const result = await house.run(`preview --user ${user} --out ${path}${more}`)
+  const result = await house.call(`preview --user ${user} --out ${path}${more}`)
   assert.equal(result.code, 0, result.stderr)
   return { ...result, path, text: readFileSync(path, 'utf8') }
 }

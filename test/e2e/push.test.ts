@@ -28,9 +28,9 @@ const summaryFields = [
 
 test('a preview shows what a push would send, byte for byte, and sends nothing', async () => {
   const [json, bodies, table] = await Promise.all([
-    house.run('preview --json'),
+    house.call('preview --json'),
     house.run('preview --body'),
-    house.run('preview'),
+    house.call('preview'),
   ])
   for (const { code, stderr } of [json, bodies, table]) assert.deepEqual([code, stderr], [0, ''])
   assert.equal(house.receiver.requests.length, 0)
@@ -110,21 +110,21 @@ test('a second push --all sends nothing, and says who had theirs', async () => {
 
 test('push --user serves one user whatever the period, in any letters, and says that they are not subscribed', async () => {
   const sent = house.receiver.requests.length
-  const preview = await house.run('preview --user FOUR@example.com --body')
+  const preview = await house.call('preview --user FOUR@example.com --body')
   const { code, json, stderr } = await house.run('push --user FOUR@example.com --json')
   assert.equal(code, 0, stderr)
   assert.match(stderr, /four@example\.com is not subscribed/)
   const [line] = deliveriesOf(json)
   assert.deepEqual([line.user, line.kind, line.leads], ['four@example.com', 'single', 1])
   assert.equal(`${house.receiver.requests[sent]?.body}\n`, preview.stdout)
-  const again = await house.run('push --user four@example.com --json')
+  const again = await house.call('push --user four@example.com --json')
   assert.notEqual(deliveriesOf(again.json)[0].idempotencyKey, line.idempotencyKey)
-  assert.doesNotMatch((await house.run('push --user two@example.com')).stderr, /not subscribed/)
+  assert.doesNotMatch((await house.call('push --user two@example.com')).stderr, /not subscribed/)
 })
 
 test('a single delivery does not count for push --all, a forced one comes on top of the weekly one', async () => {
   await house.put('users', [{ email: 'five@example.com', receiverApiKey: 'key-5', queries: [zip('00901')] }])
-  assert.equal((await house.run('push --user five@example.com')).code, 0)
+  assert.equal((await house.call('push --user five@example.com')).code, 0)
   const { code, json } = await house.run('push --all --force --json')
   assert.equal(code, 0)
   assert.deepEqual(

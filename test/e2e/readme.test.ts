@@ -14,7 +14,7 @@ import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { findTable, readme, spansOf } from '../support/markdown.ts'
-import { cleanEnvironment, runProgram, startProgram, testHome } from '../support/program.ts'
+import { cleanEnvironment, type ProgramResult, startProgram, testHome } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { listen } from '../support/sockets.ts'
 
@@ -94,11 +94,12 @@ function readSources(): string {
 test('whatever the table of trouble says that the program prints, it prints', async (t) => {
   const said: string[] = []
   const codes = new Set<number | null>()
-  const run = async (args: string, env: Record<string, string | undefined> = {}) => {
-    const { code, stdout, stderr } = await runProgram(args.split(' '), { env: { ...house.env, ...env } })
+  const note = ({ code, stdout, stderr }: ProgramResult) => {
     codes.add(code)
     said.push(stdout, stderr)
   }
+  const run = async (args: string, env: Record<string, string | undefined> = {}) =>
+    note(await house.call(args, { env }))
   const answers: Record<string, number | 'hang'> = { 'key-0': 401, 'key-1': 413, 'key-2': 422, 'key-3': 'hang' }
   const house = await buildHouse({
     leads: [{ href: hrefOf(1), postalCode: '78704' }],
@@ -146,7 +147,7 @@ test('whatever the table of trouble says that the program prints, it prints', as
   for (let tries = 0; hung === undefined && tries < 2_000; tries++) await sleep(10)
   assert.ok(hung, hanging.stderr())
   await requestsAtLeast(house.receiver, 1)
-  await Promise.all([run('push --all'), run('push --resume')])
+  await Promise.all(['push --all', 'push --resume'].map(async (args) => note(await house.run(args))))
   hanging.kill('SIGKILL')
   await hanging.done
   for (let live = 1; live > 0; await sleep(50)) {

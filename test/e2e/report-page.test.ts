@@ -92,7 +92,7 @@ test('a file that cannot be written is told before any work', async () => {
   ]
   // a database that is not there would be exit code 3
   const away = { DATABASE_URL: 'postgresql://127.0.0.1:9/none' }
-  const results = await Promise.all(refused.map(([out]) => runProgram(['report', '--out', out], { env: away })))
+  const results = await Promise.all(refused.map(([out]) => callProgram(['report', '--out', out], { env: away })))
   for (const [at, [out, why]] of refused.entries()) {
     assert.equal(results[at]?.code, 2)
     assert.ok(results[at]?.stderr.includes(`--out ${out} cannot be written`), results[at]?.stderr)

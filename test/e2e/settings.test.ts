@@ -8,9 +8,13 @@ import { callProgram, cleanEnvironment, runProgram, testHome } from '../support/
 import { findProgram } from '../support/scripts.ts'
 
 /** What `push --all` says of settings when there is no database: nothing is done in either case. */
-async function checkSettings(env: Record<string, string>, options: { cwd?: string; flags?: string[] } = {}) {
+async function checkSettings(
+  env: Record<string, string>,
+  options: { cwd?: string; flags?: string[]; start?: boolean } = {},
+) {
   const args = ['push', '--all', '--json', ...(options.flags ?? [])]
-  const { code, stdout, stderr } = await runProgram(args, { env, ...(options.cwd && { cwd: options.cwd }) })
+  const run = options.start ? runProgram : callProgram
+  const { code, stdout, stderr } = await run(args, { env, ...(options.cwd && { cwd: options.cwd }) })
   assert.equal(code, 2, stderr)
   assert.equal(stdout, '')
   return stderr
@@ -107,7 +111,7 @@ test('a .env file fills in what the environment lacks, and the environment wins'
 
 test('an unknown name in .env is an error, and its log format holds for that', async () => {
   const cwd = makeFolder({ '.env': 'LEADPUSH_LOG_FORMAT=json\nLEADPUSH_TYPO=1\n' })
-  const [line = '', ...rest] = (await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { cwd })).split('\n')
+  const [line = '', ...rest] = (await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { cwd, start: true })).split('\n')
   assert.match(JSON.parse(line).msg, /^LEADPUSH_TYPO: /)
   assert.deepEqual(rest, [''])
 })
@@ -132,7 +136,7 @@ test('a pipe is as good as a file; one that nobody writes to, and a file without
       LEADPUSH_LOG_FORMAT: '', LEADPUSH_RATE_FILE: 'written', LEADPUSH_RECEIVER_URL_FILE: 'unwritten',
       LEADPUSH_DATA_SOURCE_FILE: '/dev/zero',
     },
-    { cwd },
+    { cwd, start: true },
   ) // biome-ignore format: short
   for (const writer of writers) writer.kill('SIGKILL')
   assert.match(said, /LEADPUSH_RATE: holds "nothing"/)
@@ -153,7 +157,7 @@ test('a working directory that was removed is told in the format of the log', as
 
 test('what an import needs to send triggers is told with what is wrong besides', async () => {
   const env = { LEADPUSH_LOG_FORMAT: 'xml', LEADPUSH_LEASE: 'never' }
-  const { code, stderr } = await runProgram(['leads', 'import', '-', '--trigger'], { env })
+  const { code, stderr } = await callProgram(['leads', 'import', '-', '--trigger'], { env })
   assert.equal(code, 2)
   assert.match(stderr, /LEADPUSH_LOG_FORMAT: .*\n.*LEADPUSH_LEASE: /)
 })

@@ -6,7 +6,7 @@ import { importLeads } from '../../src/leads/import.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 import { toLines } from './import-files.ts'
-import { callProgram, type ProgramOptions, type ProgramResult, runProgram } from './program.ts'
+import { type CallOptions, callProgram, type ProgramOptions, type ProgramResult, runProgram } from './program.ts'
 import { startTestReceiver, type TestReceiver } from './receiver.ts'
 
 export interface House {
@@ -16,7 +16,7 @@ export interface House {
   /** Words with a space between, or the arguments themselves. */
   run(args: string | readonly string[], options?: ProgramOptions): Promise<ProgramResult>
   /** The same within this process: for wrong usage, for what prepares a test, and for looking at what came of it. */
-  call(args: string | readonly string[], options?: Pick<ProgramOptions, 'env'>): Promise<ProgramResult>
+  call(args: string | readonly string[], options?: CallOptions): Promise<ProgramResult>
   /** Imports records; there must be nothing wrong with them. */
   put(what: 'leads' | 'users', records: readonly object[]): Promise<void>
 }
@@ -58,7 +58,7 @@ export async function buildHouse({
     receiver,
     env,
     run: (args, options = {}) => runProgram(words(args), { ...options, env: { ...env, ...options.env } }),
-    call: (args, options = {}) => callProgram(words(args), { env: { ...env, ...options.env } }),
+    call: (args, options = {}) => callProgram(words(args), { ...options, env: { ...env, ...options.env } }),
     // as the program does it, but within this process: to start one costs more than the work
     async put(what, records) {
       if (records.length === 0) return

@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
+import { Readable, Writable } from 'node:stream'
 import { runProgram as runCommandLine } from '../../src/cli/program.ts'
 import { findProgram } from './scripts.ts'
 
@@ -150,37 +150,35 @@ export function runProgram(args: readonly string[], options: ProgramOptions = {}
   return startProgram(args, options).done
 }
 
+export type CallOptions = Pick<ProgramOptions, 'env' | 'cwd' | 'input'>
+
 let called: Promise<unknown> = Promise.resolve()
 
 /**
  * What `args` come to within this process, one call after the other: the same words, exit code and settings for a tenth of the
- * processor time. For wrong usage, for what only prepares a test, and for looking at what came of it. Standard input, signals,
- * JSON lines of the log and whatever comes at the very end are matters of a process.
+ * processor time. For wrong usage, for what only prepares a test, and for looking at what came of it. Matters of a process are
+ * signals, JSON lines of the log, what Node.js itself reads of the environment (TMPDIR), and whatever comes at the very end.
  */
-export function callProgram(
-  args: readonly string[],
-  options: Pick<ProgramOptions, 'env' | 'cwd'> = {},
-): Promise<ProgramResult> {
+export function callProgram(args: readonly string[], options: CallOptions = {}): Promise<ProgramResult> {
   const result = called.then(() => call(args, options))
   called = result.catch(() => {})
   return result
 }
 
-async function call(
-  args: readonly string[],
-  { env, cwd }: Pick<ProgramOptions, 'env' | 'cwd'>,
-): Promise<ProgramResult> {
+async function call(args: readonly string[], { env, cwd, input = '' }: CallOptions): Promise<ProgramResult> {
   const written = { stdout: '', stderr: '' }
   const own = { env: process.env, cwd: process.cwd() }
-  const streams = Object.getOwnPropertyDescriptors(process)
-  for (const name of ['stdout', 'stderr'] as const) {
-    const stream = new Writable({
+  const { stdin, stdout, stderr } = Object.getOwnPropertyDescriptors(process)
+  const listen = (name: keyof typeof written) =>
+    new Writable({
       write(chunk, _, done) {
         written[name] += chunk
         done()
       },
     })
-    // the test runner keeps the real ones, on which it reports meanwhile
+  const given = Readable.from([Buffer.from(input)], { objectMode: false })
+  // the test runner keeps the real ones, on which it reports meanwhile
+  for (const [name, stream] of Object.entries({ stdin: given, stdout: listen('stdout'), stderr: listen('stderr') })) {
     Object.defineProperty(process, name, { configurable: true, enumerable: true, get: () => stream })
   }
   process.chdir(cwd ?? testHome())
@@ -193,6 +191,6 @@ async function call(
   } finally {
     process.env = own.env
     process.chdir(own.cwd)
-    Object.defineProperties(process, { stdout: streams.stdout, stderr: streams.stderr })
+    Object.defineProperties(process, { stdin, stdout, stderr })
   }
 }
