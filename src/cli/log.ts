@@ -1,5 +1,6 @@
 /** Diagnostics, always on standard error: plain lines for people, or one JSON object a line. */
 import { LeadpushError, messageOf } from '../errors.ts'
+import { gather } from './gather.ts'
 
 export type LogFields = Record<string, string | number | boolean | null | undefined>
 
@@ -45,14 +46,19 @@ async function jsonLog(isServer: boolean): Promise<Log> {
   const destination = pino.destination({ fd: 2, ...kept })
   // at the end it would try for ever to write what is left
   destination.on('error', () => void Object.assign(destination, { flush: () => {}, flushSync: () => {} }))
-  const logger = pino(options, destination)
+  const lines = gather((text) => void destination.write(text))
+  const logger = pino(options, { write: lines.add })
+  const now = (write: () => void) => {
+    write()
+    lines.flush()
+  }
   return {
     format: 'json',
-    info: (message, fields) => logger.info(fields ?? {}, message),
-    warn: (message, fields) => logger.warn(fields ?? {}, message),
-    error: (message, fields) => logger.error(fields ?? {}, message),
+    info: (message, fields) => now(() => logger.info(fields ?? {}, message)),
+    warn: (message, fields) => now(() => logger.warn(fields ?? {}, message)),
+    error: (message, fields) => now(() => logger.error(fields ?? {}, message)),
     detail: (message, fields) => logger.info(fields, message),
-    line: (text) => void destination.write(`${text}\n`),
+    line: (text) => now(() => lines.add(`${text}\n`)),
   }
 }
 

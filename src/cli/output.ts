@@ -5,6 +5,7 @@
 import { once } from 'node:events'
 import { codeOf } from '../errors.ts'
 import { isPlain } from '../terminal.ts'
+import { gather } from './gather.ts'
 
 export { bytes, count, plural, seconds, timeFormat } from '../amounts.ts'
 
@@ -38,8 +39,18 @@ export async function write(text: string | Uint8Array): Promise<void> {
   await once(process.stdout, 'drain').catch(() => {})
 }
 
+const lines = gather((text) => void writeOut(text))
+
+/** Soon, with what else comes at this moment, and before anything that is written later. */
+export const writeSoon = lines.add
+
 /** The same without waiting; whether there is room for more. */
 export function writeNow(text: string | Uint8Array): boolean {
+  lines.flush()
+  return writeOut(text)
+}
+
+function writeOut(text: string | Uint8Array): boolean {
   if (isUnread) return true
   try {
     return process.stdout.write(text)

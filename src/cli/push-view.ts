@@ -16,7 +16,7 @@ import {
   writeFacts,
   writeJson,
   writeLine,
-  writeNow,
+  writeSoon,
 } from './output.ts'
 import { Progress } from './push-progress.ts'
 
@@ -73,7 +73,7 @@ export async function createPushView(
       progress.count.add(line)
       if (line.type === 'delivery' && isTrouble(line)) causes.add(line)
       const text = show(line)
-      if (text !== undefined) writeNow(`${text}\n`)
+      if (text !== undefined) writeSoon(`${text}\n`)
     },
     note: (text) => log.warn(text),
     waits: (what) => progress.count.waits(what),

@@ -31,13 +31,13 @@ export class SharedLeads {
   constructor(leads: readonly (LeadToPlan | undefined)[]) {
     this.leads = leads
     this.takers = new Int32Array(leads.length)
+    this.firstPlaces = new Int32Array(leads.length)
     const placeOf = new Map<number, number>()
-    this.firstPlaces = Int32Array.from(leads, (lead, place) => {
-      if (lead === undefined) return place
-      const first = placeOf.get(lead.leadId)
-      if (first === undefined) placeOf.set(lead.leadId, place)
-      return first ?? place
-    })
+    for (const [place, lead] of leads.entries()) {
+      const first = lead && placeOf.get(lead.leadId)
+      if (lead && first === undefined) placeOf.set(lead.leadId, place)
+      this.firstPlaces[place] = first ?? place
+    }
   }
 
   /** From here on leads are taken for another user, who has none yet. */

@@ -16,12 +16,12 @@ export interface PushToBegin {
   kind: DeliveryKind
   /** What makes it the only one: a claim in this scope; null for `single` and `subscription`. */
   scope: string | null
-  deliveries: (PlannedDelivery & {
-    idempotencyKey: string
-    /** Whether its first attempt is recorded with it; otherwise it waits to be taken. */
-    started: boolean
-  })[]
+  deliveries: readonly DeliveryToBegin[]
+  /** Of so many, the first ones, the first attempt is recorded with them; the others wait to be taken. */
+  started: number
 }
+
+export type DeliveryToBegin = PlannedDelivery & { idempotencyKey: string }
 
 /** A push that was begun, with its user and the key to send it with. */
 export interface BegunPush {
@@ -43,11 +43,15 @@ export interface RecordedOutcome {
   retryDelayMs: number
 }
 
+/** A column as an array of PostgreSQL, ready to be sent; columns of texts are left to the driver, which knows how to quote. */
+const column = <T>(rows: readonly T[], of: (row: T, at: number) => number | boolean | null) =>
+  `{${rows.map((row, at) => of(row, at) ?? 'null').join()}}`
+
 /** Arguments of the database's functions. */
 const outcomeColumns = (outcomes: readonly RecordedOutcome[]) => sql`
-  ${outcomes.map((o) => o.idempotencyKey)}, ${outcomes.map((o) => o.attempt)}, ${outcomes.map((o) => o.ok)},
-  ${outcomes.map((o) => o.open)}, ${outcomes.map((o) => o.httpStatus)}, ${outcomes.map((o) => o.error)},
-  ${outcomes.map((o) => Math.round(o.durationMs))}, ${outcomes.map((o) => Math.round(o.retryDelayMs))}`
+  ${outcomes.map((o) => o.idempotencyKey)}, ${column(outcomes, (o) => o.attempt)}, ${column(outcomes, (o) => o.ok)},
+  ${column(outcomes, (o) => o.open)}, ${column(outcomes, (o) => o.httpStatus)}, ${outcomes.map((o) => o.error)},
+  ${column(outcomes, (o) => Math.round(o.durationMs))}, ${column(outcomes, (o) => Math.round(o.retryDelayMs))}`
 
 const standingColumns = sql`told_key as "idempotencyKey", told_status as status, told_attempts as attempts,
   told_http_status as "httpStatus", told_error as error`
@@ -79,8 +83,10 @@ export async function recordPushes(
   pushes: readonly PushToBegin[],
   outcomes: readonly RecordedOutcome[] = [],
 ): Promise<{ live: boolean; erasures: number; begun: BegunPush[]; told: Standing[] }> {
-  const rows = pushes.flatMap(({ deliveries }, at) => deliveries.map((delivery) => ({ ...delivery, push: at + 1 })))
-  const recipes = encodeRecipes(rows.map((row) => row.contents))
+  const deliveries = pushes.flatMap((push) => push.deliveries)
+  const pushOf = pushes.flatMap((push, at) => push.deliveries.map(() => at + 1))
+  const started = pushes.flatMap((push) => push.deliveries.map((_, at) => at < push.started))
+  const recipes = encodeRecipes(deliveries.map(({ contents }) => contents))
   type Of<T> = { [name in keyof T]: T[name] | null }
   type Found = Of<Standing> & {
     live: boolean
@@ -92,12 +98,12 @@ export async function recordPushes(
   const { rows: found } = await sql<Found>`
     select live, erasures, push, email, receiver_key as "receiverKey", ${standingColumns} from record_pushes(
       ${context.workerId}, ${context.runId}, ${context.period}, ${locks.erasure}, ${context.erasures},
-      ${pushes.map(({ userId }) => userId)}, ${pushes.map(({ kind }) => kind)}, ${pushes.map(({ scope }) => scope)},
-      ${pushes.map(countLeads)},
-      ${rows.map((row) => row.idempotencyKey)}, ${rows.map((row) => row.push)}, ${rows.map((row) => row.part)},
-      ${rows.map((row) => row.parts)}, ${rows.map((row) => row.queries)}, ${rows.map((row) => row.leads)},
-      ${rows.map((row) => row.bytes)}, ${rows.map((row) => row.queryList)}, ${recipes.bytes}, ${recipes.lengths},
-      ${rows.map((row) => row.started)},
+      ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ kind }) => kind)}, ${pushes.map(({ scope }) => scope)},
+      ${column(pushes, countLeads)},
+      ${deliveries.map((d) => d.idempotencyKey)}, ${column(pushOf, (push) => push)}, ${column(deliveries, (d) => d.part)},
+      ${column(deliveries, (d) => d.parts)}, ${column(deliveries, (d) => d.queries)}, ${column(deliveries, (d) => d.leads)},
+      ${column(deliveries, (d) => d.bytes)}, ${deliveries.map((d) => d.queryList)}, ${recipes.bytes},
+      ${column(recipes.lengths, (length) => length)}, ${column(started, (is) => is)},
       ${outcomeColumns(outcomes)})
   `.execute(db)
   const begun: BegunPush[] = []

@@ -82,16 +82,19 @@ export class LeadStore {
     const leads: FoundLeads['leads'] = []
     const missing: number[] = []
     const placeOf = new Map<number, number>()
-    const places = Array.from(lists, (versionIds) =>
-      Int32Array.from(versionIds, (id) => {
-        const known = placeOf.get(id)
-        if (known !== undefined) return known
-        const lead = cache.get(id)
-        if (lead === undefined) missing.push(id)
-        placeOf.set(id, leads.length)
-        return leads.push(lead) - 1
-      }),
-    )
+    const place = (id: number) => {
+      const known = placeOf.get(id)
+      if (known !== undefined) return known
+      const lead = cache.get(id)
+      if (lead === undefined) missing.push(id)
+      placeOf.set(id, leads.length)
+      return leads.push(lead) - 1
+    }
+    const places = Array.from(lists, (versionIds) => {
+      const list = new Int32Array(versionIds.length)
+      for (let at = 0; at < list.length; at++) list[at] = place(versionIds[at] as number)
+      return list
+    })
     for (let at = 0; at < missing.length; at += versionsPerStatement) {
       for (const lead of await this.read(missing.slice(at, at + versionsPerStatement))) {
         cache.set(lead.versionId, lead)

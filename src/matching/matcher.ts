@@ -3,6 +3,7 @@
  * read once, for all the searches around it, and merged in the process; texts are looked up one by one. Both are kept in
  * caches of bounded size.
  */
+import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../db/open.ts'
 import { leadsPerQueryMax } from '../limits.ts'
@@ -51,7 +52,8 @@ export class Matcher {
   private async matchGroup(searchIds: number[]): Promise<Map<number, Ids>> {
     const searches = await this.db
       .selectFrom('searches')
-      .select(['id', 'kind', 'places', 'words'])
+      // an array in JSON is read many times faster than in PostgreSQL's own form
+      .select(['id', 'kind', 'words', sql<string[] | null>`to_json(places)`.as('places')])
       .where('id', 'in', searchIds)
       .execute()
     const ofPlaces = searches.filter(({ kind }) => kind === 'place')

@@ -56,11 +56,10 @@ export interface LoopContext {
   onWait(what: string | undefined): void
 }
 
-export type Planned = Omit<PushToBegin, 'deliveries'> & {
+export type Planned = Omit<PushToBegin, 'started'> & {
   email: string
   /** How many erasures were counted before anything of it was read. */
   erasures: number
-  deliveries: Omit<PushToBegin['deliveries'][number], 'started'>[]
 }
 
 /** Planned pushes that wait to be begun: their users are kept from other processes. */
@@ -221,7 +220,9 @@ export class PushLoop {
     const erasures = this.planned[0]?.erasures ?? 0
     for (let free = room; free > 0 && this.planned[0]?.erasures === erasures; ) {
       const push = this.planned.shift() as Planned
-      batch.push({ ...push, deliveries: push.deliveries.map((delivery) => ({ ...delivery, started: free-- > 0 })) })
+      const started = Math.min(free, push.deliveries.length)
+      batch.push({ ...push, started })
+      free -= started
     }
     if (batch.length === 0) return
     const recording = this.attempts.recordPushes(batch, erasures)

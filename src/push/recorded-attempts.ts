@@ -191,8 +191,9 @@ export class RecordedAttempts {
     const { runId, period, users } = this.context
     const { userId, kind } = push
     users.add(userId, kind === 'subscription')
-    for (const { started, ...delivery } of push.deliveries) {
-      if (started) this.ready.push({ ...delivery, userId, email, receiverKey, kind, runId, period, attempt: 1 })
+    for (const [at, delivery] of push.deliveries.entries()) {
+      if (at < push.started)
+        this.ready.push({ ...delivery, userId, email, receiverKey, kind, runId, period, attempt: 1 })
       else this.dueAt = 0
     }
   }

@@ -72,7 +72,8 @@ test('an attempt that was recorded with its delivery survives', async () => {
       userId: rows[0].id,
       kind: 'single',
       scope: null,
-      deliveries: [{ ...delivery, idempotencyKey: key, started: true }],
+      deliveries: [{ ...delivery, idempotencyKey: key }],
+      started: 1,
     },
   ])
   assert.equal(begun.length, 1)

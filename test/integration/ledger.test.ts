@@ -36,7 +36,13 @@ async function build(t: TestContext) {
   }
   const begin = async (worker: Worker, idempotencyKey: string, started: boolean, by = db, planned?: number) =>
     recordPushes(by, { workerId: worker.id, runId: 1, period, erasures: planned ?? (await findErasureCount(db)) }, [
-      { userId, kind: 'weekly', scope: `weekly:${period}`, deliveries: [{ ...delivery, idempotencyKey, started }] },
+      {
+        userId,
+        kind: 'weekly',
+        scope: `weekly:${period}`,
+        deliveries: [{ ...delivery, idempotencyKey }],
+        started: started ? 1 : 0,
+      },
     ])
   const take = (from: Database, { ids }: Worker) =>
     recordDueAttempts(from, { workerIds: ids, limit: 10, reach: 'all', known: [] })
@@ -142,7 +148,8 @@ test('what came of attempts is recorded along with what is begun, also by a work
   const context = { workerId: worker.id, runId: 1, period, erasures: 1 }
   const push = (idempotencyKey: string) => ({
     ...{ userId, kind: 'weekly' as const, scope: `weekly:${period}` },
-    deliveries: [{ ...delivery, idempotencyKey, started: true }],
+    deliveries: [{ ...delivery, idempotencyKey }],
+    started: 1,
   })
   const next = push('next')
   const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
@@ -164,14 +171,26 @@ test('two pushes of one user are begun together, each with its own deliveries', 
   await db.updateTable('users').set({ subscription_owed_at: new Date() }).execute()
   const context = { workerId: (await newWorker()).id, runId: 1, period, erasures: 1 }
   const part = (idempotencyKey: string, number: number) => ({
-    ...{ ...delivery, idempotencyKey, part: number, parts: 2, started: number === 1 },
+    ...{ ...delivery, idempotencyKey, part: number, parts: 2 },
   })
   const pushes = [
-    { userId, kind: 'subscription' as const, scope: null, deliveries: [part('s1', 1), part('s2', 2)] },
-    { userId, kind: 'weekly' as const, scope: `weekly:${period}`, deliveries: [part('w1', 1), part('w2', 2)] },
-    { userId, kind: 'subscription' as const, scope: null, deliveries: [part('t1', 1)] },
+    { userId, kind: 'subscription' as const, scope: null, deliveries: [part('s1', 1), part('s2', 2)], started: 1 },
+    {
+      userId,
+      kind: 'weekly' as const,
+      scope: `weekly:${period}`,
+      deliveries: [part('w1', 1), part('w2', 2)],
+      started: 1,
+    },
+    { userId, kind: 'subscription' as const, scope: null, deliveries: [part('t1', 1)], started: 1 },
     // planned twice, as when an import gave the user another place meanwhile: both were granted, under one key
-    { userId, kind: 'weekly' as const, scope: `weekly:${period}`, deliveries: [part('w1', 1), part('w2', 2)] },
+    {
+      userId,
+      kind: 'weekly' as const,
+      scope: `weekly:${period}`,
+      deliveries: [part('w1', 1), part('w2', 2)],
+      started: 1,
+    },
   ]
   const { begun } = await recordPushes(db, context, pushes)
   assert.deepEqual(begun.map(({ push }) => push.kind).sort(), ['subscription', 'weekly'])
@@ -198,8 +217,8 @@ test('what was recorded and never sent is not sent once its week is over, or its
   })
   const past = { workerId: worker.id, runId, period: '2025-W01', erasures: 1 }
   await recordPushes(db, past, [
-    { userId, kind: 'subscription', scope: null, deliveries: [{ ...delivery, idempotencyKey: 'sent', started: true }] },
-    { userId, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late', started: false }] },
+    { userId, kind: 'subscription', scope: null, deliveries: [{ ...delivery, idempotencyKey: 'sent' }], started: 1 },
+    { userId, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late' }], started: 0 },
   ]) // biome-ignore format: a list
   await sql`update deliveries set status = 'delivered', under_way = false where idempotency_key = 'sent'`.execute(db)
   await recordGivenBack(db, worker.ids)
@@ -221,7 +240,8 @@ test('what is written for every delivery looks up its rows alone, also where it 
     await sql`set plan_cache_mode = force_generic_plan`.execute(session)
     const push = (userId: number, kind: 'weekly' | 'subscription') => ({
       ...{ userId, kind, scope: kind === 'weekly' ? `weekly:${period}` : null },
-      deliveries: [{ ...delivery, idempotencyKey: `${kind}-${userId}`, started: true }],
+      deliveries: [{ ...delivery, idempotencyKey: `${kind}-${userId}` }],
+      started: 1,
     })
     const outcome = (of: number) => ({
       ...{ idempotencyKey: `weekly-${of}`, attempt: 1 as const, ok: true, open: false, httpStatus: 200, error: null },

@@ -1,0 +1,24 @@
+/** Lines that come in a burst, written in one go: a write for each would cost more than making it. */
+
+export interface Gathered {
+  add(text: string): void
+  /** Writes what has gathered; otherwise that happens once the program has nothing else to do at this moment, or ends. */
+  flush(): void
+}
+
+export function gather(write: (text: string) => void): Gathered {
+  let texts: string[] = []
+  const flush = () => {
+    if (texts.length === 0) return
+    const text = texts.join('')
+    texts = []
+    write(text)
+  }
+  process.on('exit', flush)
+  return {
+    add(text) {
+      if (texts.push(text) === 1) setImmediate(flush)
+    },
+    flush,
+  }
+}
