@@ -43,6 +43,8 @@ const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, refuse(values.length === 1 ? `\`${values[0]}\`, or unset` : values.join(' or ')))
 
 const httpUrl = z.string().refine((text) => {
+  // a parser takes `https:///leads`, whose host was left empty, for a host of that name
+  if (!/^https?:\/\/[^/\\\s]\S*$/i.test(text)) return false
   const url = URL.canParse(text) ? new URL(text) : undefined
   return url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
 }, refuse('a full http: or https: URL without a user name or password'))

@@ -73,7 +73,7 @@ for (const [what, values] of [
 
 test('a setting that is missing is told with those that are wrong, and no secret is shown', async () => {
   const said = await checkSettings({
-    DATABASE_URL: 'mysql://app:hidden-1@db/app', LEADPUSH_RATE: 'fast', LEADPUSH_PING_URL: 'ftp://hidden-2.example',
+    DATABASE_URL: 'mysql://app:hidden-1@db/app', LEADPUSH_RATE: 'fast', LEADPUSH_PING_URL: 'https:///hidden-2/ping',
     HTTPS_PROXY: 'socks5://app:hidden-3@proxy',
   }) // biome-ignore format: a list
   for (const name of ['DATABASE_URL', 'LEADPUSH_RATE', 'LEADPUSH_PING_URL', 'HTTPS_PROXY', 'LEADPUSH_RECEIVER_URL']) {
