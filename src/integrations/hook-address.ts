@@ -90,7 +90,8 @@ export function findUrlProblem(url: string, allowInsecure: boolean): string | un
   if (!scheme.test(url.toLowerCase())) {
     return `The hook URL must begin with https://${allowInsecure ? ' or http://' : ''}.`
   }
-  if (/[\s\\\p{Cc}\p{Cs}]/u.test(url))
+  // the last of them stands for bytes of the body that were no UTF-8
+  if (/[\s\\\p{Cc}\p{Cs}\ufffd]/u.test(url))
     return 'The hook URL must have no spaces, control characters or backslashes in it.'
   if (!URL.canParse(url)) return 'The hook URL is no valid URL.'
   if (/^[^/]*\/\/[^/?#]*@/.test(url)) return 'The hook URL must have no user name and no password in it.'

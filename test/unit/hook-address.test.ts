@@ -53,7 +53,7 @@ const urls = [
   'https://:word@hooks.example.com', 'https://hooks.example.com\\@127.0.0.1/', 'https://127.0.0.1\\@hooks.example.com/',
   'https://hooks.example.com@127.0.0.1/', ' https://hooks.example.com/', 'https://hooks.example.com/ ',
   'https://hooks.exa\tmple.com/', 'https://hooks.example.com/\n', 'https://hooks.example.com/a b', 'https://hooks.example.com/\0',
-  'https://hooks.example.com/\u00a0', 'https://hooks.example.com/\ud800', 'https://hooks.example.com:0/',
+  'https://hooks.example.com/\u00a0', 'https://hooks.example.com/\ud800', 'https://hooks.example.com/\ufffd', 'https://hooks.example.com:0/',
   'https://hooks.example.com:65536/', 'https://hooks.example.com:x/', 'https://[::1', 'https://[fe80::1%25eth0]/',
   'https://256.256.256.256/', 'https://1.2.3.4.5/', 'https://exa_mple..com/',
   // a parser passes over further slashes: the user and the password behind them went unseen
