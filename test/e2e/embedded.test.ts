@@ -96,6 +96,7 @@ test('a home that cannot be one is told, with what to do', async () => {
   for (const [place, code] of [
     [file, 2],
     [join(file, 'below'), 2],
+    ...(process.platform === 'linux' ? ([['/proc/leadpush', 2]] as const) : []),
   ] as const) {
     const ended = await call(`users import ${writeInput('some.ndjson', toLines(makeUsers(1)))}`, {
       env: { LEADPUSH_HOME: place },

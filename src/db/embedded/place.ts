@@ -59,12 +59,28 @@ export function unusableHome(home: string, error: unknown): LeadpushError {
   })
 }
 
+async function isThere(folder: string): Promise<boolean> {
+  try {
+    if ((await stat(folder)).isDirectory()) return true
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false
+    throw error
+  }
+  throw Object.assign(new Error(`${folder} is no folder`), { code: 'ENOTDIR' })
+}
+
 /** Makes the folder, entered only by its owner; where root makes it, the server's user may pass through. */
 export async function makeHome(home: string): Promise<void> {
   try {
-    const first = await mkdir(home, { recursive: true, mode: 0o700 })
-    if (first === undefined || process.getuid?.() !== 0) return
-    for (let folder = home; folder.length >= first.length; folder = dirname(folder)) await chmod(folder, 0o711)
+    const missing: string[] = []
+    for (let folder = home; !(await isThere(folder)); folder = dirname(folder)) missing.unshift(folder)
+    // one by one: where a folder takes no other (/proc), Node.js tries for ever to make them at once
+    for (const folder of missing) {
+      await mkdir(folder, { mode: 0o700 }).catch((error) => {
+        if (codeOf(error) !== 'EEXIST') throw error
+      })
+      if (process.getuid?.() === 0) await chmod(folder, 0o711)
+    }
   } catch (error) {
     throw unusableHome(home, error)
   }
