@@ -20,6 +20,8 @@ export interface ServerFacts {
   aheadErrorMs: number
   standby: boolean
   readOnly: boolean
+  /** `30s`, of this role; `0`: there is none. */
+  statementTimeout: string
   fsync: boolean
   fullPageWrites: boolean
   synchronousCommit: string
@@ -35,7 +37,9 @@ type ServerRow = Omit<ServerFacts, 'pooled' | 'encrypted' | 'roundTripMs' | 'ahe
 const facts = sql<ServerRow>`
   select split_part(current_setting('server_version'), ' ', 1) as version, current_setting('server_encoding') as encoding,
     current_user as role, pg_is_in_recovery() as standby,
-    current_setting('default_transaction_read_only')::boolean as "readOnly", current_setting('fsync')::boolean as fsync,
+    current_setting('default_transaction_read_only')::boolean as "readOnly",
+    current_setting('statement_timeout') as "statementTimeout",
+    current_setting('fsync')::boolean as fsync,
     current_setting('full_page_writes')::boolean as "fullPageWrites",
     current_setting('synchronous_commit') as "synchronousCommit", current_setting('autovacuum')::boolean as autovacuum,
     l.most as "connectionsMax", l.free as "freeConnections"

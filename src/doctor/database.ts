@@ -68,13 +68,18 @@ function judgeConnection(opened: OpenDatabase, facts: ServerFacts, databaseUrl: 
 const factsOf = ({ facts }: DoctorContext): ServerFacts => facts as ServerFacts
 const openedOf = ({ opened }: DoctorContext): OpenDatabase => opened as OpenDatabase
 
-export function judgeWriting({ standby, readOnly }: Pick<ServerFacts, 'standby' | 'readOnly'>): Verdict {
+export function judgeWriting(facts: Pick<ServerFacts, 'standby' | 'readOnly' | 'statementTimeout'>): Verdict {
+  const { standby, readOnly, statementTimeout } = facts
   const troubles: Trouble[] = []
   if (standby) {
     troubles.push(failure('The server is a standby: it only reads.', 'Let DATABASE_URL lead to the primary server.'))
   } else if (readOnly) {
     const remedy = 'Take it back with `alter database … reset`, `alter role … reset`, or in postgresql.conf.'
     troubles.push(failure('default_transaction_read_only is on: nothing can be written.', remedy))
+  }
+  if (statementTimeout !== '0') {
+    const message = `statement_timeout is ${statementTimeout}: it ends imports, prune and whatever else takes longer.`
+    troubles.push(warning(message, 'Lift it for this role: alter role … set statement_timeout = 0.'))
   }
   return judge('it is a primary server, and may be written to', troubles)
 }

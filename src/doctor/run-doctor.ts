@@ -81,8 +81,8 @@ function buildContext({ source, open }: DoctorOptions): DoctorContext {
 
 /** What nobody expected is the check's own failure. */
 function judgeError(check: Check, error: unknown, context: DoctorContext): Verdict {
-  // a right that is missing says nothing of the rest
-  const isAway = isDatabaseError(error) && !['42501', '25006'].includes(codeOf(error) ?? '')
+  // a right that is missing, or a limit that was met, says nothing of the rest
+  const isAway = isDatabaseError(error) && !['42501', '25006', '57014'].includes(codeOf(error) ?? '')
   if (check.needs && isAway) context.noDatabase ??= 'the database went away'
   const hint = error instanceof LeadpushError ? error.hint : undefined
   return judge('', [failure(messageOf(error), hint ?? 'Mend what it says, and run `leadpush doctor` again.')])
