@@ -33,13 +33,13 @@ export class BodyBuffers {
 }
 
 /**
- * `queryList` is the queries' JSON, separated by commas; `leads` the leads' JSON as UTF-8; `bytes` what all of it comes to;
+ * `queryList` is the queries' JSON, separated by commas; `leads` have their JSON as UTF-8; `bytes` what all of it comes to;
  * the body is the beginning of `buffer`. Throws if it comes to something else: a body that is not what was planned is never
  * sent.
  */
 export function buildBody(
   queryList: string,
-  leads: readonly Uint8Array[],
+  leads: readonly { json: Uint8Array }[],
   bytes: number,
   buffer: Buffer = Buffer.allocUnsafeSlow(bytes),
 ): Buffer {
@@ -54,7 +54,7 @@ export function buildBody(
   put(middle)
   for (let index = 0; index < leads.length; index++) {
     if (index > 0) body[at++] = comma
-    put(leads[index] as Uint8Array)
+    put((leads[index] as { json: Uint8Array }).json)
   }
   put(end)
   if (at !== bytes) throw new RangeError(`a body of ${at} bytes was planned with ${bytes}`)

@@ -221,8 +221,8 @@ export class TriggerLoop {
   private async buildRequest(lane: Lane, trigger: TakenTrigger): Promise<TriggerRequest | undefined> {
     const { db, onAway } = this.context
     // a version may be gone, with this process still having it, and the lead still there
-    const pieces = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
-    const json = pieces?.[0]?.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
+    const found = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
+    const json = found?.[0]?.json.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
     return json === undefined ? undefined : buildTriggerRequest(lane, json, trigger.occurredAt)
   }
 

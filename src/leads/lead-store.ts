@@ -21,22 +21,16 @@ export interface FoundLeads {
   places: Int32Array[]
 }
 
-/** One of the leads of a body. */
+/** One of the leads of a body; its JSON, where it is at hand. */
 export interface LeadInBody {
   versionId: number
   json?: Buffer | undefined
 }
 
-/** The JSON of the leads of a body in their order, where all of it is at hand. */
-export function jsonAtHand(contents: readonly LeadInBody[]): Buffer[] | undefined {
-  const pieces = new Array<Buffer>(contents.length)
-  for (let at = 0; at < contents.length; at++) {
-    const json = contents[at]?.json
-    if (json === undefined) return undefined
-    pieces[at] = json
-  }
-  return pieces
-}
+export type LeadWithJson = LeadInBody & { json: Buffer }
+
+export const isAtHand = (contents: readonly LeadInBody[]): contents is readonly LeadWithJson[] =>
+  contents.every(({ json }) => json !== undefined)
 
 const cacheBytesMax = 48 * 1024 * 1024
 /** What an entry costs beside its bytes: the objects, the key, the links. */
@@ -117,9 +111,9 @@ export class LeadStore {
     }))
   }
 
-  /** The JSON of the versions of a body in their order; undefined if one of them is gone. */
-  async readJson(contents: readonly LeadInBody[]): Promise<Buffer[] | undefined> {
-    const pieces: Buffer[] = []
+  /** The leads of a body in their order, with their JSON; undefined if one of them is gone. */
+  async readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined> {
+    const read: LeadWithJson[] = []
     for (let at = 0; at < contents.length; at += versionsPerStatement) {
       const some = contents.slice(at, at + versionsPerStatement).map(({ versionId }) => versionId)
       const { leads, places } = await this.find([some])
@@ -128,11 +122,11 @@ export class LeadStore {
       const jsonOf = found.map((lead) => lead?.json)
       for (const [index, lead] of found.entries()) {
         const json = jsonOf[index] ?? (lead && (await this.readLarge(lead.versionId)))
-        if (json === undefined) return undefined
-        pieces.push(json)
+        if (lead === undefined || json === undefined) return undefined
+        read.push({ versionId: lead.versionId, json })
       }
     }
-    return pieces
+    return read
   }
 
   private async readLarge(versionId: number): Promise<Buffer | undefined> {

@@ -12,7 +12,7 @@ import type { PushToBegin } from '../deliveries/record.ts'
 import type { Worker } from '../deliveries/workers.ts'
 import { messageOf } from '../errors.ts'
 import type { Http } from '../http.ts'
-import { jsonAtHand, type LeadStore } from '../leads/lead-store.ts'
+import { isAtHand, type LeadStore } from '../leads/lead-store.ts'
 import { outageFailuresInARow, outageProbeMs } from '../limits.ts'
 import { Sleeper } from '../sleeper.ts'
 import { Outage } from './outage.ts'
@@ -266,10 +266,10 @@ export class PushLoop {
   private async make(attempt: RecordedAttempt): Promise<void> {
     const { http, leads, settings } = this.context
     const { contents } = attempt
-    const pieces = jsonAtHand(contents) ?? (await rideOut(() => leads.readJson(contents)))
-    if (pieces === undefined) return await this.attempts.endErased(attempt)
+    const found = isAtHand(contents) ? contents : await rideOut(() => leads.readJson(contents))
+    if (found === undefined) return await this.attempts.endErased(attempt)
     const buffer = this.buffers.take(attempt.bytes)
-    const body = buildBody(attempt.queryList, pieces, attempt.bytes, buffer)
+    const body = buildBody(attempt.queryList, found, attempt.bytes, buffer)
     const outcome = await sendAttempt(http, settings, { ...attempt, body })
     this.buffers.giveBack(buffer)
     this.context.onAttempt(attempt, outcome)

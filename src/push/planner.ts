@@ -179,8 +179,8 @@ export class Planner {
     const hrefs: string[] = []
     // one at a time: these are the largest leads there are
     for (const lead of leads) {
-      const [json] = (await this.leads.readJson([lead])) ?? []
-      if (json) hrefs.push(JSON.parse(json.toString()).href)
+      const [found] = (await this.leads.readJson([lead])) ?? []
+      if (found) hrefs.push(JSON.parse(found.json.toString()).href)
     }
     return hrefs
   }

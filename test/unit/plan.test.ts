@@ -149,7 +149,7 @@ test('the bytes of a plan are the bytes of the body, whatever characters are in 
   const sizeOf = (id: number) => ({ leadId: id, bytes: Buffer.byteLength(leads[id - 1] ?? '') })
   const delivery = plan(queries, sizeOf).deliveries[0]
   assert.ok(delivery)
-  const pieces = delivery.versionIds.map((id) => Buffer.from(leads[id - 1] ?? ''))
+  const pieces = delivery.versionIds.map((id) => ({ json: Buffer.from(leads[id - 1] ?? '') }))
   const body = buildBody(delivery.queryList, pieces, delivery.bytes)
   assert.equal(body.length, delivery.bytes)
   assert.equal(JSON.parse(body.toString()).fsbos.length, 2)
