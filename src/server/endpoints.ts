@@ -32,7 +32,8 @@ export async function answerSample(context: EndpointContext, { integration }: Fa
 
 function parseJson(body: unknown): unknown {
   try {
-    return JSON.parse(String(body))
+    // some platforms begin with a byte order mark; taken for no JSON, it would remove all hooks instead of one
+    return JSON.parse(String(body).replace(/^\ufeff/, ''))
   } catch {
     return undefined
   }

@@ -74,6 +74,7 @@ test('the same URL again is the same hook, another URL another one; unsubscribe 
     () => put(key3, 'unsubscribe', { id: null }),
     () => put(key3, 'unsubscribe', { id: { toString: 1 } }),
     () => put(key3, 'unsubscribe', { hookUrl: 'https://192.0.2.1/z' }),
+    () => put(key3, 'unsubscribe', '\ufeff{"hookUrl":"https://192.0.2.1/z"}'),
   ]
   for (const remove of nothing) assert.equal(assertAnswer(await remove()), 200)
   assert.equal(await countHooks(key3), 5)
