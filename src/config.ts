@@ -97,7 +97,14 @@ const timeZone = z.string().refine((text) => {
 /** Every setting: its variable, what it may hold, its default. A secret's value is never shown. */
 export const definitions = {
   databaseUrl: { name: 'DATABASE_URL', schema: postgresUrl, secret: true },
-  home: { name: 'LEADPUSH_HOME', schema: z.string().transform((path) => resolve(path)) },
+  home: {
+    name: 'LEADPUSH_HOME',
+    // what a shell replaces is left as it is by cron, systemd and `.env`, and would be a second database in a folder of that name
+    schema: z
+      .string()
+      .refine((path) => !path.startsWith('~'), refuse('a folder, written out: nothing stands for ~ here'))
+      .transform((path) => resolve(path)),
+  },
   receiverUrl: { name: 'LEADPUSH_RECEIVER_URL', schema: httpUrl, secret: true },
   dataSource: {
     name: 'LEADPUSH_DATA_SOURCE',
