@@ -1,5 +1,5 @@
 /** The command line: which commands there are, and the one map from what happened to an exit code. */
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, type Option } from 'commander'
 import { LeadpushError } from '../errors.ts'
 import { packageVersion } from '../root.ts'
 import type { ExitCode } from './command.ts'
@@ -85,8 +85,17 @@ function inherit(parent: Command, root: Command): void {
   if (parent.commands.length > 0) parent.helpCommand('help [command]', 'print help')
   for (const command of parent.commands) {
     command.copyInheritedSettings(root).exitOverride()
+    for (const option of command.options) if (option.required && !option.parseArg) refuseTwice(command, option)
     inherit(command, root)
   }
+}
+
+/** Of two users, commander would forget the first, and nobody would hear of it. */
+function refuseTwice(command: Command, option: Option): void {
+  let times = 0
+  command.on(`option:${option.name()}`, () => {
+    if (++times > 1) command.error(`error: option '${option.flags}' was given twice: it takes one value`)
+  })
 }
 
 /** Runs the command that `args` (without node and script) name, and returns what to exit with. */

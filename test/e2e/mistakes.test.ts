@@ -42,6 +42,14 @@ test('a word that is no command, option or argument is told with what was meant 
     2,
     /users\.csv: CSV is not taken here\n.*\.ndjson/,
   )
+  // the second user was served, the first one forgotten
+  const two = ['push', '--user', 'a@example.com', '--user', 'b@example.com']
+  await meets(
+    two,
+    {},
+    2,
+    /^error: option '--user <email>' was given twice: it takes one value\n {7}Run `leadpush push --help` /,
+  )
 })
 
 test('with JSON lines a command that is not given is one line, not a page of help', async () => {
