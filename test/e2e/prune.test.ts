@@ -225,7 +225,7 @@ test('what an interrupted --force had served is not served again after a prune',
 })
 
 test('prunes beside a push and imports harm neither', async () => {
-  const users = 60
+  const users = 40
   const house = await build({ leads: 300, users }, () => ({ status: 200, delayMs: 50 }))
   const pushing = house.run('push --all --json --concurrency 2')
   let isPushed = false

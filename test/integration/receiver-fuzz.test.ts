@@ -140,7 +140,7 @@ test('thousands of bad requests: no crash, no 5xx, and each is told what is wron
       for (const [at, answer] of answers.entries()) assertClear(answer, requests[at]?.isShort ?? false)
     },
   )
-  await fc.assert(property, { numRuns: 60, endOnFailure: true })
+  await fc.assert(property, { numRuns: 45, endOnFailure: true })
   assert.deepEqual(troubles, [])
   // it was no monotony
   for (const status of ['200', '400', '401', '405', '411', '415', '422', '431']) {

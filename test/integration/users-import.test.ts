@@ -6,6 +6,7 @@ import type { ImportOptions, Rejected } from '../../src/leads/import-each.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
+import { keepStates } from '../support/seed.ts'
 
 const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, ignored: {} }
 const emailOf = (name: string | number) => `${name}@example.com`
@@ -22,6 +23,7 @@ for (const version of postgresVersions) {
   describe(`users import on PostgreSQL ${version}`, async () => {
     const database = await createDatabase(undefined, { version })
     const opened = await database.open()
+    await keepStates(opened, 'TX')
     let files = 0
 
     async function importing(names: string[], options: ImportOptions = {}) {

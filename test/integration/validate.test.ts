@@ -14,6 +14,7 @@ import { createDatabase } from '../support/database.ts'
 import { addHook } from '../support/hooks.ts'
 import { importRecords, listing, toLines } from '../support/import-files.ts'
 import { callProgram, runProgram } from '../support/program.ts'
+import { keepStates } from '../support/seed.ts'
 
 const settings = {
   receiverUrl: 'https://receiver.example/leads' as string | undefined,
@@ -25,6 +26,7 @@ const settings = {
 async function open(t: TestContext) {
   const database = await createDatabase(t)
   const opened = await database.open()
+  await keepStates(opened, 'TX', 'ON')
   return { opened, db: opened.db, url: database.url, run: (statement: string) => opened.pool.query(statement) }
 }
 
@@ -216,7 +218,10 @@ test('users that something else wrote are held to the rules, and no key is shown
 test('queries that something else wrote are held to the rules', async (t) => {
   const { opened, run } = await open(t)
   const names = ['value', 'radius', 'type', 'empty', 'refused', 'hash', 'json', 'meaning', 'same']
-  for (const name of names) await addUsers(opened, [{ email: `${name}@example.com`, queries: [zip, austin] }])
+  await addUsers(
+    opened,
+    names.map((name) => ({ email: `${name}@example.com`, queries: [zip, austin] })),
+  )
   await run(`alter table queries drop constraint queries_value_check, drop constraint queries_radius_check,
     drop constraint queries_type_check, drop constraint queries_user_id_hash_key`)
   const set = (name: string, change: string) =>
