@@ -64,6 +64,8 @@ const onlyDispatchers = {
       buildConnector: './lib/core/connect.js',
     }
     const contents = Object.entries(files).map(([name, file]) => `exports.${name} = require('${file}')`)
+    // as the index does it: a tunnel through a proxy is asked for by `connect`
+    contents.push("Object.assign(require('./lib/dispatcher/dispatcher.js').prototype, require('./lib/api'))")
     onLoad({ filter: /[\\/]undici[\\/]index\.js$/ }, () => ({ contents: contents.join('\n') }))
     // HTTP/2 has to be allowed first, and forms are not sent
     const unused = /[\\/]undici[\\/]lib[\\/](dispatcher[\\/]client-h2|web[\\/]fetch[\\/]body)\.js$/
