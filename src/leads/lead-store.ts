@@ -76,19 +76,23 @@ export class LeadStore {
     const leads: FoundLeads['leads'] = []
     const missing: number[] = []
     const placeOf = new Map<number, number>()
-    const place = (id: number) => {
-      const known = placeOf.get(id)
-      if (known !== undefined) return known
-      const lead = cache.get(id)
-      if (lead === undefined) missing.push(id)
-      placeOf.set(id, leads.length)
-      return leads.push(lead) - 1
-    }
-    const places = Array.from(lists, (versionIds) => {
+    const places: Int32Array[] = []
+    for (const versionIds of lists) {
       const list = new Int32Array(versionIds.length)
-      for (let at = 0; at < list.length; at++) list[at] = place(versionIds[at] as number)
-      return list
-    })
+      for (let at = 0; at < list.length; at++) {
+        const id = versionIds[at] as number
+        let place = placeOf.get(id)
+        if (place === undefined) {
+          place = leads.length
+          placeOf.set(id, place)
+          const lead = cache.get(id)
+          leads.push(lead)
+          if (lead === undefined) missing.push(id)
+        }
+        list[at] = place
+      }
+      places.push(list)
+    }
     for (let at = 0; at < missing.length; at += versionsPerStatement) {
       for (const lead of await this.read(missing.slice(at, at + versionsPerStatement))) {
         cache.set(lead.versionId, lead)
