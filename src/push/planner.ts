@@ -63,9 +63,9 @@ export interface UserGroup {
 }
 
 /** Read together. */
-export const usersPerGroupMax = 250
+export const usersPerGroupMax = 500
 /** Bounds what one group of users brings into memory: 300 leads a query, a few dozen bytes each. */
-const queriesPerGroup = 250
+const queriesPerGroup = 500
 
 export class Planner {
   readonly leads: LeadStore
