@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
+import { LeadpushError } from '../errors.ts'
 import { findReasonToHold, judge } from '../push/guard.ts'
 import { Planner } from '../push/planner.ts'
 import { findUsersToServe, weeklyPass } from '../push/users-to-serve.ts'
@@ -60,6 +61,8 @@ export async function explain(
 
   const planner = new Planner(db, seenSince)
   const { value: plan } = await planner.plan([next ?? user]).next()
+  if (plan?.tooSlow !== undefined)
+    throw new LeadpushError('failed', `A query of ${user.email} takes too long to look up: ${plan.tooSlow}`)
   const planned = plan?.queries ?? []
   const delivery = plan?.deliveries.find(({ contents }) =>
     contents.some(({ versionId }) => versionId === listing.versionId),

@@ -60,6 +60,10 @@ const tooSlow = (cause: unknown) =>
     },
   )
 
+/** Whether that is what a look-up ended with. */
+export const isTooSlow = (error: unknown) =>
+  error instanceof LeadpushError && error.code === 'failed' && codeOf(error.cause) === '57014'
+
 /** Of each place the version ids of its newest 300 leads, falling; a place without leads is left out. */
 export async function findNewestByPlace(
   db: Database,

@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../db/open.ts'
 import { leadsPerQueryMax } from '../limits.ts'
-import { findMatches, findNewestByPlace, mergeNewest } from './match.ts'
+import { findMatches, findNewestByPlace, isTooSlow, mergeNewest, type SearchToMatch } from './match.ts'
 
 type Ids = Float64Array
 
@@ -18,11 +18,15 @@ const searchCacheBytesMax = 4 * 1024 * 1024
 const placesPerStatement = 1_000
 /** Searches are read and matched in groups, since the places around one may be thousands. */
 const searchesPerGroup = 100
+/** Each costs 20 s; where there are more, the database is at fault, not the searches. */
+const slowSearchesMax = 10
 
 export class Matcher {
   private readonly db: Database
   private readonly seenSince: Date
   private readonly places = new LRUCache<string, Ids>({ maxSize: placeCacheBytesMax, sizeCalculation: sizeOf })
+  /** Those that took too long: they are not looked up again. */
+  readonly slow = new Set<number>()
   private readonly searches = new LRUCache<number, Ids>({ maxSize: searchCacheBytesMax, sizeCalculation: sizeOf })
 
   /** Listings that were last seen before `seenSince` do not match. */
@@ -31,14 +35,17 @@ export class Matcher {
     this.seenSince = seenSince
   }
 
-  /** Of each search the version ids of the newest 300 leads that match it, falling. */
+  /**
+   * Of each search the version ids of the newest 300 leads that match it, falling; those that take too long are left out, and
+   * are in `slow`. Throws `failed` where these are too many.
+   */
   async match(searchIds: Iterable<number>): Promise<Map<number, Ids>> {
     const matched = new Map<number, Ids>()
     const missing: number[] = []
     for (const id of searchIds) {
       const ids = this.searches.get(id)
       if (ids) matched.set(id, ids)
-      else missing.push(id)
+      else if (!this.slow.has(id)) missing.push(id)
     }
     for (let at = 0; at < missing.length; at += searchesPerGroup) {
       for (const [id, ids] of await this.matchGroup(missing.slice(at, at + searchesPerGroup))) {
@@ -64,10 +71,21 @@ export class Matcher {
         const lists = (search.places ?? []).map((place) => newest.get(place)).filter((ids) => ids !== undefined)
         matched.set(search.id, mergeNewest(lists, leadsPerQueryMax))
       } else {
-        matched.set(search.id, await findMatches(this.db, search, this.seenSince, leadsPerQueryMax))
+        const ids = await this.findMatches(search)
+        if (ids) matched.set(search.id, ids)
       }
     }
     return matched
+  }
+
+  private async findMatches(search: SearchToMatch & { id: number }): Promise<Ids | undefined> {
+    try {
+      return await findMatches(this.db, search, this.seenSince, leadsPerQueryMax)
+    } catch (error) {
+      if (!isTooSlow(error) || this.slow.size >= slowSearchesMax) throw error
+      this.slow.add(search.id)
+      return undefined
+    }
   }
 
   private async findPlaces(places: Set<string>): Promise<Map<string, Ids>> {

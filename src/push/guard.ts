@@ -106,8 +106,12 @@ export function judgeUser(leads: number, before: number | null | undefined): str
   return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery`
 }
 
-/** Only users whom a weekly pass found have something to be compared with (contract 4.14). */
-export function findReasonToHold({ user, deliveries }: UserPlan): string | undefined {
+/**
+ * Why nothing of a plan is to be sent: half of what a user asked for would be taken for all of it. Only users whom a weekly pass
+ * found have something to be compared with (contract 4.14).
+ */
+export function findReasonToHold({ user, deliveries, tooSlow }: UserPlan): string | undefined {
+  if (tooSlow !== undefined) return `a query takes too long to look up: ${tooSlow}`
   if (deliveries.length === 0) return undefined
   return judgeUser(
     deliveries.reduce((sum, { leads }) => sum + leads, 0),

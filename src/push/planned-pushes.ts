@@ -37,8 +37,10 @@ interface PushKind {
 }
 
 export class PlannedPushes {
-  /** So many users the guard held back. */
+  /** So many users were held back, by the guard, or since a query of theirs took too long. */
   heldUsers = 0
+  /** Those of them with such a query. */
+  slowUsers = 0
 
   private readonly context: PlannedPushesContext
   private readonly planner: Planner
@@ -121,6 +123,7 @@ export class PlannedPushes {
       if (reason === undefined) this.report(plan)
       else {
         this.heldUsers++
+        if (plan.tooSlow !== undefined) this.slowUsers++
         this.context.reporter.line({ type: 'skip', user: plan.user.email, reason })
       }
       if (reason === undefined && plan.deliveries.length > 0) yield this.toPush(plan, kind, scope)

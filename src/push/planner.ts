@@ -35,6 +35,8 @@ export interface UserPlan {
   matches: number
   /** Leads that fit in no request, by their href. */
   tooLarge: string[]
+  /** The first query that took too long to look up, as JSON: without it nothing is planned. */
+  tooSlow: string | undefined
   /** How many erasures were counted before anything of it was read. */
   erasures: number
 }
@@ -58,6 +60,8 @@ export interface UserGroup {
   users: readonly UserToServe[]
   queriesOf: ReadonlyMap<number, readonly UserQuery[]>
   matches: ReadonlyMap<number, Omit<PlannedQuery, 'json'>>
+  /** Searches that took too long. */
+  slow: ReadonlySet<number>
   leads: SharedLeads
   erasures: number
 }
@@ -157,21 +161,23 @@ export class Planner {
     const matches = new Map(
       [...matched].map(([id, versionIds], at) => [id, { versionIds, places: places[at] as Int32Array }]),
     )
-    return { users, queriesOf, matches, leads: new SharedLeads(leads), erasures }
+    return { users, queriesOf, matches, slow: reading.matcher.slow, leads: new SharedLeads(leads), erasures }
   }
 
   /** Each plan is made when it is asked for. */
-  async *planGroup({ users, queriesOf, matches, leads, erasures }: UserGroup): AsyncGenerator<UserPlan, void> {
+  async *planGroup({ users, queriesOf, matches, slow, leads, erasures }: UserGroup): AsyncGenerator<UserPlan, void> {
     for (const user of users) {
-      const queries = (queriesOf.get(user.id) ?? []).map(({ json, search_id }) => {
+      const own = queriesOf.get(user.id) ?? []
+      const queries = own.map(({ json, search_id }) => {
         const { versionIds, places } = matches.get(search_id) ?? nothing
         return { json, versionIds, places }
       })
+      const tooSlow = own.find(({ search_id }) => slow.has(search_id))?.json
       const matched = queries.reduce((sum, { versionIds }) => sum + versionIds.length, 0)
       const { deliveries, tooLarge }: Plan =
-        queries.length > 0 ? planDeliveries(queries, leads) : { deliveries: [], tooLarge: [] }
+        queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : { deliveries: [], tooLarge: [] }
       const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
-      yield { user, queries, deliveries, matches: matched, tooLarge: hrefs, erasures }
+      yield { user, queries, deliveries, matches: matched, tooLarge: hrefs, tooSlow, erasures }
     }
   }
 

@@ -128,7 +128,7 @@ class PushRun {
         this.planned.heldUsers,
       )
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
-    const { heldUsers } = this.planned
+    const { heldUsers, slowUsers } = this.planned
     const ok = cameToEnd && failed + unknown + pending + heldUsers === 0
     const outcome = stopped ? 'stopped' : ok ? 'complete' : 'failures'
     await endRun(this.db, this.run.id, { outcome, cameToEnd, heldUsers })
@@ -141,7 +141,7 @@ class PushRun {
       elsewhere: left.elsewhere, owed: left.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
     this.reporter.line(summary)
-    return { summary, ok, stopped, cameToEnd, held: this.isHeld || heldUsers > 0 }
+    return { summary, ok, stopped, cameToEnd, held: this.isHeld || heldUsers > slowUsers }
   }
 
   private async begin(): Promise<Run> {

@@ -1,5 +1,6 @@
 /** A whole push against a real database and a real receiver, in this process. */
 import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
 import { type TestContext, test } from 'node:test'
 import { sql } from 'kysely'
 import type { OpenDatabase } from '../../src/db/open.ts'
@@ -7,8 +8,10 @@ import { createHttp } from '../../src/http.ts'
 import { Preview } from '../../src/push/preview.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../../src/push/reporter.ts'
 import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
+import { importUsers } from '../../src/users/import.ts'
 import { findUser, recordSubscription, recordUnsubscription, removeUser } from '../../src/users/users.ts'
 import { createDatabase } from '../support/database.ts'
+import { toLines } from '../support/import-files.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { type SeedUser, seedLeads, seedUsers } from '../support/seed.ts'
 
@@ -85,6 +88,63 @@ async function build(
   await seedUsers(house.db, given.users ?? users(1))
   return house
 }
+
+// It ended the push of all users, and a user who got what the other queries match would have had their week.
+test('a query that takes too long holds back those who have it, and nobody else', async (t) => {
+  const database = await createDatabase(t)
+  const before = await database.open()
+  await sql`
+    create function plainto_tsquery(regconfig, text) returns tsquery language plpgsql stable as $$ begin
+      if $2 = 'slow' then raise query_canceled; end if;
+      return pg_catalog.plainto_tsquery($1, $2);
+    end $$
+  `.execute(before.db)
+  await sql
+    .raw(`alter database ${new URL(database.url).pathname.slice(1)} set search_path = public, pg_catalog`)
+    .execute(before.db)
+  await before.close()
+  const receiver = await startTestReceiver()
+  t.after(() => receiver.close())
+  const house = new House(await database.open(), receiver)
+  await seedLeads(house.opened, [lead('a', { description: 'slow' })])
+  const text = (value: string) => ({ type: 'text', value })
+  const records = ['pool', 'slow', 'slow', 'lake'].map((value, at) => ({
+    email: `${at}-${value}@example.com`,
+    receiverApiKey: 'key',
+    queries: [text('house'), text(value)],
+  }))
+  await importUsers(house.opened, ['-'], { stdin: Readable.from([toLines(records)], { objectMode: false }) })
+
+  const { deliveries, lines, summary, ok } = await house.push()
+  assert.deepEqual([ok, deliveries.length, summary.skipped, summary.owed, summary.users], [false, 2, 2, 2, 4])
+  const reason = 'a query takes too long to look up: {"type":"text","value":"slow","radius":0}'
+  assert.deepEqual(
+    lines.filter(({ type }) => type === 'skip'),
+    [1, 2].map((at) => ({ type: 'skip', user: `${at}-slow@example.com`, reason })),
+  )
+  const preview = await Preview.create(
+    house.db,
+    { what: 'all', force: false },
+    { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' },
+  )
+  const seen = []
+  for await (const line of preview.lines()) seen.push(line)
+  assert.deepEqual(
+    seen,
+    lines.filter(({ type }) => type === 'skip'),
+  )
+  const one = await house.push(await house.userRequest('1-slow@example.com'))
+  assert.deepEqual([one.ok, one.lines[0]], [false, { type: 'skip', user: '1-slow@example.com', reason }])
+  // once the query is another one, the hourly run serves them
+  const mended = [{ ...records[1], queries: [text('lake')] }]
+  await importUsers(house.opened, ['-'], { stdin: Readable.from([toLines(mended)], { objectMode: false }) })
+  const resumed = await house.push({ what: 'resume' })
+  assert.deepEqual(
+    resumed.deliveries.map(({ user, status }) => [user, status]),
+    [['1-slow@example.com', 'delivered']],
+  )
+  assert.equal(resumed.ok, false)
+})
 
 test('every subscribed user gets one delivery; the second run of the week sends nothing', async (t) => {
   const house = await build(t, { users: [...users(40), { email: 'off@example.com', subscribed: false }] })
