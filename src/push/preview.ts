@@ -108,8 +108,7 @@ export class Preview {
     if (request.what === 'all') {
       this.already = await rideOut(() => countServed(this.db, this.period))
       yield* this.findInterrupted()
-      const owed = await rideOut(() => findUsersOwedSubscription(this.db))
-      yield* this.planSome(owed, 'subscription')
+      for await (const owed of findUsersOwedSubscription(this.db)) yield* this.planSome(owed, 'subscription')
       for await (const user of findUsersWithoutQueries(this.db, weeklyPass(this.period).scope)) yield skipLine(user)
     }
     const { passes, held } = await this.findPasses()

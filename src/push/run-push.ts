@@ -260,8 +260,8 @@ class PushRun {
       return
     }
     if (request.what !== 'failed') {
-      const owed = await rideOut(() => findUsersOwedSubscription(this.db))
-      yield* this.planned.ofUsers(owed, { kind: 'subscription', scope: null })
+      for await (const owed of findUsersOwedSubscription(this.db))
+        yield* this.planned.ofUsers(owed, { kind: 'subscription', scope: null })
       if (request.what === 'all') await this.skipUsersWithoutQueries()
     }
     if (this.verdict?.held !== undefined) return

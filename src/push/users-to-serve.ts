@@ -154,14 +154,26 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
   }
 }
 
-/** Users whose subscription push is still to be sent, the oldest first. */
-export async function findUsersOwedSubscription(db: Database): Promise<UserToServe[]> {
-  const { rows } = await sql<UserToServe>`
-    select u.id, u.email from users u
-    where u.subscription_owed_at is not null and ${hasQueries}
-    order by u.subscription_owed_at limit 10000
-  `.execute(db)
-  return rows
+const owedPerPage = 1_000
+
+/** Users whose subscription push is still to be sent, the oldest first, a page at a time; who is served meanwhile is passed over. */
+export async function* findUsersOwedSubscription(db: Database): AsyncGenerator<UserToServe[]> {
+  // as text: a date of JavaScript knows no microseconds, and would find the last one again
+  let last = { since: '-infinity', id: 0 }
+  for (;;) {
+    const { since, id } = last
+    const { rows } = await rideOut(() =>
+      sql<UserToServe & { since: string }>`
+        select u.id, u.email, u.subscription_owed_at::text as since from users u
+        where u.subscription_owed_at is not null and (u.subscription_owed_at, u.id) > (${since}::timestamptz, ${id})
+          and ${hasQueries}
+        order by u.subscription_owed_at, u.id limit ${owedPerPage}
+      `.execute(db),
+    )
+    yield rows.map((row) => ({ id: row.id, email: row.email }))
+    if (rows.length < owedPerPage) return
+    last = rows.at(-1) ?? last
+  }
 }
 
 /**

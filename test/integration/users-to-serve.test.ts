@@ -1,10 +1,16 @@
 /** How a push finds the users that it has to serve, where there are many. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { failedPass, forcedPass, takeShare, weeklyPass } from '../../src/push/users-to-serve.ts'
+import {
+  failedPass,
+  findUsersOwedSubscription,
+  forcedPass,
+  takeShare,
+  weeklyPass,
+} from '../../src/push/users-to-serve.ts'
 import { createDatabase } from '../support/database.ts'
 
-const users = 10_000
+const users = 10_001
 
 // The statistics know nothing of a week that has just begun. PostgreSQL took its claims for one row, and compared each user
 // with all of them: 4 s and more for this stretch.
@@ -34,4 +40,12 @@ test('the last user of many is found at once, whose neighbours were all served i
     assert.deepEqual([found.length, found.at(-1)?.leadsBefore], [count, leadsBefore])
     assert.ok(ms < 2_000, `${ms} ms`)
   }
+
+  // more than ten thousand subscription pushes took two runs; many are owed since one moment, others are a microsecond apart
+  await pool.query(
+    `update users set subscription_owed_at = '2020-01-06'::timestamptz + (id / 2500) * interval '1 microsecond'`,
+  )
+  const owed: number[] = []
+  for await (const page of findUsersOwedSubscription(db)) owed.push(...page.map(({ id }) => id))
+  assert.deepEqual([owed.length, new Set(owed).size], [users, users])
 })
