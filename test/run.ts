@@ -32,9 +32,9 @@ const runTimeoutMs = 1_800_000
 
 const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
+/** Not those that libraries of the benchmark bring along. */
 function findFiles(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    // libraries bring tests of their own, such as those of the benchmark
     .filter((name) => name.endsWith('.test.ts') && !name.includes('node_modules'))
     .map((name) => join(folder, name))
     .sort()
