@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeNoAnswer } from '../../src/deliveries/attempt.ts'
 import { describeTrouble } from '../../src/http-trouble.ts'
-import { judgeUser } from '../../src/push/guard.ts'
+import { findReasonToHold, judgeUser } from '../../src/push/guard.ts'
 import { packageRoot } from '../../src/root.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
@@ -166,6 +166,8 @@ test('whatever the table of trouble says that the program prints, it prints', as
     )
   }
   said.push(judgeUser(2, 412) ?? '')
+  const nothing = { queries: [], deliveries: [], matches: 0, tooLarge: [], erasures: 1 }
+  said.push(findReasonToHold({ ...nothing, user: { id: 1, email: 'user@example.com' }, tooSlow: '{}' }) ?? '')
 
   const text = said.join('\n')
   const sources = readSources()
