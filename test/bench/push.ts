@@ -6,8 +6,8 @@
  *   npm run bench -- [--users 2000,20000] [--listings 50000] [--repetitions 5] [--only leadpush,wire] [--small]
  *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT …] [--statements]
  *
- * Contenders that look leads up for each user take part with up to 2,000 users. BENCH_NODE_OPTIONS='--cpu-prof
- * --cpu-prof-dir=…' profiles leadpush.
+ * Contenders that look leads up for each user, and take as long for each however many there are, serve 2,000 of them at most.
+ * BENCH_NODE_OPTIONS='--cpu-prof --cpu-prof-dir=…' profiles leadpush.
  */
 import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -158,8 +158,8 @@ async function runLeadpush(bench: Bench, root: string): Promise<Told> {
 }
 
 async function runContender(bench: Bench, name: string): Promise<Told> {
-  const { databaseUrl, receiverUrl, work, users } = bench
-  const rest = name === 'wire' ? [join(work, 'bodies'), String(users)] : [databaseUrl]
+  const { databaseUrl, receiverUrl, work } = bench
+  const rest = [name === 'wire' ? join(work, 'bodies') : databaseUrl, String(countUsers(bench, name))]
   const { last, usage } = await runProcess(
     [join(folder, `contenders/${name}.js`), receiverUrl, ...rest],
     {},
@@ -169,8 +169,11 @@ async function runContender(bench: Bench, name: string): Promise<Told> {
   return { ...last, peakBytes: usage.peakBytes }
 }
 
+const countUsers = ({ users }: Bench, name: string) => (plain.includes(name) ? Math.min(users, plainUsersMax) : users)
+
 async function measure(bench: Bench, name: string): Promise<Result> {
-  const { opened, receiver, users } = bench
+  const { opened, receiver } = bench
+  const users = countUsers(bench, name)
   await opened.pool.query('checkpoint')
   const serverPid = await findServerPid(opened)
   await askReceived(receiver)
@@ -247,13 +250,12 @@ async function showStatements({ opened }: Bench, deliveries: number): Promise<vo
 }
 
 async function compare(bench: Bench): Promise<void> {
-  const names = contenders.filter((name) => !plain.includes(name) || bench.users <= plainUsersMax)
-  if (names.some((name) => plain.includes(name))) await fillPlain(bench.opened)
-  if (names.includes('wire')) await writeBodies(bench)
-  const results = new Map<string, Result[]>(names.map((name) => [name, []]))
+  if (contenders.some((name) => plain.includes(name))) await fillPlain(bench.opened)
+  if (contenders.includes('wire')) await writeBodies(bench)
+  const results = new Map<string, Result[]>(contenders.map((name) => [name, []]))
   for (let round = 0; round < repetitions; round++)
     // turn about: what else the machine does meets all of them
-    for (const name of names) {
+    for (const name of contenders) {
       if (plain.includes(name)) await bench.opened.pool.query('truncate bench.sent')
       if (values.statements) await bench.opened.pool.query('select pg_stat_statements_reset()')
       const result = await measure(bench, name)

@@ -1,4 +1,4 @@
-// The same with graphile-worker, a job a user, 16 at once. `node graphile-worker.js URL DATABASE_URL`
+// The same with graphile-worker, a job a user, 16 at once. `node graphile-worker.js URL DATABASE_URL USERS`
 import { Logger, run, runMigrations } from 'graphile-worker'
 import { concurrency, startClock } from './measured.js'
 import { findUserIds, pool, pushUser } from './push-user.js'

@@ -1,4 +1,4 @@
-// The same with pg-boss: a job a user, fetched 64 at a time, 16 at once. `node pg-boss.js URL DATABASE_URL`
+// The same with pg-boss: a job a user, fetched 64 at a time, 16 at once. `node pg-boss.js URL DATABASE_URL USERS`
 import PgBoss from 'pg-boss'
 import { concurrency, startClock } from './measured.js'
 import { databaseUrl, findUserIds, pool, pushUser } from './push-user.js'

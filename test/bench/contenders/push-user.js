@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 
-const [url, databaseUrl] = process.argv.slice(2)
+const [url, databaseUrl, users] = process.argv.slice(2)
 
 export { databaseUrl }
 export const pool = new pg.Pool({ connectionString: databaseUrl, max: 16 })
 
 export async function findUserIds() {
-  const { rows } = await pool.query('select id from bench.users order by id')
+  const { rows } = await pool.query('select id from bench.users order by id limit $1', [users])
   return rows.map(({ id }) => id)
 }
 

@@ -1,4 +1,4 @@
-// A script: user after user, 16 at once. `node script.js URL DATABASE_URL`
+// A script: user after user, 16 at once. `node script.js URL DATABASE_URL USERS`
 import { measured } from './measured.js'
 import { findUserIds, pool, pushUser } from './push-user.js'
 
