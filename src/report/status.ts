@@ -215,7 +215,7 @@ export function listAlarms(status: Status): { what: string; toDo: string }[] {
   if (held) {
     const what = `The guard holds back ${describeHeld(held)} in ${period}`
     const toDo =
-      'look at what was imported, mend it and run `leadpush push --all`, or send it all the same with `leadpush push --all --accept`.'
+      'ask `leadpush preview` why, mend what was imported and run `leadpush push --all`, or send it all the same with `leadpush push --all --accept`.'
     alarms.push({ what, toDo })
   }
   if (subscribed > 0 && !ranLately) {
