@@ -234,7 +234,7 @@ export class PushLoop {
 
   /** Makes as many of the recorded attempts as may be under way. */
   private drain(): void {
-    const { concurrency } = this.context.settings
+    const { concurrency, ratePerSecond } = this.context.settings
     while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
       if (this.outage.isDown && (this.onWire > 0 || !this.outage.takeProbe(performance.now()))) break
       const waitMs = this.pace.take(performance.now())
@@ -248,8 +248,10 @@ export class PushLoop {
       const attempt = this.attempts.take()
       if (!attempt) break
       this.onWire++
-      // what is to be recorded next goes to the database first: it is at that while these are built and sent
-      setImmediate(() => this.begin(attempt))
+      // what is to be recorded next goes to the database first: it is at that while these are built and sent; not with a rate,
+      // by which each has its moment
+      if (ratePerSecond === undefined) setImmediate(() => this.begin(attempt))
+      else this.begin(attempt)
     }
     this.sleeper.wake()
   }

@@ -485,9 +485,10 @@ test('a subscription push that is owed is sent by --resume, once, also when two 
 })
 
 test('the rate spaces attempts evenly', async (t) => {
-  const house = await build(t, { users: users(6) })
+  const house = await build(t, { users: users(7) })
   await house.push(all, { ratePerSecond: 10 })
-  const times = house.receiver.requests.map(({ atMs }) => atMs)
+  // the first one has a connection to make
+  const times = house.receiver.requests.map(({ atMs }) => atMs).slice(1)
   const gaps = times.slice(1).map((time, at) => time - (times[at] ?? 0))
   assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) >= 450, `five pauses of 100 ms: ${gaps}`)
   // one that comes late, because the machine is busy, comes closer to the next
