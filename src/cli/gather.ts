@@ -10,14 +10,16 @@ export function gather(write: (text: string) => void): Gathered {
   let texts: string[] = []
   const flush = () => {
     if (texts.length === 0) return
+    process.off('exit', flush)
     const text = texts.join('')
     texts = []
     write(text)
   }
-  process.on('exit', flush)
   return {
     add(text) {
-      if (texts.push(text) === 1) setImmediate(flush)
+      if (texts.push(text) > 1) return
+      setImmediate(flush)
+      process.once('exit', flush)
     },
     flush,
   }
