@@ -5,53 +5,13 @@
 import type { LeadInBody } from '../leads/lead-store.ts'
 import { bodyBytesMax } from '../limits.ts'
 import { countBodyBytes } from './body.ts'
+import type { LeadToPlan, SharedLeads } from './shared-leads.ts'
 
 export interface QueryToPlan {
   /** The element of `queryList`, serialised. */
   json: string
   /** What it matches, the newest first, cut to 300: where it stands among the `SharedLeads`. */
   places: ArrayLike<number>
-}
-
-export interface LeadToPlan extends LeadInBody {
-  leadId: number
-  /** Of its JSON, as UTF-8. */
-  bytes: number
-}
-
-/** What the queries of some users match, each version once, at its place, and which of it one of them has. A version that is gone is undefined. */
-export class SharedLeads {
-  private readonly leads: readonly (LeadToPlan | undefined)[]
-  /** Of each place, the first place of the same lead, of which there may be several versions. */
-  private readonly firstPlaces: Int32Array
-  /** By first places: the number of the user who took it last. */
-  private readonly takers: Int32Array
-  private user = 0
-
-  constructor(leads: readonly (LeadToPlan | undefined)[]) {
-    this.leads = leads
-    this.takers = new Int32Array(leads.length)
-    this.firstPlaces = new Int32Array(leads.length)
-    const placeOf = new Map<number, number>()
-    for (const [place, lead] of leads.entries()) {
-      const first = lead && placeOf.get(lead.leadId)
-      if (lead && first === undefined) placeOf.set(lead.leadId, place)
-      this.firstPlaces[place] = first ?? place
-    }
-  }
-
-  /** From here on leads are taken for another user, who has none yet. */
-  nextUser(): void {
-    this.user++
-  }
-
-  /** The lead at `place`, unless the user has it, in this version or another, or it is gone. */
-  take(place: number): LeadToPlan | undefined {
-    const first = this.firstPlaces[place] as number
-    if (this.takers[first] === this.user) return undefined
-    this.takers[first] = this.user
-    return this.leads[place]
-  }
 }
 
 export interface PlannedDelivery {

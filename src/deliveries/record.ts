@@ -44,8 +44,8 @@ export interface RecordedOutcome {
 }
 
 /** A column as an array of PostgreSQL, ready to be sent; columns of texts are left to the driver, which knows how to quote. */
-const column = <T>(rows: readonly T[], of: (row: T, at: number) => number | boolean | null) =>
-  `{${rows.map((row, at) => of(row, at) ?? 'null').join()}}`
+const column = <T>(rows: readonly T[], of: (row: T) => number | boolean | null) =>
+  `{${rows.map((row) => of(row) ?? 'null').join()}}`
 
 /** Arguments of the database's functions. */
 const outcomeColumns = (outcomes: readonly RecordedOutcome[]) => sql`

@@ -163,12 +163,12 @@ export class TriggerLoop {
     const ids = ready.map(({ id }) => id)
     const triggers = await rideOut(() => takeTriggers(this.context.db, this.store, ids), this.context.onAway)
     const versionIds = triggers.map(({ versionId }) => versionId)
-    const { leads, places } = await rideOut(() => this.leads.find([versionIds]), this.context.onAway)
+    const leads = await rideOut(() => this.leads.findEach(versionIds), this.context.onAway)
     const taken = new Set(triggers.map(({ hookId }) => hookId))
     for (const lane of ready) if (!taken.has(lane.id)) lane.isEmpty = true
     for (const [at, trigger] of triggers.entries()) {
       const lane = this.lanes.get(trigger.hookId)
-      if (lane) this.begin(lane, trigger, leads[places[0]?.[at] ?? -1]?.bytes ?? 0, takenAtMs)
+      if (lane) this.begin(lane, trigger, leads[at]?.bytes ?? 0, takenAtMs)
     }
   }
 

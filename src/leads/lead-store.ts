@@ -102,6 +102,12 @@ export class LeadStore {
     return { leads, places }
   }
 
+  /** The leads of one list, in its order. */
+  async findEach(versionIds: readonly number[]): Promise<(StoredLead | undefined)[]> {
+    const { leads, places } = await this.find([versionIds])
+    return Array.from(places[0] ?? [], (place) => leads[place])
+  }
+
   private async read(versionIds: number[]): Promise<StoredLead[]> {
     const { rows } = await sql<{ id: number; lead_id: number; bytes: number; json: string | null }>`
       select id, lead_id, bytes, case when bytes <= ${cachedLeadBytesMax} then json end as json
@@ -120,8 +126,7 @@ export class LeadStore {
     const read: LeadWithJson[] = []
     for (let at = 0; at < contents.length; at += versionsPerStatement) {
       const some = contents.slice(at, at + versionsPerStatement).map(({ versionId }) => versionId)
-      const { leads, places } = await this.find([some])
-      const found = some.map((_, index) => leads[places[0]?.[index] ?? -1])
+      const found = await this.findEach(some)
       // the cache may make room for a large one before it is its turn
       const jsonOf = found.map((lead) => lead?.json)
       for (const [index, lead] of found.entries()) {

@@ -2,14 +2,8 @@
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { findErasureCount } from '../deliveries/erasure-count.ts'
-import {
-  type LeadToPlan,
-  type Plan,
-  type PlannedDelivery,
-  planDeliveries,
-  type QueryToPlan,
-  SharedLeads,
-} from '../deliveries/plan.ts'
+import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../deliveries/plan.ts'
+import { type LeadToPlan, SharedLeads } from '../deliveries/shared-leads.ts'
 import { LeadStore } from '../leads/lead-store.ts'
 import { Matcher } from '../matching/matcher.ts'
 

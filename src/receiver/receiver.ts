@@ -3,6 +3,7 @@
  * what is right, and tells what came. Everything about it is bounded: time, connections, bytes.
  */
 import { createHash } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import type http from 'node:http'
 import { buildHardServer, jsonType } from '../hard-server.ts'
 import { listenOn } from '../listen.ts'
@@ -95,6 +96,8 @@ function tell(head: CheckedHead | undefined, length: number, startedMs: number, 
 /** Throws `usage` where it cannot listen there. */
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const closing = new AbortController()
+  // each request that is put off listens
+  setMaxListeners(0, closing.signal)
   const judge = createJudge(options, closing.signal)
   let heldBytes = 0
 

@@ -200,9 +200,16 @@ test('--fail: the next requests are refused and nothing of them is kept; then al
 
 test('--delay: every answer comes that late, and closing does not wait for it', async (t) => {
   const receiver = await start(t, { faults: { delayMs: 300 } })
+  // with more than ten at once the operator was warned of a leak that was none
+  const warnings: Error[] = []
+  const note = (warning: Error) => warnings.push(warning)
+  process.on('warning', note)
+  t.after(() => process.off('warning', note))
   const began = performance.now()
-  assert.equal((await send(receiver.port, bodyOf())).status, 200)
+  const answers = await Promise.all(Array.from({ length: 12 }, () => send(receiver.port, bodyOf())))
+  assert.ok(answers.some(({ status }) => status === 200))
   assert.ok(performance.now() - began >= 299)
+  assert.deepEqual(warnings, [])
   const slow = await start(t, { faults: { delayMs: 60_000 } })
   const answer = send(slow.port, bodyOf())
   await new Promise((resolve) => setTimeout(resolve, 200))

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { buildBody, countBodyBytes } from '../../src/deliveries/body.ts'
-import { planDeliveries, SharedLeads } from '../../src/deliveries/plan.ts'
+import { planDeliveries } from '../../src/deliveries/plan.ts'
+import { SharedLeads } from '../../src/deliveries/shared-leads.ts'
 import { bodyBytesMax } from '../../src/limits.ts'
 
 interface Query {
