@@ -94,9 +94,9 @@ export function judgeWeek({ feed, before, isAccepted }: Omit<Week, 'earlier'>): 
       : `in the median of ${before.length} weeks before`
   const imported = 'imported since the last weekly run'
   if (feed.listings * weekFall <= listings)
-    return `held: ${feed.listings} listings ${imported} instead of ${listings} ${when}`
+    return `held: ${feed.listings} listings ${imported} instead of ${Math.round(listings)} ${when}`
   if (feed.filledFields !== null && fields !== undefined && fields > 0 && feed.filledFields * weekFall <= fields)
-    return `held: ${feed.filledFields} filled fields in the ${feed.listings} listings ${imported} instead of ${fields} ${when}`
+    return `held: ${feed.filledFields} filled fields in the ${feed.listings} listings ${imported} instead of ${Math.round(fields)} ${when}`
   return undefined
 }
 

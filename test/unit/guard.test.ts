@@ -48,4 +48,6 @@ test('the median of two or four weeks lies between the two in the middle; one od
   assert.match(judge(feed(500), feed(1_000), feed(900), feed(90_000)) ?? '', /^held/)
   assert.equal(judge(feed(751), feed(1), feed(2_000), feed(1_000), feed(9_000)), undefined)
   assert.match(judge(feed(750), feed(1), feed(2_000), feed(1_000), feed(9_000)) ?? '', /instead of 1500 .*4 weeks/)
+  // the message once told of 1969.5 listings, which nobody can import
+  assert.match(judge(feed(500), feed(1_969), feed(1_970)) ?? '', /instead of 1970 in the median/)
 })
