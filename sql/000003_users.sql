@@ -24,6 +24,8 @@ create table users (
   -- contract 5.3: the subscription push that is still to be sent, and when the last one was begun
   subscription_owed_at timestamptz,
   subscription_begun_at timestamptz,
+  -- since when they have been subscribed, with queries: no push that began before set out to serve them
+  due_since timestamptz not null default now(),
   created_at timestamptz not null default now()
 );
 

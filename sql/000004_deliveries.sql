@@ -22,7 +22,9 @@ create table runs (
   ended_at timestamptz,
   outcome text not null default 'running' check (outcome in ('running', 'complete', 'failures', 'stopped', 'interrupted')),
   -- whether it came to every user that it set out to serve, by itself or by a later run that went on with it
-  came_to_end boolean not null default false
+  came_to_end boolean not null default false,
+  -- whether `prune` was asked to delete what is as old: who was served by it may be forgotten
+  pruned boolean not null default false
 );
 
 create index runs_by_start on runs (started_at);

@@ -12,10 +12,17 @@ alter table hooks
   -- triggers that were given up, ever; when the last of them was, and why
   add column abandoned bigint not null default 0,
   add column abandoned_at timestamptz,
-  add column abandoned_error text;
+  add column abandoned_error text,
+  -- listings beyond the newest of a run, ever; when the last of them was
+  add column dropped bigint not null default 0,
+  add column dropped_at timestamptz,
+  -- since when attempts have failed, with none between that was delivered
+  add column failing_since timestamptz;
 
 create index hooks_due on hooks (due_at) where due_at is not null;
 create index hooks_abandoned on hooks (abandoned_at) where abandoned_at is not null;
+create index hooks_dropped on hooks (dropped_at) where dropped_at is not null;
+create index hooks_failing on hooks (failing_since) where failing_since is not null;
 
 create table triggers (
   hook_id uuid not null references hooks on delete cascade,

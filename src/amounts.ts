@@ -21,6 +21,13 @@ export function seconds(value: number): string {
   return whole < 7_200 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${(value / 3_600).toFixed(1)} h`
 }
 
+/** `8 days`, `36 hours`: in the largest unit that makes it 1 or more. */
+export function span(seconds: number): string {
+  const units = [['day', 86_400], ['hour', 3_600], ['minute', 60]] as const // biome-ignore format: short
+  const [name, length] = units.find(([, length]) => seconds >= length) ?? ['second', 1]
+  return plural(Math.floor(seconds / length), name)
+}
+
 /** Times as people of the zone read them. */
 export function timeFormat(timeZone: string): (time: Date | null) => string {
   // the first use of Intl takes longer than all else in a short command

@@ -21,14 +21,22 @@ export function parseDuration(text: string): number | undefined {
 
 const refuse = (allowed: string) => ({ error: allowed })
 
+const durationAllowed = (min: string, max: string) =>
+  `a number with a unit (ms, s, m, h, d) from ${min} to ${max}, such as ${min === '0s' ? '5s' : min}`
+
 function duration(min: string, max: string) {
-  const allowed = `a number with a unit (ms, s, m, h, d) from ${min} to ${max}, such as ${min === '0s' ? '5s' : min}`
+  const allowed = durationAllowed(min, max)
   const [minMs, maxMs] = [parseDuration(min) ?? 0, parseDuration(max) ?? 0]
   return z
     .string()
     .transform((text) => parseDuration(text) ?? Number.NaN)
     .refine((ms) => ms >= minMs && ms <= maxMs, refuse(allowed))
 }
+
+const durationOrOff = (min: string, max: string) =>
+  z.union([z.literal('off').transform(() => undefined), duration(min, max)], {
+    error: `${durationAllowed(min, max)}, or \`off\``,
+  })
 
 function number(min: number, max: number, pattern: RegExp, allowed: string) {
   return z
@@ -132,6 +140,7 @@ export const definitions = {
   leaseMs: { name: 'LEADPUSH_LEASE', schema: duration('1s', '1h'), fallback: '60s' },
   guard: { name: 'LEADPUSH_GUARD', schema: oneOf(['on', 'off']), fallback: 'on' },
   maxLeadAgeMs: { name: 'LEADPUSH_MAX_LEAD_AGE', schema: duration('1s', '3650d'), fallback: '30d' },
+  feedMaxAgeMs: { name: 'LEADPUSH_FEED_MAX_AGE', schema: durationOrOff('1h', '365d'), fallback: '8d' },
   timeZone: { name: 'LEADPUSH_TIME_ZONE', schema: timeZone, fallback: 'UTC' },
   host: {
     name: 'LEADPUSH_HOST',

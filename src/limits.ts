@@ -47,6 +47,10 @@ export const subscriptionPauseMs = 60_000
 export const pingTimeoutMs = 10_000
 /** contract 3, `status --check`: so long after the last `push --all` that came to its end a monitor must call. */
 export const monitoredRunDays = 8
+/** contract 3, `status --check`: what was left, due or failing for so long is an alarm. */
+export const leftDays = 1
+/** contract 3, `status --check`: so much of the subscribed users without a lead is an alarm. */
+export const withoutLeadShare = 0.5
 
 /** contract 3: an API key that exists elsewhere, in visible ASCII characters. */
 export const apiKeyCharsMin = 16

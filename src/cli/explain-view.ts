@@ -1,9 +1,10 @@
 /** An explanation in sentences: the answer first, then what it rests on. Pure. */
+
+import { count, plural, span } from '../amounts.ts'
 import type { ExplainedDelivery } from '../explain/deliveries.ts'
 import type { Explanation } from '../explain/explain.ts'
 import type { ExplainedQuery } from '../explain/queries.ts'
 import { bodyBytesMax, leadsPerQueryMax } from '../limits.ts'
-import { count, plural } from './output.ts'
 
 type Time = (at: Date) => string
 
@@ -15,12 +16,6 @@ const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 function ordinal(value: number): string {
   const ending = /1\d$/.test(String(value)) ? 'th' : (['th', 'st', 'nd', 'rd'][value % 10] ?? 'th')
   return `${count(value)}${ending}`
-}
-
-function span(seconds: number): string {
-  const units = [['day', 86_400], ['hour', 3_600], ['minute', 60]] as const // biome-ignore format: short
-  const [name, length] = units.find(([, length]) => seconds >= length) ?? ['second', 1]
-  return plural(Math.floor(seconds / length), name)
 }
 
 /** One decimal, or as many as tell it from the radius. */

@@ -36,18 +36,21 @@ Examples:
 
 async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'logFormat'], processSource())
+  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'logFormat'] as const
+  const settings = readSettings(names, processSource())
   const { openPageFile } = await import('./page-file.ts')
   const file = openPageFile(out, { isTaken: json === true })
   try {
     return await withDatabase(settings, {}, async ({ db }) => {
       const startedAt = performance.now()
+      const { sentenceOf } = await import('../report/alarms.ts')
       const { findFigures } = await import('../report/figures/find-figures.ts')
       const { buildReport, buildHeadline } = await import('../report/page/build-report.ts')
       const figures = await findFigures(db, settings)
       const size = await file.write(buildReport(figures, settings))
       const seconds = Math.round(performance.now() - startedAt) / 1_000
-      const { status, alarms, isSampled: sampled } = figures
+      const { status, isSampled: sampled } = figures
+      const alarms = figures.alarms.map(sentenceOf)
       if (json)
         await writeJson({ type: 'report', file: out, bytes: size, period: status.period, seconds, sampled, alarms })
       else if (out !== '-') {

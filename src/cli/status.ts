@@ -24,12 +24,14 @@ import type { Act } from './program.ts'
 interface StatusOptions {
   user?: string
   check?: true
+  quiet?: true
   json?: true
 }
 
 interface StatusSettings {
   timeZone: string
   maxLeadAgeMs: number
+  feedMaxAgeMs: number | undefined
 }
 
 /** So many deliveries of a user are shown to a person. */
@@ -41,6 +43,7 @@ export function addStatus(program: Command, act: Act): void {
     .description('Show how the period and the last runs went, and what is left to do.')
     .option('--user <email>', 'the deliveries of one user, with their attempts')
     .option('--check', 'exit 1 if somebody should look: for a monitor')
+    .option('--quiet', 'with --check: print nothing but what somebody should look at')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -48,35 +51,55 @@ export function addStatus(program: Command, act: Act): void {
 Examples:
   leadpush status
   leadpush status --user user@example.com
-  leadpush status --check --json         what a monitor runs once a day
+  leadpush status --check --quiet        what a monitor runs once a day
 
---check exits 1 if deliveries are stuck or failed, if the guard holds something
-back, or if users are subscribed and no \`push --all\` came to its end in 8 days.`,
+--check exits 1, and says first what to do, if deliveries are stuck, failed or
+unknown; if users were left out, are held back by the guard, or if half of them
+have no lead to send; if no whole \`push --all\` came to its end in 8 days; if
+triggers were given up, dropped or not sent, or a hook has failed for a day; or
+if no listings were imported for LEADPUSH_FEED_MAX_AGE.`,
     )
     .action(act(status))
 }
 
 async function status(_log: Log, options: StatusOptions): Promise<ExitCode> {
   if (options.check && options.user !== undefined) throw usageError('--check and --user exclude each other.')
+  if (options.quiet && !options.check) throw usageError('--quiet goes with --check.')
   const { processSource, readSettings } = await import('../config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'logFormat'], processSource())
+  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'logFormat'] as const
+  const settings = readSettings(names, processSource())
   return await withDatabase(settings, inShort, async ({ db }) => {
     if (options.user !== undefined) return await showUser(db, options.user, settings, options)
     return await showStatus(db, settings, options)
   })
 }
 
-async function showStatus(db: Database, settings: StatusSettings, { check, json }: StatusOptions): Promise<ExitCode> {
-  const { findAlarms, findStatus } = await import('../report/status.ts')
+async function showStatus(
+  db: Database,
+  settings: StatusSettings,
+  { check, quiet, json }: StatusOptions,
+): Promise<ExitCode> {
+  const { findStatus } = await import('../report/status.ts')
   const found = await findStatus(db, settings)
-  const alarms = check ? findAlarms(found) : []
-  if (json) await writeJson(toStatusLine(found, check ? alarms : undefined))
+  const alarms = check ? await listAlarms(db, found, settings) : undefined
+  if (json) await writeJson(toStatusLine(found, alarms))
   else {
-    await writeStatus(db, found, settings.timeZone)
-    for (const alarm of alarms) await writeLine(`${paint('red', 'check')}  ${alarm}`)
-    if (check && alarms.length === 0) await writeLine(`${paint('green', 'check')}  All is well.`)
+    if (alarms) await writeAlarms(alarms, quiet)
+    if (!quiet) await writeStatus(db, found, settings.timeZone)
   }
-  return alarms.length > 0 ? 1 : 0
+  return alarms && alarms.length > 0 ? 1 : 0
+}
+
+async function listAlarms(db: Database, found: Status, settings: StatusSettings): Promise<string[]> {
+  const { findAlarms, sentenceOf } = await import('../report/alarms.ts')
+  return (await findAlarms(db, found, settings)).map(sentenceOf)
+}
+
+async function writeAlarms(alarms: readonly string[], quiet: true | undefined): Promise<void> {
+  for (const alarm of alarms) await writeLine(`${paint('red', 'check')}  ${alarm}`)
+  if (quiet) return
+  if (alarms.length === 0) await writeLine(`${paint('green', 'check')}  All is well.`)
+  await writeLine('')
 }
 
 /** contract 3; `alarms` only where a check was asked for. */
@@ -206,7 +229,15 @@ async function writeEnded(troubles: Troubles, time: (at: Date | null) => string)
 }
 
 /** What to do next, a sentence each. */
-function adviseOn({ stuck, failedWithoutLater, unknown, owed, held, subscribed, lastRun }: Status): string[] {
+function adviseOn({
+  stuck,
+  failedWithoutLater,
+  unknownWithoutLater,
+  owed,
+  held,
+  subscribed,
+  lastRun,
+}: Status): string[] {
   const advice: string[] = []
   const isRunning = lastRun?.outcome === 'running'
   if (subscribed === 0) advice.push('Nobody is subscribed yet: leadpush users import FILE')
@@ -217,7 +248,7 @@ function adviseOn({ stuck, failedWithoutLater, unknown, owed, held, subscribed, 
   } else if (stuck === 0 && owed > 0 && !isRunning)
     advice.push('To serve the users that are owed a delivery: leadpush push --all')
   if (failedWithoutLater > 0) advice.push('Once the cause of what failed is mended: leadpush push --failed')
-  if (unknown > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
+  if (unknownWithoutLater > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
   return advice
 }
 

@@ -59,6 +59,7 @@ export interface Tables {
     place: Defaulted<string>
     subscription_owed_at: Date | null
     subscription_begun_at: Date | null
+    due_since: Generated<Date>
     created_at: Generated<Date>
   }
   queries: {
@@ -89,6 +90,7 @@ export interface Tables {
     ended_at: Date | null
     outcome: Defaulted<'running' | 'complete' | 'failures' | 'stopped' | 'interrupted'>
     came_to_end: Defaulted<boolean>
+    pruned: Defaulted<boolean>
     listings: number | null
     filled_fields: number | null
     held: string | null
@@ -157,6 +159,9 @@ export interface Tables {
     abandoned: Defaulted<number>
     abandoned_at: Date | null
     abandoned_error: string | null
+    dropped: Defaulted<number>
+    dropped_at: Date | null
+    failing_since: Date | null
   }
   triggers: {
     hook_id: string

@@ -4,7 +4,8 @@ import type { Database, OpenDatabase } from '../db/open.ts'
 import { findUpkeep, type ServerFacts, type Upkeep } from '../db/survey.ts'
 import { findInterruptedRuns } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
-import { findStatus, listAlarms } from '../report/status.ts'
+import { findAlarms } from '../report/alarms.ts'
+import { findStatus } from '../report/status.ts'
 import {
   type Check,
   type DoctorContext,
@@ -36,7 +37,7 @@ const resume = 'Run `leadpush push --resume`, and let cron do so every hour.'
 const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 async function checkLedger(context: DoctorContext): Promise<Verdict> {
-  const { timeZone, maxLeadAgeMs } = context.inspection.settings
+  const { timeZone, maxLeadAgeMs, feedMaxAgeMs } = context.inspection.settings
   if (timeZone === undefined || maxLeadAgeMs === undefined) return skipped('settings that it needs are wrong')
   const { db } = context.opened as OpenDatabase
   const status = await findStatus(db, { timeZone, maxLeadAgeMs })
@@ -51,7 +52,8 @@ async function checkLedger(context: DoctorContext): Promise<Verdict> {
     const what = runs.length > 0 ? `${plural(runs.length, 'run')} of ${status.period}` : plural(shares, 'stretch of users')
     troubles.push(warning(`Interrupted, and not gone on with: ${what}.`, resume))
   }
-  for (const { what, toDo } of listAlarms(overdue > 0 ? { ...status, stuck: 0 } : status)) {
+  const settings = { maxLeadAgeMs, feedMaxAgeMs }
+  for (const { what, toDo } of await findAlarms(db, overdue > 0 ? { ...status, stuck: 0 } : status, settings)) {
     troubles.push(warning(`${what}.`, `${toDo.charAt(0).toUpperCase()}${toDo.slice(1)}`))
   }
   const { subscribed, delivered, owed, period } = status

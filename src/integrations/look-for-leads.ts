@@ -164,10 +164,13 @@ async function recordDue(db: Database, hookIds: readonly string[], upTo: number,
       returning hook_id, due_at
     ),
     looked as (
-      update hooks h set looked_import_id = ${upTo}, due_at = least(h.due_at, r.due_at)
+      update hooks h set looked_import_id = ${upTo}, due_at = least(h.due_at, r.due_at),
+        dropped = h.dropped + coalesce(d.n, 0), dropped_at = case when d.n > 0 then now() else h.dropped_at end
       from unnest(${hookIds}::uuid[]) as given (id) left join (
         select hook_id, min(due_at) as due_at from recorded group by hook_id
-      ) r on r.hook_id = given.id
+      ) r on r.hook_id = given.id left join (
+        select hook_id, count(*) as n from ranked where rank > ${leadsPerHookMax} group by hook_id
+      ) d on d.hook_id = given.id
       where h.id = given.id
     )
     select (select count(*) from recorded) as found,

@@ -160,11 +160,12 @@ export async function recordTriggers(
         and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked)
     ),
     abandoned as (select hook_id, count(*) as n from ended where not ok group by hook_id),
-    last as (select distinct on (hook_id) * from outcome order by hook_id, n desc),
+    last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),
     noted as (
       update hooks h set last_at = now(), last_status = l.status, last_error = l.error,
         abandoned = h.abandoned + coalesce(a.n, 0), abandoned_at = case when a.n > 0 then now() else h.abandoned_at end,
-        abandoned_error = case when a.n > 0 then l.error else h.abandoned_error end
+        abandoned_error = case when a.n > 0 then l.error else h.abandoned_error end,
+        failing_since = case when l.ok then null when l.any_ok then now() else coalesce(h.failing_since, now()) end
       from last l left join abandoned a on a.hook_id = l.hook_id
       where h.id = l.hook_id and h.id in (select id from locked) and h.id <> all (${goneIds}::uuid[])
     ),

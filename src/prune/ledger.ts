@@ -73,6 +73,14 @@ export async function pruneClaims(context: PruneContext): Promise<number> {
   )
 }
 
+/** Whom a run of that age served is not known for sure from now on. */
+export async function noteRuns({ db, before, onAway }: PruneContext): Promise<void> {
+  await rideOut(
+    () => sql`update runs set pruned = true where started_at < ${before}::timestamptz and not pruned`.execute(db),
+    onAway,
+  )
+}
+
 /** Not those that later weeks are compared with, nor any that has a delivery to come. */
 export function pruneRuns(context: PruneContext): Promise<number> {
   return sweepRows(

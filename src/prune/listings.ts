@@ -86,13 +86,13 @@ export function pruneVersions(context: PruneContext): Promise<number> {
   )
 }
 
-/** Not those that later weeks are compared with. */
+/** Not those that later weeks are compared with, nor the last: a monitor asks how old it is. */
 export function pruneImports(context: PruneContext): Promise<number> {
   return sweepRows(
     context,
     'imports',
     sql`t.started_at < least(${context.before}::timestamptz, now() - ${comparedDays} * interval '1 day')
-      and t.id <> all (array(select distinct first_import_id from leads))`,
+      and t.id <> all (array(select distinct first_import_id from leads)) and t.id <> (select max(id) from imports)`,
   )
 }
 

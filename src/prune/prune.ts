@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { pruneClaims, pruneDeliveries, pruneReceiver, pruneRuns, pruneWorkers } from './ledger.ts'
+import { noteRuns, pruneClaims, pruneDeliveries, pruneReceiver, pruneRuns, pruneWorkers } from './ledger.ts'
 import { pruneImports, pruneLeads, pruneSearches, pruneVersions } from './listings.ts'
 import type { PruneContext } from './sweep.ts'
 
@@ -46,6 +46,7 @@ export async function prune(
     onAway,
   )
   const context = { db, before: rows[0]?.before ?? '', maxLeadAgeMs, stop, onAway }
+  await noteRuns(context)
   const counts = {} as PruneCounts
   for (const [part, work] of Object.entries(parts) as [PrunedPart, (typeof parts)[PrunedPart]][]) {
     onPart?.(part)

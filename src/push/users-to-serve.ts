@@ -37,7 +37,8 @@ export const weeklyScope = (period: string) => `weekly:${period}`
 export const isClaimed = (scope: string) =>
   sql<boolean>`exists (select from claims c where c.scope = ${scope} and c.email = u.email offset 0)`
 
-const hasQueries = sql<boolean>`exists (select from queries q where q.user_id = u.id offset 0)`
+/** SQL: whether the user `u` asks for anything. */
+export const hasQueries = sql<boolean>`exists (select from queries q where q.user_id = u.id offset 0)`
 
 /** `earlier`: the periods whose deliveries this one is compared with. */
 export function weeklyPass(period: string, earlier: readonly string[] = []): Pass {
@@ -60,6 +61,10 @@ export function forcedPass(period: string, forcedRunId?: number, guarded = false
   }
 }
 
+/** SQL: whether the user of the delivery `d` had none since that was delivered or is still under way. */
+export const isTheLastWord = sql<boolean>`not exists (
+  select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status in ('delivered', 'pending') offset 0)`
+
 /**
  * A further delivery for those with a delivery of the period that ended in one of `statuses`, and none since that was
  * delivered or is still under way.
@@ -72,10 +77,7 @@ export function failedPass(period: string, runId: number, statuses: readonly ('f
     compared: [],
     only: sql`exists (
       select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${statuses})
-        and d.created_at >= ${periodBegins(sql`${period}::text`)}
-        and not exists (
-          select from deliveries e where e.user_id = u.id and e.created_at > d.created_at and e.status in ('delivered', 'pending')
-        ) offset 0
+        and d.created_at >= ${periodBegins(sql`${period}::text`)} and ${isTheLastWord} offset 0
     )`,
   }
 }

@@ -9,8 +9,7 @@ import { type LedgerDelivery, ledgerColumns } from '../deliveries/ledger.ts'
 import { findPeriod, type RunCommand, type RunOutcome } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../integrations/hooks-in-trouble.ts'
-import { monitoredRunDays } from '../limits.ts'
-import { isClaimed, weeklyScope } from '../push/users-to-serve.ts'
+import { hasQueries, isClaimed, isTheLastWord, weeklyScope } from '../push/users-to-serve.ts'
 
 export interface RunReport {
   command: RunCommand
@@ -32,6 +31,8 @@ export interface Troubles {
 
 export interface Status {
   period: string
+  /** Listings that were last seen before it are not delivered. */
+  seenSince: Date
   subscribed: number
   /** Deliveries of the period, by how they ended. */
   delivered: number
@@ -41,15 +42,14 @@ export interface Status {
   pending: number
   /** Those of them that no living process has in hand. */
   stuck: number
-  /** Deliveries of the period that failed, of users who exist and got none since. */
+  /** Users for whom `push --failed` would make a delivery anew, and those for whom `--unknown` would. */
   failedWithoutLater: number
+  unknownWithoutLater: number
   /** Users: without their weekly delivery in the period, with a subscription push to come, or with a delivery pending. */
   owed: number
   lastRun: RunReport | undefined
   /** What the guard holds back in the period, since its last weekly run: all, with the reason, or so many users. */
   held: { reason: string | null; users: number } | undefined
-  /** Whether a `push --all` came to its end so lately that a monitor can rest. */
-  ranLately: boolean
   hooksInTrouble: number
 }
 
@@ -75,15 +75,14 @@ async function countPending(db: Database) {
   return rows[0] ?? { pending: 0, stuck: 0 }
 }
 
-async function countFailedWithoutLater(db: Database, period: string): Promise<number> {
-  const { rows } = await sql<{ n: number }>`
-    select count(*) as n from deliveries d
-    where d.period = ${period} and d.status = 'failed' and exists (select from users u where u.id = d.user_id)
-      and not exists (
-        select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status = 'delivered'
-      )
+async function countWithoutLater(db: Database, period: string) {
+  const { rows } = await sql<Pick<Status, 'failedWithoutLater' | 'unknownWithoutLater'>>`
+    select count(distinct d.user_id) filter (where d.status = 'failed') as "failedWithoutLater",
+      count(distinct d.user_id) filter (where d.status = 'unknown') as "unknownWithoutLater"
+    from deliveries d join users u on u.id = d.user_id
+    where d.period = ${period} and d.status in ('failed', 'unknown') and u.subscribed and ${hasQueries} and ${isTheLastWord}
   `.execute(db)
-  return rows[0]?.n ?? 0
+  return rows[0] ?? { failedWithoutLater: 0, unknownWithoutLater: 0 }
 }
 
 async function countUsers(db: Database, period: string) {
@@ -100,16 +99,6 @@ async function countUsers(db: Database, period: string) {
     ) owed
   `.execute(db)
   return rows[0] ?? { subscribed: 0, owed: 0 }
-}
-
-async function hasRunLately(db: Database): Promise<boolean> {
-  const { rows } = await sql<{ found: boolean }>`
-    select exists (
-      select from runs where command in ('all', 'force') and came_to_end
-        and ended_at >= now() - ${monitoredRunDays} * interval '1 day'
-    ) as found
-  `.execute(db)
-  return rows[0]?.found ?? false
 }
 
 async function findHeld(db: Database, period: string): Promise<Status['held']> {
@@ -140,30 +129,30 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
 
 /** The state of the period that the database's clock says, in the time zone. Throws `usage` for one it does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
-  const { period } = await findPeriod(db, settings)
-  const [ended, pending, failedWithoutLater, users, held, ranLately, [lastRun], hooksInTrouble] = await rideOut(() =>
+  const { period, seenSince } = await findPeriod(db, settings)
+  const [ended, pending, withoutLater, users, held, [lastRun], hooksInTrouble] = await rideOut(() =>
     Promise.all([
       countEnded(db, period),
       countPending(db),
-      countFailedWithoutLater(db, period),
+      countWithoutLater(db, period),
       countUsers(db, period),
       findHeld(db, period),
-      hasRunLately(db),
       findLastRuns(db, 1),
       countHooksInTrouble(db),
     ]),
   )
-  return { period, ...users, ...ended, ...pending, failedWithoutLater, held, lastRun, ranLately, hooksInTrouble }
+  return { period, seenSince, ...users, ...ended, ...pending, ...withoutLater, held, lastRun, hooksInTrouble }
 }
 
-/** The deliveries of a period that ended failed or unknown. */
+/** The deliveries of a period that ended failed or unknown, and that none later has made good. */
 export async function findEndedInTrouble(db: Database, period: string, limit = troublesShown): Promise<Troubles> {
   const { rows } = await rideOut(() =>
     sql<DeliveryInTrouble & { total: number }>`
       select ${ledgerColumns}, u.email, d.created_at as since, false as stuck, t.total
       from (
-        select idempotency_key, count(*) over () as total from deliveries
-        where period = ${period} and status in ('failed', 'unknown') order by created_at desc, part limit ${limit}
+        select idempotency_key, count(*) over () as total from deliveries d
+        where period = ${period} and status in ('failed', 'unknown') and ${isTheLastWord}
+        order by created_at desc, part limit ${limit}
       ) t
       join deliveries d on d.idempotency_key = t.idempotency_key left join users u on u.id = d.user_id
       order by d.created_at desc, d.part
@@ -198,32 +187,3 @@ export function describeHeld({ reason, users }: NonNullable<Status['held']>): st
   if (reason !== null) return `the weekly run (${reason.replace(/^held: /, '')})`
   return users === 1 ? '1 user' : `${users} users`
 }
-
-/** What a monitor should call somebody for, and what to do; none: all is well. */
-export function listAlarms(status: Status): { what: string; toDo: string }[] {
-  const { stuck, failedWithoutLater, period, subscribed, held, ranLately } = status
-  const alarms: { what: string; toDo: string }[] = []
-  const of = (count: number) => `${count} ${count === 1 ? 'delivery' : 'deliveries'}`
-  if (stuck > 0) {
-    const what = `${of(stuck)} ${stuck === 1 ? 'waits' : 'wait'} for an attempt in the hands of no living process`
-    alarms.push({ what, toDo: 'run `leadpush push --resume`.' })
-  }
-  if (failedWithoutLater > 0) {
-    const what = `${of(failedWithoutLater)} of ${period} failed, and nothing later was delivered`
-    alarms.push({ what, toDo: 'mend the cause, then run `leadpush push --failed`.' })
-  }
-  if (held) {
-    const what = `The guard holds back ${describeHeld(held)} in ${period}`
-    const toDo =
-      'ask `leadpush preview` why, mend what was imported and run `leadpush push --all`, or send it all the same with `leadpush push --all --accept`.'
-    alarms.push({ what, toDo })
-  }
-  if (subscribed > 0 && !ranLately) {
-    const what = `No \`push --all\` came to its end in the last ${monitoredRunDays} days`
-    alarms.push({ what, toDo: 'check that cron runs it once a week.' })
-  }
-  return alarms
-}
-
-/** A sentence each. */
-export const findAlarms = (status: Status): string[] => listAlarms(status).map(({ what, toDo }) => `${what}: ${toDo}`)

@@ -141,6 +141,7 @@ async function updateUsers(db: Database, changes: readonly Change[]): Promise<vo
   // like `users unsubscribe`: what is owed and was not begun ends
   await sql`
     update users u set receiver_key = c.receiver_key, subscribed = c.subscribed, place = coalesce(c.place, u.place),
+      due_since = case when u.subscribed and exists (select from queries q where q.user_id = u.id) then u.due_since else now() end,
       subscription_owed_at = case when c.subscribed then u.subscription_owed_at end
     from unnest(${changes.map(({ id }) => id)}::bigint[], ${changes.map((change) => change.receiverKey)}::text[],
       ${changes.map(({ subscribed }) => subscribed)}::boolean[],

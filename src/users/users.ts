@@ -108,7 +108,7 @@ export async function recordSubscription(
             ${pushedLately} as recent
           from users where id = ${userId} for update
         )
-        update users u set subscribed = true,
+        update users u set subscribed = true, due_since = case when b.subscribed then u.due_since else now() end,
           subscription_owed_at = case when b.owed or b.subscribed or b.recent then u.subscription_owed_at else now() end
         from before b where u.id = b.id
         returning b.subscribed as was, u.subscription_owed_at is not null as owed,

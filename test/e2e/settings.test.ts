@@ -71,6 +71,14 @@ for (const [what, values] of [
   })
 } // biome-ignore format: a table
 
+test('the age of the feed is 1 hour to a year, or off, for the commands that ask for it', async () => {
+  const said = async (value: string) =>
+    (await callProgram(['status', '--json'], { env: { LEADPUSH_FEED_MAX_AGE: value } })).stderr
+  for (const value of ['1h', '365d', 'off']) assert.ok(isAccepted(await said(value)), value)
+  for (const value of ['59m', '366d', '0', 'Off'])
+    assert.match(await said(value), /LEADPUSH_FEED_MAX_AGE: holds ".*"; allowed: .* from 1h to 365d.*, or `off`/)
+})
+
 test('a setting that is missing is told with those that are wrong, and no secret is shown', async () => {
   const said = await checkSettings({
     DATABASE_URL: 'mysql://app:hidden-1@db/app', LEADPUSH_RATE: 'fast', LEADPUSH_PING_URL: 'https:///hidden-2/ping',

@@ -195,7 +195,7 @@ test('what past pushes left behind, a time zone of others, and tables that nobod
   await insert('119 minutes')
   const first = await diagnose(env)
   says(first, 'time-zone', /^pass: America\/Chicago: it is /)
-  says(first, 'ledger', /^warn: 1 delivery wait.*No `push --all` came to its end.*Run `leadpush push --resume`\. Check that cron/)
+  says(first, 'ledger', /^warn: 1 delivery wait.*No whole `push --all` .*Run `leadpush push --resume`\. Run `leadpush push --all`, and let cron/)
   says(first, 'upkeep', /^pass: /)
 
   await opened.pool.query("update deliveries set due_at = now() - interval '121 minutes'")

@@ -131,6 +131,8 @@ test('of one run the 300 newest of a hook are due, and what is dropped is counte
     assert.ok(all >= found && beyond >= dropped)
     assert.equal((await look()).found, 0)
     assert.equal((await dueOf(hook)).length, found)
+    const told = await opened.pool.query('select dropped, dropped_at > now() - interval \'1 hour\' as lately from hooks where id = $1', [hook.id])
+    assert.deepEqual(told.rows, [{ dropped, lately: dropped > 0 || null }])
     await opened.pool.query('delete from hooks where id = $1', [hook.id])
   } // biome-ignore format: a list
 })

@@ -9,7 +9,7 @@ import { createDatabase } from '../support/database.ts'
 import { fillHistory } from '../support/history.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
-const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000 }
+const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, feedMaxAgeMs: undefined }
 const database = await createDatabase()
 const opened = await database.open()
 const { db } = opened
@@ -216,8 +216,42 @@ test('a database with users and nothing else makes a page of sentences, not of e
   const other = await (await createDatabase()).open()
   await seedUsers(other.db, [{ email: 'a@example.com' }])
   const page = buildReport(await findFigures(other.db, settings), settings)
-  assert.match(page, /<h1>Somebody should look at a weekly push that did not run\.<\/h1>/)
+  assert.match(
+    page,
+    /<h1>Somebody should look at a weekly push that did not run and users for whom there is no lead\.<\/h1>/,
+  )
   for (const words of ['No delivery has ended', 'No attempt was made', 'Nothing was imported', '>None.<', '0 listings'])
     assert.ok(page.includes(words), words)
   assert.doesNotMatch(page, /class="plot|"[^"<]*(NaN|Infinity|undefined)[^"<]*"/)
+})
+
+// A week in which nobody got anything counted for nothing: 100 % of the deliveries of the weeks beside it had arrived.
+test('users who were due in a week and got nothing are part of it, but for a week that was pruned', async () => {
+  const id = await addRun(3)
+  await sql`update runs set came_to_end = false, outcome = 'stopped' where id = ${id}`.execute(db)
+  const due = (weeks: number) => sql`update users set due_since = now() - ${weeks} * interval '1 week'`.execute(db)
+  const find = () => findFigures(db, settings)
+  const missedOf = ({ weeks }: Figures) => weeks.map(({ missed }) => missed)
+  await due(1)
+  assert.deepEqual(missedOf(await find()), [3, 0, 0, 0, 0, 0, 0, 0])
+  await due(6)
+  // who asks for nothing was not due
+  const found = await find()
+  assert.deepEqual(missedOf(found), [3, 0, 0, 0, 3, 0, 0, 0])
+  assert.match(
+    buildReport(found, settings),
+    /6 deliveries in 8 weeks: 25\.0 % delivered, 2 failed, 1 unknown; 6 users got nothing\./,
+  )
+  await sql`insert into claims (scope, email) select 'weekly:' || period, 'a@example.com' from runs where id = ${id}`.execute(
+    db,
+  )
+  assert.equal(missedOf(await find())[4], 2)
+  await sql`update runs set pruned = true where id = ${id}`.execute(db)
+  assert.equal(missedOf(await find())[4], 0)
+
+  await sql`delete from deliveries where user_id = (select id from users where email = 'b@example.com') and period = (
+    select period from runs where id = ${runs.get(0) ?? 0})`.execute(db)
+  const now = await find()
+  assert.equal(missedOf(now)[7], 1)
+  assert.match(buildReport(now, settings), /<dt>Got nothing<\/dt><dd[^>]*>1<small>[^<]*33\.3 % of 3/)
 })

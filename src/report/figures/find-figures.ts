@@ -1,7 +1,8 @@
 /** Everything that a report shows, as plain data: a statement a figure, whatever number of users, leads and weeks there is. */
 import type { Database } from '../../db/open.ts'
 import { findPeriod } from '../../deliveries/runs.ts'
-import { findAlarms, findLastRuns, findStatus, type RunReport, type Status } from '../status.ts'
+import { type Alarm, findAlarms } from '../alarms.ts'
+import { findLastRuns, findStatus, type RunReport, type Status } from '../status.ts'
 import { type FeedDay, findFeedDays } from './feed.ts'
 import { findLatency, type Latency } from './latency.ts'
 import { findWhereAll, type WhereAll } from './places.ts'
@@ -12,8 +13,8 @@ import { findWeeks, type Week } from './weeks.ts'
 export interface Figures {
   madeAt: Date
   status: Status
-  /** What somebody should look at, a sentence each. */
-  alarms: string[]
+  /** What somebody should look at. */
+  alarms: Alarm[]
   /** Subscribed users who get nothing, since they ask for nothing. */
   withoutQueries: number
   runs: RunReport[]
@@ -35,6 +36,7 @@ const weeksOfTrouble = 2
 export interface ReportSettings {
   timeZone: string
   maxLeadAgeMs: number
+  feedMaxAgeMs: number | undefined
   /** A ledger of more is sampled. */
   ledgerBytesMax?: number
 }
@@ -43,12 +45,13 @@ export interface ReportSettings {
 export async function findFigures(db: Database, settings: ReportSettings): Promise<Figures> {
   // a zone that it does not know has to be told of as such, before anything else meets it
   await findPeriod(db, settings)
-  const [status, runs, found] = await Promise.all([
-    findStatus(db, settings),
+  const status = await findStatus(db, settings)
+  const [alarms, runs, found] = await Promise.all([
+    findAlarms(db, status, settings),
     findLastRuns(db, runsShown),
     readSnapshot(db, (snapshot) => readFigures(snapshot, settings)),
   ])
-  return { status, alarms: findAlarms(status), runs, ...found }
+  return { status, alarms, runs, ...found }
 }
 
 async function readFigures(snapshot: Snapshot, settings: ReportSettings) {

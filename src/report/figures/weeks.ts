@@ -1,5 +1,6 @@
 /** What became of each of the last weeks: how its deliveries ended, how much went out, and how soon. */
 import { sql } from 'kysely'
+import { countMissed } from '../missed.ts'
 import type { Ledger, Snapshot } from './reading.ts'
 
 export interface Week {
@@ -11,8 +12,8 @@ export interface Week {
   delivered: number
   failed: number
   unknown: number
-  /** Users whom the guard held back, and whom no later run of the week served. */
-  held: number
+  /** Users who were due, and got no delivery at all: the guard held them back, or the push did not come to them. */
+  missed: number
   /** Of all its deliveries; null where the sample has none of them. */
   leads: number | null
   bytes: number | null
@@ -25,7 +26,7 @@ export const weeksShown = 13
 /** An installation that is younger has empty weeks before it; so many in all are shown of it. */
 const weeksAtLeast = 6
 
-type Ends = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown' | 'held'>
+type Ends = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown'> & { held: number }
 
 /** Counted in the index of ended deliveries alone. */
 async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
@@ -90,8 +91,14 @@ async function findAmounts(snapshot: Snapshot, ledger: Ledger, since: string): P
 
 /** The last weeks, the oldest first, each there whether anything was sent in it or not, but for those before the first. */
 export async function findWeeks(snapshot: Snapshot, ledger: Ledger, timeZone: string): Promise<Week[]> {
-  const all = await findEnds(snapshot, timeZone)
-  const first = all.findIndex(({ delivered, failed, unknown, held }) => delivered + failed + unknown + held > 0)
+  const found = await findEnds(snapshot, timeZone)
+  const missed = await countMissed(
+    snapshot,
+    found.map(({ period }) => period),
+  )
+  // of a week whose claims are gone the run alone tells
+  const all = found.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
+  const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
   const ends = all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
   const amounts = await findAmounts(snapshot, ledger, ends[0]?.period ?? '')
   const byPeriod = new Map(amounts.map((amount) => [amount.period, amount]))

@@ -2,6 +2,7 @@
 import { count, plural, seconds } from '../../amounts.ts'
 import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
+import { sentenceOf } from '../alarms.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { describeHeld } from '../status.ts'
 import { commandNames, size, type Wording } from './wording.ts'
@@ -14,20 +15,19 @@ function list(parts: readonly string[]): string {
   return parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`
 }
 
-function findTroubles({ stuck, failedWithoutLater, held, subscribed, ranLately }: Figures['status']): string[] {
-  return [
-    stuck > 0 && `${plural(stuck, 'delivery')} that nobody has in hand`,
-    failedWithoutLater > 0 && `${plural(failedWithoutLater, 'delivery')} that failed`,
-    held && 'what the guard holds back',
-    subscribed > 0 && !ranLately && 'a weekly push that did not run',
-  ].filter((text) => typeof text === 'string')
+/** More of them make a headline that nobody reads; the lines below it tell all. */
+const troublesNamed = 3
+
+function nameTroubles({ alarms }: Figures): string {
+  const named = alarms.slice(0, troublesNamed).map(({ about }) => about)
+  return list(alarms.length > troublesNamed ? [...named, `${alarms.length - troublesNamed} more`] : named)
 }
 
 /** Answers `is all well?`. */
 export function buildHeadline(figures: Figures): string {
   const { status, alarms } = figures
   if (isEmpty(figures)) return 'There is nothing to report yet.'
-  if (alarms.length > 0) return `Somebody should look at ${list(findTroubles(status))}.`
+  if (alarms.length > 0) return `Somebody should look at ${nameTroubles(figures)}.`
   if (status.subscribed === 0) return 'All is well, and nobody is subscribed yet.'
   if (status.lastRun?.outcome === 'running') return 'All is well: a push is on its way.'
   if (status.owed > 0) return `All is well; ${plural(status.owed, 'user')} will get theirs with the next push.`
@@ -67,7 +67,8 @@ function describeLastRun({ status, runs }: Figures, { time }: Wording): KeyFigur
 function buildFigures(figures: Figures, wording: Wording): Html {
   const { subscribed, delivered, failed, unknown, owed, pending, stuck, held } = figures.status
   const { withoutQueries } = figures
-  const total = delivered + failed + unknown
+  const missed = figures.weeks.at(-1)?.missed ?? 0
+  const total = delivered + failed + unknown + missed
   const share = (value: number) => (total === 0 ? {} : { note: `${wording.percent(value / total)} of ${count(total)}` })
   return buildKeyFigures([
     {
@@ -78,6 +79,7 @@ function buildFigures(figures: Figures, wording: Wording): Html {
     { name: 'Delivered', value: count(delivered), ...share(delivered) },
     { name: 'Failed', value: count(failed), ...share(failed), ...(failed > 0 && { tone: 'bad' }) },
     { name: 'Unknown', value: count(unknown), ...share(unknown), ...(unknown > 0 && { tone: 'doubtful' }) },
+    ...(missed > 0 ? [{ name: 'Got nothing', value: count(missed), ...share(missed), tone: 'bad' as const }] : []),
     ...(pending > 0
       ? [
           {
@@ -101,7 +103,7 @@ export function buildHeader(figures: Figures, wording: Wording): Html {
 <h1>${buildHeadline(figures)}</h1>
 ${buildLead(figures)}${
   alarms.length > 0 &&
-  html`<ul class="alarms">${alarms.map((alarm) => html`<li>${wording.code(alarm)}</li>`)}</ul>
+  html`<ul class="alarms">${alarms.map((alarm) => html`<li>${wording.code(sentenceOf(alarm))}</li>`)}</ul>
 `
 }${buildFigures(figures, wording)}`
 }

@@ -13,7 +13,7 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 function buildEnds(figures: Figures, wording: Wording): Html {
   const { weeks, withoutQueries } = figures
   // who has no query is known of today alone
-  const skipped = weeks.map(({ held }, at) => held + (at === weeks.length - 1 ? withoutQueries : 0))
+  const skipped = weeks.map(({ missed }, at) => missed + (at === weeks.length - 1 ? withoutQueries : 0))
   const delivered = weeks.map((week) => week.delivered)
   const troubles: Series[] = [
     { name: 'Failed', fill: 'failed', values: weeks.map(({ failed }) => failed) },
@@ -21,11 +21,12 @@ function buildEnds(figures: Figures, wording: Wording): Html {
     { name: 'Skipped users', fill: 'skipped', values: skipped },
   ]
   const [failed = 0, unknown = 0] = troubles.map(({ values }) => sum(values))
+  const missed = sum(weeks.map((week) => week.missed))
   const ended = sum(delivered) + failed + unknown
   const summary =
-    ended === 0
+    ended + missed === 0
       ? 'No delivery has ended in these weeks.'
-      : `${plural(ended, 'delivery')} in ${plural(weeks.length, 'week')}: ${wording.percent(sum(delivered) / ended)} delivered, ${count(failed)} failed, ${count(unknown)} unknown.`
+      : `${plural(ended, 'delivery')} in ${plural(weeks.length, 'week')}: ${wording.percent(sum(delivered) / (ended + missed))} delivered, ${count(failed)} failed, ${count(unknown)} unknown${missed > 0 ? `; ${plural(missed, 'user')} got nothing` : ''}.`
   const table = {
     caption: 'Deliveries by week',
     columns: [
@@ -51,7 +52,8 @@ function buildEnds(figures: Figures, wording: Wording): Html {
 ${buildFigure({ title: 'How deliveries ended', summary, drawing: buildBars(summary, all), table })}
 ${buildFigure({
   title: 'Enlarged: what did not arrive',
-  summary: 'Skipped users are those whom the guard held back; of this week also subscribed users without a query.',
+  summary:
+    'Skipped users were due and got nothing: held back by the guard, or not come to; of this week also subscribed users without a query.',
   drawing: buildBars('Failed, unknown and skipped by week, as in the table of how deliveries ended.', {
     categories,
     format: short,
