@@ -27,9 +27,9 @@ const hasDelivery = (period: RawBuilder<string>) => sql<boolean>`exists (
   select from deliveries d where d.user_id = u.id and d.period = ${period} offset 0)`
 
 /** SQL: whether the user `u`, who was due in the period, got no delivery in it at all. The claim tells where deliveries were deleted. */
-const gotNothing = (period: RawBuilder<string>) => sql<boolean>`${hasQueries}
-  and not exists (select from claims c where c.scope = 'weekly:' || ${period} and c.email = u.email offset 0)
-  and not ${hasDelivery(period)}`
+const gotNothing = (period: RawBuilder<string>) => sql<boolean>`
+  not exists (select from claims c where c.scope = 'weekly:' || ${period} and c.email = u.email offset 0)
+  and not ${hasDelivery(period)} and ${hasQueries}`
 
 async function countForcedLeft(db: Database, period: string): Promise<number> {
   const { rows } = await sql<{ id: number }>`

@@ -122,7 +122,11 @@ test('users whom a push of this week left a day ago', async () => {
   await leave('1 day')
   await house.put('users', makeUsers(1, 10))
   await well()
-  await query(`update users set due_since = now() - interval '3 days' where email = 'user-10@example.com'`)
+  // who was there and asked for nothing was not due then
+  const asking = { email: 'asking@example.com', receiverApiKey: 'asking' }
+  await house.put('users', [{ ...asking, queries: [] }])
+  await query(`update users set due_since = now() - interval '3 days' where email in ('user-10@example.com', 'asking@example.com')`)
+  await house.put('users', [{ ...asking, queries: [zip('78704')] }])
   for (const outcome of ['complete', 'failures', 'stopped']) {
     await leave('1 day', outcome)
     await alarm(/^check {2}1 user whom a push set out to serve has been owed/)

@@ -108,6 +108,8 @@ for (const version of postgresVersions) {
     assert.deepEqual(told(await house.run('prune --older-than 90d --json')), { ...none, ...gone })
     assert.deepEqual(await column(opened, 'select idempotency_key from deliveries order by 1'), ['c', 'd', 'd-1'])
     assert.deepEqual(await column(opened, 'select email from claims'), ['89.9'])
+    // whom the older one served is not known for sure any more
+    assert.deepEqual(await column(opened, 'select pruned from runs order by started_at'), [true, false])
     assert.deepEqual(await column(opened, 'select id from leads order by 1'), [1, 2, 4])
     await opened.pool.query(`update deliveries set status = 'failed' where status = 'pending'`)
     await opened.pool.query(`update hooks set looked_import_id = 2`)

@@ -6,9 +6,10 @@ import { toDeliveryLine } from '../../src/push/reporter.ts'
 import { findAlarms, sentenceOf } from '../../src/report/alarms.ts'
 import { findEndedInTrouble, findLastRuns, findPending, findStatus } from '../../src/report/status.ts'
 import { findUserDeliveries } from '../../src/report/user-deliveries.ts'
+import { findWithoutLeads } from '../../src/report/without-leads.ts'
 import { createDatabase } from '../support/database.ts'
 import { callProgram, runProgram } from '../support/program.ts'
-import { seedUsers } from '../support/seed.ts'
+import { seedLeads, seedUsers } from '../support/seed.ts'
 
 const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, feedMaxAgeMs: 8 * 86_400_000 }
 
@@ -232,6 +233,33 @@ test('with subscribed users a monitor is called 8 days after the last push --all
   assert.equal(await isAlarmed(), true)
   await writeRun(db, period, { command: 'force', outcome: 'failures' })
   assert.equal(await isAlarmed(), false)
+})
+
+test('whether half of many users have no lead is asked of a part of them, and where that is in doubt of more', async (t) => {
+  const database = await createDatabase(t)
+  const opened = await database.open()
+  await seedLeads(opened, [{ href: 'https://listings.example/1' }])
+  const queries = ['78704', '10001'].map((place) => [{ value: place, places: [place] }])
+  await seedUsers(
+    opened.db,
+    queries.map((each, at) => ({ email: `${at}@example.com`, queries: each })),
+  )
+  const add = (like: string, count: number) =>
+    sql`
+    with made as (
+      insert into users (email, receiver_key, subscribed)
+      select ${like} || '-' || gen_random_uuid() || '@example.net', 'key', true from generate_series(1, ${count}::integer) n returning id
+    )
+    insert into queries select m.id, q.position, q.type, q.value, q.radius, q.hash, q.json, q.search_id
+    from made m, queries q join users u on u.id = q.user_id where u.email = ${`${like}@example.com`}`.execute(opened.db)
+  const look = async () => findWithoutLeads(opened.db, (await findStatus(opened.db, settings)).seenSince)
+  await add('0', 599)
+  await add('1', 598)
+  assert.deepEqual(await look(), { users: 1_199, without: 599, isPart: false })
+  await add('1', 4_000)
+  const { users, without, isPart } = await look()
+  assert.ok(isPart && users < 1_500 && without / users > 0.8, `${without} of ${users}`)
+  assert.match((await alarmsOf(opened.db)).join(), /About 8\d % of the subscribed users have no lead to send/)
 })
 
 test('what went wrong is shown up to 20 deliveries, and how many more there are', async (t) => {
