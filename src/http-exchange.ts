@@ -40,7 +40,7 @@ interface Controller {
   abort(reason: Error): void
 }
 
-/** What an exchange needs to know of its place: the connection made last, and whether it has carried a request yet. */
+/** What an exchange needs to know of its place: the connection made there last, and whether it has carried a request yet. */
 export interface ExchangeSlot {
   socket: Socket | undefined
   used: boolean
@@ -54,6 +54,8 @@ export class Exchange {
   readonly #settle: (outcome: HttpOutcome) => void
   readonly #timer: NodeJS.Timeout
   #controller: Controller | undefined
+  /** The connection that the request runs on. */
+  #socket: Socket | undefined
   /** Whether the request went over a connection that had carried another before. */
   reused = false
   #settled = false
@@ -85,6 +87,7 @@ export class Exchange {
       return
     }
     this.#controller = controller
+    this.#socket = this.#slot.socket
     this.reused = this.#slot.used
     this.#slot.used = true
   }
@@ -107,7 +110,7 @@ export class Exchange {
     if (this.#settled) return
     this.#ended = true
     // a response without a length ends with its connection, but not with a broken one
-    if (this.#slot.socket?.errored) this.#fail('ECONNRESET')
+    if (this.#socket?.errored) this.#fail('ECONNRESET')
     else this.#answer()
   }
 
@@ -120,7 +123,7 @@ export class Exchange {
     this.#settled = true
     clearTimeout(this.#timer)
     if (!this.#ended) this.#controller?.abort(over)
-    if ((this.#slot.socket?.writableLength ?? 0) > 0) this.#slot.socket?.destroy()
+    if (this.#socket && this.#socket.writableLength > 0) this.#socket.destroy()
     this.#settle(outcome)
   }
 

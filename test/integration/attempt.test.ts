@@ -416,6 +416,60 @@ test('a kept connection that breaks under the next request is open, and the requ
   assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
 })
 
+test('what becomes of a connection to one target says nothing of another target', async () => {
+  // the connection made last was taken for the one that a request ran on: where a target answered and reset it, the
+  // complete answers of others over kept connections counted as broken, and were sent again
+  const wells = await Promise.all(Array.from({ length: 6 }, () => answering(ok)))
+  const resets = await Promise.all([answering(ok, 'reset'), answering(ok, 'reset')])
+  const sender = newHttp({ concurrency: 3 })
+  for (let round = 0; round < 6; round++) {
+    await Promise.all(resets.map(({ port }) => sendAttempt(sender, target(port), request)))
+    const outcomes = await Promise.all(wells.map(({ port }) => sendAttempt(sender, target(port), request)))
+    assert.deepEqual(
+      outcomes.map(judgement),
+      wells.map(() => success()),
+    )
+    // the resets come after their answers
+    await pause(60)
+  }
+})
+
+test('a target that breaks kept connections costs others theirs no more than its own', async () => {
+  const broken = await serve((socket) => {
+    let seen = 0
+    readRequests(socket, () => (++seen === 1 ? socket.write(ok) : socket.resetAndDestroy()))
+  })
+  const well = await answering(ok)
+  const sender = newHttp({ concurrency: 2 })
+  for (let round = 0; round < 4; round++) {
+    await sendAttempt(sender, target(broken.port), request)
+    assert.deepEqual(judgement(await sendAttempt(sender, target(well.port), request)), success())
+  }
+  assert.deepEqual([well.connections(), broken.connections()], [1, 3])
+})
+
+test('connections to many targets are no more than the concurrency', async () => {
+  const sockets = new Set<net.Socket>()
+  const targets = await Promise.all(
+    Array.from({ length: 5 }, () =>
+      serve((socket) => {
+        sockets.add(socket)
+        socket.on('close', () => sockets.delete(socket))
+        readRequests(socket, () => socket.write(ok))
+      }),
+    ),
+  )
+  const sender = newHttp({ concurrency: 2 })
+  for (let round = 0; round < 3; round++) {
+    for (const { port } of targets) {
+      assert.deepEqual(judgement(await sendAttempt(sender, target(port), request)), success())
+      // one that made room is gone a moment later
+      for (let tries = 0; sockets.size > 2 && tries < 200; tries++) await pause(10)
+      assert.ok(sockets.size <= 2, `${sockets.size} at once`)
+    }
+  }
+})
+
 const httpDate = (ms: number) => new Date(ms).toUTCString()
 for (const [name, status, headers, expected] of [
   ['seconds', 503, 'Retry-After: 7\r\n', 7_000],
