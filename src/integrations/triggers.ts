@@ -38,8 +38,10 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   const { opened, settings, onNote, runMsMax = triggerRunMsMax } = context
   const { db } = opened
   const startedAt = performance.now()
+  const worker = await Worker.start(db, settings.leaseMs)
   const timeIsUp = new AbortController()
-  const timer = setTimeout(() => timeIsUp.abort(), Math.max(0, runMsMax - endMs))
+  const leftMs = startedAt + runMsMax - endMs - performance.now()
+  const timer = setTimeout(() => timeIsUp.abort(), Math.max(0, leftMs))
   const stop = AbortSignal.any([context.stop, timeIsUp.signal])
   const onAway = noteOnce((error) =>
     onNote(`The database is away (${messageOf(error)}): waiting for it, for 30 s at most.`),
@@ -48,7 +50,6 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   let dropped = 0
   const allowInsecure = settings.allowInsecureHooks !== undefined
   const http = createHookHttp({ allowInsecure }, { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })
-  const worker = await Worker.start(db, settings.leaseMs)
   let looking: Promise<unknown> = Promise.resolve()
   try {
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)

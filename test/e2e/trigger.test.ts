@@ -110,6 +110,26 @@ test('runs at once share the work: every hook gets every lead once', async () =>
   assert.deepEqual([sum('due'), sum('delivered')], [48, 48])
 })
 
+test('a run that cannot begin ends with its error', async () => {
+  // the clock of the run was left ticking: the process stayed for its ten minutes
+  const options = encodeURIComponent('-c statement_timeout=100')
+  const blocker = await opened.pool.connect()
+  try {
+    await blocker.query('begin')
+    await blocker.query('lock table workers')
+    const started = startProgram(triggerJson, {
+      env: { ...env, DATABASE_URL: `${house.database.url}?options=${options}` },
+      timeoutMs: 30_000,
+    })
+    const { code, stderr } = await started.done
+    assert.equal(code, 3, stderr)
+    assert.match(stderr, /statement timeout/)
+  } finally {
+    await blocker.query('rollback')
+    blocker.release()
+  }
+})
+
 test('SIGTERM finishes what is under way and gives the rest back, which the next run need not wait for', async () => {
   await hook('/t')
   await house.put('leads', makeLeads(10))
