@@ -51,6 +51,7 @@ const first = (value: string | string[] | undefined) => (Array.isArray(value) ? 
 /** One request, from dispatch to its outcome: the handler that undici calls. */
 export class Exchange {
   readonly #slot: ExchangeSlot
+  readonly #dispatch: (exchange: Exchange) => void
   readonly #settle: (outcome: HttpOutcome) => void
   readonly #timer: NodeJS.Timeout
   #controller: Controller | undefined
@@ -60,6 +61,8 @@ export class Exchange {
   reused = false
   #settled = false
   #ended = false
+  /** The connection that was kept broke before the request was on it: it goes over another. */
+  #begunAnew = false
   #status = 0
   #retryAfter: string | undefined
   #date: string | undefined
@@ -70,12 +73,22 @@ export class Exchange {
   constructor(
     slot: ExchangeSlot,
     { timeoutMs, keepsAnswer }: { timeoutMs: number; keepsAnswer: boolean },
+    dispatch: (exchange: Exchange) => void,
     settle: (outcome: HttpOutcome) => void,
   ) {
     this.#slot = slot
+    this.#dispatch = dispatch
     this.#kept = keepsAnswer ? [] : undefined
     this.#settle = settle
     this.#timer = setTimeout(() => this.#fail('TIMEOUT'), timeoutMs)
+  }
+
+  begin(): void {
+    try {
+      if (!this.#settled) this.#dispatch(this)
+    } catch (error) {
+      this.onResponseError(undefined, error as Error)
+    }
   }
 
   /** From here on bytes may reach the peer. */
@@ -115,7 +128,14 @@ export class Exchange {
   }
 
   onResponseError(_: unknown, error: Error): void {
-    if (!this.#settled) this.#fail(codeOf(error instanceof Unreached ? error.cause : error), error)
+    if (this.#settled) return
+    if (error instanceof Unreached) this.#fail(codeOf(error.cause), error)
+    else if (this.#controller || this.#begunAnew || !this.#slot.socket?.errored) this.#fail(codeOf(error), error)
+    else {
+      this.#begunAnew = true
+      // undici takes no request while it fails one
+      queueMicrotask(() => this.begin())
+    }
   }
 
   /** Whatever did not come to its end in both directions ends with its connection, so that nothing reads the body any more. */

@@ -184,18 +184,15 @@ export function createHttp(options: HttpOptions): Http {
     limits: { timeoutMs: number; keepsAnswer: boolean },
   ) =>
     new Promise<HttpOutcome>((resolve) => {
-      const exchange = new Exchange(slot, limits, (outcome) => {
+      const dispatch = (exchange: Exchange) => void slot.dispatcher.dispatch(request, exchange)
+      const exchange = new Exchange(slot, limits, dispatch, (outcome) => {
         const reached = outcome.kind === 'answer' || outcome.sent
         // a connection that is still being made, or was not, goes: the next request begins afresh
         giveBack(slot, reached)
         if (outcome.reused && isBroken(outcome)) mistrust(slot.origin, performance.now())
         resolve(outcome)
       })
-      try {
-        slot.dispatcher.dispatch(request, exchange)
-      } catch (error) {
-        exchange.onResponseError(undefined, error as Error)
-      }
+      exchange.begin()
     })
 
   const send = async (

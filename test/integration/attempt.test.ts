@@ -380,6 +380,36 @@ test('a kept connection that the receiver closed meanwhile is not used, and refu
   assert.deepEqual(judgement(await sendAttempt(sender, target(first.port), request)), unreached)
 })
 
+test('a kept connection that was reset before the next request was on it costs that one nothing', async () => {
+  // one that was closed was replaced, one that was reset failed the request, of which nothing had been sent
+  let onReset = () => {}
+  const receiver = await serve((socket) =>
+    readRequests(socket, () => {
+      socket.write(ok)
+      setTimeout(() => {
+        socket.resetAndDestroy()
+        onReset()
+      }, 20)
+    }),
+  )
+  const sender = newHttp({ concurrency: 1 })
+  let next = sendAttempt(sender, target(receiver.port), request)
+  for (let connections = 1; connections <= 3; connections++) {
+    const done = next
+    // begun when the reset is on its way, and nothing has read it yet
+    const begun = new Promise<void>((resolve) => {
+      onReset = () => {
+        next = sendAttempt(sender, target(receiver.port), request)
+        resolve()
+      }
+    })
+    assert.deepEqual(judgement(await done), success())
+    assert.equal(receiver.connections(), connections)
+    await begun
+  }
+  assert.deepEqual(judgement(await next), success())
+})
+
 test('after one kept connection broke under a request, the next requests get connections of their own', async () => {
   // some receivers promise to keep a connection and close it with the answer: each second attempt would be lost on them
   const heads: string[] = []
