@@ -52,7 +52,7 @@ export type { HttpAnswer, HttpNoAnswer, HttpOutcome } from './http-exchange.ts'
 
 const userAgent = `leadpush/${packageVersion}`
 
-/** A place of the concurrency: at most one request and one connection at a time, to one origin. */
+/** At most one request and one connection at a time, to one origin. */
 interface Slot extends ExchangeSlot {
   origin: string
   dispatcher: Dispatcher
@@ -126,6 +126,9 @@ function buildSlot(
  */
 const mistrustMs = 30_000
 
+/** Connections without a request, to all origins together; those that were used last. */
+const idleMax = 256
+
 const isBroken = (outcome: HttpOutcome) =>
   outcome.kind === 'no-answer' && outcome.stage === 'request' && outcome.code !== 'TIMEOUT'
 
@@ -151,13 +154,10 @@ export function createHttp(options: HttpOptions): Http {
     slots.delete(slot)
     void slot.dispatcher.destroy()
   }
-  /** For whoever is among those under way. */
   const takeSlot = (origin: string) => {
     for (let at = idle.length - 1; at >= 0; at--) {
       if (idle[at]?.origin === origin) return idle.splice(at, 1)[0] as Slot
     }
-    const unused = slots.size >= options.concurrency ? idle.shift() : undefined
-    if (unused) discard(unused)
     const slot = buildSlot(origin, connector, options)
     slots.add(slot)
     return slot
@@ -165,6 +165,8 @@ export function createHttp(options: HttpOptions): Http {
   const giveBack = (slot: Slot, isUsable: boolean) => {
     if (isUsable) idle.push(slot)
     else discard(slot)
+    const unused = idle.length > idleMax ? idle.shift() : undefined
+    if (unused) discard(unused)
     const next = waiting.shift()
     if (next) next()
     else underWay--
