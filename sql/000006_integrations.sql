@@ -16,7 +16,7 @@ create table hooks (
   id uuid primary key default gen_random_uuid(),
   integration_id bigint not null references integrations on delete cascade,
   url text not null check (char_length(url) between 1 and 2048),
-  -- the same URL again is the same hook; too long itself for an index
+  -- of the one spelling of all that mean the same: that URL again is the same hook
   url_sha256 bytea not null check (octet_length(url_sha256) = 32),
   created_at timestamptz not null default now(),
   -- contract 6.1: what came in up to this import has been looked at, or is older than the hook; imports are committed in

@@ -9,6 +9,8 @@ alter table hooks
   add column worker_id bigint,
   -- when the first of its triggers is due; null: it has none
   add column due_at timestamptz,
+  -- contract 6.5: it asked for a pause, or gets one for failing; until then nothing is sent to it
+  add column paused_until timestamptz,
   -- triggers that were given up, ever; when the last of them was, and why
   add column abandoned bigint not null default 0,
   add column abandoned_at timestamptz,

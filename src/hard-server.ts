@@ -37,6 +37,8 @@ export interface HardServer {
 }
 
 export const jsonType = 'application/json; charset=utf-8'
+/** Of every answer: there may be e-mails and contacts in it, which nobody on the way may keep (contract 5.1). */
+const cacheControl = 'no-store'
 
 /** Where a connection is: the request that it brought last, until it is answered in full. */
 type Connections = Map<Socket, http.ServerResponse | undefined>
@@ -50,6 +52,7 @@ const parserAnswers: Readonly<Record<string, readonly [status: number, msg: stri
 function answerRaw(socket: Socket, status: number, body: string): void {
   socket.end(
     `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\nContent-Type: ${jsonType}\r\n` +
+      `Cache-Control: ${cacheControl}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   )
 }
@@ -85,6 +88,7 @@ export function buildHardServer(options: HardServerOptions): HardServer {
     connections.delete(socket)
     connections.set(socket, response)
     requests++
+    response.setHeader('Cache-Control', cacheControl)
     response.once('close', () => {
       requests--
       if (connections.get(socket) !== response || !request.complete) return

@@ -40,7 +40,7 @@ interface Controller {
   abort(reason: Error): void
 }
 
-/** What an exchange needs to know of its place: the connection made last, and whether it has carried a request yet. */
+/** What an exchange needs to know of its place: the connection made there last, and whether it has carried a request yet. */
 export interface ExchangeSlot {
   socket: Socket | undefined
   used: boolean
@@ -51,13 +51,18 @@ const first = (value: string | string[] | undefined) => (Array.isArray(value) ? 
 /** One request, from dispatch to its outcome: the handler that undici calls. */
 export class Exchange {
   readonly #slot: ExchangeSlot
+  readonly #dispatch: (exchange: Exchange) => void
   readonly #settle: (outcome: HttpOutcome) => void
   readonly #timer: NodeJS.Timeout
   #controller: Controller | undefined
+  /** The connection that the request runs on. */
+  #socket: Socket | undefined
   /** Whether the request went over a connection that had carried another before. */
   reused = false
   #settled = false
   #ended = false
+  /** The connection that was kept broke before the request was on it: it goes over another. */
+  #begunAnew = false
   #status = 0
   #retryAfter: string | undefined
   #date: string | undefined
@@ -68,12 +73,22 @@ export class Exchange {
   constructor(
     slot: ExchangeSlot,
     { timeoutMs, keepsAnswer }: { timeoutMs: number; keepsAnswer: boolean },
+    dispatch: (exchange: Exchange) => void,
     settle: (outcome: HttpOutcome) => void,
   ) {
     this.#slot = slot
+    this.#dispatch = dispatch
     this.#kept = keepsAnswer ? [] : undefined
     this.#settle = settle
     this.#timer = setTimeout(() => this.#fail('TIMEOUT'), timeoutMs)
+  }
+
+  begin(): void {
+    try {
+      if (!this.#settled) this.#dispatch(this)
+    } catch (error) {
+      this.onResponseError(undefined, error as Error)
+    }
   }
 
   /** From here on bytes may reach the peer. */
@@ -85,6 +100,7 @@ export class Exchange {
       return
     }
     this.#controller = controller
+    this.#socket = this.#slot.socket
     this.reused = this.#slot.used
     this.#slot.used = true
   }
@@ -107,12 +123,19 @@ export class Exchange {
     if (this.#settled) return
     this.#ended = true
     // a response without a length ends with its connection, but not with a broken one
-    if (this.#slot.socket?.errored) this.#fail('ECONNRESET')
+    if (this.#socket?.errored) this.#fail('ECONNRESET')
     else this.#answer()
   }
 
   onResponseError(_: unknown, error: Error): void {
-    if (!this.#settled) this.#fail(codeOf(error instanceof Unreached ? error.cause : error), error)
+    if (this.#settled) return
+    if (error instanceof Unreached) this.#fail(codeOf(error.cause), error)
+    else if (this.#controller || this.#begunAnew || !this.#slot.socket?.errored) this.#fail(codeOf(error), error)
+    else {
+      this.#begunAnew = true
+      // undici takes no request while it fails one
+      queueMicrotask(() => this.begin())
+    }
   }
 
   /** Whatever did not come to its end in both directions ends with its connection, so that nothing reads the body any more. */
@@ -120,7 +143,7 @@ export class Exchange {
     this.#settled = true
     clearTimeout(this.#timer)
     if (!this.#ended) this.#controller?.abort(over)
-    if ((this.#slot.socket?.writableLength ?? 0) > 0) this.#slot.socket?.destroy()
+    if (this.#socket && this.#socket.writableLength > 0) this.#socket.destroy()
     this.#settle(outcome)
   }
 

@@ -3,7 +3,7 @@
  * anything of the request may have reached the peer; a request is written once, or not at all.
  */
 import { isIP, type LookupFunction, type Socket } from 'node:net'
-import { Agent, buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undici'
+import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import type { Proxies } from './config.ts'
 import { Exchange, type ExchangeSlot, type HttpOutcome, Unreached } from './http-exchange.ts'
 import { packageVersion } from './root.ts'
@@ -52,10 +52,10 @@ export type { HttpAnswer, HttpNoAnswer, HttpOutcome } from './http-exchange.ts'
 
 const userAgent = `leadpush/${packageVersion}`
 
-/** A place of the concurrency: at most one request and one connection to its target at a time. */
+/** At most one request and one connection at a time, to one origin. */
 interface Slot extends ExchangeSlot {
-  direct: Dispatcher
-  proxied: Dispatcher | undefined
+  origin: string
+  dispatcher: Dispatcher
 }
 
 type FindAddresses = NonNullable<HttpOptions['findAddresses']>
@@ -84,14 +84,18 @@ function guardAddresses(connector: buildConnector.connector, findAddresses: Find
   }
 }
 
-function buildSlot(connector: buildConnector.connector, { timeoutMs, proxies = {} }: HttpOptions): Slot {
-  const factory = (origin: string | URL, options: object): Dispatcher => {
+function buildSlot(
+  origin: string,
+  connector: buildConnector.connector,
+  { timeoutMs, proxies = {} }: HttpOptions,
+): Slot {
+  const factory = (target: string | URL, options: object): Dispatcher => {
     // a proxy brings a connector of its own, which asks it for a tunnel
     const { connect = connector } = options as { connect?: buildConnector.connector }
-    return new Client(origin, {
+    return new Client(target, {
       pipelining: 1,
-      connect: (target, callback) =>
-        connect(target, (error, socket) => {
+      connect: (peer, callback) =>
+        connect(peer, (error, socket) => {
           if (error) return callback(new Unreached('not connected', { cause: error }), null)
           slot.socket = socket as Socket
           slot.used = false
@@ -100,32 +104,30 @@ function buildSlot(connector: buildConnector.connector, { timeoutMs, proxies = {
     })
   }
   const { http = '', https = '', except = '' } = proxies
-  const slot: Slot = {
-    direct: new Agent({ factory }),
-    proxied:
-      http || https
-        ? new EnvHttpProxyAgent({
-            httpProxy: http,
-            httpsProxy: https,
-            noProxy: except,
-            // a plain http: target goes through in absolute form, as proxies expect it: many tunnel to port 443 alone
-            proxyTunnel: false,
-            proxyTls: { timeout: timeoutMs },
-            requestTls: { timeout: timeoutMs },
-            factory,
-          })
-        : undefined,
-    socket: undefined,
-    used: false,
-  }
+  const dispatcher = (origin.startsWith('https:') ? https : http)
+    ? new EnvHttpProxyAgent({
+        httpProxy: http,
+        httpsProxy: https,
+        noProxy: except,
+        // a plain http: target goes through in absolute form, as proxies expect it: many tunnel to port 443 alone
+        proxyTunnel: false,
+        proxyTls: { timeout: timeoutMs },
+        requestTls: { timeout: timeoutMs },
+        factory,
+      })
+    : factory(origin, {})
+  const slot: Slot = { origin, dispatcher, socket: undefined, used: false }
   return slot
 }
 
 /**
  * Some receivers promise to keep a connection and close it all the same; every second attempt would be lost on them. Where
- * a kept connection broke under a request, none is kept for so long.
+ * a kept connection broke under a request, none is kept to that origin for so long.
  */
 const mistrustMs = 30_000
+
+/** Connections without a request, to all origins together; those that were used last. */
+const idleMax = 256
 
 const isBroken = (outcome: HttpOutcome) =>
   outcome.kind === 'no-answer' && outcome.stage === 'request' && outcome.code !== 'TIMEOUT'
@@ -141,28 +143,41 @@ export function createHttp(options: HttpOptions): Http {
   })
   const connector = findAddresses ? guardAddresses(plainConnector, findAddresses) : plainConnector
   const slots = new Set<Slot>()
-  const free: Slot[] = []
-  const waiting: Array<(slot: Slot) => void> = []
-  let keepNoneUntilMs = 0
+  /** Those without a request, the one used last at the end. */
+  const idle: Slot[] = []
+  let underWay = 0
+  const waiting: Array<() => void> = []
+  /** Until when no connection to an origin is kept; the one that is over first comes first. */
+  const mistrusted = new Map<string, number>()
 
-  const addSlot = () => {
-    const slot = buildSlot(connector, options)
+  const discard = (slot: Slot) => {
+    slots.delete(slot)
+    void slot.dispatcher.destroy()
+  }
+  const takeSlot = (origin: string) => {
+    for (let at = idle.length - 1; at >= 0; at--) {
+      if (idle[at]?.origin === origin) return idle.splice(at, 1)[0] as Slot
+    }
+    const slot = buildSlot(origin, connector, options)
     slots.add(slot)
     return slot
   }
-  const discard = (slot: Slot) => {
-    slots.delete(slot)
-    void slot.direct.destroy()
-    void slot.proxied?.destroy()
-  }
-  const giveBack = (slot: Slot) => {
+  const giveBack = (slot: Slot, isUsable: boolean) => {
+    if (isUsable) idle.push(slot)
+    else discard(slot)
+    const unused = idle.length > idleMax ? idle.shift() : undefined
+    if (unused) discard(unused)
     const next = waiting.shift()
-    if (next) next(slot)
-    else free.push(slot)
+    if (next) next()
+    else underWay--
   }
-  const dispatcherOf = (slot: Slot, origin: string) => {
-    const proxy = origin.startsWith('https:') ? options.proxies?.https : options.proxies?.http
-    return proxy && slot.proxied ? slot.proxied : slot.direct
+  const mistrust = (origin: string, nowMs: number) => {
+    mistrusted.delete(origin)
+    for (const [other, untilMs] of mistrusted) {
+      if (untilMs > nowMs) break
+      mistrusted.delete(other)
+    }
+    mistrusted.set(origin, nowMs + mistrustMs)
   }
 
   const run = (
@@ -171,19 +186,15 @@ export function createHttp(options: HttpOptions): Http {
     limits: { timeoutMs: number; keepsAnswer: boolean },
   ) =>
     new Promise<HttpOutcome>((resolve) => {
-      const exchange = new Exchange(slot, limits, (outcome) => {
+      const dispatch = (exchange: Exchange) => void slot.dispatcher.dispatch(request, exchange)
+      const exchange = new Exchange(slot, limits, dispatch, (outcome) => {
         const reached = outcome.kind === 'answer' || outcome.sent
-        // a connection that is still being made, or was not, takes its place with it: the next request begins afresh
-        if (!reached) discard(slot)
-        giveBack(reached ? slot : addSlot())
-        if (outcome.reused && isBroken(outcome)) keepNoneUntilMs = performance.now() + mistrustMs
+        // a connection that is still being made, or was not, goes: the next request begins afresh
+        giveBack(slot, reached)
+        if (outcome.reused && isBroken(outcome)) mistrust(slot.origin, performance.now())
         resolve(outcome)
       })
-      try {
-        dispatcherOf(slot, request.origin).dispatch(request, exchange)
-      } catch (error) {
-        exchange.onResponseError(undefined, error as Error)
-      }
+      exchange.begin()
     })
 
   const send = async (
@@ -193,11 +204,11 @@ export function createHttp(options: HttpOptions): Http {
     keepsAnswer = false,
   ) => {
     const { origin, pathname, search } = parseUrl(url)
-    const slot =
-      free.pop() ??
-      (slots.size < options.concurrency ? addSlot() : await new Promise<Slot>((resolve) => waiting.push(resolve)))
+    if (underWay < options.concurrency) underWay++
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    const slot = takeSlot(origin)
     const path = pathname + search
-    const reset = performance.now() < keepNoneUntilMs
+    const reset = (mistrusted.get(origin) ?? 0) > performance.now()
     // undici's own timeouts are off: they start anew with each phase
     return run(slot, { origin, path, reset, headersTimeout: 0, bodyTimeout: 0, ...rest }, { timeoutMs, keepsAnswer })
   }
@@ -216,7 +227,7 @@ export function createHttp(options: HttpOptions): Http {
     head: (url, timeoutMs) => send(url, timeoutMs, { method: 'HEAD', headers: ['User-Agent', userAgent] }),
     delete: (url, timeoutMs) => send(url, timeoutMs, { method: 'DELETE', headers: ['User-Agent', userAgent] }),
     async close() {
-      await Promise.all([...slots].flatMap((slot) => [slot.direct.close(), slot.proxied?.close()]))
+      await Promise.all([...slots].map(({ dispatcher }) => dispatcher.close()))
     },
   }
 }

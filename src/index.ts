@@ -132,5 +132,7 @@ export interface TriggerSummaryLine {
   removed: number
   /** Beyond the 300 newest of a hook: told, and never sent. */
   dropped: number
+  /** Due and not sent: their hooks got a pause in this run, which they asked for or got for failing. */
+  waiting: number
   seconds: number
 }

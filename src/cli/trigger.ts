@@ -30,7 +30,8 @@ Examples:
 
 Each listing that came in after a hook was registered, and that matches one of
 the user's queries, is sent to it once. What fails is tried again by later runs:
-after 1 and 5 minutes, half an hour, 2 and 12 hours.`,
+after 1 and 5 minutes, half an hour, 2 and 12 hours. A hook that failed gets
+nothing more for a minute, or for as long as its Retry-After asks.`,
     )
     .action(act(trigger))
 }
@@ -90,7 +91,7 @@ function describe({ hook, href, status, attempts, error }: TriggerLine): string 
 }
 
 async function writeSummary(summary: TriggerSummaryLine): Promise<void> {
-  const { due, delivered, failed, abandoned, removed, dropped } = summary
+  const { due, delivered, failed, abandoned, removed, dropped, waiting } = summary
   const facts: [string, string][] = [
     ['due', plural(due, 'trigger')],
     ['delivered', paint('green', count(delivered))],
@@ -99,6 +100,7 @@ async function writeSummary(summary: TriggerSummaryLine): Promise<void> {
   if (abandoned > 0) facts.push(['abandoned', `${paint('red', count(abandoned))} after their last attempt`])
   if (removed > 0) facts.push(['removed', `${count(removed)}: the platform has ended the hook`])
   if (dropped > 0) facts.push(['dropped', `${count(dropped)} beyond the newest of a hook`])
+  if (waiting > 0) facts.push(['waiting', `${count(waiting)} for the end of a pause of their hooks`])
   facts.push(['took', seconds(summary.seconds)])
   await writeFacts(facts)
   if (abandoned > 0) await writeLine('Which hooks are in trouble, and why: leadpush status')

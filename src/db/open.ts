@@ -2,6 +2,7 @@
  * Opens the database that the settings name: the one at `DATABASE_URL`, or the embedded one. Checks that it is one that
  * leadpush can work with and that its schema is the program's. Only this folder knows `pg`.
  */
+import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
@@ -96,9 +97,20 @@ async function checkSchema(db: Database): Promise<void> {
 /** A database that takes leave for longer takes none: its machine may be gone. */
 const leaveMsMax = 2_000
 
-/** The socket beneath a connection, of which pg says nothing. */
-export const streamOf = (client: pg.PoolClient) =>
-  (client as unknown as { connection: { stream: Socket } }).connection.stream
+/** What is beneath a client, of which pg says nothing. */
+const connectionOf = (client: pg.ClientBase) =>
+  (client as unknown as { connection: EventEmitter & { stream: Socket } }).connection
+
+export const streamOf = (client: pg.ClientBase) => connectionOf(client).stream
+
+/** Without a password pg gives up and leaves the connection open: the server would end it a minute later, and only then this process. */
+class Client extends pg.Client {
+  constructor(config?: pg.ClientConfig) {
+    super(config)
+    const connection = connectionOf(this)
+    connection.on('error', () => connection.stream.destroy())
+  }
+}
 
 /**
  * Throws `usage` where there is no embedded database yet or the schema is not the program's, `database` where PostgreSQL
@@ -110,6 +122,7 @@ export async function openDatabase(
 ): Promise<OpenDatabase> {
   const server = settings.databaseUrl === undefined ? await enterEmbedded(settings.home, options) : undefined
   const pool = new pg.Pool({
+    Client,
     connectionString: server?.url ?? settings.databaseUrl,
     max: options.connectionsMax ?? 8,
     connectionTimeoutMillis: Math.min(10_000, options.silentMsMax ?? 10_000),

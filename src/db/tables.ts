@@ -156,6 +156,7 @@ export interface Tables {
     last_error: string | null
     worker_id: number | null
     due_at: Date | null
+    paused_until: Date | null
     abandoned: Defaulted<number>
     abandoned_at: Date | null
     abandoned_error: string | null

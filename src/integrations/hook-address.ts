@@ -17,6 +17,9 @@ export interface HookAddressOptions {
   findAddresses?: FindAddresses
 }
 
+/** Looks public, and is where each machine in Azure finds what manages it. */
+const azureAddress = '168.63.129.16'
+
 /**
  * Whether the whole internet agrees on whose address it is. Of IPv6 that is 2000::/3 at most, without what carries an IPv4
  * address inside (mapped, NAT64, 6to4, Teredo).
@@ -24,7 +27,7 @@ export interface HookAddressOptions {
 export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 0) return false
   const parsed = ipaddr.parse(address)
-  if (parsed.range() !== 'unicast') return false
+  if (parsed.range() !== 'unicast' || parsed.toString() === azureAddress) return false
   return parsed.kind() === 'ipv4' || ((parsed as ipaddr.IPv6).parts[0] ?? 0) >> 13 === 1
 }
 
@@ -96,6 +99,18 @@ export function findUrlProblem(url: string, allowInsecure: boolean): string | un
   if (!URL.canParse(url)) return 'The hook URL is no valid URL.'
   if (/^[^/]*\/\/[^/?#]*@/.test(url)) return 'The hook URL must have no user name and no password in it.'
   return new URL(url).port === '0' ? 'The hook URL has a port that does not exist.' : undefined
+}
+
+/** The one spelling of URLs that mean the same (contract 5.3): no fragment, no final dot of the host, no escapes without need. */
+export function spellHookUrl(url: string): string {
+  if (!URL.canParse(url)) return url
+  const parsed = new URL(url)
+  parsed.hash = ''
+  parsed.hostname = parsed.hostname.replace(/\.$/, '')
+  return parsed.href.replace(/%[0-9a-f]{2}/gi, (octet) => {
+    const character = String.fromCharCode(Number.parseInt(octet.slice(1), 16))
+    return /[\w.~-]/.test(character) ? character : octet.toUpperCase()
+  })
 }
 
 const lookupProblems: Partial<Record<string, string>> = {

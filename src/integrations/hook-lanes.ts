@@ -14,6 +14,8 @@ export interface Lane extends TakenHook {
   nextAtMs: number
   /** Nothing is due for it any more. */
   isEmpty: boolean
+  /** It failed or is gone: what was taken for it and is not on the wire yet is given back, too. */
+  isClosed: boolean
 }
 
 const lanesMax = 512
@@ -54,8 +56,21 @@ export class HookLanes {
     for (const hook of hooks) {
       // it was lost and is had again, and something is still under way to it: it is let go first
       if (this.lanes.has(hook.id)) continue
-      this.lanes.set(hook.id, { ...hook, underWay: 0, hasAnswered: false, nextAtMs: 0, isEmpty: false })
+      this.lanes.set(hook.id, {
+        ...hook,
+        underWay: 0,
+        hasAnswered: false,
+        nextAtMs: 0,
+        isEmpty: false,
+        isClosed: false,
+      })
     }
+  }
+
+  /** Nothing more is sent to it in this run. */
+  close(lane: Lane): void {
+    lane.isEmpty = true
+    lane.isClosed = true
   }
 
   get(hookId: string): Lane | undefined {

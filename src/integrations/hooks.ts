@@ -4,17 +4,18 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { hooksPerIntegrationMax } from '../limits.ts'
 import { recordSubscriptionOwed } from '../users/users.ts'
+import { spellHookUrl } from './hook-address.ts'
 import type { FoundIntegration } from './integrations.ts'
 
 export interface RegisteredHook {
   hookId: string
-  /** False where the integration had the URL already: nothing has changed then. */
+  /** False where the integration had the URL already, in whatever spelling: nothing has changed then. */
   isNew: boolean
   /** It is the integration's first, and a subscription push is owed to the user now. */
   owed: boolean
 }
 
-const hashOf = (url: string) => hash('sha256', url, 'buffer')
+const hashOf = (url: string) => hash('sha256', spellHookUrl(url), 'buffer')
 
 /**
  * Registers `url`, which `checkHookUrl` has found to be good. `too many`: the integration has 100 others; `revoked`: it has

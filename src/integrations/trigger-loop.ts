@@ -207,11 +207,11 @@ export class TriggerLoop {
     this.note(lane, trigger, request, await sendTrigger(http, request, now))
   }
 
-  /** A process that was frozen for so long has lost what it took, and one that is stopped gives it back. */
+  /** A process that was frozen for so long has lost what it took; one that is stopped, or whose hook failed, gives it back. */
   private giveUp(lane: Lane, takenAtMs: number): boolean {
     const { leaseMs } = this.context
     const isLate = performance.now() - takenAtMs > Math.max(leaseMs - triggerTimeoutMs, leaseMs / 2)
-    if (!this.stopping && !isLate) return false
+    if (!this.stopping && !lane.isClosed && !isLate) return false
     this.due--
     lane.underWay--
     lane.isEmpty = true
@@ -230,8 +230,7 @@ export class TriggerLoop {
     const { ok, gone, httpStatus, error, retryAfterMs, durationMs } = outcome
     lane.isUnproven = httpStatus === null
     lane.hasAnswered ||= httpStatus !== null
-    // of its other triggers none is begun any more
-    lane.isEmpty ||= gone
+    if (!ok) this.lanes.close(lane)
     const abandoned = !ok && !gone && trigger.attempts >= triggerPausesMs.length
     const status: TriggerLine['status'] = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
     const line: TriggerLine = {

@@ -52,6 +52,10 @@ export interface TriggerWorker {
   dueUntil: string
 }
 
+/** SQL: a hook `h` that has a pause is left alone by a run that began in it (contract 6.5). */
+const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
+  sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
+
 const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
 
 /** The last import that is committed, and the time after it, to the microsecond. What failed from then on is for later runs. */
@@ -75,7 +79,7 @@ export async function takeHooks(
   const { rows } = await sql<TakenHook>`
     with found as materialized (
       select h.id from hooks h
-      where h.due_at <= ${worker.dueUntil} and h.id <> all (${known}::uuid[])
+      where h.due_at <= ${worker.dueUntil} and not ${isPaused(worker)} and h.id <> all (${known}::uuid[])
         and (h.worker_id is null or h.worker_id = any (${worker.ids}) or not ${isLive(sql`h.worker_id`)})
         ${alsoUnproven ? sql`` : sql`and not ${isUnproven}`}
       order by ${isUnproven}, h.last_status >= 300, h.last_at is not null, h.due_at limit ${limit} for update skip locked
@@ -97,6 +101,7 @@ export async function takeTriggers(
   const { rows } = await sql<TakenTrigger>`
     update triggers t set worker_id = ${currentOf(worker)}
     from unnest(${hookIds}::uuid[]) as given (id) join hooks h on h.id = given.id and h.worker_id = ${currentOf(worker)}
+        and not ${isPaused(worker)}
       cross join lateral (
         select version_id from triggers
         where hook_id = h.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
@@ -161,12 +166,17 @@ export async function recordTriggers(
     ),
     abandoned as (select hook_id, count(*) as n from ended where not ok group by hook_id),
     last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),
+    paused as (
+      select hook_id, now() + interval '1 millisecond' * max(greatest(retry_after_ms, ${triggerPausesMs[0]})) as until
+      from outcome where not ok group by hook_id
+    ),
     noted as (
       update hooks h set last_at = now(), last_status = l.status, last_error = l.error,
         abandoned = h.abandoned + coalesce(a.n, 0), abandoned_at = case when a.n > 0 then now() else h.abandoned_at end,
         abandoned_error = case when a.n > 0 then l.error else h.abandoned_error end,
-        failing_since = case when l.ok then null when l.any_ok then now() else coalesce(h.failing_since, now()) end
-      from last l left join abandoned a on a.hook_id = l.hook_id
+        failing_since = case when l.ok then null when l.any_ok then now() else coalesce(h.failing_since, now()) end,
+        paused_until = greatest(h.paused_until, p.until)
+      from last l left join abandoned a on a.hook_id = l.hook_id left join paused p on p.hook_id = l.hook_id
       where h.id = l.hook_id and h.id in (select id from locked) and h.id <> all (${goneIds}::uuid[])
     ),
     removed as (delete from hooks where id = any (${goneIds}::uuid[]) and id in (select id from locked) returning id)
@@ -201,18 +211,23 @@ export async function releaseHooks(
     )
     select exists (
       select from hooks h join given g on g.id = h.id
-      where (h.worker_id is null or h.worker_id = any (${worker.ids})) and (h.looked_import_id <> g.looked_import_id
+      where (h.worker_id is null or h.worker_id = any (${worker.ids})) and not ${isPaused(worker)} and (h.looked_import_id <> g.looked_import_id
         or exists (select from triggers t where t.hook_id = h.id and t.due_at <= ${worker.dueUntil}))
     ) as "isDue"
   `.execute(db)
   return rows[0]?.isDue ?? false
 }
 
-/** Triggers that are due for the run and that no living process has in hand. */
-export async function countDue(db: Database, { dueUntil }: TriggerWorker): Promise<number> {
-  const { rows } = await sql<{ n: number }>`
-    select count(*) as n from hooks h join triggers t on t.hook_id = h.id
-    where h.due_at <= ${dueUntil} and t.due_at <= ${dueUntil} and (h.worker_id is null or not ${isLive(sql`h.worker_id`)})
+/** Triggers that are due for the run and were not sent: no living process has them in hand, or their hooks got a pause since it began. */
+export async function countLeft(
+  db: Database,
+  run: Pick<TriggerWorker, 'dueUntil'>,
+): Promise<{ left: number; waiting: number }> {
+  const { rows } = await sql<{ left: number; waiting: number }>`
+    select count(*) filter (where not ${isPaused(run)} and (h.worker_id is null or not ${isLive(sql`h.worker_id`)})) as "left",
+      count(*) filter (where ${isPaused(run)} and h.last_at >= ${run.dueUntil}) as waiting
+    from hooks h join triggers t on t.hook_id = h.id
+    where h.due_at <= ${run.dueUntil} and t.due_at <= ${run.dueUntil}
   `.execute(db)
-  return rows[0]?.n ?? 0
+  return rows[0] ?? { left: 0, waiting: 0 }
 }

@@ -13,7 +13,7 @@ import { triggerRunMsMax, triggersAtOnceMax, triggerTimeoutMs } from '../limits.
 import { createHookHttp } from './hook-http.ts'
 import { lookForLeads } from './look-for-leads.ts'
 import { TriggerLoop } from './trigger-loop.ts'
-import { countDue, findRunStart } from './trigger-store.ts'
+import { countLeft, findRunStart } from './trigger-store.ts'
 
 export interface TriggerContext {
   opened: OpenDatabase
@@ -38,8 +38,10 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   const { opened, settings, onNote, runMsMax = triggerRunMsMax } = context
   const { db } = opened
   const startedAt = performance.now()
+  const worker = await Worker.start(db, settings.leaseMs)
   const timeIsUp = new AbortController()
-  const timer = setTimeout(() => timeIsUp.abort(), Math.max(0, runMsMax - endMs))
+  const leftMs = startedAt + runMsMax - endMs - performance.now()
+  const timer = setTimeout(() => timeIsUp.abort(), Math.max(0, leftMs))
   const stop = AbortSignal.any([context.stop, timeIsUp.signal])
   const onAway = noteOnce((error) =>
     onNote(`The database is away (${messageOf(error)}): waiting for it, for 30 s at most.`),
@@ -48,7 +50,6 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   let dropped = 0
   const allowInsecure = settings.allowInsecureHooks !== undefined
   const http = createHookHttp({ allowInsecure }, { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })
-  const worker = await Worker.start(db, settings.leaseMs)
   let looking: Promise<unknown> = Promise.resolve()
   try {
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)
@@ -77,11 +78,12 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
       // also where nobody was waited for: another run may have given hooks back in the moment before
       await loop.run(Promise.resolve())
     } while (waited)
-    const left = stop.aborted ? await rideOut(() => countDue(db, { ids: worker.ids, dueUntil }), onAway) : 0
+    const rest = await rideOut(() => countLeft(db, { dueUntil }), onAway)
+    const left = stop.aborted ? rest.left : 0
     if (left > 0 && !context.stop.aborted) onNote('The time of this run is up: the next one goes on.')
     await rideOut(() => worker.stop(), onAway)
     const seconds = Math.round(performance.now() - startedAt) / 1_000
-    return { type: 'summary', due: loop.due + left, ...counts, dropped, seconds }
+    return { type: 'summary', due: loop.due + left + rest.waiting, ...counts, dropped, waiting: rest.waiting, seconds }
   } finally {
     clearTimeout(timer)
     timeIsUp.abort()

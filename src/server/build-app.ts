@@ -96,9 +96,9 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
 
 function addHooks(app: FastifyInstance, routes: Routes): void {
   app.addHook('onRequest', async (request) => {
-    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {
-      throw new Refusal(400, 'The Host header is missing.')
-    }
+    const hosts = request.raw.headersDistinct.host?.length ?? 0
+    if (hosts > 1) throw new Refusal(400, 'There is more than one Host header.')
+    if (request.raw.httpVersion === '1.1' && hosts === 0) throw new Refusal(400, 'The Host header is missing.')
     if (!request.is404) return
     const allow = routes.findAllowed(request)
     if (allow === undefined) throw unknownPath

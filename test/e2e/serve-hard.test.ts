@@ -111,6 +111,16 @@ test('a log that nobody reads for a while holds up no request', async () => {
   }
 })
 
+test('a request with two Host headers, which a proxy may read otherwise, is a 400', async () => {
+  for (const version of ['1.0', '1.1']) {
+    for (const second of ['a', 'b']) {
+      const { answer } = await speak(`GET ${path} HTTP/${version}\r\nHost: a\r\nhost: ${second}\r\n\r\n`)
+      assert.match(answer, /^HTTP\/1\.1 400 /)
+      assert.match(answer, /"ok":false.*Host header/)
+    }
+  }
+})
+
 /** Requests of every kind, mostly near to what a platform would send. */
 const word = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }),
@@ -206,6 +216,8 @@ function assertWellAnswered(answer: string): void {
   const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(final) ?? assert.fail(final)
   assert.ok(Number(status) < 500, final)
   const [head = '', text = ''] = final.split('\r\n\r\n', 2)
+  // answers hold e-mails and contacts, which no proxy may keep
+  assert.match(head, /^cache-control: no-store$/im)
   assert.match(head, /^content-type: (application\/json; charset=utf-8|text\/plain; version)/im)
   const length = Number(/^content-length: (\d+)/im.exec(head)?.[1])
   if (!/json/.test(head) || text === '') return

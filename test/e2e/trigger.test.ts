@@ -110,6 +110,26 @@ test('runs at once share the work: every hook gets every lead once', async () =>
   assert.deepEqual([sum('due'), sum('delivered')], [48, 48])
 })
 
+test('a run that cannot begin ends with its error', async () => {
+  // the clock of the run was left ticking: the process stayed for its ten minutes
+  const options = encodeURIComponent('-c statement_timeout=100')
+  const blocker = await opened.pool.connect()
+  try {
+    await blocker.query('begin')
+    await blocker.query('lock table workers')
+    const started = startProgram(triggerJson, {
+      env: { ...env, DATABASE_URL: `${house.database.url}?options=${options}` },
+      timeoutMs: 30_000,
+    })
+    const { code, stderr } = await started.done
+    assert.equal(code, 3, stderr)
+    assert.match(stderr, /statement timeout/)
+  } finally {
+    await blocker.query('rollback')
+    blocker.release()
+  }
+})
+
 test('SIGTERM finishes what is under way and gives the rest back, which the next run need not wait for', async () => {
   await hook('/t')
   await house.put('leads', makeLeads(10))
@@ -138,19 +158,19 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
   const first = await house.run('trigger', { env })
   assert.equal(first.code, 0)
   assert.match(first.stdout, /failed {2}hook .*, attempt 1: HTTP 418/)
-  assert.match(first.stdout, /due +4 triggers\ndelivered +2\nfailed +2, to be tried again/)
+  assert.match(first.stdout, /due +4 triggers\ndelivered +2\nfailed +1, to be tried again.*\nwaiting +1 for/)
   assert.equal((await house.call('status --json')).json[0].hooksInTrouble, 1)
-  assert.match((await house.call('status')).stdout, /Hooks in trouble[\s\S]*\/failing.*2 failing.*HTTP 418/)
+  assert.match((await house.call('status')).stdout, /Hooks in trouble[\s\S]*\/failing.*1 failing.*HTTP 418/)
   await opened.pool.query('update triggers set attempts = 5')
   await passPauses(opened)
   const last = await trigger()
   assert.equal(last.code, 1)
-  assert.deepEqual(countsOf(last.json), { ...noTriggers, due: 2, abandoned: 2 })
+  assert.deepEqual(countsOf(last.json), { ...noTriggers, due: 2, abandoned: 1, waiting: 1 })
   const {
     json: [status],
   } = await house.call('status --json')
   assert.equal(status.hooksInTrouble, 1)
-  assert.match((await house.call('status')).stdout, /\/failing.*2 abandoned.*HTTP 418/)
+  assert.match((await house.call('status')).stdout, /\/failing.*1 abandoned.*HTTP 418/)
   const { json: listed } = await house.call('integrations list --json')
   const hooks = listed.flatMap((integration) => integration.hooks)
   assert.equal(hooks.find(({ id }) => id === failing.id).lastStatus, 418)

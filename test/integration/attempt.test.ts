@@ -380,6 +380,36 @@ test('a kept connection that the receiver closed meanwhile is not used, and refu
   assert.deepEqual(judgement(await sendAttempt(sender, target(first.port), request)), unreached)
 })
 
+test('a kept connection that was reset before the next request was on it costs that one nothing', async () => {
+  // one that was closed was replaced, one that was reset failed the request, of which nothing had been sent
+  let onReset = () => {}
+  const receiver = await serve((socket) =>
+    readRequests(socket, () => {
+      socket.write(ok)
+      setTimeout(() => {
+        socket.resetAndDestroy()
+        onReset()
+      }, 20)
+    }),
+  )
+  const sender = newHttp({ concurrency: 1 })
+  let next = sendAttempt(sender, target(receiver.port), request)
+  for (let connections = 1; connections <= 3; connections++) {
+    const done = next
+    // begun when the reset is on its way, and nothing has read it yet
+    const begun = new Promise<void>((resolve) => {
+      onReset = () => {
+        next = sendAttempt(sender, target(receiver.port), request)
+        resolve()
+      }
+    })
+    assert.deepEqual(judgement(await done), success())
+    assert.equal(receiver.connections(), connections)
+    await begun
+  }
+  assert.deepEqual(judgement(await next), success())
+})
+
 test('after one kept connection broke under a request, the next requests get connections of their own', async () => {
   // some receivers promise to keep a connection and close it with the answer: each second attempt would be lost on them
   const heads: string[] = []
@@ -414,6 +444,55 @@ test('a kept connection that breaks under the next request is open, and the requ
   assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), unanswered)
   assert.equal(requests, 2)
   assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
+})
+
+test('what becomes of a connection to one target says nothing of another target', async () => {
+  // the connection made last was taken for the one that a request ran on: where a target answered and reset it, the
+  // complete answers of others over kept connections counted as broken, and were sent again
+  const wells = await Promise.all(Array.from({ length: 6 }, () => answering(ok)))
+  const resets = await Promise.all([answering(ok, 'reset'), answering(ok, 'reset')])
+  const sender = newHttp({ concurrency: 3 })
+  for (let round = 0; round < 6; round++) {
+    await Promise.all(resets.map(({ port }) => sendAttempt(sender, target(port), request)))
+    const outcomes = await Promise.all(wells.map(({ port }) => sendAttempt(sender, target(port), request)))
+    assert.deepEqual(
+      outcomes.map(judgement),
+      wells.map(() => success()),
+    )
+    // the resets come after their answers
+    await pause(60)
+  }
+})
+
+test('a target that breaks kept connections costs others theirs no more than its own', async () => {
+  const broken = await serve((socket) => {
+    let seen = 0
+    readRequests(socket, () => (++seen === 1 ? socket.write(ok) : socket.resetAndDestroy()))
+  })
+  const well = await answering(ok)
+  const sender = newHttp({ concurrency: 2 })
+  for (let round = 0; round < 4; round++) {
+    await sendAttempt(sender, target(broken.port), request)
+    assert.deepEqual(judgement(await sendAttempt(sender, target(well.port), request)), success())
+  }
+  assert.deepEqual([well.connections(), broken.connections()], [1, 3])
+})
+
+test('of many targets the connections to those that were called last are kept, to no more than 256', async () => {
+  const sockets = new Set<net.Socket>()
+  const receiver = await serve((socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+    readRequests(socket, () => socket.write(ok))
+  })
+  const sender = createHttp({ timeoutMs: 5_000, concurrency: 16, findAddresses: async () => ['127.0.0.1'] })
+  open.push(sender)
+  const hosts = Array.from({ length: 320 }, (_, n) => `http://host-${n}.example:${receiver.port}/`)
+  const outcomes = await Promise.all(hosts.map((url) => sendAttempt(sender, target(url, 5_000), request)))
+  assert.ok(outcomes.every((outcome) => outcome.ok))
+  // one that made room is gone a moment later
+  for (let tries = 0; sockets.size > 256 && tries < 500; tries++) await pause(10)
+  assert.ok(sockets.size <= 256, `${sockets.size} at once`)
 })
 
 const httpDate = (ms: number) => new Date(ms).toUTCString()

@@ -129,6 +129,16 @@ test('name, port, silence, password, user, database and what no server is are to
   }
 }) // biome-ignore format: a table
 
+test('a password that is wrong or missing ends a command, and its process with it', async () => {
+  // a connection that was not made was left open: the server ends it a minute later, and the process ended no sooner
+  for (const who of ['secretive:hidden', 'secretive']) {
+    const DATABASE_URL = server.url.replace('leadpush@', `${who}@`)
+    const { code, stderr } = await runProgram(['status'], { cwd: folder, env: { DATABASE_URL }, timeoutMs: 30_000 })
+    assert.equal(code, 3, stderr)
+    assert.match(stderr, /password/)
+  }
+})
+
 test('an empty database, one of a newer program, and one that only reads; the server says what it does not keep', async () => {
   const lines = await diagnose({ DATABASE_URL: server.url })
   says(lines, 'database', /^pass: leadpush at .*: PostgreSQL 18\..*, UTF8, direct, no TLS, [\d.]+ ms there and back/)

@@ -94,6 +94,12 @@ test('the same URL again is the same hook, and another URL another one', async (
     isNew: false,
     owed: false,
   })
+  // another spelling of the URL was another hook, and every lead came twice
+  assert.deepEqual(await registerHook(opened.db, integration, 'HTTPS://Hooks.example.com.:443/%61#again'), {
+    hookId: first.hookId,
+    isNew: false,
+    owed: false,
+  })
   const second = await registerHook(opened.db, integration, urlOf('A'))
   assert.ok(typeof second === 'object' && second.isNew && !second.owed && second.hookId !== first.hookId)
   const other = await registerHook(opened.db, await connect(), urlOf('a'))
@@ -183,7 +189,7 @@ test('hooks are removed by id, by URL or all, and only those of the integration'
   }
   assert.deepEqual(await remove({ url: urlOf('z') }), [])
   assert.deepEqual(await remove({ id: ids[0]?.toUpperCase() ?? '' }), [{ id: ids[0], url: urlOf('a') }])
-  assert.deepEqual(await remove({ url: urlOf('b') }), [{ id: ids[1], url: urlOf('b') }])
+  assert.deepEqual(await remove({ url: 'https://hooks.example.com:443/%62' }), [{ id: ids[1], url: urlOf('b') }])
   assert.equal((await remove('all')).length, 2)
   assert.deepEqual(await remove('all'), [])
   assert.equal((await listed(theirs.id))?.hooks.length, 4)

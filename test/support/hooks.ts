@@ -46,10 +46,12 @@ export async function runTrigger(
   return { counts, lines, notes }
 }
 
-export const noTriggers = { due: 0, delivered: 0, failed: 0, abandoned: 0, removed: 0, dropped: 0 }
+export const noTriggers = { due: 0, delivered: 0, failed: 0, abandoned: 0, removed: 0, dropped: 0, waiting: 0 }
 
 /** Makes everything that is to be tried again due, as if the pauses were over. */
 export async function passPauses(opened: OpenDatabase): Promise<void> {
   await opened.pool.query(`update triggers set due_at = now() - interval '1 second'`)
-  await opened.pool.query(`update hooks h set due_at = (select min(due_at) from triggers t where t.hook_id = h.id)`)
+  await opened.pool.query(
+    `update hooks h set paused_until = null, due_at = (select min(due_at) from triggers t where t.hook_id = h.id)`,
+  )
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import net from 'node:net'
 import { test } from 'node:test'
 import { createHttp } from '../../src/http.ts'
-import { checkHookUrl, findHookAddresses, isPublicAddress } from '../../src/integrations/hook-address.ts'
+import { checkHookUrl, findHookAddresses, isPublicAddress, spellHookUrl } from '../../src/integrations/hook-address.ts'
 import { hookLookupMsMax } from '../../src/limits.ts'
 import { listen } from '../support/sockets.ts'
 
@@ -15,6 +15,7 @@ const answers: Record<string, string[]> = {
   'mapped.example.com': ['::ffff:127.0.0.1'],
   'metadata.example.com': ['169.254.169.254'],
   'six.example.com': ['fd00:ec2::254'],
+  'platform.example.com': ['168.63.129.16'],
   'nowhere.example.com': [],
 }
 
@@ -35,6 +36,8 @@ const hosts = [
   '100.127.255.255', '169.254.169.254', '0xA9FEA9FE', '2852039166', '169.254.0.1', '198.18.0.1', '198.19.255.255',
   '192.0.0.8', '192.0.2.1', '198.51.100.1', '203.0.113.1', '192.88.99.1', '224.0.0.1', '239.255.255.255', '240.0.0.1',
   '255.255.255.255',
+  // Azure's, which each machine there reaches, and only that machine
+  '168.63.129.16', '0xa83f8110', 'platform.example.com',
   // IPv6: the same, and IPv4 inside of it
   '[::]', '[::1]', '[0:0:0:0:0:0:0:1]', '[::127.0.0.1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::ffff:8.8.8.8]',
   '[::ffff:0:127.0.0.1]', '[64:ff9b::7f00:1]', '[64:ff9b::10.0.0.1]', '[64:ff9b:1::10.0.0.1]', '[2002:7f00:1::]',
@@ -84,6 +87,25 @@ test('public addresses are not, on any port', async () => {
     'https://11.0.0.1/', 'https://198.20.0.1/', 'https://223.255.255.255/', 'https://[2001:200::1]/', 'https://[3ffe::1]/',
   ] // biome-ignore format: a list
   for (const url of good) assert.equal(await check(url), undefined, url)
+})
+
+test('URLs that differ in spelling alone are one, others are not', () => {
+  const same = [
+    'https://hooks.example.com/hook/a%20b?token=a-b', 'HTTPS://HOOKS.Example.COM/hook/a%20b?token=a-b',
+    'https://hooks.example.com:443/hook/a%20b?token=a-b', 'https://hooks.example.com./hook/a%20b?token=a-b',
+    'https://hooks.example.com.:443/hook/a%20b?token=a-b#part', 'https://hooks.example.com/hook/a%20b?token=a-b#',
+    'https://hooks.example.com/%68%6F%6fk/%61%20b?t%6Fken=a%2Db', 'https://hooks.example.com/x/../hook/./a%20b?token=a-b',
+  ] // biome-ignore format: a list
+  assert.deepEqual([...new Set(same.map(spellHookUrl))], [same[0]])
+  assert.equal(spellHookUrl('https://hooks.example.com'), spellHookUrl('https://hooks.example.com/'))
+  assert.equal(spellHookUrl('https://hooks.example.com/%c3%a9'), spellHookUrl('https://hooks.example.com/é'))
+  const others = [
+    'https://hooks.example.com/Hook', 'https://hooks.example.com/hook', 'https://hooks.example.com/hook/',
+    'https://hooks.example.com/hook?', 'https://hooks.example.com/hook?a=%26', 'https://hooks.example.com/hook?a=&',
+    'https://hooks.example.com/hook%2Fa', 'https://hooks.example.com/hook/a', 'https://hooks.example.com/%2573',
+    'https://hooks.example.com/%73', 'https://hooks.example.com:8443/hook', 'http://hooks.example.com/hook', 'no URL',
+  ] // biome-ignore format: a list
+  assert.equal(new Set(others.map(spellHookUrl)).size, others.length)
 })
 
 test('a hook URL has at most 2,048 characters', async () => {

@@ -88,7 +88,9 @@ export const newLead = {
     '2XX': { description: 'It is taken.' },
     410: { description: 'The hook is removed: nothing more is sent to it.' },
     default: {
-      description: 'It is tried again after 1 m, 5 m, 30 m, 2 h and 12 h, and then given up.',
+      description:
+        'It is tried again after 1 m, 5 m, 30 m, 2 h and 12 h, and then given up. Other leads come to the hook after a minute, ' +
+        'or when the time that it asks for is over.',
       headers: retryAfter('a week'),
     },
   },
