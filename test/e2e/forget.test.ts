@@ -1,7 +1,7 @@
 /** `leads forget` (contract 3): what it erases, that it holds, and that from its end on nothing goes out with what it erased. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { PassThrough } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenDatabase } from '../../src/db/open.ts'
@@ -77,7 +77,7 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
   assert.deepEqual(await forget(house, `--href ${hrefOf('other')}`), { ...gone, listings: 1, versions: 1 })
   assert.equal(await rowsWith(opened, hrefOf('other')), 0)
   assert.equal(await rowsWith(opened, 'quaint'), 0)
-  // erased comes before rejected, and is neither told nor kept; a later record that is erased hides no earlier one
+  // erased comes before rejected, and is neither told nor kept; a later record replaces an earlier one, erased or not
   const rejects = writeInput('rejects.ndjson', '')
   const after = [
     ...records,
@@ -89,14 +89,33 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
     listing('other', { postalCode: 78_704 }),
     listing('phone-2', { price: -1, contactPhone: 'call (512) 555-0143' }),
   ]
-  assert.deepEqual(await importAgain(house, after, ` --rejects ${rejects}`), { code: 1, counts: [1, 0, 0, 1, 0, 11] })
+  assert.deepEqual(await importAgain(house, after, ` --rejects ${rejects}`), { code: 1, counts: [0, 0, 0, 1, 3, 9] })
   assert.equal(readFileSync(rejects, 'utf8'), `${JSON.stringify({ href: hrefOf('x') })}\n`)
   const { rows } = await opened.pool.query('select count(*)::integer as n from leads')
-  assert.equal(rows[0].n, 2)
+  assert.equal(rows[0].n, 1)
   const { rows: left } = await opened.pool.query('select count(*)::integer as n from lead_seen')
-  assert.equal(left[0].n, 2)
+  assert.equal(left[0].n, 1)
   const imports = await opened.pool.query('select records, erased from imports order by id desc limit 1')
-  assert.deepEqual(imports.rows, [{ records: 13, erased: 11 }])
+  assert.deepEqual(imports.rows, [{ records: 13, erased: 9 }])
+})
+
+// whether anything had ever been erased was looked up once, before the file was read
+test('what is erased for the first time while a file is read is not among what it rejects', async () => {
+  const house = await buildHouse()
+  const opened = await house.database.open()
+  const told: string[] = []
+  async function* read() {
+    yield Buffer.from(toLines([listing('early', { price: -1 }), listing('kept', { price: -1 })]))
+    assert.equal((await house.call(`leads forget --href ${hrefOf('late')} --json`)).code, 1)
+    yield Buffer.from(toLines([listing('late', { price: -1 })]))
+  }
+  const { summary } = await importLeads(opened, ['-'], {
+    stdin: Readable.from(read(), { objectMode: false }),
+    onRejected: ({ raw }) => void told.push(JSON.parse(raw.toString()).href),
+  })
+  await opened.close()
+  assert.deepEqual([summary.rejected, summary.erased], [2, 1])
+  assert.deepEqual(told, [hrefOf('early'), hrefOf('kept')])
 })
 
 test('what is not there is refused from then on; what is no href or contact is refused at once', async () => {
