@@ -217,6 +217,44 @@ test('from its end on no push sends it: what waits ends, what is under way is wa
   assert.deepEqual([deliveriesOf(again.json).length, hrefsIn(receiver.requests.at(-1))], [3, ['kept']])
 })
 
+// such a delivery ended, and its user got nothing that week
+test('a delivery that has no attempt yet goes without it, with its own key, in its week', async () => {
+  let goOn = () => {}
+  const gate = new Promise<void>((resolve) => (goOn = resolve))
+  const house = await buildHouse({
+    users: makeUsers(8),
+    leads: [listing('kept'), listing('gone', { contactEmail: email })],
+    answer: async () => gate.then(() => 200),
+  })
+  const { receiver } = house
+  const pushing = startProgram(['push', '--all', '--json', '--concurrency', '2'], { env: house.env })
+  await requestsAtLeast(receiver, 2)
+  const opened = await house.database.open()
+  const pending = async () =>
+    (await opened.pool.query("select idempotency_key as key from deliveries where status = 'pending'")).rows
+  // recorded ahead of those that are under way
+  for (let tries = 0; (await pending()).length < 4; tries++) {
+    assert.ok(tries < 1_000)
+    await sleep(10)
+  }
+  pushing.kill()
+  await pushing.waitFor(/SIGTERM: finishing/)
+  goOn()
+  assert.equal((await pushing.done).code, 143)
+  assert.equal(receiver.requests.length, 2)
+  const unbegun = await pending()
+  assert.ok(unbegun.length > 0)
+  const { json } = await house.call(['leads', 'forget', '--contact', email, '--json'])
+  assert.deepEqual([json[0].ended, json[0].anew], [0, unbegun.length])
+  const previewed = await house.call('preview --json')
+  assert.deepEqual(deliveriesOf(previewed.json).map(({ leads }) => leads), Array(6).fill(1)) // biome-ignore format: short
+  const resumed = await house.run('push --resume --json')
+  assert.equal(resumed.code, 0, resumed.stderr)
+  assert.deepEqual([resumed.json.at(-1).delivered, receiver.keys().size, receiver.requests.length], [6, 8, 8])
+  for (const { key } of unbegun) assert.ok(receiver.keys().has(key), key)
+  for (const request of receiver.requests.slice(2)) assert.deepEqual(hrefsIn(request), ['kept'])
+})
+
 test('what a process that died had begun ends too; a delivery that holds only other listings goes on', async () => {
   const house = await buildHouse({
     users: [...makeUsers(1), { ...makeUsers(2)[1], queries: [{ type: 'zipcode', value: '10001', radius: 0 }] }],
