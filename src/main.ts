@@ -1,5 +1,6 @@
 /** The program: runs the command line, and is the only place that sets the exit code. */
 import { endEarly, openLog } from './cli/command.ts'
+import { closeLostTerminals } from './cli/hangups.ts'
 import { stopWriting } from './cli/output.ts'
 import { runProgram } from './cli/program.ts'
 import { listenByDefault, mustFinish } from './cli/signals.ts'
@@ -7,8 +8,9 @@ import { messageOf } from './errors.ts'
 
 process.stdout.on('error', async (error: NodeJS.ErrnoException) => {
   stopWriting()
-  // a reader that has gone (`| head`) has seen enough; whoever keeps the results on a disk that is full has not
-  const exitCode = error.code === 'EPIPE' ? 0 : 1
+  // a reader that has gone (`| head`, a closed terminal) has seen enough; whoever keeps the results on a disk that is full has not
+  const hasGone = error.code === 'EPIPE' || (error.code === 'EIO' && process.stdout.isTTY)
+  const exitCode = hasGone ? 0 : 1
   process.exitCode ||= exitCode
   if (exitCode > 0) (await openLog()).error(`Standard output cannot be written any more: ${messageOf(error)}`)
   // what a push or an import has begun goes on all the same
@@ -22,6 +24,7 @@ process.on('warning', (warning) => {
   openLog().then((log) => log.warn(messageOf(warning)))
 })
 
+closeLostTerminals()
 listenByDefault(endEarly)
 const exitCode = await runProgram(process.argv.slice(2))
 process.exitCode = exitCode || process.exitCode

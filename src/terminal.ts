@@ -10,3 +10,6 @@ export const isPlain = (): boolean => Boolean(process.env.NO_COLOR) || Boolean(p
 /** Whether the settings must be read to know the log's format. */
 export const mayNameLogFormat = (): boolean =>
   Boolean(process.env.LEADPUSH_LOG_FORMAT) || Boolean(process.env.LEADPUSH_LOG_FORMAT_FILE) || existsSync('.env')
+
+/** Shells name in `_` what they started, and whatever that starts may inherit it. */
+export const isNamedNohup = (): boolean => /(^|\/)nohup$/.test(process.env._ ?? '')

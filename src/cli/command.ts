@@ -8,7 +8,7 @@ import { databaseSilentMsMax } from '../limits.ts'
 import { mayNameLogFormat } from '../terminal.ts'
 import { createLog, type Log } from './log.ts'
 
-/** 0, 1, 2, 3, 130 or 143 (contract 3). */
+/** 0, 1, 2, 3, 129, 130 or 143 (contract 3). */
 export type ExitCode = number
 
 /** The diagnostics of this process. A bad `LEADPUSH_LOG_FORMAT` is reported by the command, in the default format. */

@@ -94,7 +94,16 @@ const texts: Record<ForgetPhase, string> = {
   'clearing up': 'Clearing up',
 }
 
-async function tell({ newlyRefused, listings, versions, triggers, ended, underWay, sent }: Forgotten): Promise<void> {
+async function tell({
+  newlyRefused,
+  listings,
+  versions,
+  triggers,
+  ended,
+  anew,
+  underWay,
+  sent,
+}: Forgotten): Promise<void> {
   const refused = newlyRefused ? 'from now on, in every import' : 'as it was before'
   if (versions === 0) {
     await writeLine('Nothing was found.')
@@ -110,6 +119,8 @@ async function tell({ newlyRefused, listings, versions, triggers, ended, underWa
       'ended',
       `${plural(ended, 'delivery')}: \`leadpush push --failed\` makes them anew without it (with --unknown: also where the first attempt may have arrived)`,
     ])
+  if (anew > 0)
+    facts.push(['anew', `${plural(anew, 'delivery')}, of which nothing had gone out yet, made anew without it`])
   const least = sent.complete ? '' : 'at least '
   facts.push([
     'sent',

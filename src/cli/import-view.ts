@@ -212,14 +212,13 @@ export async function runImport(
     const onAway = () => log.warn('The database is away: the file is begun again when it is back, for 30 s at most.')
     const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway })
     await view.end(outcome.summary)
-    if (outcome.stopped)
-      throw new LeadpushError('failed', 'The import was stopped: nothing of the file under way went in.')
+    if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {
       const { file, message } = outcome.broken
       throw new LeadpushError('failed', `${file}: ${message}`, { hint: 'Nothing of this file went in.' })
     }
     await view.finish()
-    return outcome.summary.rejected > 0 ? 1 : 0
+    return stop.exitCode ?? (outcome.summary.rejected > 0 ? 1 : 0)
   } finally {
     stop.dispose()
     await view.close()

@@ -4,6 +4,7 @@ import { type ExitCode, withDatabase } from './command.ts'
 import type { ForgetOptions } from './forget.ts'
 import type { Log } from './log.ts'
 import type { Act } from './program.ts'
+import { isStopCode } from './signals.ts'
 
 interface ImportOptions {
   map?: string[]
@@ -81,6 +82,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
     const imported = await runImport(log, { ...options, ...adviceOnNone, files }, (how) =>
       importLeads(opened, files, { ...how, map }),
     )
-    return toSend ? Math.max(imported, await sendTriggers(log, opened, toSend, options)) : imported
+    if (!toSend || isStopCode(imported)) return imported
+    return Math.max(imported, await sendTriggers(log, opened, toSend, options))
   })
 }

@@ -71,7 +71,7 @@ Settings are environment variables; README.md lists them.
 
 Exit code: 0 all that was asked happened; 1 it ran, and something did not
 succeed; 2 wrong usage or settings, nothing was done; 3 the database cannot be
-used; 130, 143 stopped by a signal.`,
+used; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM.`,
     )
   for (const [heading, adders] of groups) {
     program.commandsGroup(heading)

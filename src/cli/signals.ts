@@ -1,48 +1,75 @@
-/** SIGINT and SIGTERM: the first asks a command to come to an end, the second ends it at once. */
-export const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
+/** SIGHUP, SIGINT and SIGTERM: the first asks a command to come to an end, the second ends it at once. */
+import { closeSync, openSync } from 'node:fs'
+import { ignoresHangups } from './hangups.ts'
+
+export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
+
+export type StopSignal = keyof typeof exitCodes
+export type StopCode = (typeof exitCodes)[StopSignal]
+
+const stopSignals = Object.keys(exitCodes) as StopSignal[]
+
+export const isStopCode = (exitCode: number): boolean => (Object.values(exitCodes) as number[]).includes(exitCode)
 
 export interface Stop {
   readonly signal: AbortSignal
   /** What the command exits with, if it was stopped. */
-  readonly exitCode: 130 | 143 | undefined
+  readonly exitCode: StopCode | undefined
   dispose(): void
 }
 
 let isCareful = false
 let listening = 0
+let hadTerminal = false
 
 /** Whether the command is one that must not just be ended in the middle: it has asked to be told. */
 export const mustFinish = (): boolean => isCareful
 
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'))
+    return true
+  } catch {
+    return false
+  }
+}
+
+const isUnheard = (signal: StopSignal) => signal === 'SIGHUP' && ignoresHangups()
+
+/** Of one closed terminal a process may hear twice, from its shell and from the system. */
+const isSecond = (signal: StopSignal) => signal !== 'SIGHUP' || !hadTerminal
+
 /** For whoever has not asked to be told: the first signal calls `end`, the second ends the process at once. */
-export function listenByDefault(end: (exitCode: 130 | 143) => void): void {
+export function listenByDefault(end: (exitCode: StopCode) => void): void {
+  hadTerminal = hasTerminal()
   let isEnding = false
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  for (const signal of stopSignals) {
     process.on(signal, () => {
-      if (listening > 0) return
-      if (isEnding) process.exit(exitCodes[signal])
+      if (listening > 0 || isUnheard(signal)) return
+      if (!isEnding) end(exitCodes[signal])
+      else if (isSecond(signal)) process.exit(exitCodes[signal])
       isEnding = true
-      end(exitCodes[signal])
     })
   }
 }
 
 /** `onFirst` tells whoever waits that the command is coming to an end. */
-export function listenForStop(onFirst: (signal: keyof typeof exitCodes) => void): Stop {
+export function listenForStop(onFirst: (signal: StopSignal) => void): Stop {
   const controller = new AbortController()
-  let exitCode: 130 | 143 | undefined
-  const listen = (signal: keyof typeof exitCodes) => () => {
-    if (controller.signal.aborted) process.exit(exitCodes[signal])
+  let exitCode: StopCode | undefined
+  const listen = (signal: StopSignal) => {
+    if (isUnheard(signal)) return
+    if (controller.signal.aborted) {
+      if (isSecond(signal)) process.exit(exitCodes[signal])
+      return
+    }
     exitCode = exitCodes[signal]
     onFirst(signal)
     controller.abort()
   }
-  const onInterrupt = listen('SIGINT')
-  const onTerminate = listen('SIGTERM')
   isCareful = true
   listening++
-  process.on('SIGINT', onInterrupt)
-  process.on('SIGTERM', onTerminate)
+  for (const signal of stopSignals) process.on(signal, listen)
   return {
     signal: controller.signal,
     get exitCode() {
@@ -50,8 +77,7 @@ export function listenForStop(onFirst: (signal: keyof typeof exitCodes) => void)
     },
     dispose() {
       listening--
-      process.off('SIGINT', onInterrupt)
-      process.off('SIGTERM', onTerminate)
+      for (const signal of stopSignals) process.off(signal, listen)
     },
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What an erasure does to deliveries: those that name an erased version and have an attempt before them end. An attempt that
- * a living process has recorded is finished by it, and is the last.
+ * What an erasure does to deliveries that name an erased version: those of which nothing was sent are made anew, and those that
+ * have their second attempt before them end. An attempt that a living process has recorded is finished by it, and is the last.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
@@ -31,12 +31,14 @@ export async function findPendingWith(
 }
 
 /**
- * Ends the deliveries `keys` as far as they are pending: they get no further attempt. Returns how many it ended, and those that
- * have an attempt under way in a living process: it records what comes of it, and that ends them.
+ * Ends the deliveries `keys` as far as they are pending and were begun: they get no further attempt. Returns how many it ended,
+ * and those that have an attempt under way in a living process: it records what comes of it, and that ends them; or it takes the
+ * attempt back, and makes them anew. `marked`: only those of which that was awaited.
  */
 export async function endDeliveries(
   db: Database,
   keys: readonly string[],
+  marked = false,
 ): Promise<{ ended: number; underWay: string[] }> {
   const isLost = sql<boolean>`(d.under_way and not ${isLive(sql`d.worker_id`)})`
   // one update: a row that changes while it is waited for is looked at again
@@ -47,7 +49,8 @@ export async function endDeliveries(
         end_reason = case when d.attempts = 2 and ${isLost} then null else ${wasErased} end,
         status = case when d.under_way and not ${isLost} then 'pending'
           when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
-      where d.idempotency_key = any (${keys}) and d.status = 'pending'
+      where d.idempotency_key = any (${keys}) and d.status = 'pending' and d.attempts > 0
+        and (${!marked} or d.end_reason is not null)
       returning d.idempotency_key as key, d.worker_id, d.status
     ),
     told as (
@@ -65,7 +68,8 @@ export async function endDeliveries(
 export async function findUnderWay(db: Database, keys: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select d.idempotency_key as key from deliveries d
-    where d.idempotency_key = any (${keys}) and d.status = 'pending' and d.under_way and ${isLive(sql`d.worker_id`)}
+    where d.idempotency_key = any (${keys}) and d.status = 'pending' and d.under_way and d.end_reason is not null
+      and ${isLive(sql`d.worker_id`)}
   `.execute(db)
   return rows.map(({ key }) => key)
 }

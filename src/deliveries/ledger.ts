@@ -8,6 +8,7 @@ import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import type { LeadInBody } from '../leads/lead-store.ts'
+import { makeAnew } from './made-anew.ts'
 import { decodeRecipe } from './recipe.ts'
 import { periodIn } from './runs.ts'
 import { isLive } from './workers.ts'
@@ -229,37 +230,47 @@ export async function endAbandoned(
 }
 
 /**
- * Takes back attempts that were recorded and certainly not made: they are due at once, but for those with a listing that was
- * erased meanwhile, which end. Returns those.
+ * Takes back attempts that were recorded and certainly not made: they are due at once. Of those with a listing that was erased
+ * meanwhile second ones end, and first ones are made anew without it. Returns those that ended.
  */
 export async function recordUnsent(
   db: Database,
   workerIds: readonly number[],
   unsent: readonly string[],
 ): Promise<LedgerDelivery[]> {
-  const { rows } = await sql<LedgerDelivery>`
-    with durable as materialized (${durably})
-    update deliveries d set
-      attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
-      first_at = case when attempts = 1 then null else first_at end,
-      status = case when end_reason is null then 'pending' when first_open then 'unknown' else 'failed' end
-    from durable where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = any (${unsent})
-    returning ${ledgerColumns}, null as email
-  `.execute(db)
-  return rows.filter(({ status }) => status !== 'pending')
+  return await db.transaction().execute(async (transaction) => {
+    await makeAnew(transaction, unsent, ({ attempts, isEnding }) => attempts === 1 && isEnding)
+    const { rows } = await sql<LedgerDelivery>`
+      with durable as materialized (${durably})
+      update deliveries d set
+        attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
+        first_at = case when attempts = 1 then null else first_at end,
+        status = case when end_reason is null then 'pending' when first_open then 'unknown' else 'failed' end
+      from durable where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = any (${unsent})
+      returning ${ledgerColumns}, null as email
+    `.execute(transaction)
+    return rows.filter(({ status }) => status !== 'pending')
+  })
 }
 
-/** Ends a delivery whose attempt was recorded and not made because one of its listings is no more. */
+/**
+ * Takes back an attempt that was recorded and not made because one of its listings is no more: a first one is due at once,
+ * without it, and a second one ends its delivery, which is returned.
+ */
 export async function endErased(db: Database, idempotencyKey: string): Promise<LedgerDelivery[]> {
-  const { rows } = await sql<LedgerDelivery>`
-    update deliveries d set
-      attempts = attempts - 1, under_way = false, second_at = null, end_reason = ${wasErased},
-      first_at = case when attempts = 1 then null else first_at end,
-      status = case when first_open then 'unknown' else 'failed' end
-    where status = 'pending' and under_way and idempotency_key = ${idempotencyKey}
-    returning ${ledgerColumns}, null as email
-  `.execute(db)
-  return rows
+  return await db.transaction().execute(async (transaction) => {
+    await makeAnew(transaction, [idempotencyKey], ({ attempts, underWay }) => attempts === 1 && underWay)
+    const { rows } = await sql<LedgerDelivery>`
+      update deliveries d set
+        attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
+        end_reason = case when attempts = 2 then ${wasErased} end,
+        first_at = case when attempts = 1 then null else first_at end,
+        status = case when attempts = 1 then 'pending' when first_open then 'unknown' else 'failed' end
+      where status = 'pending' and under_way and idempotency_key = ${idempotencyKey}
+      returning ${ledgerColumns}, null as email
+    `.execute(transaction)
+    return rows.filter(({ status }) => status !== 'pending')
+  })
 }
 
 /**

@@ -114,11 +114,22 @@ function dropRepeats(queries: readonly QueryToPlan[], shared: SharedLeads): Piec
   })
 }
 
+/** The leads that fit into a part at all; the others go to `tooLarge`. */
+function dropTooLarge(piece: Piece, newPart: () => Part, bytesMax: number, tooLarge: LeadToPlan[]): Piece {
+  const part = newPart()
+  const fits = (lead: LeadToPlan) => part.bytesWith(piece.query, 1, lead.bytes) <= bytesMax
+  if (piece.leads.every(fits)) return piece
+  tooLarge.push(...piece.leads.filter((lead) => !fits(lead)))
+  const leads = piece.leads.filter(fits)
+  return { ...piece, leads, bytes: leads.reduce((sum, lead) => sum + lead.bytes, 0) }
+}
+
 /**
  * Whole pieces, each into the first part that has room; one that alone exceeds a part is torn: it fills parts of its own,
  * and its rest is packed like a whole one.
  */
-function pack(pieces: Piece[], newPart: () => Part, bytesMax: number, tooLarge: LeadToPlan[]): Part[] {
+function pack(all: readonly Piece[], newPart: () => Part, bytesMax: number, tooLarge: LeadToPlan[]): Part[] {
+  const pieces = all.map((piece) => dropTooLarge(piece, newPart, bytesMax, tooLarge))
   const parts: Part[] = []
   const place = (piece: Piece): boolean => {
     const roomy = parts.find((part) => part.bytesWith(piece.query, piece.leads.length, piece.bytes) <= bytesMax)
@@ -139,13 +150,9 @@ function pack(pieces: Piece[], newPart: () => Part, bytesMax: number, tooLarge: 
   }
   for (const piece of pieces) {
     if (piece.leads.length === 0 || place(piece)) continue
+    const alone = newPart()
     let rest: Piece = { query: piece.query, leads: [], bytes: 0 }
     for (const lead of piece.leads) {
-      const alone = newPart()
-      if (alone.bytesWith(piece.query, 1, lead.bytes) > bytesMax) {
-        tooLarge.push(lead)
-        continue
-      }
       if (alone.bytesWith(piece.query, rest.leads.length + 1, rest.bytes + lead.bytes) > bytesMax) {
         open(rest)
         rest = { query: piece.query, leads: [], bytes: 0 }

@@ -8,6 +8,7 @@ import type { Database, OpenDatabase } from '../db/open.ts'
 import { type Connection, kyselyOn, withTransaction } from '../db/transaction.ts'
 import { endDeliveries, findPendingWith } from '../deliveries/erased-deliveries.ts'
 import { raiseErasureCount } from '../deliveries/erasure-count.ts'
+import { makeAnew } from '../deliveries/made-anew.ts'
 import { isLive } from '../deliveries/workers.ts'
 import { contactFieldsOf } from '../leads/contacts.ts'
 import type { Erasure } from '../leads/erasures.ts'
@@ -18,6 +19,8 @@ export interface Erased {
   versionIds: number[]
   triggers: number
   ended: number
+  /** Deliveries of which nothing was sent, made anew. */
+  anew: number
   /** Keys of deliveries that a living process makes the last attempt of. */
   underWay: string[]
 }
@@ -74,10 +77,11 @@ export async function eraseListings(
     delete from triggers where lead_id = any (${leadIds}) and (worker_id is null or not ${isLive(sql`triggers.worker_id`)})
   `.execute(db)
   const erased = { leadIds, versionIds, triggers: Number(triggers.numAffectedRows ?? 0) }
-  if (versionIds.length === 0) return { ...erased, ended: 0, underWay: [] }
+  if (versionIds.length === 0) return { ...erased, ended: 0, anew: 0, underWay: [] }
   // last, since nothing is begun from here to the end of the transaction
   await raiseErasureCount(db)
   const isErased = new Set(versionIds)
   const keys = await findPendingWith(db, (id) => isErased.has(id))
-  return { ...erased, ...(await endDeliveries(db, keys)) }
+  const anew = await makeAnew(db, keys, ({ attempts }) => attempts === 0)
+  return { ...erased, anew, ...(await endDeliveries(db, keys)) }
 }

@@ -34,6 +34,8 @@ export interface Forgotten {
   triggers: number
   /** Deliveries that get no further attempt because of it. */
   ended: number
+  /** Deliveries of which nothing was sent: they go without it. */
+  anew: number
   /** Attempts with it that are still under way after all the waiting. */
   underWay: number
   sent: Sent
@@ -68,7 +70,7 @@ class Forgetting {
     const { stop, onAway = () => {} } = options
     const refused = await this.inTurn((connection) => refuse(connection, erasure))
     const { newlyRefused } = refused
-    const all: Erased = { leadIds: [], versionIds: [], triggers: 0, ended: 0, underWay: [] }
+    const all: Erased = { leadIds: [], versionIds: [], triggers: 0, ended: 0, anew: 0, underWay: [] }
     for (let more = true; more; ) {
       options.onPhase?.('looking')
       const looked = await findVersions(opened.db, erasure, refused, { stop, onAway })
@@ -80,6 +82,7 @@ class Forgetting {
       listings: all.leadIds.length,
       versions: all.versionIds.length,
       triggers: all.triggers,
+      anew: all.anew,
     }
     if (counts.versions === 0) return { ...counts, ended: 0, underWay: 0, sent: { count: 0, complete: true } }
     const underWay = await this.waitForAttempts(all)
@@ -101,6 +104,7 @@ class Forgetting {
       for (const key of erased.underWay) all.underWay.push(key)
       all.triggers += erased.triggers
       all.ended += erased.ended
+      all.anew += erased.anew
     }
   }
 
@@ -126,7 +130,7 @@ class Forgetting {
       const left = keys.length + triggers
       if (left === 0 || stop.aborted || performance.now() - sinceMs > eraseWaitMsMax) {
         // those whose process died meanwhile
-        await rideOut(() => endDeliveries(db, all.underWay), onAway)
+        await rideOut(() => endDeliveries(db, all.underWay, true), onAway)
         return left
       }
       onPhase?.('waiting for attempts')

@@ -3,7 +3,6 @@
  * itself), and how the staged records of an import are held against it.
  */
 import { createHmac } from 'node:crypto'
-import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import type { Connection } from '../db/transaction.ts'
 import { contactFieldsOf, findContacts, findContactsOf, noContact, readContactFields } from './contacts.ts'
@@ -52,24 +51,24 @@ function findHrefs(raw: string): string[] {
 }
 
 /**
- * A test of records that are rejected, as they came: whether any URL or contact in them was erased, wherever it stands, since
- * what is rejected has no fields to go by. Undefined: nothing was ever erased.
+ * Which of rejected records, as they came, hold a URL or contact that was erased, wherever it stands, since what is rejected has
+ * no fields to go by: their places. Looked up each time, since something may be erased while a file is read.
  */
-export async function findErasedTest(db: Database): Promise<((raw: Buffer) => Promise<boolean>) | undefined> {
-  const [row] = await db.selectFrom('erasure_key').select('key').execute()
-  const [any] = await db.selectFrom('erasures').select('kind').limit(1).execute()
-  if (row === undefined || any === undefined) return undefined
-  const { key } = row
-  return async (raw) => {
+export async function findErasedAmong(
+  connection: Connection,
+  records: readonly { raw: Buffer }[],
+): Promise<ReadonlySet<number>> {
+  const { rows } = await connection.query<{ any: boolean }>('select exists (select from erasures) as any')
+  if (!rows[0]?.any) return new Set()
+  const key = await findKey(connection)
+  const marks = records.flatMap(({ raw }, at) => {
     const text = raw.toString('utf8')
-    const marks = [
+    return [
       ...findHrefs(text).map((href) => markOfHref(key, sha256(href))),
       ...findContacts(text).map((contact) => markOfContact(key, contact)),
-    ]
-    if (marks.length === 0) return false
-    const { rows } = await sql`select from erasures where mark = any (${marks}::bytea[]) limit 1`.execute(db)
-    return rows.length > 0
-  }
+    ].map((mark) => [at, mark] as const)
+  })
+  return new Set(await findErased(connection, marks))
 }
 
 /** The two keys of an HMAC, for SQL: its inner and its outer hash begin with them. */
@@ -97,15 +96,15 @@ interface StagedContact {
   fields: string | null
 }
 
-/** The numbers of those among `contacts` that were erased. */
-async function findErased(connection: Connection, key: Buffer, contacts: readonly [n: number, contact: string][]) {
+/** The numbers of those with marks of what was erased. */
+async function findErased(connection: Connection, marked: readonly (readonly [n: number, mark: Buffer])[]) {
   // one text of bytes: an array of them costs more to send than all the rest
-  const marks = Buffer.concat(contacts.map(([, contact]) => markOfContact(key, contact)))
+  const marks = Buffer.concat(marked.map(([, mark]) => mark))
   const { rows } = await connection.query<{ n: number }>(
     // fenced in: the few are looked up, not all that was ever erased read for them
     `select distinct c.n from unnest($1::integer[]) with ordinality as c (n, at) where exists (
        select from erasures e where e.mark = substring($2::bytea from (c.at::integer - 1) * 32 + 1 for 32) offset 0)`,
-    [contacts.map(([n]) => n), marks],
+    [marked.map(([n]) => n), marks],
   )
   return rows.map(({ n }) => n)
 }
@@ -121,12 +120,12 @@ async function dropByContact(connection: Connection, key: Buffer): Promise<numbe
   for (;;) {
     const { rows } = await connection.query<StagedContact>(`fetch ${recordsPerFetch} from staged_contacts`)
     if (rows.length === 0) break
-    const contacts: [number, string][] = []
+    const marked: [number, Buffer][] = []
     for (const { n, row, fields } of rows) {
       const json = fields ?? (await readLargeFields(connection, row))
-      for (const contact of findContactsOf(readContactFields(json))) contacts.push([n, contact])
+      for (const contact of findContactsOf(readContactFields(json))) marked.push([n, markOfContact(key, contact)])
     }
-    for (const n of await findErased(connection, key, contacts)) erased.push(n)
+    for (const n of await findErased(connection, marked)) erased.push(n)
   }
   await connection.query('close staged_contacts')
   if (erased.length === 0) return 0

@@ -5,7 +5,6 @@
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { withTransaction } from '../db/transaction.ts'
-import { findErasedTest } from './erasures.ts'
 import type { IgnoredFields } from './ignored-fields.ts'
 import {
   findRecordFiles,
@@ -45,7 +44,6 @@ async function importFile(
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
-  const isErased = await findErasedTest(opened.db)
   return withTransaction(
     opened,
     async (connection) => {
@@ -53,23 +51,15 @@ async function importFile(
         Object.assign(read, state)
         tell('reading')
       }
-      const staged = await stageLeads(connection, file, { ...options, onRead, onRejected, isErased })
+      const staged = await stageLeads(connection, file, { ...options, onRead })
       tell('merging')
-      const { format, header } = staged
-      const rejection = { file: name, path: 'postalCode', message: 'is missing', format, header: header?.raw }
-      const merged = await mergeLeads(connection, {
+      const { format, header, ignored } = staged
+      const counts = await mergeLeads(connection, {
         file: name,
-        ...staged,
-        onRejected: (line, raw) => onRejected({ ...rejection, line, raw }),
+        staged: staged.staged,
+        onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
       })
-      const { inserted, updated, unchanged, repeated } = merged
-      const erased = staged.erased + merged.erased
-      const rejected = staged.rejected + merged.rejected
-      const total = staged.staged + staged.rejected + staged.erased
-      return {
-        counts: { read: total, inserted, updated, unchanged, rejected, repeated, erased },
-        ignored: staged.ignored,
-      }
+      return { counts: { read: staged.staged, ...counts }, ignored }
     },
     options.signal,
   )

@@ -6,9 +6,10 @@ import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { listingWords } from '../matching/words.ts'
-import { dropErased } from './erasures.ts'
+import { dropErased, findErasedAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { sha256 } from './stage.ts'
+import { type RejectOptions, rejectStaged } from './staged-rejects.ts'
 
 export interface MergeCounts {
   inserted: number
@@ -18,20 +19,13 @@ export interface MergeCounts {
   repeated: number
   /** Kept out, since they were erased. */
   erased: number
-  /** Of the records that counted: the fields that they knew. */
-  filledFields: number
 }
 
 export interface MergeOptions {
   /** As the row of `imports` is to name it. */
   file: string
   staged: number
-  withoutPostalCode: number
-  /** Rejected, and kept out as erased, before they were staged. */
-  rejected: number
-  erased: number
-  /** A record of a listing that nobody knows, without a postal code. */
-  onRejected: (line: number, raw: Buffer) => void | Promise<void>
+  onRejected: RejectOptions['onRejected']
 }
 
 /** The changed listings whose JSON is taken into the process at a time, in bytes of JSON. */
@@ -42,31 +36,17 @@ async function run(connection: Connection, statement: string, values: unknown[] 
   return rowCount ?? 0
 }
 
-/** A new listing needs a postal code (contract 4.10). Returns how many have none. */
-async function rejectWithoutPostalCode(connection: Connection, options: MergeOptions): Promise<number> {
-  if (options.withoutPostalCode === 0) return 0
-  const unknown = `s.postal_key is null and not exists (select from leads l where l.href_sha256 = s.href_sha256)`
-  await run(
-    connection,
-    `declare rejected_leads no scroll cursor for select line, raw from staged_leads s where ${unknown} order by n`,
-  )
-  for (;;) {
-    const { rows } = await connection.query<{ line: number; raw: Buffer }>('fetch 32 from rejected_leads')
-    for (const { line, raw } of rows) await options.onRejected(line, raw)
-    if (rows.length === 0) break
-  }
-  await run(connection, 'close rejected_leads')
-  return run(connection, `delete from staged_leads s where ${unknown}`)
-}
+/** SQL over `staged_leads s`: a new listing needs a postal code (contract 4.10). */
+const isUnknown = 's.postal_key is null and not exists (select from leads l where l.href_sha256 = s.href_sha256)'
 
-/** Of the records with one `href` the last counts. Returns how many do not. */
+/** Of the records with one `href` the last counts, good or bad; whatever is bad by itself is told. Returns how many do not count. */
 function dropRepeated(connection: Connection): Promise<number> {
   return run(
     connection,
     `delete from staged_leads s using (
        select href_sha256, max(n) as n from staged_leads group by href_sha256 having count(*) > 1
      ) last
-     where s.href_sha256 = last.href_sha256 and s.n < last.n`,
+     where s.href_sha256 = last.href_sha256 and s.n < last.n and s.problem is null`,
   )
 }
 
@@ -248,6 +228,12 @@ async function touchSeen(connection: Connection, at: string): Promise<number> {
 export async function mergeLeads(connection: Connection, options: MergeOptions): Promise<MergeCounts> {
   await run(connection, 'analyze staged_leads')
   await run(connection, `set local work_mem = '64MB'`)
+  const { staged, onRejected } = options
+  const reject = { table: 'staged_leads', onRejected, otherwise: { path: 'postalCode', message: 'is missing' } }
+  const repeated = await dropRepeated(connection)
+  const findHidden = (rejects: readonly { raw: Buffer }[]) => findErasedAmong(connection, rejects)
+  // what is wrong by itself needs no turn
+  const bad = await rejectStaged(connection, { ...reject, findHidden, where: 's.problem is not null' })
   await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
   // read after the turn has come: times and ids then rise with the order of the commits
   const start = await connection.query<{ at: string; base: number; id: number }>(
@@ -259,33 +245,25 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
     [options.file],
   )
   const { at, base, id } = start.rows[0] as { at: string; base: number; id: number }
-  if (options.staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + options.staged])
+  if (staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
 
-  // before a later record hides an earlier one, and before one is rejected, which would be told and kept
-  const erased = await dropErased(connection)
-  const rejected = await rejectWithoutPostalCode(connection, options)
-  const repeated = await dropRepeated(connection)
+  // before one is rejected, which would be told and kept
+  const erased = bad.hidden + (await dropErased(connection))
+  const unknown = await rejectStaged(connection, { ...reject, where: isUnknown })
+  const rejected = bad.rejected + unknown.rejected
   await match(connection)
   await mergeChanged(connection)
-  const inserted = await insertNew(connection, base, options.staged, id)
-  const updated = await updateChanged(connection, base, options.staged, at)
+  const inserted = await insertNew(connection, base, staged, id)
+  const updated = await updateChanged(connection, base, staged, at)
   await touchSeen(connection, at)
-  const unchanged = options.staged - erased - rejected - repeated - inserted - updated
+  const unchanged = staged - erased - rejected - repeated - inserted - updated
 
-  const finish = await connection.query<{ filled: number }>(
+  await run(
+    connection,
     `update imports set records = $2, inserted = $3, updated = $4, unchanged = $5, rejected = $6, repeated = $7, erased = $8,
        filled_fields = (select coalesce(sum(bit_count(given::bit(32))), 0) from staged_leads)
-     where id = $1 returning filled_fields as filled`,
-    [
-      id,
-      options.staged + options.rejected + options.erased,
-      inserted,
-      updated,
-      unchanged,
-      rejected + options.rejected,
-      repeated,
-      erased + options.erased,
-    ],
+     where id = $1`,
+    [id, staged, inserted, updated, unchanged, rejected, repeated, erased],
   )
-  return { inserted, updated, unchanged, rejected, repeated, erased, filledFields: finish.rows[0]?.filled ?? 0 }
+  return { inserted, updated, unchanged, rejected, repeated, erased }
 }

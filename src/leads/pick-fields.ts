@@ -4,7 +4,7 @@
  */
 import { LeadpushError } from '../errors.ts'
 import { IgnoredFields } from './ignored-fields.ts'
-import { isLeadField, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
+import { hrefSchema, isLeadField, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
 import type { CsvHeader, ReadRecord } from './record.ts'
 
 /** Fields and the column or key that each is read from. */
@@ -69,7 +69,8 @@ function put(patch: Record<string, unknown>, { field, isNumber }: Target, value:
   patch[field] = known
 }
 
-export type Picked = { patch: LeadPatch & { href: string } } | { path: string; message: string }
+/** Of what is wrong, the `href` if that can be read. */
+export type Picked = { patch: LeadPatch & { href: string } } | { path: string; message: string; href?: string }
 
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
@@ -106,7 +107,8 @@ export class FieldPicker {
     const issue = parsed.error.issues[0]
     const path = String(issue?.path[0] ?? '')
     const isMissing = path !== '' && patch[path] === undefined
-    return { path, message: isMissing ? 'is missing' : (issue?.message ?? 'is wrong') }
+    const href = hrefSchema.safeParse(patch.href).data
+    return { path, message: isMissing ? 'is missing' : (issue?.message ?? 'is wrong'), ...(href && { href }) }
   }
 
   #pickCells(cells: readonly string[]): Record<string, unknown> {

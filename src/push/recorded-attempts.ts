@@ -275,11 +275,13 @@ export class RecordedAttempts {
     this.dueAt = Math.min(this.dueAt ?? Number.POSITIVE_INFINITY, performance.now() + delayMs)
   }
 
-  /** The body of an attempt cannot be built any more: it is not made, and its delivery ends. */
+  /** The body of an attempt cannot be built any more: it is not made. */
   async endErased({ idempotencyKey, email }: RecordedAttempt): Promise<void> {
     const ended = await rideOut(() => endErased(this.context.db, idempotencyKey))
     for (const delivery of ended) this.context.onDelivery({ ...delivery, email })
     this.underWay.delete(idempotencyKey)
+    // unless it ended
+    this.dueAt = 0
   }
 
   /** Takes back what is recorded and was not made: it is due again. */

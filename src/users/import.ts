@@ -42,18 +42,14 @@ async function importFile(
         Object.assign(read, state)
         tell('reading')
       }
-      const staged = await stageUsers(connection, file, { signal, stdin, resolver, onRejected, onRead })
+      const { staged, format, ignored } = await stageUsers(connection, file, { signal, stdin, resolver, onRead })
       tell('merging')
-      const told = { file: name, path: 'receiverApiKey', message: 'is missing: a new user needs one' }
       const merged = await mergeUsers(connection, {
-        ...staged,
         resolver,
         signal,
-        onRejected: (line, raw) => onRejected({ ...told, line, raw, format: staged.format, header: undefined }),
+        onRejected: (reject) => onRejected({ file: name, ...reject, format, header: undefined }),
       })
-      const total = staged.staged + staged.rejected
-      const rejected = staged.rejected + merged.rejected
-      return { counts: { read: total, ...merged, rejected }, ignored: staged.ignored }
+      return { counts: { read: staged, ...merged }, ignored }
     },
     signal,
   )

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
+import { type RejectOptions, rejectStaged } from '../leads/staged-rejects.ts'
 import type { ResolvedSearch } from '../matching/search.ts'
 import { saveSearches } from '../matching/searches.ts'
 import { type Query, queryHash, serialiseQuery } from './query.ts'
@@ -13,12 +14,9 @@ import type { Resolver } from './stage.ts'
 import type { UserPatch } from './user.ts'
 
 export interface MergeUsersOptions {
-  staged: number
-  withoutKey: number
   resolver: Resolver
   signal?: AbortSignal | undefined
-  /** A record of a user that nobody knows, without a receiver key. */
-  onRejected: (line: number, raw: Buffer) => void | Promise<void>
+  onRejected: RejectOptions['onRejected']
 }
 
 export interface UserMergeCounts {
@@ -75,28 +73,16 @@ function planChange(row: StagedRow, resolver: Resolver): Change | undefined {
 const placeOf = (queries: NonNullable<Change['queries']>) =>
   queries.find(({ search }) => search.place !== '')?.search.place ?? ''
 
-async function rejectWithoutKey(db: Database, options: MergeUsersOptions): Promise<number> {
-  if (options.withoutKey === 0) return 0
-  const isUnknown = sql`s.raw is not null and not exists (select from users u where u.email = s.email)`
-  await sql`declare rejected_users no scroll cursor for
-    select line, raw from staged_users s where ${isUnknown} order by n`.execute(db)
-  for (;;) {
-    const { rows } = await sql<{ line: number; raw: Buffer }>`fetch 32 from rejected_users`.execute(db)
-    for (const { line, raw } of rows) await options.onRejected(line, raw)
-    if (rows.length === 0) break
-  }
-  await sql`close rejected_users`.execute(db)
-  const { numAffectedRows } = await sql`delete from staged_users s where ${isUnknown}`.execute(db)
-  return Number(numAffectedRows ?? 0)
-}
+/** SQL over `staged_users s`: a new user needs a receiver key. */
+const isUnknown = 's.raw is not null and not exists (select from users u where u.email = s.email)'
 
-/** Of the records with one e-mail the last counts. Returns how many do not. */
+/** Of the records with one e-mail the last counts, good or bad; whatever is bad by itself is told. Returns how many do not count. */
 async function dropRepeated(db: Database): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from staged_users s using (
       select email, max(n) as n from staged_users group by email having count(*) > 1
     ) last
-    where s.email = last.email and s.n < last.n`.execute(db)
+    where s.email = last.email and s.n < last.n and s.problem is null`.execute(db)
   return Number(numAffectedRows ?? 0)
 }
 
@@ -176,9 +162,14 @@ async function insertQueries(
 /** Merges `staged_users`. */
 export async function mergeUsers(connection: Connection, options: MergeUsersOptions): Promise<UserMergeCounts> {
   const db = kyselyOn(connection)
-  await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
-  const rejected = await rejectWithoutKey(db, options)
+  const { onRejected } = options
+  const otherwise = { path: 'receiverApiKey', message: 'is missing: a new user needs one' }
+  const reject = (where: string) => rejectStaged(connection, { table: 'staged_users', where, otherwise, onRejected })
   const repeated = await dropRepeated(db)
+  // what is wrong by itself needs no turn
+  const bad = await reject('s.problem is not null')
+  await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
+  const rejected = bad.rejected + (await reject(isUnknown)).rejected
   let [inserted, updated, unchanged] = [0, 0, 0]
   for (const batch of await planBatches(db)) {
     options.signal?.throwIfAborted()

@@ -1,16 +1,17 @@
-/** The staging table of a users' import: reads the records of a file, refuses the bad ones, and copies the others in. */
+/** The staging table of a users' import: reads the records of a file, and copies them in, the bad ones with what is wrong. */
 import { LRUCache } from 'lru-cache'
 import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { LeadpushError } from '../errors.ts'
 import { IgnoredFields } from '../leads/ignored-fields.ts'
-import type { ImportOptions, OnRejected } from '../leads/import-each.ts'
+import type { ImportOptions } from '../leads/import-each.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../leads/read-records.ts'
 import { onOneLine, type ReadRecord } from '../leads/record.ts'
+import { serialiseProblem } from '../leads/staged-rejects.ts'
 import { type RefusedSearch, type ResolvedSearch, resolveSearch } from '../matching/search.ts'
 import type { Places } from '../places/places.ts'
 import { type Query, serialiseQuery } from './query.ts'
-import { type ParsedUser, parseUser, type UserPatch } from './user.ts'
+import { emailSchema, type ParsedUser, parseUser, type UserPatch } from './user.ts'
 
 /** Together, of all that are remembered. */
 const knownPlacesMax = 1_000_000
@@ -50,23 +51,19 @@ export class Resolver {
 
 export interface StagedUsers {
   staged: number
-  rejected: number
-  /** Records without a receiver key: good only if the user is known. */
-  withoutKey: number
   ignored: IgnoredFields
   format: RecordFormat
 }
 
 export interface StageUsersOptions extends Pick<ImportOptions, 'signal' | 'stdin'> {
   resolver: Resolver
-  onRejected: OnRejected
   onRead: (state: { records: number; bytesRead: number }) => void
 }
 
 async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_users (
-      n integer not null, line bigint not null, email text not null, record text not null, raw bytea
+      n integer not null, line bigint not null, email text, record text, raw bytea, problem text
     ) on commit drop`)
 }
 
@@ -76,7 +73,10 @@ function parse(record: ReadRecord, ignored: IgnoredFields, resolver: Resolver): 
   return 'user' in parsed ? (resolver.findRefused(parsed.user.queries ?? []) ?? parsed) : parsed
 }
 
-/** Copies the good records of `file` into `staged_users`, which it makes. Throws `failed` where the file is broken off. */
+/** Whose record it is, whatever else is wrong with it. */
+const emailOf = ({ value }: ReadRecord) => emailSchema.safeParse((value as { email?: unknown } | null)?.email).data
+
+/** Copies the records of `file` into `staged_users`, which it makes. Throws `failed` where the file is broken off. */
 export async function stageUsers(
   connection: Connection,
   file: RecordFile,
@@ -84,39 +84,30 @@ export async function stageUsers(
 ): Promise<StagedUsers> {
   await createStaging(connection)
   const ignored = new IgnoredFields()
-  let [staged, rejected, withoutKey, records] = [0, 0, 0, 0]
+  let staged = 0
   let format: RecordFormat = file.format ?? 'ndjson'
-  await copyInto(connection, 'staged_users (n, line, email, record, raw)', async (rows, flush, broken) => {
+  await copyInto(connection, 'staged_users (n, line, email, record, raw, problem)', async (rows, flush, broken) => {
     const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
     for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
       if (page.header) throw new LeadpushError('failed', 'it is neither NDJSON nor a JSON array')
       for (const record of page.records) {
         const parsed = parse(record, ignored, options.resolver)
-        if (!('user' in parsed)) {
-          rejected++
-          const { line } = record
-          const raw = onOneLine(record.raw)
-          await options.onRejected({ file: file.name, line, ...parsed, raw, format, header: undefined })
-          continue
-        }
-        staged++
-        const { email, ...rest }: UserPatch = parsed.user
-        const hasKey = rest.receiverApiKey !== undefined
-        if (!hasKey) withoutKey++
-        rows.begin(5)
-        rows.integer(staged)
+        const user: Partial<UserPatch> = 'user' in parsed ? parsed.user : {}
+        const { email = emailOf(record), ...rest } = user
+        rows.begin(6)
+        rows.integer(++staged)
         rows.bigint(record.line)
         rows.text(email)
-        rows.text(JSON.stringify(rest))
-        // only these can still be rejected, and are shown then
-        rows.bytea(hasKey ? undefined : onOneLine(record.raw))
+        rows.text('user' in parsed ? JSON.stringify(rest) : undefined)
+        // only these can be rejected, and are shown then
+        rows.bytea(rest.receiverApiKey === undefined ? onOneLine(record.raw) : undefined)
+        rows.text('user' in parsed ? undefined : serialiseProblem(parsed))
         if (rows.isFull) await flush()
       }
-      records += page.records.length
-      options.onRead({ records, bytesRead: page.bytesRead })
+      options.onRead({ records: staged, bytesRead: page.bytesRead })
       options.signal?.throwIfAborted()
     }
   })
-  return { staged, rejected, withoutKey, ignored, format }
+  return { staged, ignored, format }
 }

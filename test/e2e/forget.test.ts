@@ -1,7 +1,7 @@
 /** `leads forget` (contract 3): what it erases, that it holds, and that from its end on nothing goes out with what it erased. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { PassThrough } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenDatabase } from '../../src/db/open.ts'
@@ -77,7 +77,7 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
   assert.deepEqual(await forget(house, `--href ${hrefOf('other')}`), { ...gone, listings: 1, versions: 1 })
   assert.equal(await rowsWith(opened, hrefOf('other')), 0)
   assert.equal(await rowsWith(opened, 'quaint'), 0)
-  // erased comes before rejected, and is neither told nor kept; a later record that is erased hides no earlier one
+  // erased comes before rejected, and is neither told nor kept; a later record replaces an earlier one, erased or not
   const rejects = writeInput('rejects.ndjson', '')
   const after = [
     ...records,
@@ -89,14 +89,33 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
     listing('other', { postalCode: 78_704 }),
     listing('phone-2', { price: -1, contactPhone: 'call (512) 555-0143' }),
   ]
-  assert.deepEqual(await importAgain(house, after, ` --rejects ${rejects}`), { code: 1, counts: [1, 0, 0, 1, 0, 11] })
+  assert.deepEqual(await importAgain(house, after, ` --rejects ${rejects}`), { code: 1, counts: [0, 0, 0, 1, 3, 9] })
   assert.equal(readFileSync(rejects, 'utf8'), `${JSON.stringify({ href: hrefOf('x') })}\n`)
   const { rows } = await opened.pool.query('select count(*)::integer as n from leads')
-  assert.equal(rows[0].n, 2)
+  assert.equal(rows[0].n, 1)
   const { rows: left } = await opened.pool.query('select count(*)::integer as n from lead_seen')
-  assert.equal(left[0].n, 2)
+  assert.equal(left[0].n, 1)
   const imports = await opened.pool.query('select records, erased from imports order by id desc limit 1')
-  assert.deepEqual(imports.rows, [{ records: 13, erased: 11 }])
+  assert.deepEqual(imports.rows, [{ records: 13, erased: 9 }])
+})
+
+// whether anything had ever been erased was looked up once, before the file was read
+test('what is erased for the first time while a file is read is not among what it rejects', async () => {
+  const house = await buildHouse()
+  const opened = await house.database.open()
+  const told: string[] = []
+  async function* read() {
+    yield Buffer.from(toLines([listing('early', { price: -1 }), listing('kept', { price: -1 })]))
+    assert.equal((await house.call(`leads forget --href ${hrefOf('late')} --json`)).code, 1)
+    yield Buffer.from(toLines([listing('late', { price: -1 })]))
+  }
+  const { summary } = await importLeads(opened, ['-'], {
+    stdin: Readable.from(read(), { objectMode: false }),
+    onRejected: ({ raw }) => void told.push(JSON.parse(raw.toString()).href),
+  })
+  await opened.close()
+  assert.deepEqual([summary.rejected, summary.erased], [2, 1])
+  assert.deepEqual(told, [hrefOf('early'), hrefOf('kept')])
 })
 
 test('what is not there is refused from then on; what is no href or contact is refused at once', async () => {
@@ -196,6 +215,44 @@ test('from its end on no push sends it: what waits ends, what is under way is wa
   assert.deepEqual([push.json.at(-1).failed, push.json.at(-1).delivered, json[0].sent], [3, 27, withIt.length - 3])
   const again = await house.call('push --failed --json')
   assert.deepEqual([deliveriesOf(again.json).length, hrefsIn(receiver.requests.at(-1))], [3, ['kept']])
+})
+
+// such a delivery ended, and its user got nothing that week
+test('a delivery that has no attempt yet goes without it, with its own key, in its week', async () => {
+  let goOn = () => {}
+  const gate = new Promise<void>((resolve) => (goOn = resolve))
+  const house = await buildHouse({
+    users: makeUsers(8),
+    leads: [listing('kept'), listing('gone', { contactEmail: email })],
+    answer: async () => gate.then(() => 200),
+  })
+  const { receiver } = house
+  const pushing = startProgram(['push', '--all', '--json', '--concurrency', '2'], { env: house.env })
+  await requestsAtLeast(receiver, 2)
+  const opened = await house.database.open()
+  const pending = async () =>
+    (await opened.pool.query("select idempotency_key as key from deliveries where status = 'pending'")).rows
+  // recorded ahead of those that are under way
+  for (let tries = 0; (await pending()).length < 4; tries++) {
+    assert.ok(tries < 1_000)
+    await sleep(10)
+  }
+  pushing.kill()
+  await pushing.waitFor(/SIGTERM: finishing/)
+  goOn()
+  assert.equal((await pushing.done).code, 143)
+  assert.equal(receiver.requests.length, 2)
+  const unbegun = await pending()
+  assert.ok(unbegun.length > 0)
+  const { json } = await house.call(['leads', 'forget', '--contact', email, '--json'])
+  assert.deepEqual([json[0].ended, json[0].anew], [0, unbegun.length])
+  const previewed = await house.call('preview --json')
+  assert.deepEqual(deliveriesOf(previewed.json).map(({ leads }) => leads), Array(6).fill(1)) // biome-ignore format: short
+  const resumed = await house.run('push --resume --json')
+  assert.equal(resumed.code, 0, resumed.stderr)
+  assert.deepEqual([resumed.json.at(-1).delivered, receiver.keys().size, receiver.requests.length], [6, 8, 8])
+  for (const { key } of unbegun) assert.ok(receiver.keys().has(key), key)
+  for (const request of receiver.requests.slice(2)) assert.deepEqual(hrefsIn(request), ['kept'])
 })
 
 test('what a process that died had begun ends too; a delivery that holds only other listings goes on', async () => {

@@ -248,18 +248,27 @@ test('a stop ends the import of a pipe to which nobody writes, and a database th
   const pipe = join(testHome(), 'pipe.ndjson')
   assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
   const { pool, close } = await house.database.open()
-  const ofCopy = `from pg_stat_activity where datname = current_database() and query like 'copy staged_leads%'`
-  const startReading = async () => {
-    const program = startProgram(['leads', 'import', pipe, '--json'], { env: house.env, timeoutMs: 20_000 })
+  const ofCopy = `from pg_stat_activity where datname = current_database() and query like 'copy staged_%'`
+  const startReading = async (what = 'leads', ...more: string[]) => {
+    const program = startProgram([what, 'import', pipe, '--json', ...more], { env: house.env, timeoutMs: 20_000 })
     for (let tries = 0; (await pool.query(`select 1 ${ofCopy}`)).rows.length === 0; tries++) {
       assert.ok(tries < 500, program.stderr())
       await sleep(20)
     }
     return program
   }
-  const stopped = await startReading()
-  stopped.kill()
-  assert.equal((await stopped.done).code, 1, stopped.stderr())
+  // it ended with 1, as if a record had been rejected
+  for (const [code, signal, ...args] of [
+    [129, 'SIGHUP', 'users'],
+    [130, 'SIGINT', 'leads', '--trigger'],
+    [143, 'SIGTERM', 'leads'],
+  ] as const) {
+    const stopped = await startReading(...args)
+    stopped.kill(signal)
+    const { json, stderr, ...ended } = await stopped.done
+    assert.deepEqual([ended.code, json.map(({ type, read }) => [type, read])], [code, [['summary', 0]]], stderr)
+    assert.match(stderr, /The import was stopped: nothing of the file under way went in\.$/m)
+  }
 
   const writer = openSync(pipe, constants.O_RDWR)
   writeSync(writer, toLines([{ href: 'https://piped.example/1', postalCode: '78704' }]))

@@ -193,11 +193,14 @@ test('a full disk under the file for rejected records ends the import, in a sent
   await meets(args(many), env, 1, /--rejects: \/dev\/full cannot be written \(ENOSPC\)/, /Nothing of this file went in/)
 })
 
-test('a Ctrl-C during the demo, which the whole group gets, leaves no error, no result, no file, and exits with 130', async (t) => {
+test('a Ctrl-C or a closed terminal during the demo leaves no error, no result, no file, and exits with 130 or 129', async (t) => {
   const temporary = mkdtempSync(join(tmpdir(), 'leadpush-test-'))
   chmodSync(temporary, 0o711)
   t.after(() => rmSync(temporary, { recursive: true, force: true }))
-  for (const ms of [150, 700]) {
+  for (const [ms, signal, exitCode] of [
+    [150, 'SIGINT', 130],
+    [700, 'SIGHUP', 129],
+  ] as const) {
     const child = spawn(process.execPath, [join(packageRoot, 'bin/leadpush.js'), 'demo'], {
       env: cleanEnvironment({ TMPDIR: temporary }),
       detached: true,
@@ -206,10 +209,11 @@ test('a Ctrl-C during the demo, which the whole group gets, leaves no error, no 
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
     await once(child.stdout, 'data')
     await sleep(ms)
-    process.kill(-(child.pid ?? 0), 'SIGINT')
+    // the whole group gets it
+    process.kill(-(child.pid ?? 0), signal)
     const [code] = await once(child, 'close')
-    assert.equal(code, 130, said)
-    assert.match(said, /^SIGINT: cleaning up\.$/m)
+    assert.equal(code, exitCode, said)
+    assert.match(said, new RegExp(`^${signal}: cleaning up\\.$`, 'm'))
     assert.doesNotMatch(said, /error|What arrived/)
     assert.deepEqual(readdirSync(temporary), [])
   }

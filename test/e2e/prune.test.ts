@@ -253,7 +253,7 @@ test('prunes beside a push and imports harm neither', async () => {
   )
 })
 
-test('a prune waits for an import, rides out a short absence of the database, and ends on SIGTERM', async () => {
+test('a prune waits for an import, rides out a short absence of the database, and ends on SIGHUP', async () => {
   const { opened, env } = shared
   await seedLeads(opened, listings(2))
   await sleep(1_100)
@@ -269,9 +269,9 @@ test('a prune waits for an import, rides out a short absence of the database, an
     return program
   }
   const stopped = await startWaiting()
-  stopped.kill('SIGTERM')
+  stopped.kill('SIGHUP')
   const { code, json } = await stopped.done
-  assert.deepEqual([code, json[0]?.deliveries, json[0]?.leads], [143, 1, 0])
+  assert.deepEqual([code, json[0]?.deliveries, json[0]?.leads], [129, 1, 0])
   const waiting = await startWaiting()
   await importing.query('select pg_advisory_unlock(7310401)')
   importing.release()

@@ -115,21 +115,33 @@ for (const version of postgresVersions) {
       assert.deepEqual((await findStored(opened, 'twice'))?.lead, completeLead(listing('twice', { sqft: 9 })))
     })
 
-    test('a rejected record hides no good one with its href', async () => {
+    // what was incomplete was rejected, although a later record of the file was complete; and a later one that was rejected let
+    // the earlier one in
+    test('of two records with one href the later counts alone, also where one of them is bad', async () => {
       const { summary, rejected } = await importRecords(opened, [
-        listing('hidden', { price: 5 }),
-        listing('hidden', { price: -1 }),
-        { href: hrefOf('hidden'), city: 'Austin' },
+        { href: hrefOf('mended'), city: 'Austin' },
+        { price: 1 },
+        listing('mended', { price: -1 }),
+        listing('mended', { price: 5 }),
       ])
-      assert.deepEqual(summary, { ...none, read: 3, inserted: 1, rejected: 2 })
+      assert.deepEqual(summary, { ...none, read: 4, inserted: 1, rejected: 2, repeated: 1 })
       assert.deepEqual(
         rejected.map(({ line, path }) => [line, path]),
         [
-          [2, 'price'],
-          [3, 'postalCode'],
+          [2, 'href'],
+          [3, 'price'],
         ],
       )
-      assert.equal((await findStored(opened, 'hidden'))?.lead.price, 5)
+      for (const [late, path] of [
+        [{ href: hrefOf('spoilt'), city: 'Austin' }, 'postalCode'],
+        [listing('spoilt', { price: -1 }), 'price'],
+        [listing('spoilt', { postalCode: ' - ' }), 'postalCode'],
+      ] as const) {
+        const spoilt = await importRecords(opened, [listing('spoilt'), late])
+        assert.deepEqual(spoilt.summary, { ...none, read: 2, rejected: 1, repeated: 1 })
+        assert.deepEqual([spoilt.rejected[0]?.line, spoilt.rejected[0]?.path], [2, path])
+        assert.equal(await findStored(opened, 'spoilt'), undefined)
+      }
     })
 
     test('a new listing needs a postal code, a known one does not', async () => {

@@ -4,16 +4,19 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
+import { buildBody } from '../../src/deliveries/body.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import {
   endAbandoned,
+  endErased,
   findAdrift,
   recordDueAttempts,
   recordGivenBack,
   recordUnsent,
   type Standing,
 } from '../../src/deliveries/ledger.ts'
+import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { Worker } from '../../src/deliveries/workers.ts'
@@ -280,22 +283,27 @@ test('what is written for every delivery looks up its rows alone, also where it 
   })
 })
 
-test('a delivery that an erasure ends gets no further attempt, in whatever state it was met', async (t) => {
+// what was recorded and not sent ended like what was, and its user got nothing that week
+test('an erasure ends what was begun, in whatever state it meets it; what nothing was sent of goes without the listing', async (t) => {
   const { db, newWorker, begin, take } = await build(t)
   const [worker, dying] = [await newWorker(), await newWorker()]
-  const keys = ['fails', 'succeeds', 'second', 'taken-back', 'dies', 'waits']
+  const keys = ['fails', 'succeeds', 'second', 'taken-back', 'gone', 'dies', 'waits', 'unbegun']
   for (const key of keys) {
-    await begin(key === 'dies' ? dying : worker, key, key !== 'waits')
+    await begin(key === 'dies' ? dying : worker, key, key !== 'unbegun')
     await sql`delete from claims`.execute(db)
   }
-  const outcome = (idempotencyKey: string, attempt: 1 | 2, ok = false) => ({
+  const outcome = (idempotencyKey: string, attempt: 1 | 2, ok = false, retryDelayMs = 0) => ({
     ...{ idempotencyKey, attempt, ok, open: false, httpStatus: ok ? 200 : 500, error: ok ? null : 'HTTP 500' },
-    ...{ durationMs: 1, retryDelayMs: 0 },
+    ...{ durationMs: 1, retryDelayMs },
   })
-  await recordOutcomes(db, [outcome('second', 1)])
-  await sql`update deliveries set due_at = now() + interval '1 hour' where idempotency_key = 'waits'`.execute(db)
+  await sql`update deliveries set due_at = now() + interval '1 hour' where idempotency_key = 'unbegun'`.execute(db)
+  await recordOutcomes(db, [outcome('second', 1), outcome('waits', 1, false, 3_600_000)])
   assert.equal((await take(db, worker))[0]?.idempotencyKey, 'second')
-  assert.deepEqual({ ...(await endDeliveries(db, keys)), underWay: [] }, { ended: 1, underWay: [] })
+  await db.transaction().execute(async (transaction) => {
+    assert.equal(await makeAnew(transaction, keys, ({ attempts }) => attempts === 0), 1)
+    const { ended, underWay } = await endDeliveries(transaction, keys)
+    assert.deepEqual([ended, underWay.length], [1, 6])
+  })
   const endOf = ({ idempotencyKey, status, attempts, error }: Standing) => [idempotencyKey, status, attempts, error]
   const erased = 'a listing was erased'
   const recorded = await recordOutcomes(db, [outcome('fails', 1), outcome('succeeds', 1, true), outcome('second', 2)])
@@ -304,15 +312,18 @@ test('a delivery that an erasure ends gets no further attempt, in whatever state
     ['second', 'failed', 2, 'HTTP 500'],
     ['succeeds', 'delivered', 1, null],
   ])
-  assert.deepEqual((await recordUnsent(db, worker.ids, ['taken-back'])).map(endOf), [
-    ['taken-back', 'failed', 0, erased],
-  ])
+  assert.deepEqual([await recordUnsent(db, worker.ids, ['taken-back']), await endErased(db, 'gone')], [[], []])
+  // whoever waits for the attempts does not end what is none of theirs any more
+  await endDeliveries(db, keys, true)
   // the process that had it in hand tells of it, once
   const told = () => endAbandoned(db, { workerIds: worker.ids, reach: 'own' })
-  assert.deepEqual([(await told()).map(endOf), await told()], [[['waits', 'failed', 0, erased]], []])
+  assert.deepEqual([(await told()).map(endOf), await told()], [[['waits', 'failed', 1, erased]], []])
   await endLease(db, dying.id)
-  assert.deepEqual(await take(db, worker), [])
+  await sql`update deliveries set due_at = now() where status = 'pending'`.execute(db)
+  const taken = await take(db, worker)
+  assert.deepEqual(
+    taken.map(({ idempotencyKey, attempt, leads, bytes, contents }) => [idempotencyKey, attempt, leads, bytes, contents]).sort(),
+    ['gone', 'taken-back', 'unbegun'].map((key) => [key, 1, 0, buildBody('[]', [], 29).length, []]),
+  ) // biome-ignore format: a list
   assert.deepEqual((await endAbandoned(db)).map(endOf), [['dies', 'unknown', 1, erased]])
-  const { rows } = await sql`select from deliveries where status = 'pending'`.execute(db)
-  assert.equal(rows.length, 0)
 })

@@ -117,19 +117,31 @@ for (const version of postgresVersions) {
       assert.deepEqual([stored.key, stored.subscribed, stored.queries], ['key-9', true, []])
     })
 
-    test('a new user needs a key; the record that lacks it hides no good one', async () => {
-      const { summary, rejected } = await importRecords({ email: emailOf('keyless') }, user('keyed'), {
-        email: emailOf('keyed'),
-      })
-      assert.deepEqual(summary, { ...none, read: 3, inserted: 1, rejected: 2 })
+    // a record without a key was rejected, although a later one of the file brought the key
+    test('a new user needs a key; of two records with one e-mail the later counts alone, also where one is bad', async () => {
+      const { summary, rejected } = await importRecords(
+        { email: emailOf('keyless') },
+        { email: emailOf('keyed') },
+        user('keyed', { queries: [austin, { type: 'text' }] }),
+        user('keyed'),
+        user('spoilt'),
+        { email: emailOf('spoilt') },
+        user('spoilt-2'),
+        user('Spoilt-2', { subscribed: 'yes' }),
+      )
+      assert.deepEqual(summary, { ...none, read: 8, inserted: 1, rejected: 4, repeated: 3 })
       assert.deepEqual(
-        rejected.map(({ line, path }) => [line, path]),
+        rejected.map(({ line, path }) => [line, path]).sort(([a], [b]) => Number(a) - Number(b)),
         [
           [1, 'receiverApiKey'],
-          [3, 'receiverApiKey'],
+          [3, 'queries[1].value'],
+          [6, 'receiverApiKey'],
+          [8, 'subscribed'],
         ],
       )
-      assert.equal(rejected[0]?.raw.toString(), JSON.stringify({ email: emailOf('keyless') }))
+      const keyless = rejected.find(({ line }) => line === 1)
+      assert.equal(keyless?.raw.toString(), JSON.stringify({ email: emailOf('keyless') }))
+      assert.deepEqual([await findUser('spoilt'), await findUser('spoilt-2')], [undefined, undefined])
     })
 
     test('what is wrong is told with its line and place; the rest goes in', async () => {

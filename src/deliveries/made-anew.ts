@@ -1,0 +1,64 @@
+/**
+ * Deliveries of which nothing was sent, made anew without what was erased: they keep their keys and their queries, and name what
+ * is still there. Nobody has seen the body that they had.
+ */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import { countBodyBytes } from './body.ts'
+import { decodeRecipe, encodeRecipes } from './recipe.ts'
+
+interface Row {
+  key: string
+  attempts: number
+  underWay: boolean
+  /** What waits for the end of its attempt. */
+  isEnding: boolean
+  queryList: string
+  recipe: Buffer
+}
+
+const deliveriesPerStatement = 100
+
+/**
+ * Makes those of the pending deliveries `keys` anew that are `unsent`; the caller knows. Holds all of them to the end of the
+ * transaction. Returns how many.
+ */
+export async function makeAnew(
+  transaction: Database,
+  keys: readonly string[],
+  isUnsent: (row: Pick<Row, 'attempts' | 'underWay' | 'isEnding'>) => boolean,
+): Promise<number> {
+  let made = 0
+  for (let at = 0; at < keys.length; at += deliveriesPerStatement) {
+    const { rows } = await sql<Row>`
+      select idempotency_key as key, attempts, under_way as "underWay", end_reason is not null as "isEnding",
+        query_list as "queryList", recipe
+      from deliveries where idempotency_key = any (${keys.slice(at, at + deliveriesPerStatement)}) and status = 'pending'
+      order by idempotency_key for update
+    `.execute(transaction)
+    const unsent = rows.filter(isUnsent)
+    if (unsent.length > 0) await makeSome(transaction, unsent)
+    made += unsent.length
+  }
+  return made
+}
+
+async function makeSome(transaction: Database, deliveries: readonly Row[]): Promise<void> {
+  const named = deliveries.map(({ recipe }) => decodeRecipe(recipe))
+  const { rows } = await sql<{ id: number; bytes: number }>`
+    select id, bytes from lead_versions where id = any (${[...new Set(named.flat())]})
+  `.execute(transaction)
+  const bytesOf = new Map(rows.map(({ id, bytes }) => [id, bytes]))
+  const kept = named.map((ids) => ids.filter((id) => bytesOf.has(id)))
+  const bytes = kept.map((ids, at) => {
+    const leadBytes = ids.reduce((sum, id) => sum + (bytesOf.get(id) ?? 0), 0)
+    // the list has its commas already
+    return countBodyBytes(1, Buffer.byteLength(deliveries[at]?.queryList ?? ''), ids.length, leadBytes)
+  })
+  const recipes = kept.map((ids) => encodeRecipes([ids.map((versionId) => ({ versionId }))]).bytes)
+  await sql`
+    update deliveries d set recipe = m.recipe, leads = m.leads, bytes = m.bytes, end_reason = null
+    from unnest(${deliveries.map(({ key }) => key)}::text[], ${recipes}::bytea[], ${kept.map(({ length }) => length)}::integer[],
+      ${bytes}::integer[]) as m (key, recipe, leads, bytes)
+    where d.idempotency_key = m.key`.execute(transaction)
+}
