@@ -60,7 +60,7 @@ begin
   perform set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') in ('off', 'local');
   perform pg_advisory_xact_lock_shared(erasure_lock);
   select last_value into erasures from erasure_count;
-  live := exists (select from workers where id = worker and lease_until > clock_timestamp());
+  live := exists (select from workers w where w.id = worker and w.lease_end > clock_timestamp());
   return next;
   if live and erasures = erasures_planned then
     return query

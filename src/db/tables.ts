@@ -77,6 +77,7 @@ export interface Tables {
     process_id: number
     started_at: Generated<Date>
     lease_until: Date
+    renewed_at: Generated<Date>
   }
   runs: {
     id: GeneratedAlways<number>

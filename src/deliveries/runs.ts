@@ -34,10 +34,13 @@ export const periodBegins = (period: RawBuilder<string>) =>
 export const isPeriodOver = (period: RawBuilder<string>) =>
   sql<boolean>`(now() at time zone 'UTC' >= ${mondayOf(period)} + 9)`
 
+/** SQL: whether the run `run` counts: one in the future does for nothing, as the clock was wrong then (contract 4.13). */
+export const hasBegun = (run: RawBuilder<unknown>) => sql<boolean>`${run}.started_at <= now()`
+
 /** SQL: whether the run `run` may still go on: its process lives, or may be frozen. */
 export const isUnderWay = (run: RawBuilder<unknown>) =>
   sql<boolean>`(${run}.outcome = 'running' and (${isLive(sql`${run}.worker_id`)}
-    or ${run}.started_at > now() - ${frozenRunDays} * interval '1 day'))`
+    or ${hasBegun(run)} and ${run}.started_at > now() - ${frozenRunDays} * interval '1 day'))`
 
 /** The period that a run beginning now would have. Throws `usage` for a time zone that PostgreSQL does not know. */
 export async function findPeriod(
@@ -145,7 +148,7 @@ export async function findInterruptedRuns(db: Database, period: string): Promise
     sql<OpenRun>`
       select id, command, accepted and not came_to_end as accepted from runs
       where period = ${period} and (not came_to_end or held_users > 0) and resumable and command in ('all', 'force')
-        and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)})
+        and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)}) and ${hasBegun(sql`runs`)}
       order by id
     `.execute(db),
   )

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import type { Feed, OpenRun } from '../deliveries/runs.ts'
+import { type Feed, hasBegun, type OpenRun } from '../deliveries/runs.ts'
 import { comparedDays, comparedLeadsMin, comparedListingsMin, comparedWeeksMax, userFall, weekFall } from '../limits.ts'
 import type { UserPlan } from './planner.ts'
 
@@ -34,7 +34,7 @@ async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
       select id, period, started_at as "startedAt", listings, filled_fields as "filledFields", accepted,
         listings is not null and held is null as "isComparable", command <> 'resume' and not resumable as is_limited
       from runs
-      where started_at >= now() - ${comparedDays} * interval '1 day' and command in ('all', 'force', 'resume')
+      where started_at >= now() - ${comparedDays} * interval '1 day' and ${hasBegun(sql`runs`)} and command in ('all', 'force', 'resume')
         and (command <> 'resume' or listings is not null)
     ),
     earlier as (

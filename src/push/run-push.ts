@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
+import { endFarPauses, isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,
@@ -107,6 +107,7 @@ class PushRun {
     this.run = await this.begin()
     const { db, worker, run, settings, reporter, stop } = this
     this.planned = new PlannedPushes({ db, worker, run, settings, reporter, stop })
+    await rideOut(() => endFarPauses(this.db))
     const already = await this.prepare()
 
     let loop = this.newLoop()

@@ -7,7 +7,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { periodBegins } from '../deliveries/runs.ts'
-import { isLive } from '../deliveries/workers.ts'
+import { holdsLease, isLive } from '../deliveries/workers.ts'
 import type { UserToServe } from './planner.ts'
 
 /** One way through the subscribed users: those who have no claim in its scope yet. */
@@ -111,7 +111,7 @@ export async function findUsersToServe(
 /** SQL: whether the user `u` lies in a stretch that a live process other than `except` has. */
 const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
   select from shares s join workers w on w.id = s.worker_id
-  where s.scope = ${pass.shareScope} and w.lease_until > now() and w.id <> all (${except})
+  where s.scope = ${pass.shareScope} and ${holdsLease(sql`w`)} and w.id <> all (${except})
     and (u.place, u.id) between (s.first_place, s.first_user_id) and (s.last_place, s.last_user_id))`
 
 /** How many users a pass has left; with `held` those that processes other than `except` have in hand. */

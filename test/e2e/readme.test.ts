@@ -151,7 +151,7 @@ test('whatever the table of trouble says that the program prints, it prints', as
   hanging.kill('SIGKILL')
   await hanging.done
   for (let live = 1; live > 0; await sleep(50)) {
-    const { rows } = await opened.pool.query('select count(*) as n from workers where lease_until > now()')
+    const { rows } = await opened.pool.query('select count(*) as n from workers w where w.lease_end > now()')
     live = Number(rows[0].n)
   }
   await run('status --check')

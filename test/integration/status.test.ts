@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
+import { findInterruptedRuns } from '../../src/deliveries/runs.ts'
 import { toDeliveryLine } from '../../src/push/reporter.ts'
 import { findAlarms, findEndedInTrouble, findLastRuns, findPending, findStatus } from '../../src/report/status.ts'
 import { findUserDeliveries } from '../../src/report/user-deliveries.ts'
@@ -246,6 +247,24 @@ test('with subscribed users a monitor is called 8 days after the last push --all
   await db.deleteFrom('runs').execute()
   await writeRun(db, period, { command: 'force', outcome: 'failures' })
   assert.equal(await isAlarmed(), false)
+})
+
+// A monitor was told that all was well for as long as the clock had once been ahead.
+test('runs in the future, where a clock was ahead, count for nothing', async (t) => {
+  const { db, period } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com' }])
+  await writeRun(db, period, { ended: sql`now() + interval '10 days'` })
+  await sql`update runs set held = 'held: 1', held_users = 3, listings = 1, came_to_end = outcome = 'complete'`.execute(
+    db,
+  )
+  const status = await findStatus(db, settings)
+  assert.deepEqual([status.lastRun, status.held, status.ranLately], [undefined, undefined, false])
+  await writeRun(db, period, { ended: sql`now() + interval '10 days'`, outcome: 'stopped', cameToEnd: false })
+  assert.deepEqual(await findInterruptedRuns(db, period), [])
+  // it began before the clock was wrong
+  await sql`update runs set started_at = now() - interval '1 minute'`.execute(db)
+  assert.equal((await findStatus(db, settings)).ranLately, false)
+  assert.equal((await findInterruptedRuns(db, period)).length, 2)
 })
 
 test('what went wrong is shown up to 20 deliveries, and how many more there are', async (t) => {
