@@ -104,7 +104,13 @@ export interface Tables {
     last_place: string
     last_user_id: number
   }
-  claims: { scope: string; email: string; claimed_at: Generated<Date>; leads: number | null }
+  claims: {
+    scope: string
+    email: string
+    claimed_at: Generated<Date>
+    leads: number | null
+    queries_mark: number | null
+  }
   deliveries: {
     idempotency_key: string
     run_id: number

@@ -57,10 +57,10 @@ export async function explain(
   const { user, subscribed, owed: owesSubscription } = await findUser(db, email)
   const listing = await findListing(db, href)
   const { period, seenSince } = await findPeriod(db, settings)
-  const { servedAt, next, heldRun } = await findTurn(db, user, period, settings)
+  const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
 
   const planner = new Planner(db, seenSince)
-  const { value: plan } = await planner.plan([next ?? user]).next()
+  const { value: plan } = await planner.plan([user], compared).next()
   if (plan?.tooSlow !== undefined)
     throw new LeadpushError('failed', `A query of ${user.email} takes too long to look up: ${plan.tooSlow}`)
   const planned = plan?.queries ?? []
@@ -115,10 +115,10 @@ export async function findTurn(
     .where('scope', '=', scope)
     .where('email', '=', user.email)
     .executeTakeFirst()
-  if (claim) return { servedAt: claim.claimed_at, next: undefined, heldRun: undefined }
+  if (claim) return { servedAt: claim.claimed_at, next: undefined, compared: [], heldRun: undefined }
   const interrupted = await findInterruptedRuns(db, period)
   const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted })
   const pass = { ...weeklyPass(period, earlier), only: sql<boolean>`u.id = ${user.id}` }
   const [next] = await findUsersToServe(db, pass, undefined, 1)
-  return { servedAt: null, next, heldRun: next && held }
+  return { servedAt: null, next, compared: pass.compared, heldRun: next && held }
 }

@@ -1,6 +1,6 @@
 /**
  * The guard of the weekly push (contract 4.14): compares what was imported in a week with the weeks before, and the leads of a
- * user with those of their last weekly delivery. A push and a preview ask it the same; it writes nothing.
+ * user with those of their last weekly delivery with the same queries. A push and a preview ask it the same; it writes nothing.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
@@ -101,21 +101,25 @@ export function judgeWeek({ feed, before, isAccepted }: Omit<Week, 'earlier'>): 
 }
 
 /** Why a user who is to get so many leads is to be held back; undefined: they are not. */
-export function judgeUser(leads: number, before: number | null | undefined): string | undefined {
-  if (typeof before !== 'number' || before < comparedLeadsMin || leads * userFall > before) return undefined
-  return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery`
+export function judgeUser(leads: number, before: number | undefined): string | undefined {
+  if (before === undefined || before < comparedLeadsMin || leads * userFall > before) return undefined
+  return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery with the same queries`
 }
 
 /**
  * Why nothing of a plan is to be sent: half of what a user asked for would be taken for all of it. Only users whom a weekly pass
  * found have something to be compared with (contract 4.14).
  */
-export function findReasonToHold({ user, deliveries, tooSlow }: UserPlan): string | undefined {
+export function findReasonToHold({
+  deliveries,
+  tooSlow,
+  leadsBefore,
+}: Pick<UserPlan, 'deliveries' | 'tooSlow' | 'leadsBefore'>): string | undefined {
   if (tooSlow !== undefined) return `a query takes too long to look up: ${tooSlow}`
   if (deliveries.length === 0) return undefined
   return judgeUser(
     deliveries.reduce((sum, { leads }) => sum + leads, 0),
-    user.leadsBefore,
+    leadsBefore,
   )
 }
 

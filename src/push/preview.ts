@@ -137,13 +137,13 @@ export class Preview {
     let cursor: Cursor | undefined
     do {
       const users = await rideOut(() => findUsersToServe(this.db, pass, cursor, usersPerPage))
-      yield* this.planSome(users, pass.kind)
+      yield* this.planSome(users, pass.kind, pass.compared)
       cursor = users.at(-1)
     } while (cursor)
   }
 
-  private async *planSome(users: readonly UserToServe[], kind: DeliveryKind) {
-    for await (const plan of this.planner.plan(users)) {
+  private async *planSome(users: readonly UserToServe[], kind: DeliveryKind, compared?: readonly string[]) {
+    for await (const plan of this.planner.plan(users, compared)) {
       this.lastPlan = plan
       const reason = findReasonToHold(plan)
       if (reason !== undefined) {

@@ -166,8 +166,7 @@ test('whatever the table of trouble says that the program prints, it prints', as
     )
   }
   said.push(judgeUser(2, 412) ?? '')
-  const nothing = { queries: [], deliveries: [], matches: 0, tooLarge: [], erasures: 1 }
-  said.push(findReasonToHold({ ...nothing, user: { id: 1, email: 'user@example.com' }, tooSlow: '{}' }) ?? '')
+  said.push(findReasonToHold({ deliveries: [], leadsBefore: undefined, tooSlow: '{}' }) ?? '')
 
   const text = said.join('\n')
   const sources = readSources()

@@ -271,7 +271,7 @@ test('a user whose leads fell by 95 % is held alone, whatever was pruned; parts 
   assert.deepEqual([pruned.deliveries, pruned.claims, pruned.runs], [2, 0, 0])
   await weeks.import(leads(3))
 
-  const reason = 'a@example.com: held: 3 leads instead of 60 in the last weekly delivery'
+  const reason = 'a@example.com: held: 3 leads instead of 60 in the last weekly delivery with the same queries'
   const preview = await weeks.preview()
   assert.deepEqual([preview.skips, preview.planned], [[reason], 1])
   const held = await weeks.push()
@@ -294,6 +294,30 @@ test('a user whose leads fell by 95 % is held alone, whatever was pruned; parts 
   assert.deepEqual([done.ok, done.sent, (await weeks.status()).held], [true, 0, undefined])
   await weeks.passWeek()
   assert.equal((await weeks.push()).ok, true, 'what was accepted is what the next week is compared with')
+})
+
+// Whoever asked for less was held back every time until somebody accepted it: their own wish looked like a collapse.
+test('a user who changed their queries is compared with the last delivery that had the same ones', async (t) => {
+  const weeks = await begin(t)
+  await seedUsers(weeks.db, [
+    { email: 'a@example.com', queries: ['78704', '78705'].map((code) => ({ value: code, places: [code] })) },
+  ])
+  await weeks.import([...leads(60), lead(60, { postalCode: '78705' })])
+  assert.equal((await weeks.push()).ok, true)
+  await weeks.passWeek()
+  await weeks.query(`update lead_seen set seen_at = now(); create table dropped as select * from queries where position = 0;
+    delete from queries where position = 0`)
+  const fewer = await weeks.push()
+  assert.deepEqual([fewer.ok, fewer.summary.leads], [true, 1], 'one lead is what the one query brings')
+  await weeks.passWeek()
+  await weeks.query('update lead_seen set seen_at = now() where lead_id > 60')
+  assert.equal((await weeks.preview()).planned, 1, '1 lead again')
+  // back to what it was two weeks ago, in another order; nearly all of its listings are too old by now
+  await weeks.query(
+    'update queries set position = 1; insert into queries select * from dropped; update queries set position = 7 where position = 0',
+  )
+  const reason = 'a@example.com: held: 1 lead instead of 61 in the last weekly delivery with the same queries'
+  assert.deepEqual([(await weeks.preview()).skips, (await weeks.push()).skips], [[reason], [reason]])
 })
 
 test('--force holds users back as well; --failed, --user and the guard that is off do not', async (t) => {
@@ -356,7 +380,9 @@ test('what an accepted run was stopped before is sent by --resume; what --accept
   const resumed = await weeks.push(resume)
   assert.deepEqual([resumed.ok, resumed.skips, resumed.sent], [true, [], 2])
   await weeks.users('d')
-  await weeks.query(`insert into claims select scope, 'd@example.com', now(), 60 from claims order by scope limit 1`)
+  await weeks.query(
+    `insert into claims select scope, 'd@example.com', now(), 60, queries_mark from claims order by scope limit 1`,
+  )
   assert.equal((await weeks.push()).skips.length, 1)
 })
 
