@@ -67,7 +67,7 @@ export async function findDryRun(
   db: Database,
   { user, subscribed, owed }: FoundUser,
   planned: Preview,
-  settings: { guard: 'on' | 'off'; maxLeadAgeMs: number },
+  settings: { guard: 'on' | 'off'; maxLeadAgeMs: number; timeZone: string },
 ): Promise<DryRun> {
   const { lastPlan: plan, period, seenSince } = planned
   if (plan === undefined) throw new Error('nothing was planned')

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
+import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import { LeadpushError } from '../errors.ts'
 import { findReasonToHold, judge } from '../push/guard.ts'
 import { Planner } from '../push/planner.ts'
@@ -106,7 +106,7 @@ export async function findTurn(
   db: Database,
   user: { id: number; email: string },
   period: string,
-  { guard }: { guard: 'on' | 'off' },
+  { guard, timeZone }: { guard: 'on' | 'off'; timeZone: string },
 ) {
   const { scope } = weeklyPass(period)
   const claim = await db
@@ -117,7 +117,8 @@ export async function findTurn(
     .executeTakeFirst()
   if (claim) return { servedAt: claim.claimed_at, next: undefined, compared: [], heldRun: undefined }
   const interrupted = await findInterruptedRuns(db, period)
-  const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted })
+  const otherTimeZone = await findOtherTimeZone(db, timeZone)
+  const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted, timeZone, otherTimeZone })
   const pass = { ...weeklyPass(period, earlier), only: sql<boolean>`u.id = ${user.id}` }
   const [next] = await findUsersToServe(db, pass, undefined, 1)
   return { servedAt: null, next, compared: pass.compared, heldRun: next && held }

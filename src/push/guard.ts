@@ -123,6 +123,11 @@ export function findReasonToHold({
   )
 }
 
+/** Why a weekly push of a machine with another time zone than the last run's is to be held: it may be for another week. */
+const judgeZone = (timeZone: string, otherTimeZone: string | undefined) =>
+  otherTimeZone &&
+  `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${otherTimeZone}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
+
 export interface Verdict {
   feed: Feed
   /** Why nothing is to be sent. */
@@ -136,14 +141,26 @@ export interface Verdict {
 export async function judge(
   db: Database,
   period: string,
-  { guard, accept, interrupted }: { guard: 'on' | 'off'; accept: boolean; interrupted: readonly OpenRun[] },
+  {
+    guard,
+    accept,
+    interrupted,
+    timeZone,
+    otherTimeZone,
+  }: {
+    guard: 'on' | 'off'
+    accept: boolean
+    interrupted: readonly OpenRun[]
+    timeZone: string
+    otherTimeZone: string | undefined
+  },
 ): Promise<Verdict> {
   const week = await findWeek(db, period)
   const guards = guard === 'on' && !accept
   const guardsUsers = guards && !interrupted.some(({ accepted }) => accepted)
   return {
     feed: week.feed,
-    held: guards ? judgeWeek(week) : undefined,
+    held: (accept ? undefined : judgeZone(timeZone, otherTimeZone)) ?? (guards ? judgeWeek(week) : undefined),
     guardsUsers,
     earlier: guardsUsers ? week.earlier : [],
   }

@@ -160,7 +160,8 @@ class PushRun {
       timeZone: settings.timeZone,
       maxLeadAgeMs: settings.maxLeadAgeMs,
     })
-    if (run.otherTimeZone !== undefined) {
+    // a weekly one is held, or was accepted
+    if (run.otherTimeZone !== undefined && request.what !== 'all') {
       this.reporter.note(
         `The last run used the time zone ${run.otherTimeZone}, this one ${settings.timeZone}: machines that share a database must agree on LEADPUSH_TIME_ZONE, or weeks overlap.`,
       )
@@ -192,7 +193,8 @@ class PushRun {
       elsewhere += held
     }
     const reason = this.verdict?.held
-    if (reason === undefined || this.isHeld || this.toServe + elsewhere === 0) return
+    const isForNobody = this.toServe + elsewhere === 0 && run.otherTimeZone === undefined
+    if (reason === undefined || this.isHeld || isForNobody) return
     this.isHeld = true
     this.reporter.line({ type: 'skip', reason })
   }
@@ -200,7 +202,9 @@ class PushRun {
   private async askGuard(): Promise<void> {
     if (this.verdict) return
     const { accept, interrupted, run } = this
-    this.verdict = await judge(this.db, run.period, { guard: this.settings.guard, accept, interrupted })
+    const { guard, timeZone } = this.settings
+    const { otherTimeZone } = run
+    this.verdict = await judge(this.db, run.period, { guard, accept, interrupted, timeZone, otherTimeZone })
     await recordFeed(this.db, run.id, { ...this.verdict, accepted: accept })
   }
 

@@ -108,8 +108,8 @@ class Weeks {
     return !ok
   }
 
-  async preview(force = false) {
-    const preview = await Preview.create(this.db, { what: 'all', force }, seen)
+  async preview(force = false, more = {}) {
+    const preview = await Preview.create(this.db, { what: 'all', force }, { ...seen, ...more })
     const lines: PushLine[] = []
     for await (const found of preview.lines()) lines.push('line' in found ? found.line : found)
     const summary = preview.summary(0)
@@ -384,6 +384,38 @@ test('what an accepted run was stopped before is sent by --resume; what --accept
     `insert into claims select scope, 'd@example.com', now(), 60, queries_mark from claims order by scope limit 1`,
   )
   assert.equal((await weeks.push()).skips.length, 1)
+})
+
+// A machine with another time zone ran Monday's push for the week before; the next push of every other was for another week again.
+test('a weekly push in another time zone than the last run is held until it is accepted', async (t) => {
+  const weeks = await begin(t)
+  await weeks.import([lead(1)])
+  await weeks.users('a', 'b')
+  // as late as UTC, with rules of its own
+  const there = { timeZone: 'Africa/Abidjan' }
+  assert.equal((await weeks.push()).sent, 2)
+  const zones = (own: string, last: string) =>
+    `*: held: LEADPUSH_TIME_ZONE is ${own}, and the last run used ${last}: give all machines that share this database the same, or, if it is ${own} from now on, use --accept`
+  for (const names of [[], ['c']]) {
+    await weeks.users(...names)
+    const held = await weeks.push(all, { ...there, guard: 'off' })
+    const { owed } = held.summary
+    assert.deepEqual([held.ok, held.skips, held.sent, owed], [false, [zones('Africa/Abidjan', 'UTC')], 0, names.length])
+    assert.deepEqual((await weeks.preview(false, there)).skips, held.skips)
+  }
+  // what goes on with it, and what any other machine does, settles nothing
+  const resumed = await weeks.push(resume, there)
+  assert.deepEqual([resumed.ok, resumed.skips, resumed.sent], [false, [zones('Africa/Abidjan', 'UTC')], 0])
+  const [user] = (await weeks.query(`select id, email from users where email like 'a@%'`)).rows
+  assert.equal((await weeks.push({ what: 'user', user, owed: false }, there)).sent, 1)
+  assert.match(findAlarms(await weeks.status()).join(), /holds back the weekly run \(LEADPUSH_TIME_ZONE is Africa/)
+  const here = await weeks.push()
+  assert.deepEqual([here.ok, here.skips, here.sent], [true, [], 1])
+  assert.equal((await weeks.status()).held, undefined)
+  assert.equal((await weeks.push(all, { timeZone: 'Etc/UTC' })).ok, true, 'another name of the same zone')
+  assert.equal((await weeks.push(all, { ...there, accept: true })).ok, true)
+  assert.equal((await weeks.push(all, there)).ok, true)
+  assert.deepEqual((await weeks.push()).skips, [zones('UTC', 'Africa/Abidjan')])
 })
 
 test('a run that is held makes second attempts and sends subscription pushes', async (t) => {
