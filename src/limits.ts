@@ -87,6 +87,8 @@ export const eraseWaitMsMax = 20 * 60_000
 export const frozenRunDays = 35
 /** contract 4.14: what is younger than so many days is what later weeks are compared with. */
 export const comparedDays = 60
+/** So long an import is kept: when its listings came is told of younger ones alone. */
+export const importDays = 60
 /** contract 4.14: the weeks before that the median is of, and how many listings it must be of. */
 export const comparedWeeksMax = 4
 export const comparedListingsMin = 1_000

@@ -28,7 +28,8 @@ export interface Explanation {
   postalCode: string
   /** What is compared of it. */
   postalKey: string
-  importedAt: Date
+  /** null: more than `importDays` ago. */
+  importedAt: Date | null
   seenAt: Date
   /** Since it was seen. */
   ageSeconds: number
@@ -74,7 +75,8 @@ export async function explain(
   if ((await findListing(db, href)).versionId !== listing.versionId) return explain(db, { email, href }, settings)
 
   // the delivery may have been pruned, or have been that of a user who was removed and came again
-  const isLost = servedAt !== null && servedAt >= listing.importedAt && !found.periods.has(period) && !found.more
+  const isLost =
+    servedAt !== null && servedAt >= (listing.importedAt ?? servedAt) && !found.periods.has(period) && !found.more
 
   const nowMs = seenSince.getTime() + settings.maxLeadAgeMs
   return {

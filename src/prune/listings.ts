@@ -1,6 +1,6 @@
 /**
- * What of the listings is old and needed no more: listings that nobody saw for long, versions that were superseded, imports
- * that no listing came with, searches that no query means. Imports take turns with it, batch by batch.
+ * What of the listings is old and needed no more: listings that nobody saw for long, versions that were superseded, imports,
+ * searches that no query means. Imports take turns with it, batch by batch.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
@@ -8,7 +8,7 @@ import { locks } from '../db/locks.ts'
 import type { Tables } from '../db/tables.ts'
 import { isUnderWay } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
-import { comparedDays, pruneRowsMax } from '../limits.ts'
+import { importDays, pruneRowsMax } from '../limits.ts'
 import { type PruneContext, sweep, sweepRows } from './sweep.ts'
 
 const turnLookMs = 200
@@ -86,13 +86,16 @@ export function pruneVersions(context: PruneContext): Promise<number> {
   )
 }
 
-/** Not those that later weeks are compared with. */
+/**
+ * Not the last, nor those whose listings a hook is still to be looked at for. Of a listing whose import is gone it is known that it
+ * came long ago.
+ */
 export function pruneImports(context: PruneContext): Promise<number> {
   return sweepRows(
     context,
     'imports',
-    sql`t.started_at < least(${context.before}::timestamptz, now() - ${comparedDays} * interval '1 day')
-      and t.id <> all (array(select distinct first_import_id from leads))`,
+    sql`t.started_at < least(${context.before}::timestamptz, now() - ${importDays} * interval '1 day')
+      and t.id < (select max(id) from imports) and t.id <= coalesce((select min(looked_import_id) from hooks), t.id)`,
   )
 }
 
