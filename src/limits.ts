@@ -79,6 +79,8 @@ export const abandonedShownDays = 7
 
 /** Rows that `prune` deletes in one transaction. */
 export const pruneRowsMax = 5_000
+/** So long `prune` rebuilds indexes: somebody's transaction that never ends must not hold it up. */
+export const indexRebuildMsMax = 30 * 60_000
 /** Listings that `leads forget` erases in one transaction. */
 export const listingsPerErasureMax = 5_000
 /** `leads forget` waits for attempts that were under way with what it erased, two of the longest; for no longer. */
