@@ -7,8 +7,17 @@ create table workers (
   host text not null,
   process_id integer not null,
   started_at timestamptz not null default now(),
-  lease_until timestamptz not null
+  lease_until timestamptz not null,
+  renewed_at timestamptz not null default now()
 );
+
+-- When a worker's lease is over: `w.lease_end`. One that was renewed in the future is over since ever, as the clock was wrong then
+-- (contract 4.13). That is told by the clock as it is: what was renewed since a statement began lies in that statement's future.
+-- Another server that took over may be behind by a little.
+create function lease_end(w workers) returns timestamptz language plpgsql stable parallel safe as $$
+begin
+  return case when w.renewed_at > clock_timestamp() + interval '1 second' then '-infinity' else w.lease_until end;
+end $$;
 
 create table runs (
   id bigint generated always as identity primary key,

@@ -47,7 +47,7 @@ end $$;
 -- of the count, others which pushes were begun, with their users, and the rest what `record_outcomes` returns.
 create function record_pushes(
   worker bigint, run bigint, run_period text, erasure_lock bigint, erasures_planned bigint,
-  user_ids bigint[], kinds text[], scopes text[], leads_of_pushes integer[],
+  user_ids bigint[], kinds text[], scopes text[], leads_of_pushes integer[], marks_of_pushes integer[],
   keys text[], pushes integer[], parts integer[], parts_in_all integer[], queries integer[], leads integer[], bytes integer[],
   query_lists text[], recipes bytea, recipe_bytes integer[], started boolean[],
   of_keys text[], of_attempts integer[], oks boolean[], opens boolean[], http_statuses integer[], errors text[],
@@ -60,14 +60,15 @@ begin
   perform set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') in ('off', 'local');
   perform pg_advisory_xact_lock_shared(erasure_lock);
   select last_value into erasures from erasure_count;
-  live := exists (select from workers where id = worker and lease_until > clock_timestamp());
+  live := exists (select from workers w where w.id = worker and w.lease_end > clock_timestamp());
   return next;
   if live and erasures = erasures_planned then
     return query
       with eligible as (
         -- a user who moved on the map meanwhile may have been planned twice
         select distinct on (p.user_id, p.kind, p.scope) p.*, u.email, u.receiver_key
-        from unnest(user_ids, kinds, scopes, leads_of_pushes) with ordinality as p (user_id, kind, scope, leads, push)
+        from unnest(user_ids, kinds, scopes, leads_of_pushes, marks_of_pushes) with ordinality
+          as p (user_id, kind, scope, leads, mark, push)
         cross join lateral (select * from users where id = p.user_id offset 0) u
         where u.subscribed or p.kind in ('single', 'subscription')
       ),
@@ -78,9 +79,9 @@ begin
         returning e.push
       ),
       claimed as (
-        insert into claims (scope, email, leads)
+        insert into claims (scope, email, leads, queries_mark)
         -- everybody in one order, so that no two processes wait for each other
-        select scope, email, case kind when 'weekly' then leads end from eligible where scope is not null order by scope, email
+        select scope, email, case kind when 'weekly' then leads end, case kind when 'weekly' then mark end from eligible where scope is not null order by scope, email
         on conflict do nothing returning scope, email
       ),
       granted as (

@@ -83,6 +83,8 @@ export const abandonedShownDays = 7
 
 /** Rows that `prune` deletes in one transaction. */
 export const pruneRowsMax = 5_000
+/** So long `prune` rebuilds indexes: somebody's transaction that never ends must not hold it up. */
+export const indexRebuildMsMax = 30 * 60_000
 /** Listings that `leads forget` erases in one transaction. */
 export const listingsPerErasureMax = 5_000
 /** `leads forget` waits for attempts that were under way with what it erased, two of the longest; for no longer. */
@@ -91,6 +93,8 @@ export const eraseWaitMsMax = 20 * 60_000
 export const frozenRunDays = 35
 /** contract 4.14: what is younger than so many days is what later weeks are compared with. */
 export const comparedDays = 60
+/** So long an import is kept: when its listings came is told of younger ones alone. */
+export const importDays = 60
 /** contract 4.14: the weeks before that the median is of, and how many listings it must be of. */
 export const comparedWeeksMax = 4
 export const comparedListingsMin = 1_000

@@ -4,7 +4,7 @@ import { count, plural, span } from '../amounts.ts'
 import type { ExplainedDelivery } from '../explain/deliveries.ts'
 import type { Explanation } from '../explain/explain.ts'
 import type { ExplainedQuery } from '../explain/queries.ts'
-import { bodyBytesMax, leadsPerQueryMax } from '../limits.ts'
+import { bodyBytesMax, importDays, leadsPerQueryMax } from '../limits.ts'
 
 type Time = (at: Date) => string
 
@@ -140,8 +140,8 @@ function tellNotSent(explanation: Explanation, maxAge: string, time: Time): stri
     return 'Not yet: the subscription push is owed, and holds it: `leadpush push --resume` sends it.'
   if (!subscribed) return `No: ${user} is not subscribed. \`leadpush push --user ${user}\` would send it.`
   if (servedAt !== null) {
-    const when =
-      importedAt > servedAt ? 'before it was imported' : 'and did not hold it: it, or the queries, changed since'
+    const isNewer = importedAt !== null && importedAt > servedAt
+    const when = isNewer ? 'before it was imported' : 'and did not hold it: it, or the queries, changed since'
     return `Not yet: the weekly delivery of ${period} was made on ${time(servedAt)}, ${when}. It goes out with the next week's.`
   }
   if (held !== null) return `Not yet: it is ${held}. If that is right, \`leadpush push --all --accept\` sends it.`
@@ -164,7 +164,8 @@ function tellListing(explanation: Explanation, maxAge: string, time: Time): stri
   const as = postalCode === postalKey ? '' : ` (compared as ${postalKey})`
   const until = `until ${time(deliverableUntil)}, ${maxAge} after`
   const seen = tooOld ? `was sent ${until}` : `is sent ${until}, unless it is seen again`
-  return `It lies in ${postalCode}${as}, was first imported on ${time(importedAt)}, was last seen ${span(ageSeconds)} ago, on ${time(seenAt)}, and ${seen}.`
+  const imported = importedAt === null ? `more than ${importDays} days ago` : `on ${time(importedAt)}`
+  return `It lies in ${postalCode}${as}, was first imported ${imported}, was last seen ${span(ageSeconds)} ago, on ${time(seenAt)}, and ${seen}.`
 }
 
 export interface Told {

@@ -28,8 +28,8 @@ Examples:
   leadpush explain --user user@example.com https://listings.example/1 --json | jq -r .answer
 
 --json prints {"type":"explanation","user","href","period","answer"} with what the
-answer rests on: "subscribed","servedAt","owed","held"; "postalCode","importedAt",
-"seenAt","ageSeconds","deliverableUntil","tooOld"; "queries", each with "matches",
+answer rests on: "subscribed","servedAt","owed","held"; "postalCode","importedAt"
+(null: long ago), "seenAt","ageSeconds","deliverableUntil","tooOld"; "queries", each with "matches",
 "distanceMiles","words","rank","matching" (null: more than "counted" newest);
 "planned" (the query that brings it, and the part); "deliveries" that held it, each
 with "changed", the fields that have changed since, and "attemptLog"; "untold".`,

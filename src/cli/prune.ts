@@ -1,15 +1,18 @@
 /** `leadpush prune`: deletes what is old and needed no more. */
 import type { Command } from 'commander'
+import type { ThinIndex } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
+import { messageOf } from '../errors.ts'
 import type { PruneCounts, PrunedPart } from '../prune/prune.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { count, isLively, writeFacts, writeJson } from './output.ts'
+import { bytes, count, isLively, wrap, writeFacts, writeJson, writeLine } from './output.ts'
 import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 interface PruneOptions {
   olderThan: string
+  dryRun?: true
   json?: true
 }
 
@@ -32,15 +35,18 @@ export function addPrune(program: Command, act: Act): void {
     .command('prune')
     .description('Delete old deliveries, stale listings and what only they needed; never what is still owed.')
     .requiredOption('--older-than <duration>', 'what is older goes: a number and a unit, such as 90d')
+    .option('--dry-run', 'delete nothing: tell what would go')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',
       `
 Examples:
   leadpush prune --older-than 90d        for cron, monthly
+  leadpush prune --older-than 90d --dry-run
 
 Listings that were seen within LEADPUSH_MAX_LEAD_AGE stay, and so does what keeps a
-user from a second weekly delivery. It may run beside pushes and imports.`,
+user from a second weekly delivery. At the end it rebuilds indexes that have become
+thin, one after the other. It may run beside pushes and imports.`,
     )
     .action(act(runPrune))
 }
@@ -61,28 +67,35 @@ async function pruneAndTell(
   log: Log,
   opened: OpenDatabase,
   settings: { olderThanMs: number; maxLeadAgeMs: number },
-  { json }: PruneOptions,
+  { json, dryRun = false }: { json?: true; dryRun?: boolean },
 ): Promise<ExitCode> {
   const { prune } = await import('../prune/prune.ts')
-  const { tidyTables } = await import('../db/tidy.ts')
+  const { findThinIndexes, rebuildThinIndexes } = await import('../db/indexes.ts')
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   const stop = listenForStop((signal) => log.info(`${signal}: ending after what is under way.`))
   try {
     const counts = await prune(opened.db, {
       ...settings,
+      dryRun,
       stop: stop.signal,
       onPart: (part) => void spinner?.start(`Looking for old ${names[part]}`),
       onAway: () => log.warn('The database is away: waiting for it, for 30 s at most.'),
     })
+    if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
+    const indexes = dryRun
+      ? await findThinIndexes(opened.db)
+      : await rebuildThinIndexes(opened, {
+          stop: stop.signal,
+          onIndex: (name) => void spinner?.start(`Rebuilding ${name}`),
+          onTrouble: (what, error) => log.warn(`While ${what}: ${messageOf(error)}. The next prune goes on with that.`),
+        })
     spinner?.stop()
-    // elsewhere autovacuum does it, and knows better when
-    if (opened.embedded && !stop.signal.aborted) {
-      await tidyTables(opened, ['deliveries', 'claims'], counts.deliveries + counts.claims)
-      await tidyTables(opened, ['leads', 'lead_seen', 'lead_versions'], counts.leads + counts.versions)
-    }
-    if (json) await writeJson({ type: 'prune', ...counts })
-    else await writeCounts(counts)
+    if (json) {
+      const rebuilt = indexes.map(({ name, bytes, denseBytes }) => ({ name, bytes, denseBytes }))
+      const more = rebuilt.length > 0 && { rebuilt }
+      await writeJson({ type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: rebuilt.length, ...more })
+    } else await writeCounts(counts, indexes, dryRun)
     return stop.exitCode ?? 0
   } finally {
     spinner?.stop()
@@ -90,7 +103,20 @@ async function pruneAndTell(
   }
 }
 
-async function writeCounts(counts: PruneCounts): Promise<void> {
+/** Elsewhere autovacuum does it, and knows better when. */
+async function tidy(opened: OpenDatabase, counts: PruneCounts): Promise<void> {
+  if (!opened.embedded) return
+  const { tidyTables } = await import('../db/tidy.ts')
+  await tidyTables(opened, ['deliveries', 'claims'], counts.deliveries + counts.claims)
+  await tidyTables(opened, ['leads', 'lead_seen', 'lead_versions'], counts.leads + counts.versions)
+}
+
+async function writeCounts(counts: PruneCounts, indexes: readonly ThinIndex[], dryRun: boolean): Promise<void> {
+  if (dryRun) await writeLine('Nothing was deleted. This would go:\n')
   const facts = (Object.keys(names) as PrunedPart[]).map((part) => [names[part], count(counts[part])] as const)
-  await writeFacts(facts)
+  await writeFacts([...facts, ['indexes', count(indexes.length)]])
+  for (const { name, bytes: before, denseBytes } of indexes)
+    await writeLine(
+      wrap(`${name} ${dryRun ? 'would be' : 'was'} rebuilt: ${bytes(before)}, about ${bytes(denseBytes)} dense`, 2),
+    )
 }

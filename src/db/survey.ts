@@ -96,6 +96,8 @@ const tableRights: Record<keyof Tables | 'schema_migrations', string> = {
   triggers: all, erasure_key: 'select', erasures: all, erased_deliveries: all,
 } // biome-ignore format: a table
 
+export const ourTables = Object.keys(tableRights)
+
 const sequenceRights = {
   leads_id_seq: 'usage',
   lead_version_ids: 'usage, select, update',
@@ -128,7 +130,7 @@ export async function findRights(db: Database): Promise<Rights> {
     select coalesce(has_schema_privilege(current_schema(), 'create'), false)
         and not exists (
           select from pg_class c where c.oid = any (array(
-            select to_regclass(name) from unnest(${Object.keys(tableRights)}::text[]) name
+            select to_regclass(name) from unnest(${ourTables}::text[]) name
           )) and not pg_has_role(c.relowner, 'usage')
         ) as "mayMigrate",
       has_database_privilege(current_database(), 'temporary') as "mayStage"
@@ -155,7 +157,7 @@ export async function findUpkeep(db: Database): Promise<Upkeep> {
   const { rows } = await sql<Upkeep>`
     with ours as (
       select c.oid, c.relname::text as name, c.reloptions from pg_class c
-      where c.oid = any (array(select to_regclass(name) from unnest(${Object.keys(tableRights)}::text[]) name))
+      where c.oid = any (array(select to_regclass(name) from unnest(${ourTables}::text[]) name))
     )
     select pg_database_size(current_database()) as "databaseBytes",
       (select age(datfrozenxid) from pg_database where datname = current_database()) as "frozenAge",

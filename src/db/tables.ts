@@ -78,6 +78,7 @@ export interface Tables {
     process_id: number
     started_at: Generated<Date>
     lease_until: Date
+    renewed_at: Generated<Date>
   }
   runs: {
     id: GeneratedAlways<number>
@@ -105,7 +106,13 @@ export interface Tables {
     last_place: string
     last_user_id: number
   }
-  claims: { scope: string; email: string; claimed_at: Generated<Date>; leads: number | null }
+  claims: {
+    scope: string
+    email: string
+    claimed_at: Generated<Date>
+    leads: number | null
+    queries_mark: number | null
+  }
   deliveries: {
     idempotency_key: string
     run_id: number

@@ -8,10 +8,11 @@ import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import type { LeadInBody } from '../leads/lead-store.ts'
+import { retryAfterMsMax } from '../limits.ts'
 import { makeAnew } from './made-anew.ts'
 import { decodeRecipe } from './recipe.ts'
 import { periodIn } from './runs.ts'
-import { isLive } from './workers.ts'
+import { holdsLease, isLive } from './workers.ts'
 
 export type DeliveryKind = Tables['deliveries']['kind']
 export type DeliveryStatus = Tables['deliveries']['status']
@@ -62,7 +63,8 @@ export const wasErased = 'a listing was erased'
 const outcomeLost = 'nobody recorded what came of the attempt'
 
 /** Yields a row only while the worker holds its lease. */
-const liveWorker = (workerId: number) => sql`${durably} from workers where id = ${workerId} and lease_until > now()`
+const liveWorker = (workerId: number) =>
+  sql`${durably} from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)}`
 
 export const ledgerColumns = sql`
   d.idempotency_key as "idempotencyKey", d.status, d.attempts, told_status(d) as "httpStatus", told_error(d) as error,
@@ -173,6 +175,17 @@ export async function findNextDue(
       and (d.worker_id = any (${workerIds}) or ${isAbandoned(reach)} and not ${isTooLate})
   `.execute(db)
   return rows[0]?.ms ?? null
+}
+
+/** No pause is as long: what is due so late was put off by a clock that was wrong. */
+const pauseMsMax = 2 * retryAfterMsMax
+
+/** Makes due now what would else be waited for as long as the database's clock was once ahead. */
+export async function endFarPauses(db: Database): Promise<void> {
+  await sql`
+    update deliveries set due_at = now()
+    where status = 'pending' and not under_way and due_at > now() + ${pauseMsMax} * interval '1 millisecond'
+  `.execute(db)
 }
 
 /** Whether there are deliveries to go on with, or to end, that nobody alive has. */

@@ -16,6 +16,8 @@ export interface PushToBegin {
   kind: DeliveryKind
   /** What makes it the only one: a claim in this scope; null for `single` and `subscription`. */
   scope: string | null
+  /** By which later weeks know that it was for the same queries. */
+  queriesMark?: number
   deliveries: readonly DeliveryToBegin[]
   /** Of so many, the first ones, the first attempt is recorded with them; the others wait to be taken. */
   started: number
@@ -99,7 +101,7 @@ export async function recordPushes(
     select live, erasures, push, email, receiver_key as "receiverKey", ${standingColumns} from record_pushes(
       ${context.workerId}, ${context.runId}, ${context.period}, ${locks.erasure}, ${context.erasures},
       ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ kind }) => kind)}, ${pushes.map(({ scope }) => scope)},
-      ${column(pushes, countLeads)},
+      ${column(pushes, countLeads)}, ${column(pushes, ({ queriesMark }) => queriesMark ?? null)},
       ${deliveries.map((d) => d.idempotencyKey)}, ${column(pushOf, (push) => push)}, ${column(deliveries, (d) => d.part)},
       ${column(deliveries, (d) => d.parts)}, ${column(deliveries, (d) => d.queries)}, ${column(deliveries, (d) => d.leads)},
       ${column(deliveries, (d) => d.bytes)}, ${deliveries.map((d) => d.queryList)}, ${recipes.bytes},

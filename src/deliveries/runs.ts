@@ -17,7 +17,7 @@ export interface Run {
   period: string
   /** Listings that were last seen before it are not delivered by this run. */
   seenSince: Date
-  /** The time zone of the run before, where it was another one. */
+  /** The time zone of the runs before, where it was another one. */
   otherTimeZone: string | undefined
 }
 
@@ -34,10 +34,13 @@ export const periodBegins = (period: RawBuilder<string>) =>
 export const isPeriodOver = (period: RawBuilder<string>) =>
   sql<boolean>`(now() at time zone 'UTC' >= ${mondayOf(period)} + 9)`
 
+/** SQL: whether the run `run` counts: one in the future does for nothing, as the clock was wrong then (contract 4.13). */
+export const hasBegun = (run: RawBuilder<unknown>) => sql<boolean>`${run}.started_at <= now()`
+
 /** SQL: whether the run `run` may still go on: its process lives, or may be frozen. */
 export const isUnderWay = (run: RawBuilder<unknown>) =>
   sql<boolean>`(${run}.outcome = 'running' and (${isLive(sql`${run}.worker_id`)}
-    or ${run}.started_at > now() - ${frozenRunDays} * interval '1 day'))`
+    or ${hasBegun(run)} and ${run}.started_at > now() - ${frozenRunDays} * interval '1 day'))`
 
 /** The period that a run beginning now would have. Throws `usage` for a time zone that PostgreSQL does not know. */
 export async function findPeriod(
@@ -70,9 +73,7 @@ export async function startRun(
   },
 ): Promise<Run> {
   const { period, seenSince } = await findPeriod(db, run)
-  const last = await rideOut(() =>
-    db.selectFrom('runs').select('time_zone').orderBy('started_at', 'desc').limit(1).executeTakeFirst(),
-  )
+  const otherTimeZone = await findOtherTimeZone(db, run.timeZone)
   const { id } = await rideOut(async () => {
     // a try whose answer was lost may have begun it
     const begun = await db
@@ -90,7 +91,26 @@ export async function startRun(
     `.execute(db)
     return rows[0] as { id: number }
   })
-  return { id, period, seenSince, otherTimeZone: last && last.time_zone !== run.timeZone ? last.time_zone : undefined }
+  return { id, period, seenSince, otherTimeZone }
+}
+
+/** Of the names that one zone has. */
+const toCanonical = (timeZone: string) => new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone
+
+/**
+ * The time zone of the last run, where it is another one than `timeZone`: of the last weekly one, if there was one, since any
+ * machine may resume every hour. What was held did not settle it.
+ */
+export async function findOtherTimeZone(db: Database, timeZone: string): Promise<string | undefined> {
+  const { rows } = await rideOut(() =>
+    sql<{ last: string }>`
+      select time_zone as last from runs where held is null and ${hasBegun(sql`runs`)}
+      order by listings is not null desc, started_at desc limit 1
+    `.execute(db),
+  )
+  const last = rows[0]?.last
+  if (last === undefined || last === timeZone) return undefined
+  return toCanonical(last) === toCanonical(timeZone) ? undefined : last
 }
 
 /** What was imported in a week. */
@@ -145,7 +165,7 @@ export async function findInterruptedRuns(db: Database, period: string): Promise
     sql<OpenRun>`
       select id, command, accepted and not came_to_end as accepted from runs
       where period = ${period} and (not came_to_end or held_users > 0) and resumable and command in ('all', 'force')
-        and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)})
+        and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)}) and ${hasBegun(sql`runs`)}
       order by id
     `.execute(db),
   )

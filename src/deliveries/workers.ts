@@ -10,12 +10,19 @@ import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 
 /** A worker whose lease has been over for so long has left its row behind. */
-export const workerDaysMax = 1
+const workerDaysMax = 1
 const deadPerStart = 100
+
+/** SQL: whether the worker in the row `worker` holds its lease. Nothing else compares the end of a lease with the clock. */
+export const holdsLease = (worker: RawBuilder<unknown>) => sql<boolean>`${worker}.lease_end > now()`
+
+/** SQL: whether the lease of the worker in the row `worker` has been over for so long that its row may go. */
+export const isLongDead = (worker: RawBuilder<unknown>) =>
+  sql<boolean>`${worker}.lease_end < now() - ${workerDaysMax} * interval '1 day'`
 
 /** SQL: whether the worker with the id `workerId` holds its lease. */
 export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
-  return sql<boolean>`exists (select from workers w where w.id = ${workerId} and w.lease_until > now())`
+  return sql<boolean>`exists (select from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)})`
 }
 
 export class Worker {
@@ -63,9 +70,9 @@ export class Worker {
   private async renewOnce(): Promise<void> {
     const renewed = await this.db
       .updateTable('workers')
-      .set({ lease_until: this.leaseEnd() })
+      .set({ lease_until: this.leaseEnd(), renewed_at: sql`now()` })
       .where('id', '=', this.id)
-      .where(sql<boolean>`lease_until > now()`)
+      .where(holdsLease(sql`workers`))
       .executeTakeFirst()
     if (renewed.numUpdatedRows === 0n) await this.register()
   }
@@ -87,7 +94,7 @@ export class Worker {
   private async forgetDead(): Promise<void> {
     await sql`
       delete from workers where id = any (array(
-        select id from workers where lease_until < now() - ${workerDaysMax} * interval '1 day'
+        select id from workers w where ${isLongDead(sql`w`)}
         limit ${deadPerStart} for update skip locked
       ))
     `.execute(this.db)
@@ -126,8 +133,8 @@ export async function findOtherWorkers(
   isAtWork: RawBuilder<boolean>,
 ): Promise<OtherWorker[]> {
   const { rows } = await sql<OtherWorker>`
-    select w.id, (extract(epoch from w.lease_until - now()) * 1000)::double precision as "leaseMs" from workers w
-    where w.lease_until > now() and w.id <> all (${workerIds}) and (${isAtWork})
+    select w.id, (extract(epoch from w.lease_end - now()) * 1000)::double precision as "leaseMs" from workers w
+    where ${holdsLease(sql`w`)} and w.id <> all (${workerIds}) and (${isAtWork})
   `.execute(db)
   return rows
 }

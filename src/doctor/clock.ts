@@ -1,8 +1,7 @@
 /** Time: this machine's clock against the database's, and the zone in which the week turns. */
 import type { OpenDatabase } from '../db/open.ts'
 import type { ServerFacts } from '../db/survey.ts'
-import { findPeriod } from '../deliveries/runs.ts'
-import { findLastTimeZone } from '../validate/database.ts'
+import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import { findSettingProblems } from '../validate/settings.ts'
 import { type Check, type DoctorContext, failure, judge, skipped, type Verdict, warning } from './check.ts'
 
@@ -30,8 +29,8 @@ async function checkTimeZone(context: DoctorContext): Promise<Verdict> {
   // throws where PostgreSQL does not know the zone
   const { period } = await findPeriod(db, { timeZone, maxLeadAgeMs: maxLeadAgeMs ?? 0 })
   if (context.noTables !== undefined) return judge(`${timeZone}: it is ${period}`, [])
-  const lastTimeZone = await findLastTimeZone(db)
-  const problems = findSettingProblems({ receiverUrl: '', allowInsecureHooks: undefined, timeZone }, lastTimeZone)
+  const otherTimeZone = await findOtherTimeZone(db, timeZone)
+  const problems = findSettingProblems({ receiverUrl: '', allowInsecureHooks: undefined, timeZone }, otherTimeZone)
   return judge(
     `${timeZone}: it is ${period}`,
     problems.map(({ path, message, hint = '' }) => warning(`${path} ${message}.`, hint)),

@@ -1,5 +1,6 @@
 /** What the database holds of past pushes: what is left undone in it, and whether its tables are kept in order. */
 import { sql } from 'kysely'
+import { findThinIndexes, type ThinIndex } from '../db/indexes.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import { findUpkeep, type ServerFacts, type Upkeep } from '../db/survey.ts'
 import { findInterruptedRuns } from '../deliveries/runs.ts'
@@ -62,7 +63,7 @@ async function checkLedger(context: DoctorContext): Promise<Verdict> {
 
 const frozenAgeMax = 1_000_000_000
 
-export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean): Verdict {
+export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean, thin: readonly ThinIndex[] = []): Verdict {
   const { databaseBytes, frozenAge, withoutAutovacuum, bloated, invalidIndexes } = upkeep
   const troubles: Trouble[] = []
   if (!autovacuum) {
@@ -82,9 +83,20 @@ export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean): Verdict {
   }
   if (invalidIndexes.length > 0) {
     const message = `Indexes that are not valid: ${invalidIndexes.join(', ')}.`
-    troubles.push(warning(message, `For each: reindex index concurrently ${invalidIndexes[0]}; one that ends in _ccnew: drop it.`))
+    troubles.push(warning(message, `For each: reindex index concurrently ${invalidIndexes[0]}; \`leadpush prune\` drops one that ends in _ccnew.`))
   }
+  troubles.push(...judgeThin(thin))
   return judge(`${formatBytes(databaseBytes)}; autovacuum is on, all indexes are valid`, troubles)
+} // biome-ignore format: long sentences
+
+function judgeThin(thin: readonly ThinIndex[]): Trouble[] {
+  if (thin.length === 0) return []
+  const told = thin.map(({ name, bytes, denseBytes }) => `${name} (${formatBytes(bytes)} instead of ${formatBytes(denseBytes)})`)
+  const others = thin.find(({ isOurs }) => !isOurs)
+  const remedy = others
+    ? `As the owner, for each: reindex index concurrently ${others.name}.`
+    : 'Run `leadpush prune --older-than 90d` once a month: it rebuilds them at its end.'
+  return [warning(`Thin indexes, of which little is filled: ${told.join(', ')}.`, remedy)]
 } // biome-ignore format: long sentences
 
 export const ledgerChecks: readonly Check[] = [
@@ -95,6 +107,10 @@ export const ledgerChecks: readonly Check[] = [
     title: 'Upkeep',
     needs: 'tables',
     run: async ({ opened, facts }) =>
-      judgeUpkeep(await findUpkeep((opened as OpenDatabase).db), (facts as ServerFacts).autovacuum),
+      judgeUpkeep(
+        await findUpkeep((opened as OpenDatabase).db),
+        (facts as ServerFacts).autovacuum,
+        await findThinIndexes((opened as OpenDatabase).db),
+      ),
   },
 ]

@@ -10,6 +10,7 @@ import { distanceMiles } from '../places/distance.ts'
 import { findTowns, type Town } from '../places/towns.ts'
 import { findReasonToHold } from '../push/guard.ts'
 import type { Preview } from '../push/preview.ts'
+import { findLeadsBefore } from '../push/users-to-serve.ts'
 import type { FoundUser } from '../users/users.ts'
 import { type DryLead, findDryLeads, findPlaced, type LeadsAt } from './leads.ts'
 import { type DryQuery, findDryQueries, shareOut } from './queries.ts'
@@ -66,12 +67,13 @@ export async function findDryRun(
   db: Database,
   { user, subscribed, owed }: FoundUser,
   planned: Preview,
-  settings: { guard: 'on' | 'off'; maxLeadAgeMs: number },
+  settings: { guard: 'on' | 'off'; maxLeadAgeMs: number; timeZone: string },
 ): Promise<DryRun> {
   const { lastPlan: plan, period, seenSince } = planned
   if (plan === undefined) throw new Error('nothing was planned')
   const queries = await findDryQueries(db, plan, seenSince)
-  const { servedAt, next, heldRun } = await findTurn(db, user, period, settings)
+  const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
+  const before = await findLeadsBefore(db, [user], new Map([[user.id, plan.queriesMark]]), compared)
   const { broughtBy } = shareOut(plan)
   const versionIds = [...broughtBy.keys()].sort((a, b) => b - a)
   const leads = await findDryLeads(db, versionIds.slice(0, shownMax))
@@ -90,7 +92,7 @@ export async function findDryRun(
     tooLarge: plan.tooLarge,
     begun: await findBegun(db, user.id),
     servedAt,
-    held: heldRun ?? (next && findReasonToHold({ ...plan, user: next })) ?? null,
+    held: heldRun ?? (next && findReasonToHold({ ...plan, leadsBefore: before.get(user.id) })) ?? null,
     shown: leads.map((lead) => {
       const query = broughtBy.get(lead.versionId) ?? 0
       return { ...lead, query: query + 1, miles: measure(queries[query], lead) }

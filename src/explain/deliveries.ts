@@ -75,7 +75,7 @@ export async function explainDeliveries(
   const found: FoundDeliveries = { with: [], periods: new Set(), untold: [], more: false }
   let looked = 0
   for await (const { recipe, ...delivery } of findUserDeliveries(db, userId)) {
-    if (delivery.createdAt < listing.importedAt) break
+    if (listing.importedAt !== null && delivery.createdAt < listing.importedAt) break
     found.more = looked++ >= deliveriesMax || versions.isFull
     if (found.more) break
     if (delivery.kind === 'weekly') found.periods.add(delivery.period)

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
+import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import { LeadpushError } from '../errors.ts'
 import { findReasonToHold, judge } from '../push/guard.ts'
 import { Planner } from '../push/planner.ts'
@@ -28,7 +28,8 @@ export interface Explanation {
   postalCode: string
   /** What is compared of it. */
   postalKey: string
-  importedAt: Date
+  /** null: more than `importDays` ago. */
+  importedAt: Date | null
   seenAt: Date
   /** Since it was seen. */
   ageSeconds: number
@@ -57,10 +58,10 @@ export async function explain(
   const { user, subscribed, owed: owesSubscription } = await findUser(db, email)
   const listing = await findListing(db, href)
   const { period, seenSince } = await findPeriod(db, settings)
-  const { servedAt, next, heldRun } = await findTurn(db, user, period, settings)
+  const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
 
   const planner = new Planner(db, seenSince)
-  const { value: plan } = await planner.plan([next ?? user]).next()
+  const { value: plan } = await planner.plan([user], compared).next()
   if (plan?.tooSlow !== undefined)
     throw new LeadpushError('failed', `A query of ${user.email} takes too long to look up: ${plan.tooSlow}`)
   const planned = plan?.queries ?? []
@@ -74,7 +75,8 @@ export async function explain(
   if ((await findListing(db, href)).versionId !== listing.versionId) return explain(db, { email, href }, settings)
 
   // the delivery may have been pruned, or have been that of a user who was removed and came again
-  const isLost = servedAt !== null && servedAt >= listing.importedAt && !found.periods.has(period) && !found.more
+  const isLost =
+    servedAt !== null && servedAt >= (listing.importedAt ?? servedAt) && !found.periods.has(period) && !found.more
 
   const nowMs = seenSince.getTime() + settings.maxLeadAgeMs
   return {
@@ -106,7 +108,7 @@ export async function findTurn(
   db: Database,
   user: { id: number; email: string },
   period: string,
-  { guard }: { guard: 'on' | 'off' },
+  { guard, timeZone }: { guard: 'on' | 'off'; timeZone: string },
 ) {
   const { scope } = weeklyPass(period)
   const claim = await db
@@ -115,10 +117,11 @@ export async function findTurn(
     .where('scope', '=', scope)
     .where('email', '=', user.email)
     .executeTakeFirst()
-  if (claim) return { servedAt: claim.claimed_at, next: undefined, heldRun: undefined }
+  if (claim) return { servedAt: claim.claimed_at, next: undefined, compared: [], heldRun: undefined }
   const interrupted = await findInterruptedRuns(db, period)
-  const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted })
+  const otherTimeZone = await findOtherTimeZone(db, timeZone)
+  const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted, timeZone, otherTimeZone })
   const pass = { ...weeklyPass(period, earlier), only: sql<boolean>`u.id = ${user.id}` }
   const [next] = await findUsersToServe(db, pass, undefined, 1)
-  return { servedAt: null, next, heldRun: next && held }
+  return { servedAt: null, next, compared: pass.compared, heldRun: next && held }
 }

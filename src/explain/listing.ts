@@ -9,14 +9,14 @@ import { sha256 } from '../leads/stage.ts'
 export interface ExplainedListing {
   leadId: number
   versionId: number
-  /** Every version of it has a higher id. */
+  /** Every version of it has a higher id; 0 where that import is no more. */
   baseVersionId: number
   postalCode: string
   /** What is compared of its postal code. */
   postalKey: string
   json: string
-  /** When its first import began. */
-  importedAt: Date
+  /** When its first import began; null: so long ago that the import is no more. */
+  importedAt: Date | null
   seenAt: Date
 }
 
@@ -38,9 +38,9 @@ export async function findListing(db: Database, href: string): Promise<Explained
     })
   }
   const { rows } = await sql<ExplainedListing>`
-    select l.id as "leadId", l.version_id as "versionId", i.base_version_id as "baseVersionId", l.postal_key as "postalKey",
+    select l.id as "leadId", l.version_id as "versionId", coalesce(i.base_version_id, 0) as "baseVersionId", l.postal_key as "postalKey",
       v.json, v.json::json ->> 'postalCode' as "postalCode", i.started_at as "importedAt", s.seen_at as "seenAt"
-    from leads l join lead_versions v on v.id = l.version_id join imports i on i.id = l.first_import_id
+    from leads l join lead_versions v on v.id = l.version_id left join imports i on i.id = l.first_import_id
       join lead_seen s on s.lead_id = l.id
     where l.href_sha256 = ${sha256(href)}
   `.execute(db)

@@ -79,8 +79,7 @@ export async function findVersions(
     if (more) return
     for (const { id, lead_id } of found) ofLead.set(lead_id, (ofLead.get(lead_id) ?? new Set()).add(id))
   }
-  const context = { db, stop, onAway, before: '', maxLeadAgeMs: 0 }
-  await sweep(context, 'lead_versions', async (isHere) => {
+  await sweep({ db, stop, onAway }, 'lead_versions', async (isHere) => {
     add(await findAmong(db, erasure, isHere))
     return 0
   })

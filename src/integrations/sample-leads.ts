@@ -51,8 +51,8 @@ export async function findSampleLeads(
   const newest = [...found].sort((a, b) => b - a).slice(0, samples)
   if (newest.length === 0) return examples
   const { rows } = await sql<{ json: string; at: Date }>`
-    select v.json, i.started_at as at from lead_versions v join leads l on l.id = v.lead_id
-      join imports i on i.id = l.first_import_id
+    select v.json, coalesce(i.started_at, s.seen_at) as at from lead_versions v join leads l on l.id = v.lead_id
+      join lead_seen s on s.lead_id = l.id left join imports i on i.id = l.first_import_id
     where v.id = any (${newest}) order by v.id desc
   `.execute(db)
   return rows.map(({ json, at }) => buildFlatLead(JSON.parse(json) as Lead, at))

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import { isPeriodOver, isUnderWay } from '../deliveries/runs.ts'
-import { isLive, workerDaysMax } from '../deliveries/workers.ts'
+import { isLive, isLongDead } from '../deliveries/workers.ts'
 import { comparedDays, comparedLeadsMin, frozenRunDays } from '../limits.ts'
 import { type PruneContext, sweepRows } from './sweep.ts'
 
@@ -93,7 +93,7 @@ export function pruneRuns(context: PruneContext): Promise<number> {
 }
 
 export function pruneWorkers(context: PruneContext): Promise<number> {
-  return sweepRows(context, 'workers', sql`t.lease_until < now() - ${workerDaysMax} * interval '1 day'`)
+  return sweepRows(context, 'workers', isLongDead(sql`t`))
 }
 
 /** What the reference receiver answers repeated keys by: a sender may come with one for as long as it has it to send. */

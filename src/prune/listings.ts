@@ -1,15 +1,15 @@
 /**
- * What of the listings is old and needed no more: listings that nobody saw for long, versions that were superseded, imports
- * that no listing came with, searches that no query means. Imports take turns with it, batch by batch.
+ * What of the listings is old and needed no more: listings that nobody saw for long, versions that were superseded, imports,
+ * searches that no query means. Imports take turns with it, batch by batch.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { locks } from '../db/locks.ts'
 import type { Tables } from '../db/tables.ts'
 import { isUnderWay } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
-import { comparedDays, pruneRowsMax } from '../limits.ts'
-import { type PruneContext, sweep, sweepRows } from './sweep.ts'
+import { importDays, pruneRowsMax } from '../limits.ts'
+import { type PruneContext, sweepRows } from './sweep.ts'
 
 const turnLookMs = 200
 
@@ -36,23 +36,23 @@ async function inTurn<T>(
 }
 
 /** A trigger may come of it: no `trigger` run has looked at it yet. */
-const isNewToHook = sql<boolean>`exists (
-  select from leads l join hooks h on h.looked_import_id < l.first_import_id where l.id = t.lead_id)`
+const isNewToHook = (seen: RawBuilder<unknown>) => sql<boolean>`exists (
+  select from leads l join hooks h on h.looked_import_id < l.first_import_id where l.id = ${seen}.lead_id)`
+
+/** The listing in the row `seen` of `lead_seen` was seen neither since then nor within the maximum age, and no hook is still to get it. */
+const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknown>) => sql<boolean>`(${seen}.seen_at
+    < least(${before}::timestamptz, now() - ${maxLeadAgeMs} * interval '1 millisecond')
+  and not ${isNewToHook(seen)} and not exists (select from triggers g where g.lead_id = ${seen}.lead_id))`
 
 /**
- * Listings that were seen neither since then nor within the maximum age, and that no hook is still to get. One that comes again is a new listing. Its last
- * version is superseded by nothing from now on: whoever planned with it a moment ago still finds it.
+ * One that comes again is a new listing. Its last version is superseded by nothing from now on: whoever planned with it a moment
+ * ago still finds it.
  */
 export function pruneLeads(context: PruneContext): Promise<number> {
-  return sweep(context, 'lead_seen', async (isHere) => {
+  return sweepRows(context, 'lead_seen', isStale(context, sql`t`), async (isMeant) => {
     const deleted = await inTurn(context, locks.leadsImport, async (transaction) => {
       const { rows } = await sql<{ found: number }>`
-        with stale as materialized (
-          select t.lead_id from lead_seen t where ${isHere} and t.seen_at
-            < least(${context.before}::timestamptz, now() - ${context.maxLeadAgeMs} * interval '1 millisecond')
-            and not ${isNewToHook} and not exists (select from triggers g where g.lead_id = t.lead_id)
-          limit ${pruneRowsMax}
-        ),
+        with stale as materialized (select t.lead_id from lead_seen t where ${isMeant} limit ${pruneRowsMax}),
         unseen as (delete from lead_seen where lead_id = any (array(select lead_id from stale))),
         gone as (delete from leads where id = any (array(select lead_id from stale)) returning version_id),
         left_behind as (
@@ -77,35 +77,43 @@ const neededSince = sql<Date>`(select coalesce(least(
   ) - interval '1 day', 'infinity'))`
 
 export function pruneVersions(context: PruneContext): Promise<number> {
+  const isGone = sql<boolean>`not exists (select from leads l where l.id = t.lead_id)`
+  // what would have gone before is still there
+  const goes = sql<boolean>`exists (select from lead_seen s where s.lead_id = t.lead_id and ${isStale(context, sql`s`)})`
+  const isOrphan = context.dryRun ? sql<boolean>`(${isGone} or ${goes})` : isGone
+  const supersededAt = context.dryRun
+    ? sql<Date>`coalesce(t.superseded_at, case when ${goes} then now() end)`
+    : sql<Date>`t.superseded_at`
   return sweepRows(
     context,
     'lead_versions',
-    sql`t.superseded_at < ${neededSince} and (
-      t.superseded_at < least(${context.before}::timestamptz, now() - interval '1 day')
-      or not exists (select from leads l where l.id = t.lead_id))`,
+    sql`${supersededAt} < ${neededSince} and (
+      t.superseded_at < least(${context.before}::timestamptz, now() - interval '1 day') or ${isOrphan})`,
   )
 }
 
-/** Not those that later weeks are compared with, nor the last: a monitor asks how old it is. */
+/**
+ * Not the last, nor those whose listings a hook is still to be looked at for. Of a listing whose import is gone it is known that it
+ * came long ago.
+ */
 export function pruneImports(context: PruneContext): Promise<number> {
   return sweepRows(
     context,
     'imports',
-    sql`t.started_at < least(${context.before}::timestamptz, now() - ${comparedDays} * interval '1 day')
-      and t.id <> all (array(select distinct first_import_id from leads)) and t.id <> (select max(id) from imports)`,
+    sql`t.started_at < least(${context.before}::timestamptz, now() - ${importDays} * interval '1 day')
+      and t.id < (select max(id) from imports) and t.id <= coalesce((select min(looked_import_id) from hooks), t.id)`,
   )
 }
 
 /** A push that read a user's queries a moment ago may still look for what they mean. */
+const isUnused = sql<boolean>`not exists (select from queries q where q.search_id = t.id)
+  and not exists (select from runs r where r.outcome = 'running' and ${isLive(sql`r.worker_id`)})`
+
 export function pruneSearches(context: PruneContext): Promise<number> {
-  return sweep(context, 'searches', async (isHere) => {
+  return sweepRows(context, 'searches', isUnused, async (isMeant) => {
     const deleted = await inTurn(context, locks.usersImport, async (transaction) => {
       const { numAffectedRows } = await sql`
-        delete from searches where ctid = any (array(
-          select t.ctid from searches t where ${isHere} and not exists (select from queries q where q.search_id = t.id)
-            and not exists (select from runs r where r.outcome = 'running' and ${isLive(sql`r.worker_id`)})
-          limit ${pruneRowsMax}
-        ))
+        delete from searches where ctid = any (array(select t.ctid from searches t where ${isMeant} limit ${pruneRowsMax}))
       `.execute(transaction)
       return Number(numAffectedRows ?? 0)
     })

@@ -29,24 +29,26 @@ export interface PruneOptions {
   olderThanMs: number
   /** Listings that were seen within it stay, however short `olderThanMs` is. */
   maxLeadAgeMs: number
+  /** Delete nothing: count what would go. */
+  dryRun?: boolean
   /** Aborted: it ends after the batch under way. */
   stop: AbortSignal
   onPart?: (part: PrunedPart) => void
   onAway?: (error: unknown) => void
 }
 
-/** Returns the rows deleted of each part; fewer than there were to delete if it was stopped. */
+/** Returns the rows of each part that it deleted, or would; fewer than there were to delete if it was stopped. */
 export async function prune(
   db: Database,
-  { olderThanMs, maxLeadAgeMs, stop, onPart, onAway }: PruneOptions,
+  { olderThanMs, maxLeadAgeMs, dryRun = false, stop, onPart, onAway }: PruneOptions,
 ): Promise<PruneCounts> {
   const { rows } = await rideOut(
     () =>
       sql<{ before: string }>`select (now() - ${olderThanMs} * interval '1 millisecond')::text as before`.execute(db),
     onAway,
   )
-  const context = { db, before: rows[0]?.before ?? '', maxLeadAgeMs, stop, onAway }
-  await noteRuns(context)
+  const context = { db, before: rows[0]?.before ?? '', maxLeadAgeMs, dryRun, stop, onAway }
+  if (!dryRun) await noteRuns(context)
   const counts = {} as PruneCounts
   for (const [part, work] of Object.entries(parts) as [PrunedPart, (typeof parts)[PrunedPart]][]) {
     onPart?.(part)

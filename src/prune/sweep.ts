@@ -12,6 +12,8 @@ export interface PruneContext {
   /** What is older than this goes: a `timestamptz` as text, to the microsecond. */
   before: string
   maxLeadAgeMs: number
+  /** Nothing is deleted: what would be is counted. */
+  dryRun: boolean
   /** Aborted: nothing more is begun after the batch under way. */
   stop: AbortSignal
   onAway?: ((error: unknown) => void) | undefined
@@ -22,13 +24,14 @@ const blocksMax = 2_048
 const blocksAtFirst = 64
 
 /**
- * Calls `deleteIn` for one stretch of `table` after the other with SQL that says whether the row `t` lies in it; it deletes
- * at most `pruneRowsMax` rows there and returns how many, and is called again for a stretch that had so many. Returns the sum.
+ * Calls `work` for one stretch of `table` after the other with SQL that says whether the row `t` lies in it; it comes to at most
+ * `rowsMax` rows there and returns how many, and is called again for a stretch that had so many. Returns the sum.
  */
 export async function sweep(
-  { db, stop, onAway }: PruneContext,
+  { db, stop, onAway }: Pick<PruneContext, 'db' | 'stop' | 'onAway'>,
   table: string,
-  deleteIn: (isHere: RawBuilder<boolean>) => Promise<number>,
+  work: (isHere: RawBuilder<boolean>) => Promise<number>,
+  rowsMax = pruneRowsMax,
 ): Promise<number> {
   const { rows } = await rideOut(
     () =>
@@ -38,30 +41,50 @@ export async function sweep(
     onAway,
   )
   const blocks = rows[0]?.blocks ?? 0
-  let deleted = 0
+  let sum = 0
   let span = blocksAtFirst
   for (let from = 0; from < blocks && !stop.aborted; ) {
     const isHere = sql<boolean>`t.ctid >= ${`(${from},0)`}::tid and t.ctid < ${`(${from + span},0)`}::tid`
-    const found = await rideOut(() => deleteIn(isHere), onAway)
-    deleted += found
-    if (found >= pruneRowsMax) {
+    const found = await rideOut(() => work(isHere), onAway)
+    sum += found
+    if (found >= rowsMax) {
       span = Math.max(1, span >> 1)
       continue
     }
     from += span
     if (found * 4 < pruneRowsMax) span = Math.min(blocksMax, span * 2)
   }
-  return deleted
+  return sum
 }
 
-/** Deletes the rows `t` of `table` for which `isOld` holds; rows that somebody is at are left. */
-export function sweepRows(context: PruneContext, table: string, isOld: RawBuilder<boolean>): Promise<number> {
-  return sweep(context, table, async (isHere) => {
+/** Deletes rows `t` for which `isMeant` holds, at most `pruneRowsMax`, and returns how many. */
+type DeleteRows = (isMeant: RawBuilder<boolean>) => Promise<number>
+
+/** Rows that somebody is at are left. */
+const deleteFrom =
+  ({ db }: PruneContext, table: string): DeleteRows =>
+  async (isMeant) => {
     const { numAffectedRows } = await sql`
       delete from ${sql.table(table)} where ctid = any (array(
-        select t.ctid from ${sql.table(table)} t where ${isHere} and ${isOld} limit ${pruneRowsMax} for update skip locked
+        select t.ctid from ${sql.table(table)} t where ${isMeant} limit ${pruneRowsMax} for update skip locked
       ))
-    `.execute(context.db)
+    `.execute(db)
     return Number(numAffectedRows ?? 0)
-  })
+  }
+
+/** Deletes the rows `t` of `table` for which `isOld` holds, or counts them. */
+export function sweepRows(
+  context: PruneContext,
+  table: string,
+  isOld: RawBuilder<boolean>,
+  deleteRows: DeleteRows = deleteFrom(context, table),
+): Promise<number> {
+  if (!context.dryRun) return sweep(context, table, (isHere) => deleteRows(sql`${isHere} and (${isOld})`))
+  const count = async (isHere: RawBuilder<boolean>) => {
+    const { rows } = await sql<{ n: number }>`
+      select count(*) as n from ${sql.table(table)} t where ${isHere} and (${isOld})
+    `.execute(context.db)
+    return rows[0]?.n ?? 0
+  }
+  return sweep(context, table, count, Number.POSITIVE_INFINITY)
 }

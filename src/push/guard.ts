@@ -1,11 +1,11 @@
 /**
  * The guard of the weekly push (contract 4.14): compares what was imported in a week with the weeks before, and the leads of a
- * user with those of their last weekly delivery. A push and a preview ask it the same; it writes nothing.
+ * user with those of their last weekly delivery with the same queries. A push and a preview ask it the same; it writes nothing.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import type { Feed, OpenRun } from '../deliveries/runs.ts'
+import { type Feed, hasBegun, type OpenRun } from '../deliveries/runs.ts'
 import { comparedDays, comparedLeadsMin, comparedListingsMin, comparedWeeksMax, userFall, weekFall } from '../limits.ts'
 import type { UserPlan } from './planner.ts'
 
@@ -34,7 +34,7 @@ async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
       select id, period, started_at as "startedAt", listings, filled_fields as "filledFields", accepted,
         listings is not null and held is null as "isComparable", command <> 'resume' and not resumable as is_limited
       from runs
-      where started_at >= now() - ${comparedDays} * interval '1 day' and command in ('all', 'force', 'resume')
+      where started_at >= now() - ${comparedDays} * interval '1 day' and ${hasBegun(sql`runs`)} and command in ('all', 'force', 'resume')
         and (command <> 'resume' or listings is not null)
     ),
     earlier as (
@@ -101,23 +101,32 @@ export function judgeWeek({ feed, before, isAccepted }: Omit<Week, 'earlier'>): 
 }
 
 /** Why a user who is to get so many leads is to be held back; undefined: they are not. */
-export function judgeUser(leads: number, before: number | null | undefined): string | undefined {
-  if (typeof before !== 'number' || before < comparedLeadsMin || leads * userFall > before) return undefined
-  return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery`
+export function judgeUser(leads: number, before: number | undefined): string | undefined {
+  if (before === undefined || before < comparedLeadsMin || leads * userFall > before) return undefined
+  return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery with the same queries`
 }
 
 /**
  * Why nothing of a plan is to be sent: half of what a user asked for would be taken for all of it. Only users whom a weekly pass
  * found have something to be compared with (contract 4.14).
  */
-export function findReasonToHold({ user, deliveries, tooSlow }: UserPlan): string | undefined {
+export function findReasonToHold({
+  deliveries,
+  tooSlow,
+  leadsBefore,
+}: Pick<UserPlan, 'deliveries' | 'tooSlow' | 'leadsBefore'>): string | undefined {
   if (tooSlow !== undefined) return `a query takes too long to look up: ${tooSlow}`
   if (deliveries.length === 0) return undefined
   return judgeUser(
     deliveries.reduce((sum, { leads }) => sum + leads, 0),
-    user.leadsBefore,
+    leadsBefore,
   )
 }
+
+/** Why a weekly push of a machine with another time zone than the last run's is to be held: it may be for another week. */
+const judgeZone = (timeZone: string, otherTimeZone: string | undefined) =>
+  otherTimeZone &&
+  `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${otherTimeZone}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
 
 export interface Verdict {
   feed: Feed
@@ -132,14 +141,26 @@ export interface Verdict {
 export async function judge(
   db: Database,
   period: string,
-  { guard, accept, interrupted }: { guard: 'on' | 'off'; accept: boolean; interrupted: readonly OpenRun[] },
+  {
+    guard,
+    accept,
+    interrupted,
+    timeZone,
+    otherTimeZone,
+  }: {
+    guard: 'on' | 'off'
+    accept: boolean
+    interrupted: readonly OpenRun[]
+    timeZone: string
+    otherTimeZone: string | undefined
+  },
 ): Promise<Verdict> {
   const week = await findWeek(db, period)
   const guards = guard === 'on' && !accept
   const guardsUsers = guards && !interrupted.some(({ accepted }) => accepted)
   return {
     feed: week.feed,
-    held: guards ? judgeWeek(week) : undefined,
+    held: (accept ? undefined : judgeZone(timeZone, otherTimeZone)) ?? (guards ? judgeWeek(week) : undefined),
     guardsUsers,
     earlier: guardsUsers ? week.earlier : [],
   }

@@ -108,7 +108,7 @@ export class PlannedPushes {
       const stretch = { place: first.place, id: first.id, users: users.length }
       taken.push(stretch)
       cursor = users.at(-1)
-      for await (const group of this.planner.read(users)) yield { stretch, group }
+      for await (const group of this.planner.read(users, pass.compared)) yield { stretch, group }
     }
   }
 
@@ -146,7 +146,11 @@ export class PlannedPushes {
     for (const href of tooLarge) reporter.line(tooLargeWarning(user.email, href))
   }
 
-  private toPush({ user, deliveries, erasures }: UserPlan, kind: DeliveryKind, scope: string | null): Planned {
+  private toPush(
+    { user, deliveries, erasures, queriesMark }: UserPlan,
+    kind: DeliveryKind,
+    scope: string | null,
+  ): Planned {
     const { settings, run } = this.context
     const keyOf = (part: number) =>
       kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : uniqueKey()
@@ -156,6 +160,7 @@ export class PlannedPushes {
       kind,
       scope,
       erasures,
+      queriesMark,
       deliveries: deliveries.map((delivery) => ({ ...delivery, idempotencyKey: keyOf(delivery.part) })),
     }
   }

@@ -6,12 +6,12 @@ import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } fro
 import { type LeadToPlan, SharedLeads } from '../deliveries/shared-leads.ts'
 import { LeadStore } from '../leads/lead-store.ts'
 import { Matcher } from '../matching/matcher.ts'
+import { markQueries } from '../users/query.ts'
+import { findLeadsBefore } from './users-to-serve.ts'
 
 export interface UserToServe {
   id: number
   email: string
-  /** Of the weekly delivery that this one is to be compared with (contract 4.14); absent: with none. */
-  leadsBefore?: number | null
 }
 
 export interface PlannedQuery extends QueryToPlan {
@@ -33,6 +33,9 @@ export interface UserPlan {
   tooSlow: string | undefined
   /** How many erasures were counted before anything of it was read. */
   erasures: number
+  queriesMark: number
+  /** Of the weekly delivery that this one is to be compared with (contract 4.14); absent: with none. */
+  leadsBefore: number | undefined
 }
 
 /** What was read since the erasures were counted. */
@@ -58,6 +61,8 @@ export interface UserGroup {
   slow: ReadonlySet<number>
   leads: SharedLeads
   erasures: number
+  marks: ReadonlyMap<number, number>
+  leadsBefore: ReadonlyMap<number, number>
 }
 
 /** Read together. */
@@ -95,12 +100,12 @@ export class Planner {
   }
 
   /** A plan for each of `users`, in their order. */
-  async *plan(users: readonly UserToServe[]): AsyncGenerator<UserPlan, void> {
-    for await (const group of this.read(users)) yield* this.planGroup(group)
+  async *plan(users: readonly UserToServe[], compared?: readonly string[]): AsyncGenerator<UserPlan, void> {
+    for await (const group of this.read(users, compared)) yield* this.planGroup(group)
   }
 
-  /** `users` in their order, group by group, with all that their plans are made of. */
-  async *read(users: readonly UserToServe[]): AsyncGenerator<UserGroup, void> {
+  /** `users` in their order, group by group, with all that their plans are made of; `compared` as a `Pass` has it. */
+  async *read(users: readonly UserToServe[], compared: readonly string[] = []): AsyncGenerator<UserGroup, void> {
     for (let at = 0; at < users.length; at += usersPerGroupMax) {
       const some = users.slice(at, at + usersPerGroupMax)
       const queriesOf = await rideOut(() => this.findQueries(some))
@@ -110,7 +115,7 @@ export class Planner {
         const own = queriesOf.get(user.id)?.length ?? 0
         if (queries > 0 && queries + own > queriesPerGroup) {
           const full = group
-          yield await rideOut(() => this.readGroup(full, queriesOf))
+          yield await rideOut(() => this.readGroup(full, queriesOf, compared))
           group = []
           queries = 0
         }
@@ -118,7 +123,7 @@ export class Planner {
         queries += own
       }
       const rest = group
-      yield await rideOut(() => this.readGroup(rest, queriesOf))
+      yield await rideOut(() => this.readGroup(rest, queriesOf, compared))
     }
   }
 
@@ -146,7 +151,10 @@ export class Planner {
   private async readGroup(
     users: readonly UserToServe[],
     queriesOf: ReadonlyMap<number, readonly UserQuery[]>,
+    compared: readonly string[],
   ): Promise<UserGroup> {
+    const marks = new Map(users.map(({ id }) => [id, markQueries((queriesOf.get(id) ?? []).map(({ json }) => json))]))
+    const leadsBefore = await findLeadsBefore(this.db, users, marks, compared)
     const searchIds = new Set(users.flatMap(({ id }) => queriesOf.get(id) ?? []).map(({ search_id }) => search_id))
     const { reading } = this
     const erasures = await this.countErasures(reading)
@@ -155,11 +163,13 @@ export class Planner {
     const matches = new Map(
       [...matched].map(([id, versionIds], at) => [id, { versionIds, places: places[at] as Int32Array }]),
     )
-    return { users, queriesOf, matches, slow: reading.matcher.slow, leads: new SharedLeads(leads), erasures }
+    const { slow } = reading.matcher
+    return { users, queriesOf, matches, slow, leads: new SharedLeads(leads), erasures, marks, leadsBefore }
   }
 
   /** Each plan is made when it is asked for. */
-  async *planGroup({ users, queriesOf, matches, slow, leads, erasures }: UserGroup): AsyncGenerator<UserPlan, void> {
+  async *planGroup(group: UserGroup): AsyncGenerator<UserPlan, void> {
+    const { users, queriesOf, matches, slow, leads, erasures, marks, leadsBefore } = group
     for (const user of users) {
       const own = queriesOf.get(user.id) ?? []
       const queries = own.map(({ json, search_id }) => {
@@ -171,7 +181,11 @@ export class Planner {
       const { deliveries, tooLarge }: Plan =
         queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : { deliveries: [], tooLarge: [] }
       const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
-      yield { user, queries, deliveries, matches: matched, tooLarge: hrefs, tooSlow, erasures }
+      yield {
+        ...{ user, queries, deliveries, matches: matched, tooLarge: hrefs, tooSlow, erasures },
+        queriesMark: marks.get(user.id) ?? 0,
+        leadsBefore: leadsBefore.get(user.id),
+      }
     }
   }
 

@@ -9,7 +9,7 @@ import { buildBody } from '../deliveries/body.ts'
 import { type DeliveryKind, isTooLate, isWanted, type RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
-import { findInterruptedRuns, findPeriod } from '../deliveries/runs.ts'
+import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import { findReasonToHold, judge } from './guard.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
@@ -55,6 +55,7 @@ export class Preview {
   private readonly request: PreviewRequest
   private readonly planner: Planner
   private readonly guard: 'on' | 'off'
+  private readonly timeZone: string
   private readonly users = new UserCount()
   /** Whom the guard holds back one by one, and all whom it does. */
   private heldUsers = 0
@@ -64,13 +65,14 @@ export class Preview {
   private constructor(
     db: Database,
     request: PreviewRequest,
-    { period, seenSince, guard }: { period: string; seenSince: Date; guard: 'on' | 'off' },
+    { period, seenSince, guard, timeZone }: { period: string; seenSince: Date; guard: 'on' | 'off'; timeZone: string },
   ) {
     this.db = db
     this.request = request
     this.period = period
     this.seenSince = seenSince
     this.guard = guard
+    this.timeZone = timeZone
     this.planner = new Planner(db, seenSince)
   }
 
@@ -79,8 +81,7 @@ export class Preview {
     request: PreviewRequest,
     settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
   ): Promise<Preview> {
-    const { guard } = settings
-    return new Preview(db, request, { ...(await findPeriod(db, settings)), guard })
+    return new Preview(db, request, { ...settings, ...(await findPeriod(db, settings)) })
   }
 
   /** Everything in the order in which a push would come to it. */
@@ -111,39 +112,45 @@ export class Preview {
       for await (const owed of findUsersOwedSubscription(this.db)) yield* this.planSome(owed, 'subscription')
       for await (const user of findUsersWithoutQueries(this.db, weeklyPass(this.period).scope)) yield skipLine(user)
     }
-    const { passes, held } = await this.findPasses()
+    const { passes, held, isForeign } = await this.findPasses()
     if (held === undefined) for (const pass of passes) yield* this.planPass(pass)
     else {
       for (const pass of passes) this.owed += (await rideOut(() => countUsersToServe(this.db, pass))).free
-      if (this.owed > 0) yield { type: 'skip', reason: held }
+      if (this.owed > 0 || isForeign) yield { type: 'skip', reason: held }
     }
   }
 
-  private async findPasses(): Promise<{ passes: Pass[]; held?: string | undefined }> {
-    const { db, request, period, guard } = this
+  private async findPasses(): Promise<{ passes: Pass[]; held?: string | undefined; isForeign?: boolean }> {
+    const { db, request, period, guard, timeZone } = this
     if (request.what === 'failed')
       return { passes: [failedPass(period, 0, request.unknown ? ['failed', 'unknown'] : ['failed'])] }
     if (request.what !== 'all') return { passes: [] }
     const interrupted = await findInterruptedRuns(db, period)
-    const { held, guardsUsers, earlier } = await judge(db, period, { guard, accept: false, interrupted })
+    const otherTimeZone = await findOtherTimeZone(db, timeZone)
+    const asked = { guard, accept: false, interrupted, timeZone, otherTimeZone }
+    const { held, guardsUsers, earlier } = await judge(db, period, asked)
     const forced = interrupted
       .filter(({ command }) => command === 'force')
       .map(({ id }) => forcedPass(period, id, guardsUsers))
     const further = request.force ? [forcedPass(period, undefined, guardsUsers)] : []
-    return { passes: [weeklyPass(period, earlier), ...forced, ...further], held }
+    return {
+      passes: [weeklyPass(period, earlier), ...forced, ...further],
+      held,
+      isForeign: otherTimeZone !== undefined,
+    }
   }
 
   private async *planPass(pass: Pass) {
     let cursor: Cursor | undefined
     do {
       const users = await rideOut(() => findUsersToServe(this.db, pass, cursor, usersPerPage))
-      yield* this.planSome(users, pass.kind)
+      yield* this.planSome(users, pass.kind, pass.compared)
       cursor = users.at(-1)
     } while (cursor)
   }
 
-  private async *planSome(users: readonly UserToServe[], kind: DeliveryKind) {
-    for await (const plan of this.planner.plan(users)) {
+  private async *planSome(users: readonly UserToServe[], kind: DeliveryKind, compared?: readonly string[]) {
+    for await (const plan of this.planner.plan(users, compared)) {
       this.lastPlan = plan
       const reason = findReasonToHold(plan)
       if (reason !== undefined) {

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
+import { endFarPauses, isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,
@@ -107,6 +107,7 @@ class PushRun {
     this.run = await this.begin()
     const { db, worker, run, settings, reporter, stop } = this
     this.planned = new PlannedPushes({ db, worker, run, settings, reporter, stop })
+    await rideOut(() => endFarPauses(this.db))
     const already = await this.prepare()
 
     let loop = this.newLoop()
@@ -159,7 +160,8 @@ class PushRun {
       timeZone: settings.timeZone,
       maxLeadAgeMs: settings.maxLeadAgeMs,
     })
-    if (run.otherTimeZone !== undefined) {
+    // a weekly one is held, or was accepted
+    if (run.otherTimeZone !== undefined && request.what !== 'all') {
       this.reporter.note(
         `The last run used the time zone ${run.otherTimeZone}, this one ${settings.timeZone}: machines that share a database must agree on LEADPUSH_TIME_ZONE, or weeks overlap.`,
       )
@@ -191,7 +193,8 @@ class PushRun {
       elsewhere += held
     }
     const reason = this.verdict?.held
-    if (reason === undefined || this.isHeld || this.toServe + elsewhere === 0) return
+    const isForNobody = this.toServe + elsewhere === 0 && run.otherTimeZone === undefined
+    if (reason === undefined || this.isHeld || isForNobody) return
     this.isHeld = true
     this.reporter.line({ type: 'skip', reason })
   }
@@ -199,7 +202,9 @@ class PushRun {
   private async askGuard(): Promise<void> {
     if (this.verdict) return
     const { accept, interrupted, run } = this
-    this.verdict = await judge(this.db, run.period, { guard: this.settings.guard, accept, interrupted })
+    const { guard, timeZone } = this.settings
+    const { otherTimeZone } = run
+    this.verdict = await judge(this.db, run.period, { guard, accept, interrupted, timeZone, otherTimeZone })
     await recordFeed(this.db, run.id, { ...this.verdict, accepted: accept })
   }
 

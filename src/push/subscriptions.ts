@@ -32,7 +32,7 @@ export async function findWaitingSubscriptions(
       from users u
       where u.subscription_owed_at is not null and exists (select from queries q where q.user_id = u.id)
       union all
-      select u.id, u.email, d.created_at, greatest(d.due_at, w.lease_until)
+      select u.id, u.email, d.created_at, greatest(d.due_at, w.lease_end)
       from deliveries d join users u on u.id = d.user_id left join workers w on w.id = d.worker_id
       where d.status = 'pending' and d.kind = 'subscription'
     ),

@@ -7,7 +7,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { periodBegins } from '../deliveries/runs.ts'
-import { isLive } from '../deliveries/workers.ts'
+import { holdsLease, isLive } from '../deliveries/workers.ts'
 import type { UserToServe } from './planner.ts'
 
 /** One way through the subscribed users: those who have no claim in its scope yet. */
@@ -84,13 +84,27 @@ export function failedPass(period: string, runId: number, statuses: readonly ('f
 
 const owed = (pass: Pass) => sql`u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${pass.only}`
 
-/** SQL: the leads of the last of the compared deliveries of the user in `row`. Each is a look into the index of claims. */
-const leadsBefore = ({ compared }: Pass, row: RawBuilder<unknown>) => {
-  if (compared.length === 0) return sql<number | null>`null::integer`
+/**
+ * How many leads the users' last deliveries had of those that are compared: with the same queries, which `marks` tells. Each is a
+ * look into the index of claims, and one is enough where the queries are what they were.
+ */
+export async function findLeadsBefore(
+  db: Database,
+  users: readonly UserToServe[],
+  marks: ReadonlyMap<number, number>,
+  compared: Pass['compared'],
+): Promise<Map<number, number>> {
+  if (compared.length === 0) return new Map()
   const looks = compared.map(
-    (scope) => sql`(select c.leads from claims c where c.scope = ${scope} and c.email = ${row}.email)`,
+    (scope) =>
+      sql`(select c.leads from claims c where c.scope = ${scope} and c.email = u.email and c.queries_mark = u.mark)`,
   )
-  return sql<number | null>`coalesce(${sql.join(looks)})`
+  const { rows } = await sql<{ id: number; leads: number | null }>`
+    select u.id, coalesce(${sql.join(looks)}) as leads from unnest(
+      ${users.map(({ id }) => id)}::bigint[], ${users.map(({ email }) => email)}::text[],
+      ${users.map(({ id }) => marks.get(id))}::integer[]) as u (id, email, mark)
+  `.execute(db)
+  return new Map(rows.flatMap(({ id, leads }) => (leads === null ? [] : [[id, leads]])))
 }
 
 const after = (cursor: Cursor | undefined) =>
@@ -104,7 +118,7 @@ export async function findUsersToServe(
   limit: number,
 ): Promise<(UserToServe & Cursor)[]> {
   const { rows } = await sql<UserToServe & Cursor>`
-    select u.id, u.email, u.place, ${leadsBefore(pass, sql`u`)} as "leadsBefore" from users u
+    select u.id, u.email, u.place from users u
     where ${owed(pass)} and ${after(cursor)} order by u.place, u.id limit ${limit}
   `.execute(db)
   return rows
@@ -113,7 +127,7 @@ export async function findUsersToServe(
 /** SQL: whether the user `u` lies in a stretch that a live process other than `except` has. */
 const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
   select from shares s join workers w on w.id = s.worker_id
-  where s.scope = ${pass.shareScope} and w.lease_until > now() and w.id <> all (${except})
+  where s.scope = ${pass.shareScope} and ${holdsLease(sql`w`)} and w.id <> all (${except})
     and (u.place, u.id) between (s.first_place, s.first_user_id) and (s.last_place, s.last_user_id))`
 
 /** How many users a pass has left; with `held` those that processes other than `except` have in hand. */
@@ -206,7 +220,7 @@ export async function takeShare(
         where s.worker_id = excluded.worker_id or not ${isLive(sql`s.worker_id`)}
         returning 1
       )
-      select id, email, place, ${leadsBefore(pass, sql`next`)} as "leadsBefore", exists (select from taken) as taken
+      select id, email, place, exists (select from taken) as taken
       from next order by place, id
     `.execute(db)
     // another process looked at the same moment and was first: by now its stretch is seen

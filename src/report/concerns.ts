@@ -69,7 +69,7 @@ async function findHookConcerns(db: Database): Promise<HookConcerns> {
 async function findWeekly(db: Database): Promise<Concerns['weekly']> {
   const { rows } = await sql<Concerns['weekly']>`
     select count(*) > 0 as ever, count(*) filter (where ended_at >= now() - ${monitoredRunDays} * interval '1 day') > 0 as lately
-    from runs where came_to_end and command in ('all', 'force') and resumable
+    from runs where came_to_end and command in ('all', 'force') and resumable and ended_at <= now()
   `.execute(db)
   return rows[0] ?? { ever: false, lately: false }
 }

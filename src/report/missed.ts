@@ -4,13 +4,13 @@
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import { isPeriodOver } from '../deliveries/runs.ts'
+import { hasBegun, isPeriodOver } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
 import { leftDays } from '../limits.ts'
 import { countUsersToServe, forcedPass, hasQueries, isClaimed, weeklyScope } from '../push/users-to-serve.ts'
 
 /** SQL: whether `r` is a push of all users that has ended, or whose process is gone, and it is still known whom it served. */
-const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable
+const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and ${hasBegun(sql`r`)}
   and not (r.pruned and ${isPeriodOver(sql`r.period`)})
   and not (r.outcome = 'running' and ${isLive(sql`r.worker_id`)}))`
 

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { type LedgerDelivery, ledgerColumns } from '../deliveries/ledger.ts'
-import { findPeriod, type RunCommand, type RunOutcome } from '../deliveries/runs.ts'
+import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../integrations/hooks-in-trouble.ts'
 import { hasQueries, isClaimed, isTheLastWord, weeklyScope } from '../push/users-to-serve.ts'
@@ -108,7 +108,7 @@ async function findHeld(db: Database, period: string): Promise<Status['held']> {
       coalesce(max(held_users) filter (where is_last or resumable), 0) as users
     from (
       select *, id = max(id) over () as is_last from runs
-      where period = ${period} and command in ('all', 'force', 'resume') and listings is not null
+      where period = ${period} and command in ('all', 'force', 'resume') and listings is not null and ${hasBegun(sql`runs`)}
     ) weekly
   `.execute(db)
   const [found] = rows
@@ -121,7 +121,7 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
     sql<RunReport>`
       select command, period, started_at as "startedAt", ended_at as "endedAt",
         case when outcome = 'running' and not ${isLive(sql`r.worker_id`)} then 'interrupted' else outcome end as outcome
-      from runs r order by started_at desc, id desc limit ${limit}
+      from runs r where ${hasBegun(sql`r`)} order by started_at desc, id desc limit ${limit}
     `.execute(db),
   )
   return rows

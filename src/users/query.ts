@@ -1,4 +1,5 @@
 /** What a query is: its limits, its hash, and its JSON in `queryList`. Users' imports, deliveries and the receiver read it. */
+import { createHash } from 'node:crypto'
 import * as z from 'zod'
 import type { Query } from '../index.ts'
 import { textSchema } from '../leads/lead.ts'
@@ -41,6 +42,11 @@ export function queryHash(query: { value: string; radius: number }): string {
 /** The element of `queryList`. */
 export function serialiseQuery({ type, value, radius }: Query): string {
   return JSON.stringify({ type, value, radius })
+}
+
+/** A 32-bit hash of queries, as `serialiseQuery` has them, whatever their order. */
+export function markQueries(serialised: readonly string[]): number {
+  return createHash('sha256').update(serialised.toSorted().join()).digest().readInt32LE()
 }
 
 /** The first two queries with one hash, by their positions (contract 4.11). */

@@ -1,7 +1,7 @@
 /** `validate` without files: everything that the database holds, in the order settings, users, hooks, leads. */
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { findPeriod } from '../deliveries/runs.ts'
+import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import { hasOutdated } from '../matching/searches.ts'
 import { findPlaces } from '../places/places.ts'
 import type { Findings } from './finding.ts'
@@ -14,12 +14,6 @@ export interface DatabaseCounts extends UserCounts, HookCounts {
   leads: number
 }
 
-/** That of the last run, if there was one. */
-export async function findLastTimeZone(db: Database): Promise<string | undefined> {
-  const last = await db.selectFrom('runs').select('time_zone').orderBy('started_at', 'desc').limit(1).executeTakeFirst()
-  return last?.time_zone
-}
-
 /** Throws `usage` for a time zone that the database does not know. `counts` goes up as it goes on. */
 export async function* checkDatabase(
   db: Database,
@@ -28,8 +22,7 @@ export async function* checkDatabase(
   signal?: AbortSignal,
 ): Findings {
   await findPeriod(db, settings)
-  const lastTimeZone = await rideOut(() => findLastTimeZone(db))
-  yield* findSettingProblems(settings, lastTimeZone)
+  yield* findSettingProblems(settings, await findOtherTimeZone(db, settings.timeZone))
   if (await rideOut(() => hasOutdated(db))) {
     const message = 'were resolved by an older version of this program: they may match other listings now'
     yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }

@@ -15,8 +15,8 @@ export interface SettingsToCheck {
   timeZone: string
 }
 
-/** `lastTimeZone` is that of the last run, if there was one. Values that may be secret are not quoted. */
-export function findSettingProblems(settings: SettingsToCheck, lastTimeZone: string | undefined): Finding[] {
+/** `otherTimeZone` is that of the last run, if it was another. Values that may be secret are not quoted. */
+export function findSettingProblems(settings: SettingsToCheck, otherTimeZone: string | undefined): Finding[] {
   const findings: Finding[] = []
   const add = (type: Finding['type'], path: string, message: string, hint: string) => {
     findings.push({ type, where: 'settings', path, message, hint })
@@ -29,8 +29,8 @@ export function findSettingProblems(settings: SettingsToCheck, lastTimeZone: str
     const message = 'is http: to a host that is not local: keys and contacts travel where others can read them'
     add('note', 'LEADPUSH_RECEIVER_URL', message, 'Use https: if the receiver has it.')
   }
-  if (lastTimeZone !== undefined && lastTimeZone !== timeZone) {
-    const message = `is ${timeZone}, and the last run used ${lastTimeZone}: weeks overlap where machines differ`
+  if (otherTimeZone !== undefined) {
+    const message = `is ${timeZone}, and the last run used ${otherTimeZone}: weeks overlap where machines differ, and a weekly push is held`
     add('note', 'LEADPUSH_TIME_ZONE', message, 'Give all machines that share a database the same.')
   }
   if (settings.allowInsecureHooks !== undefined) {

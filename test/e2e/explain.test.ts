@@ -242,6 +242,15 @@ test('what is not kept any more is not made up', async () => {
   assert.match((await ask(busy.email, 'busy-0')).answer, /^It cannot be told/)
 })
 
+// An import was kept for as long as one of its listings, so that a feed of years had a row for every day of them.
+test('a listing is explained whose import was so long ago that it is no more', async () => {
+  await sql`delete from imports`.execute(opened.db)
+  const { listing, facts, answer } = await ask('user@example.com', 'near')
+  assert.equal(facts.importedAt, null)
+  assert.match(listing, /^It lies in \d{5}\b.*, was first imported more than 60 days ago, was last seen/)
+  assert.match(answer, /^It cannot be told/)
+})
+
 // A database that was away for a moment ended them with 3.
 test('a connection that breaks ends neither an explanation nor a preview', async () => {
   const way = await startWay(house.database.url)

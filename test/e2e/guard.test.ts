@@ -115,7 +115,7 @@ test('a hollow feed: cron is told and sends nothing, --resume neither, status sa
 test('a user whose leads are gone is held alone', async () => {
   await week.turn()
   await importListings(listings(full, 57))
-  const reason = 'held: 3 leads instead of 60 in the last weekly delivery'
+  const reason = 'held: 3 leads instead of 60 in the last weekly delivery with the same queries'
   const held = await run(`push --all --json --metrics-file ${metricsFile}`)
   assert.equal(held.code, 1)
   assert.deepEqual(['held', 'owed_users', 'skipped_users'].map(metric), [1, 1, 1])

@@ -34,7 +34,7 @@ const shared = await build({ leads: 0, users: 0 })
 
 const none = {
   type: 'prune', deliveries: 0, claims: 0, runs: 0, workers: 0, leads: 0, versions: 0, imports: 0, searches: 0,
-  receiverDeliveries: 0,
+  receiverDeliveries: 0, indexes: 0,
 } // biome-ignore format: a list
 
 function told({ code, stdout, stderr, json }: ProgramResult): Record<string, number> {
@@ -105,18 +105,25 @@ for (const version of postgresVersions) {
       searches: 1,
       receiverDeliveries: 1,
     }
+    // of the listing that would go both versions would, but for the pending delivery
+    const wouldGo = told(await house.run('prune --older-than 90d --json --dry-run'))
+    assert.deepEqual(wouldGo, { ...none, dryRun: true, ...gone })
     assert.deepEqual(told(await house.run('prune --older-than 90d --json')), { ...none, ...gone })
     assert.deepEqual(await column(opened, 'select idempotency_key from deliveries order by 1'), ['c', 'd', 'd-1'])
     assert.deepEqual(await column(opened, 'select email from claims'), ['89.9'])
     // whom the older one served is not known for sure any more
     assert.deepEqual(await column(opened, 'select pruned from runs order by started_at'), [true, false])
     assert.deepEqual(await column(opened, 'select id from leads order by 1'), [1, 2, 4])
+    // a hook is still to be looked at for the third, and its listings came with the first
+    assert.deepEqual(await column(opened, 'select id from imports order by 1'), [2, 3, 4])
     await opened.pool.query(`update deliveries set status = 'failed' where status = 'pending'`)
-    await opened.pool.query(`update hooks set looked_import_id = 2`)
+    await opened.pool.query(`update hooks set looked_import_id = 4`)
     // the version that was superseded 90.4 days ago, and those of the listings which went
-    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3 }
+    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, imports: 1 }
+    const look = await house.call('prune --older-than 90d --dry-run')
     const pretty = await house.call('prune --older-than 90d')
     assert.deepEqual([pretty.code, pretty.stderr], [0, ''])
+    assert.deepEqual([look.code, look.stdout], [0, `Nothing was deleted. This would go:\n\n${pretty.stdout}`])
     const counts = [...pretty.stdout.matchAll(/^(\w.*?) +(\d+)$/gm)].map(([, , count]) => Number(count))
     assert.deepEqual(counts, Object.values({ ...none, ...more }).slice(1))
   })

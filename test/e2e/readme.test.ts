@@ -151,7 +151,7 @@ test('whatever the table of trouble says that the program prints, it prints', as
   hanging.kill('SIGKILL')
   await hanging.done
   for (let live = 1; live > 0; await sleep(50)) {
-    const { rows } = await opened.pool.query('select count(*) as n from workers where lease_until > now()')
+    const { rows } = await opened.pool.query('select count(*) as n from workers w where w.lease_end > now()')
     live = Number(rows[0].n)
   }
   await run('status --check')
@@ -166,8 +166,7 @@ test('whatever the table of trouble says that the program prints, it prints', as
     )
   }
   said.push(judgeUser(2, 412) ?? '')
-  const nothing = { queries: [], deliveries: [], matches: 0, tooLarge: [], erasures: 1 }
-  said.push(findReasonToHold({ ...nothing, user: { id: 1, email: 'user@example.com' }, tooSlow: '{}' }) ?? '')
+  said.push(findReasonToHold({ deliveries: [], leadsBefore: undefined, tooSlow: '{}' }) ?? '')
 
   const text = said.join('\n')
   const sources = readSources()

@@ -198,9 +198,14 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
   }
 })
 
-test('a machine of another time zone is told so', async () => {
+test('a machine of another time zone is told so, and sends nothing weekly', async () => {
   const house = await buildHouse({ leads, users: makeUsers(1) })
   assert.doesNotMatch((await house.call('push --all')).stderr, /time zone/)
-  const other = await house.run('push --all', { env: { LEADPUSH_TIME_ZONE: 'Pacific/Kiritimati' } })
+  const env = { LEADPUSH_TIME_ZONE: 'Pacific/Kiritimati' }
+  const held = await house.run('push --all --json', { env })
+  assert.deepEqual([held.code, held.json[0].type, held.json[0].user, held.json.length], [1, 'skip', undefined, 2])
+  assert.match(held.json[0].reason, /^held: .* Pacific\/Kiritimati, and the last run used UTC: .* use --accept$/)
+  const other = await house.run('push --user user-0@example.com', { env })
+  assert.deepEqual([other.code, house.receiver.requests.length], [0, 2])
   assert.match(other.stderr, /time zone UTC, this one Pacific\/Kiritimati/)
 })

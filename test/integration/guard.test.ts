@@ -109,8 +109,8 @@ class Weeks {
     return !ok
   }
 
-  async preview(force = false) {
-    const preview = await Preview.create(this.db, { what: 'all', force }, seen)
+  async preview(force = false, more = {}) {
+    const preview = await Preview.create(this.db, { what: 'all', force }, { ...seen, ...more })
     const lines: PushLine[] = []
     for await (const found of preview.lines()) lines.push('line' in found ? found.line : found)
     const summary = preview.summary(0)
@@ -280,7 +280,7 @@ test('a user whose leads fell by 95 % is held alone, whatever was pruned; parts 
   assert.deepEqual([pruned.deliveries, pruned.claims, pruned.runs], [2, 0, 0])
   await weeks.import(leads(3))
 
-  const reason = 'a@example.com: held: 3 leads instead of 60 in the last weekly delivery'
+  const reason = 'a@example.com: held: 3 leads instead of 60 in the last weekly delivery with the same queries'
   const preview = await weeks.preview()
   assert.deepEqual([preview.skips, preview.planned], [[reason], 1])
   const held = await weeks.push()
@@ -303,6 +303,30 @@ test('a user whose leads fell by 95 % is held alone, whatever was pruned; parts 
   assert.deepEqual([done.ok, done.sent, (await weeks.status()).held], [true, 0, undefined])
   await weeks.passWeek()
   assert.equal((await weeks.push()).ok, true, 'what was accepted is what the next week is compared with')
+})
+
+// Whoever asked for less was held back every time until somebody accepted it: their own wish looked like a collapse.
+test('a user who changed their queries is compared with the last delivery that had the same ones', async (t) => {
+  const weeks = await begin(t)
+  await seedUsers(weeks.db, [
+    { email: 'a@example.com', queries: ['78704', '78705'].map((code) => ({ value: code, places: [code] })) },
+  ])
+  await weeks.import([...leads(60), lead(60, { postalCode: '78705' })])
+  assert.equal((await weeks.push()).ok, true)
+  await weeks.passWeek()
+  await weeks.query(`update lead_seen set seen_at = now(); create table dropped as select * from queries where position = 0;
+    delete from queries where position = 0`)
+  const fewer = await weeks.push()
+  assert.deepEqual([fewer.ok, fewer.summary.leads], [true, 1], 'one lead is what the one query brings')
+  await weeks.passWeek()
+  await weeks.query('update lead_seen set seen_at = now() where lead_id > 60')
+  assert.equal((await weeks.preview()).planned, 1, '1 lead again')
+  // back to what it was two weeks ago, in another order; nearly all of its listings are too old by now
+  await weeks.query(
+    'update queries set position = 1; insert into queries select * from dropped; update queries set position = 7 where position = 0',
+  )
+  const reason = 'a@example.com: held: 1 lead instead of 61 in the last weekly delivery with the same queries'
+  assert.deepEqual([(await weeks.preview()).skips, (await weeks.push()).skips], [[reason], [reason]])
 })
 
 test('--force holds users back as well; --failed, --user and the guard that is off do not', async (t) => {
@@ -365,8 +389,42 @@ test('what an accepted run was stopped before is sent by --resume; what --accept
   const resumed = await weeks.push(resume)
   assert.deepEqual([resumed.ok, resumed.skips, resumed.sent], [true, [], 2])
   await weeks.users('d')
-  await weeks.query(`insert into claims select scope, 'd@example.com', now(), 60 from claims order by scope limit 1`)
+  await weeks.query(
+    `insert into claims select scope, 'd@example.com', now(), 60, queries_mark from claims order by scope limit 1`,
+  )
   assert.equal((await weeks.push()).skips.length, 1)
+})
+
+// A machine with another time zone ran Monday's push for the week before; the next push of every other was for another week again.
+test('a weekly push in another time zone than the last run is held until it is accepted', async (t) => {
+  const weeks = await begin(t)
+  await weeks.import([lead(1)])
+  await weeks.users('a', 'b')
+  // as late as UTC, with rules of its own
+  const there = { timeZone: 'Africa/Abidjan' }
+  assert.equal((await weeks.push()).sent, 2)
+  const zones = (own: string, last: string) =>
+    `*: held: LEADPUSH_TIME_ZONE is ${own}, and the last run used ${last}: give all machines that share this database the same, or, if it is ${own} from now on, use --accept`
+  for (const names of [[], ['c']]) {
+    await weeks.users(...names)
+    const held = await weeks.push(all, { ...there, guard: 'off' })
+    const { owed } = held.summary
+    assert.deepEqual([held.ok, held.skips, held.sent, owed], [false, [zones('Africa/Abidjan', 'UTC')], 0, names.length])
+    assert.deepEqual((await weeks.preview(false, there)).skips, held.skips)
+  }
+  // what goes on with it, and what any other machine does, settles nothing
+  const resumed = await weeks.push(resume, there)
+  assert.deepEqual([resumed.ok, resumed.skips, resumed.sent], [false, [zones('Africa/Abidjan', 'UTC')], 0])
+  const [user] = (await weeks.query(`select id, email from users where email like 'a@%'`)).rows
+  assert.equal((await weeks.push({ what: 'user', user, owed: false }, there)).sent, 1)
+  assert.match(findAlarms(await weeks.status()).join(), /holds back the weekly run \(LEADPUSH_TIME_ZONE is Africa/)
+  const here = await weeks.push()
+  assert.deepEqual([here.ok, here.skips, here.sent], [true, [], 1])
+  assert.equal((await weeks.status()).held, undefined)
+  assert.equal((await weeks.push(all, { timeZone: 'Etc/UTC' })).ok, true, 'another name of the same zone')
+  assert.equal((await weeks.push(all, { ...there, accept: true })).ok, true)
+  assert.equal((await weeks.push(all, there)).ok, true)
+  assert.deepEqual((await weeks.push()).skips, [zones('UTC', 'Africa/Abidjan')])
 })
 
 test('a run that is held makes second attempts and sends subscription pushes', async (t) => {

@@ -431,6 +431,35 @@ test('--resume goes on with a run whose lease ends while it is at something else
   assert.equal(resumed.summary.users, 2, 'who got two pushes is one user')
 })
 
+// It waited for 863759 seconds: for the lease, and then for the pause before the second attempt.
+test('--resume waits for nothing that a clock which was ten days ahead left behind', { timeout: 60_000 }, async (t) => {
+  const house = await build(t, { users: users(2) })
+  await house.push({ what: 'all', force: false, limit: 1 })
+  await sql`
+    with dead as (
+      insert into workers (host, process_id, lease_until) values ('gone', 1, now() + interval '60 seconds') returning id
+    ),
+    left_behind as (
+      insert into shares select id, ${`weekly:${(await house.push()).summary.period}`}, '', 0, '~', 1000 from dead
+    )
+    update deliveries set status = 'pending', attempts = 1, worker_id = dead.id, due_at = now() + interval '5 seconds'
+    from dead
+  `.execute(house.db)
+  const early = await house.push()
+  assert.deepEqual([early.summary.elsewhere, early.deliveries.length], [2, 0])
+  await sql`
+    with ahead as (update deliveries set due_at = due_at + interval '10 days')
+    update workers set lease_until = lease_until + interval '10 days', renewed_at = renewed_at + interval '10 days'
+  `.execute(house.db)
+  const resumed = await house.push({ what: 'resume' })
+  assert.deepEqual(
+    [resumed.notes, resumed.deliveries.map(({ status, attempts }) => `${status} ${attempts}`)],
+    [[], ['delivered 2', 'delivered 2']],
+  )
+  const { rows } = await sql`select from workers`.execute(house.db)
+  assert.equal(rows.length, 0, 'nor does its row stay')
+})
+
 test('four pushes at once on one database: everybody once', async (t) => {
   const house = await build(t, { users: users(400) })
   const pushes = await Promise.all([1, 2, 3, 4].map(() => house.push(all, { concurrency: 4 })))

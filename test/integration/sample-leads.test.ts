@@ -81,3 +81,10 @@ test('what was not seen for longer than the maximum age is not shown', async () 
     [hrefOf('long-ago')],
   )
 })
+
+// An import was kept for as long as one of its listings.
+test('a lead whose import is no more is a sample all the same', async () => {
+  await opened.pool.query('delete from imports')
+  const [lead] = await sample(await importUser('late@example.com', [{ type: 'zipcode', value: '78701', radius: 0 }]))
+  assert.deepEqual([lead?.href, Number.isNaN(Date.parse(lead?.occurredAt ?? ''))], [hrefOf('place'), false])
+})

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
+import { findInterruptedRuns } from '../../src/deliveries/runs.ts'
 import { toDeliveryLine } from '../../src/push/reporter.ts'
 import { findAlarms, sentenceOf } from '../../src/report/alarms.ts'
+import { findConcerns } from '../../src/report/concerns.ts'
 import { findEndedInTrouble, findLastRuns, findPending, findStatus } from '../../src/report/status.ts'
 import { findUserDeliveries } from '../../src/report/user-deliveries.ts'
 import { findWithoutLeads } from '../../src/report/without-leads.ts'
@@ -260,6 +262,25 @@ test('whether half of many users have no lead is asked of a part of them, and wh
   const { users, without, isPart } = await look()
   assert.ok(isPart && users < 1_500 && without / users > 0.8, `${without} of ${users}`)
   assert.match((await alarmsOf(opened.db)).join(), /About 8\d % of the subscribed users have no lead to send/)
+})
+
+// A monitor was told that all was well for as long as the clock had once been ahead.
+test('runs in the future, where a clock was ahead, count for nothing', async (t) => {
+  const { db, period } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com' }])
+  await writeRun(db, period, { ended: sql`now() + interval '10 days'` })
+  await sql`update runs set held = 'held: 1', held_users = 3, listings = 1, came_to_end = outcome = 'complete'`.execute(
+    db,
+  )
+  const status = await findStatus(db, settings)
+  const ranLately = async () => (await findConcerns(db, status, settings)).weekly.lately
+  assert.deepEqual([status.lastRun, status.held, await ranLately()], [undefined, undefined, false])
+  await writeRun(db, period, { ended: sql`now() + interval '10 days'`, outcome: 'stopped', cameToEnd: false })
+  assert.deepEqual(await findInterruptedRuns(db, period), [])
+  // it began before the clock was wrong
+  await sql`update runs set started_at = now() - interval '1 minute'`.execute(db)
+  assert.equal(await ranLately(), false)
+  assert.equal((await findInterruptedRuns(db, period)).length, 2)
 })
 
 test('what went wrong is shown up to 20 deliveries, and how many more there are', async (t) => {

@@ -1,5 +1,6 @@
 /** What became of each of the last weeks: how its deliveries ended, how much went out, and how soon. */
 import { sql } from 'kysely'
+import { hasBegun } from '../../deliveries/runs.ts'
 import { countMissed } from '../missed.ts'
 import type { Ledger, Snapshot } from './reading.ts'
 
@@ -42,7 +43,7 @@ async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
     ),
     runs_of_all as (
       select period, held_users, resumable, id = max(id) over (partition by period) as is_last from runs
-      where command in ('all', 'force', 'resume') and listings is not null and period >= (select min(period) from weeks)
+      where command in ('all', 'force', 'resume') and listings is not null and ${hasBegun(sql`runs`)} and period >= (select min(period) from weeks)
     ),
     -- what users a run held stands with it until another has gone on with it, which none does with a limit
     held as (
