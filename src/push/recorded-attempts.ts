@@ -7,6 +7,7 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import {
+  type AttemptKind,
   endAbandoned,
   endErased,
   findAdrift,
@@ -69,6 +70,9 @@ export class RecordedAttempts {
   private takingBack: readonly string[] = []
   private flushing: Promise<void> | undefined
   private isBeginning = false
+  private holdsSeconds = false
+  /** Second attempts were held when `dueAt` was found out. */
+  private hasPassedOver = false
   private gathering: NodeJS.Timeout | undefined
   private flushNext: NodeJS.Immediate | undefined
 
@@ -99,6 +103,14 @@ export class RecordedAttempts {
     return this.dueAt !== undefined && this.dueAt <= performance.now()
   }
 
+  /** Second attempts wait, or no longer: what is due are first ones alone. */
+  holdSeconds(holds: boolean): void {
+    this.holdsSeconds = holds
+    if (holds || !this.hasPassedOver) return
+    this.hasPassedOver = false
+    this.dueAt = 0
+  }
+
   /** The next one to be made; from here on it is under way. */
   take(): RecordedAttempt | undefined {
     const attempt = this.ready.shift()
@@ -106,8 +118,21 @@ export class RecordedAttempts {
     return attempt
   }
 
+  /** What is due, first attempts before second ones, whether they wait or not; or in how many milliseconds something is. */
+  async findNext(): Promise<AttemptKind | number | undefined> {
+    await this.endAbandoned()
+    const [firstMs, secondMs] = [await this.findNextDue('first'), await this.findNextDue('second')]
+    if (firstMs !== null) return firstMs > 0 ? firstMs : 'first'
+    if (secondMs !== null) return secondMs > 0 ? secondMs : 'second'
+    return undefined
+  }
+
+  private get only(): AttemptKind | undefined {
+    return this.holdsSeconds ? 'first' : undefined
+  }
+
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
-  async recordDue(room: number): Promise<number> {
+  async recordDue(room: number, only: AttemptKind | undefined = this.only): Promise<number> {
     const { db, worker, reach, runId, onAway } = this.context
     let uncertain = false
     const attempts = await rideOut(
@@ -117,7 +142,7 @@ export class RecordedAttempts {
         const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
         return adrift.length > 0
           ? adrift
-          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, reach, known })
+          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, reach, known, only })
       },
       (error) => {
         uncertain = true
@@ -125,7 +150,7 @@ export class RecordedAttempts {
       },
     )
     if (attempts.length === 0) await this.endAbandoned()
-    if (attempts.length < room) await this.noteNextDue()
+    if (attempts.length < room) await this.noteNextDue(only)
     // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
     if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
     for (const attempt of attempts) {
@@ -142,9 +167,14 @@ export class RecordedAttempts {
     await rideOut(() => worker.renew())
   }
 
-  private async noteNextDue(): Promise<void> {
+  private async findNextDue(only: AttemptKind | undefined): Promise<number | null> {
     const { db, worker, reach } = this.context
-    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach }))
+    return await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach, only }))
+  }
+
+  private async noteNextDue(only: AttemptKind | undefined): Promise<void> {
+    const ms = await this.findNextDue(only)
+    this.hasPassedOver ||= only !== undefined
     this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
   }
 

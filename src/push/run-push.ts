@@ -111,7 +111,7 @@ class PushRun {
 
     let loop = this.newLoop()
     await loop.run(this.pushes())
-    if (this.request.what === 'resume' && !this.stop.aborted && (await this.isMoreLeft())) {
+    if (this.request.what === 'resume' && !this.stop.aborted && !loop.gaveUp && (await this.isMoreLeft())) {
       await this.findWork()
       loop = this.newLoop()
       await loop.run(this.pushes())
@@ -242,7 +242,8 @@ class PushRun {
       reach: this.reach,
       users: this.users,
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
-      minded: this.request.what === 'all',
+      minded: this.request.what !== 'user' && !this.accept,
+      tellsAgain: this.request.what !== 'resume',
       planAnew: (pushes, erasures) => this.planned.again(pushes, erasures),
       onDelivery: (delivery) => reporter.line(toDeliveryLine(delivery)),
       onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
