@@ -46,6 +46,8 @@ export interface Standing {
 
 /** A delivery as the ledger has it. */
 export interface LedgerDelivery extends Standing {
+  /** Of the run that began it. */
+  runId: number
   userId: number
   email: string | null
   kind: DeliveryKind
@@ -65,7 +67,7 @@ const liveWorker = (workerId: number) => sql`${durably} from workers where id = 
 
 export const ledgerColumns = sql`
   d.idempotency_key as "idempotencyKey", d.status, d.attempts, told_status(d) as "httpStatus", told_error(d) as error,
-  d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
+  d.run_id as "runId", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
 
 /**
  * SQL over `d`: whether nothing of its push was ever sent and the period that it was for is over: then it is not owed any
@@ -186,6 +188,14 @@ export async function findNextDue(
       else d.worker_id = any (${workerIds}) or ${isAbandoned(reach)} and not ${isTooLate} end
   `.execute(db)
   return rows[0]?.ms ?? null
+}
+
+/** Those of `userIds` of whom the run has begun a delivery. */
+export async function findUsersBegun(db: Database, runId: number, userIds: readonly number[]): Promise<Set<number>> {
+  const { rows } = await sql<{ id: number }>`
+    select distinct user_id as id from deliveries where user_id = any (${userIds}) and run_id = ${runId}
+  `.execute(db)
+  return new Set(rows.map(({ id }) => id))
 }
 
 /** Whether there are deliveries to go on with, or to end, that nobody alive has. */

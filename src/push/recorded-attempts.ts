@@ -12,6 +12,7 @@ import {
   endErased,
   findAdrift,
   findNextDue,
+  findUsersBegun,
   type LedgerDelivery,
   type Reach,
   type RecordedAttempt,
@@ -133,7 +134,7 @@ export class RecordedAttempts {
 
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
   async recordDue(room: number, only: AttemptKind | undefined = this.only): Promise<number> {
-    const { db, worker, reach, runId, onAway } = this.context
+    const { db, worker, reach, onAway } = this.context
     let uncertain = false
     const attempts = await rideOut(
       async () => {
@@ -153,18 +154,27 @@ export class RecordedAttempts {
     if (attempts.length < room) await this.noteNextDue(only)
     // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
     if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
-    for (const attempt of attempts) {
-      if (attempt.runId !== runId) this.context.users.add(attempt.userId, true)
-      this.ready.push(attempt)
-    }
+    await this.countUsers(attempts)
+    this.ready.push(...attempts)
     return attempts.length
   }
 
   private async endAbandoned(): Promise<void> {
     const { db, worker, reach, onDelivery } = this.context
     const end = () => endAbandoned(db, { workerIds: worker.ids, reach, known: this.knownKeys() })
-    for (const ended of await rideOut(end)) onDelivery(ended)
+    const ended = await rideOut(end)
+    await this.countUsers(ended)
+    for (const delivery of ended) onDelivery(delivery)
     await rideOut(() => worker.renew())
+  }
+
+  /** Those whose deliveries an earlier run had begun; this one may have begun another by now. */
+  private async countUsers(deliveries: readonly { runId: number; userId: number }[]): Promise<void> {
+    const { db, runId, users } = this.context
+    const ids = deliveries.flatMap((delivery) => (delivery.runId === runId ? [] : [delivery.userId]))
+    if (ids.length === 0) return
+    const begun = users.hasForgotten ? await rideOut(() => findUsersBegun(db, runId, ids)) : undefined
+    for (const id of ids) if (!begun?.has(id)) users.add(id, true)
   }
 
   private async findNextDue(only: AttemptKind | undefined): Promise<number | null> {
@@ -297,8 +307,8 @@ export class RecordedAttempts {
     const attempt = this.underWay.get(standing.idempotencyKey)
     if (!attempt) return
     if (standing.status !== 'pending') {
-      const { userId, email, kind, period, part, parts, queries, leads, bytes } = attempt
-      this.context.onDelivery({ ...standing, userId, email, kind, period, part, parts, queries, leads, bytes })
+      const { runId, userId, email, kind, period, part, parts, queries, leads, bytes } = attempt
+      this.context.onDelivery({ ...standing, runId, userId, email, kind, period, part, parts, queries, leads, bytes })
       return
     }
     const delayMs = outcomes.find(({ idempotencyKey }) => idempotencyKey === standing.idempotencyKey)?.retryDelayMs ?? 0
