@@ -222,7 +222,7 @@ export class PushLoop {
     else if (typeof next !== 'string' || watch.untilTry(next) > 0) watch.noteNoSign()
     else {
       if (this.permitted !== next) this.permitted = (await watch.takeTry(next, this.context.stop)) ? next : undefined
-      if (this.permitted !== undefined) await this.recordNext(1, next)
+      if (this.permitted !== undefined) await this.recordOne(next)
       // it was not to be had, and may be in a moment
       if (this.permitted !== undefined && attempts.isIdle) await this.sleeper.sleep(downLookMs)
     }
@@ -251,10 +251,16 @@ export class PushLoop {
     return false
   }
 
-  /** `only` attempts of a kind, where it says so. */
-  private async recordNext(room: number, only?: AttemptKind): Promise<void> {
-    const isDue = only !== undefined || this.attempts.isDue
-    if (!(isDue && (await this.attempts.recordDue(room, only)) > 0) && only !== 'second') await this.beginPlanned(room)
+  private async recordNext(room: number): Promise<void> {
+    const isRecorded = this.attempts.isDue && (await this.attempts.recordDue(room)) > 0
+    if (!isRecorded) await this.beginPlanned(room)
+    this.noteBack()
+  }
+
+  /** Who is planned has had no attempt at all. */
+  private async recordOne(kind: AttemptKind): Promise<void> {
+    if (this.planned.length > 0) await this.beginPlanned(1)
+    else await this.attempts.recordDue(1, kind)
     this.noteBack()
   }
 

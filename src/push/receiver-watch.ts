@@ -68,6 +68,8 @@ export class ReceiverWatch {
 
   end(): void {
     clearInterval(this.timer)
+    // what is being looked for comes too late
+    this.written++
   }
 
   /** What others found out meanwhile. A database that is away says so elsewhere. */
@@ -147,14 +149,20 @@ export class ReceiverWatch {
     this.outage.noteNoSign(now())
   }
 
-  /** Whether it may be back: a connection can be made, and, where the attempt would be somebody's last, it answers a request. */
+  /**
+   * Whether it may be back: a connection can be made, and, where the attempt would be somebody's last, it answers a request. What
+   * lies behind a tunnel only a request tells.
+   */
   private async findSign(kind: AttemptKind): Promise<boolean> {
     const { http, settings } = this.context
     const { receiverUrl, proxies = {} } = settings
     const timeoutMs = Math.min(settings.timeoutMs, outageCheckMs)
-    const reached = await reach(findProxy(receiverUrl, proxies) ?? receiverUrl, timeoutMs)
-    if (reached.kind !== 'reached' || kind === 'first') return reached.kind === 'reached'
+    const proxy = findProxy(receiverUrl, proxies)
+    const isTunnelled = proxy !== undefined && receiverUrl.startsWith('https:')
+    if (!isTunnelled && (await reach(proxy ?? receiverUrl, timeoutMs)).kind !== 'reached') return false
+    if (!isTunnelled && kind === 'first') return true
     const answer = await http.head(receiverUrl, timeoutMs)
+    if (kind === 'first') return answer.kind === 'answer' || answer.stage !== 'connect'
     return answer.kind === 'answer' && answer.status < 500
   }
 }
