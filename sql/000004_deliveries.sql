@@ -104,3 +104,14 @@ create index deliveries_pending on deliveries (due_at) where status = 'pending';
 create index deliveries_by_user on deliveries (user_id, created_at);
 -- small, and written once a delivery, when it ends: what became of a period is counted without reading its rows
 create index deliveries_ended on deliveries (period, status) where status in ('delivered', 'failed', 'unknown');
+
+-- contract 4.12: receivers as all processes together know them, each by its URL, which may hold a secret
+create table receivers (
+  url_sha256 bytea primary key check (octet_length(url_sha256) = 32),
+  -- since when it is down; null: it is not, as far as anybody knows
+  down_since timestamptz,
+  -- attempts that were made since, when the next one may be, and when the last second attempt of a delivery was one of them
+  tries integer not null default 0,
+  next_at timestamptz not null default now(),
+  second_at timestamptz
+);

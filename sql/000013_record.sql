@@ -32,7 +32,7 @@ begin
     end_reason = case when o.attempt = 1 then d.end_reason end,
     status = case
       when o.ok or d.status = 'delivered' then 'delivered'
-      when d.status = 'pending' and o.attempt = 1 and d.end_reason is null then 'pending'
+      when d.status = 'pending' and o.attempt = 1 and (d.end_reason is null or d.attempts = 2 and d.under_way) then 'pending'
       when o.open or (o.attempt = 1 and d.second_open) or (o.attempt = 2 and d.first_open) then 'unknown'
       else 'failed' end
   from unnest(keys, record_outcomes.attempts, oks, opens, http_statuses, errors, took_ms, retry_delays_ms)

@@ -33,10 +33,18 @@ export const emailCharsMax = 254
 /** contract 4.9, miles. */
 export const radiusMilesMax = 100
 
-/** contract 4.12: first attempts in a row without an answer below 500 that make an outage of the receiver. */
+/** contract 4.12: first attempts in a row without an answer below 500 that make an outage of the receiver; where fewer are made, all of at least so many. */
 export const outageFailuresInARow = 20
-/** contract 4.12: the pause between two attempts while the receiver is down. */
-export const outageProbeMs = 10_000
+export const outageFailuresMin = 2
+/** contract 4.12: the pause before an attempt while the receiver is down, which doubles with each. */
+export const outagePauseMs = 10_000
+export const outagePauseMsMax = 5 * 60_000
+/** contract 4.12: while the receiver is down at most one second attempt is made in so long. */
+export const outageSecondMs = 3_600_000
+/** Whether the receiver can be reached at all is looked at so often while it is down, and for so long each time. */
+export const outageCheckMs = 10_000
+/** So often a push asks what others found out about the receiver. */
+export const outageLookMs = 1_000
 /** contract 3, exit code 3: a database that is away for longer ends the command. */
 export const databaseAwayMsMax = 30_000
 /** A connection of a command of short statements on which the database says nothing for so long leads nowhere: its machine may be gone. */

@@ -89,7 +89,7 @@ export class PushMetrics implements PushReporter {
   private readonly durations = new Durations()
   private users: number | undefined
   private held = false
-  private end: PushEnd | undefined
+  private end: Omit<PushEnd, 'toldBefore'> | undefined
 
   /** `before` is what the file held until now, if there was one: what is said there of this command's earlier runs stays. */
   constructor(command: RunCommand, before: string, nowMs: number) {
@@ -118,7 +118,7 @@ export class PushMetrics implements PushReporter {
   waits(): void {}
 
   /** What came of the run; without it, it broke off. */
-  noteEnd(end: PushEnd): void {
+  noteEnd(end: Omit<PushEnd, 'toldBefore'>): void {
     this.end = end
   }
 

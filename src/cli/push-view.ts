@@ -28,8 +28,8 @@ const usersShown = 3
 
 export interface PushView {
   reporter: PushReporter
-  /** `held`: the guard held something back. */
-  end(summary: SummaryLine, held: boolean): Promise<void>
+  /** `held`: the guard held something back; `toldBefore`: there is nothing to say that was not said. */
+  end(summary: SummaryLine, end: { held: boolean; toldBefore: boolean }): Promise<void>
   stop(): void
 }
 
@@ -93,9 +93,10 @@ export async function createPushView(
   }
   return {
     reporter,
-    async end(summary, held) {
+    async end(summary, { held, toldBefore }) {
       progress.stop()
       if (json) return await writeJson(summary)
+      if (toldBefore) return
       const unshown = Object.values(shown).reduce((sum, lines) => sum + Math.max(0, lines - shownMax), 0)
       if (unshown > 0) await writeLine(`… and ${count(unshown)} more; --json lists all`)
       await writeSummary(summary)

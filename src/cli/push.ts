@@ -185,7 +185,7 @@ export async function sendPush(
     const reporter = metrics ? tellAll(view.reporter, metrics) : view.reporter
     const end = await runPush({ db, http, settings, request, accept: options.accept, reporter, stop: stop.signal })
     metrics?.noteEnd(end)
-    await view.end(end.summary, end.held)
+    await view.end(end.summary, end)
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {
     view.stop()

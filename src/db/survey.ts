@@ -92,7 +92,7 @@ const all = 'select, insert, update, delete'
 /** What the program needs of each table. */
 const tableRights: Record<keyof Tables | 'schema_migrations', string> = {
   schema_migrations: 'select', imports: all, leads: all, lead_seen: all, lead_versions: all, postal_codes: 'select', searches: all,
-  users: all, queries: all, workers: all, runs: all, shares: all, claims: all, deliveries: all, integrations: all, hooks: all,
+  users: all, queries: all, workers: all, runs: all, shares: all, claims: all, deliveries: all, receivers: all, integrations: all, hooks: all,
   triggers: all, erasure_key: 'select', erasures: all, erased_deliveries: all,
 } // biome-ignore format: a table
 

@@ -144,6 +144,13 @@ export interface Tables {
     second_open: Defaulted<boolean>
     end_reason: string | null
   }
+  receivers: {
+    url_sha256: Buffer
+    down_since: Date | null
+    tries: Defaulted<number>
+    next_at: Generated<Date>
+    second_at: Date | null
+  }
   integrations: {
     id: GeneratedAlways<number>
     user_id: number

@@ -48,6 +48,8 @@ export interface Standing {
 
 /** A delivery as the ledger has it. */
 export interface LedgerDelivery extends Standing {
+  /** Of the run that began it. */
+  runId: number
   userId: number
   email: string | null
   kind: DeliveryKind
@@ -68,7 +70,7 @@ const liveWorker = (workerId: number) =>
 
 export const ledgerColumns = sql`
   d.idempotency_key as "idempotencyKey", d.status, d.attempts, told_status(d) as "httpStatus", told_error(d) as error,
-  d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
+  d.run_id as "runId", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
 
 /**
  * SQL over `d`: whether nothing of its push was ever sent and the period that it was for is over: then it is not owed any
@@ -98,6 +100,12 @@ function isWithin(reach: Reach): RawBuilder<boolean> {
 const isAbandoned = (reach: Reach) =>
   sql<boolean>`(${isWithin(reach)} and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}))`
 
+export type AttemptKind = 'first' | 'second'
+
+/** SQL over `d`, of which no attempt is under way in a living process: whether its next one is of that kind. */
+const isOf = (only: AttemptKind | undefined) =>
+  only === undefined ? sql<boolean>`true` : sql<boolean>`d.attempts = ${only === 'first' ? 0 : 1}`
+
 interface AttemptRow extends Omit<RecordedAttempt, 'contents'> {
   recipe: Buffer
 }
@@ -115,6 +123,7 @@ const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({
  * Records the next attempt of up to `limit` deliveries whose time has come, second ones first: this process's own, and within
  * `reach` those that were given back and those of workers whose lease is over. A first attempt that such a worker left under way counts as
  * made, without an outcome. Not those that are `known`: while this process lost its lease it may still be making an attempt.
+ * `only` first or second attempts, where it says so.
  */
 export async function recordDueAttempts(
   db: Database,
@@ -123,7 +132,14 @@ export async function recordDueAttempts(
     limit,
     reach,
     known,
-  }: { workerIds: readonly number[]; limit: number; reach: Reach; known: readonly string[] },
+    only,
+  }: {
+    workerIds: readonly number[]
+    limit: number
+    reach: Reach
+    known: readonly string[]
+    only?: AttemptKind | undefined
+  },
 ): Promise<RecordedAttempt[]> {
   const workerId = workerIds.at(-1) ?? 0
   const abandoned = isAbandoned(reach)
@@ -132,7 +148,7 @@ export async function recordDueAttempts(
     due as (
       select d.idempotency_key from deliveries d
       where d.status = 'pending' and d.end_reason is null and exists (select from live) and exists (select from users u where u.id = d.user_id and ${isWanted})
-        and d.idempotency_key <> all (${known}) and case when d.under_way then d.attempts = 1 and ${abandoned}
+        and ${isOf(only)} and d.idempotency_key <> all (${known}) and case when d.under_way then d.attempts = 1 and ${abandoned}
           else d.due_at <= now() and (d.worker_id = any (${workerIds}) or ${abandoned} and not ${isTooLate}) end
       order by d.attempts desc, d.due_at limit ${limit} for update of d skip locked
     )
@@ -164,15 +180,15 @@ export async function findAdrift(
   return rows.map(toAttempt)
 }
 
-/** In how many milliseconds the next waiting delivery is due, of the process's own and of what it may go on with; null if none waits. */
+/** In how many milliseconds the next attempt is due, of the process's own deliveries and of what it may go on with; null if none waits. */
 export async function findNextDue(
   db: Database,
-  { workerIds, reach }: { workerIds: readonly number[]; reach: Reach },
+  { workerIds, reach, only }: { workerIds: readonly number[]; reach: Reach; only?: AttemptKind | undefined },
 ): Promise<number | null> {
   const { rows } = await sql<{ ms: number | null }>`
-    select (extract(epoch from min(d.due_at) - now()) * 1000)::double precision as ms from deliveries d
-    where d.status = 'pending' and not d.under_way
-      and (d.worker_id = any (${workerIds}) or ${isAbandoned(reach)} and not ${isTooLate})
+    select (extract(epoch from min(case when d.under_way then now() else d.due_at end) - now()) * 1000)::double precision as ms
+    from deliveries d where d.status = 'pending' and ${isOf(only)} and case when d.under_way then d.attempts = 1 and ${isAbandoned(reach)}
+      else d.worker_id = any (${workerIds}) or ${isAbandoned(reach)} and not ${isTooLate} end
   `.execute(db)
   return rows[0]?.ms ?? null
 }
@@ -186,6 +202,14 @@ export async function endFarPauses(db: Database): Promise<void> {
     update deliveries set due_at = now()
     where status = 'pending' and not under_way and due_at > now() + ${pauseMsMax} * interval '1 millisecond'
   `.execute(db)
+}
+
+/** Those of `userIds` of whom the run has begun a delivery. */
+export async function findUsersBegun(db: Database, runId: number, userIds: readonly number[]): Promise<Set<number>> {
+  const { rows } = await sql<{ id: number }>`
+    select distinct user_id as id from deliveries where user_id = any (${userIds}) and run_id = ${runId}
+  `.execute(db)
+  return new Set(rows.map(({ id }) => id))
 }
 
 /** Whether there are deliveries to go on with, or to end, that nobody alive has. */

@@ -137,6 +137,22 @@ export async function recordFeed(
   )
 }
 
+/** Whether the run of `period` before `runId` that asked the guard last was held back as a whole. */
+export async function wasHeldBefore(db: Database, period: string, runId: number): Promise<boolean> {
+  const last = await rideOut(() =>
+    db
+      .selectFrom('runs')
+      .select('held')
+      .where('period', '=', period)
+      .where('id', '<', runId)
+      .where('listings', 'is not', null)
+      .orderBy('id', 'desc')
+      .limit(1)
+      .executeTakeFirst(),
+  )
+  return typeof last?.held === 'string'
+}
+
 /** `heldUsers`: whom the guard held back. */
 export async function endRun(
   db: Database,
@@ -157,13 +173,15 @@ export interface OpenRun {
   command: RunCommand
   /** It was begun with `--accept`, and has not come to all. */
   accepted: boolean
+  /** It came to all, but for users whom the guard held back. */
+  cameToEnd: boolean
 }
 
 /** Runs of all users in `period` that did not serve every one: interrupted, or held back by the guard; the oldest first. */
 export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
   const { rows } = await rideOut(() =>
     sql<OpenRun>`
-      select id, command, accepted and not came_to_end as accepted from runs
+      select id, command, accepted and not came_to_end as accepted, came_to_end as "cameToEnd" from runs
       where period = ${period} and (not came_to_end or held_users > 0) and resumable and command in ('all', 'force')
         and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)}) and ${hasBegun(sql`runs`)}
       order by id

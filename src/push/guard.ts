@@ -100,6 +100,9 @@ export function judgeWeek({ feed, before, isAccepted }: Omit<Week, 'earlier'>): 
   return undefined
 }
 
+/** Whether it is the guard that a skip line speaks of. */
+export const isHeldBack = (reason: string) => reason.startsWith('held: ')
+
 /** Why a user who is to get so many leads is to be held back; undefined: they are not. */
 export function judgeUser(leads: number, before: number | undefined): string | undefined {
   if (before === undefined || before < comparedLeadsMin || leads * userFall > before) return undefined

@@ -3,20 +3,20 @@
  * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
  * costs; a receiver that is down as a whole is waited for.
  */
+import type { Proxies } from '../config.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { type AttemptOutcome, sendAttempt } from '../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../deliveries/body.ts'
-import type { LedgerDelivery, Reach, RecordedAttempt } from '../deliveries/ledger.ts'
+import type { AttemptKind, LedgerDelivery, Reach, RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PushToBegin } from '../deliveries/record.ts'
 import type { Worker } from '../deliveries/workers.ts'
 import { messageOf } from '../errors.ts'
 import type { Http } from '../http.ts'
 import { isAtHand, type LeadStore } from '../leads/lead-store.ts'
-import { outageFailuresInARow, outageProbeMs } from '../limits.ts'
 import { Sleeper } from '../sleeper.ts'
-import { Outage } from './outage.ts'
 import { Pace } from './pace.ts'
+import { ReceiverWatch } from './receiver-watch.ts'
 import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
 import type { UserCount } from './user-count.ts'
 
@@ -28,6 +28,7 @@ export interface LoopSettings {
   concurrency: number
   ratePerSecond: number | undefined
   outageMs: number
+  proxies?: Proxies
 }
 
 export interface LoopContext {
@@ -44,8 +45,9 @@ export interface LoopContext {
   users: UserCount
   /** A pause before a second attempt that is longer is left to whoever comes then. */
   patienceMs: number
-  /** Whether an outage of the receiver is looked for. */
+  /** Whether an outage of the receiver is looked for, and whether one is told that a push before this one found. */
   minded: boolean
+  tellsAgain: boolean
   stop: AbortSignal
   /** Plans again what was planned before listings were erased; `erasures` are counted now. */
   planAnew(pushes: readonly Planned[], erasures: number): Promise<Planned[]>
@@ -62,6 +64,9 @@ export type Planned = Omit<PushToBegin, 'started'> & {
   erasures: number
 }
 
+/** While the receiver is down it is looked so often whether it is time for an attempt. */
+const downLookMs = 250
+
 /** Planned pushes that wait to be begun: their users are kept from other processes. */
 export const plannedMax = 64
 
@@ -70,7 +75,7 @@ export class PushLoop {
 
   private readonly context: LoopContext
   private readonly attempts: RecordedAttempts
-  private readonly outage: Outage
+  private readonly watch: ReceiverWatch
   private readonly pace: Pace
   private readonly buffers = new BodyBuffers()
   private readonly planned: Planned[] = []
@@ -79,6 +84,8 @@ export class PushLoop {
   private paceTimer: NodeJS.Timeout | undefined
   private readonly sleeper = new Sleeper()
   private readonly planningSleeper = new Sleeper()
+  /** While the receiver is down: the attempt that may be made. */
+  private permitted: AttemptKind | undefined
   /** Something is due later than it has patience for. */
   private isLeaving = false
   private failure: unknown
@@ -86,7 +93,7 @@ export class PushLoop {
 
   constructor(context: LoopContext) {
     this.context = context
-    const { db, worker, runId, period, reach, users, settings, onDelivery } = context
+    const { db, http, worker, runId, period, reach, users, settings, onDelivery } = context
     this.attempts = new RecordedAttempts({
       ...{ db, worker, runId, period, reach, users, onDelivery },
       retryDelayMs: settings.retryDelayMs,
@@ -98,7 +105,11 @@ export class PushLoop {
         this.sleeper.wake()
       },
     })
-    this.outage = new Outage(context.minded ? settings.outageMs : 0)
+    this.watch = new ReceiverWatch({
+      ...{ db, http, settings },
+      patienceMs: context.minded ? settings.outageMs : 0,
+      onChange: (change, why) => this.noteReceiver(change, why),
+    })
     this.pace = new Pace(settings.ratePerSecond)
   }
 
@@ -108,6 +119,7 @@ export class PushLoop {
     this.context.stop.addEventListener('abort', wake)
     const planning = this.planAhead(pushes)
     try {
+      await this.watch.begin()
       await this.fill()
     } catch (error) {
       this.fail(error)
@@ -120,9 +132,15 @@ export class PushLoop {
     while (this.onWire > 0 || (this.attempts.underWayCount > 0 && this.failure === undefined))
       await this.sleeper.sleep(1_000)
     await this.attempts.flushed()
+    this.watch.end()
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
     await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
+  }
+
+  /** It gave up on a receiver that a push before it had found to be down. */
+  get gaveUpAgain(): boolean {
+    return this.gaveUp && this.watch.beganDown
   }
 
   private get stopping(): boolean {
@@ -157,7 +175,6 @@ export class PushLoop {
 
   /** How many more attempts may be recorded now. */
   private room(): number {
-    if (this.outage.isDown) return this.mayProbe() ? 1 : 0
     const { concurrency, ratePerSecond } = this.context.settings
     // with a rate, no more than leave within a tenth of a second
     const ahead =
@@ -167,36 +184,64 @@ export class PushLoop {
     return isWorthStatement(room, ahead) ? room : 0
   }
 
-  private mayProbe(): boolean {
-    return this.attempts.open === 0 && this.outage.untilProbe(performance.now()) === 0
-  }
-
   private async fill(): Promise<void> {
     while (!this.stopping) {
+      this.attempts.holdSeconds(this.watch.isDown || this.watch.isInQuestion)
       this.drain()
-      if (this.outage.isOver(performance.now())) {
+      if (this.watch.isOver) {
         this.gaveUp = true
         this.context.onNote('The receiver stayed down: giving up; what is left is owed.')
         break
       }
+      if (this.watch.isDown) {
+        if (await this.tryOnce()) break
+        continue
+      }
       const hasWork = this.planned.length > 0 || this.attempts.isDue
       const room = hasWork ? this.room() : 0
-      if (room > 0) await this.recordOrHoldBack(room)
+      if (room > 0) await this.recordNext(room)
       else if (!hasWork && this.attempts.isIdle && this.plannedAll) {
         if (await this.isDone()) break
       } else await this.sleeper.sleep(this.untilNextWork())
     }
   }
 
+  /** The receiver is down: makes an attempt if it is time for one, and otherwise waits. Whether there is none to be made. */
+  private async tryOnce(): Promise<boolean> {
+    const { watch, attempts } = this
+    // what was recorded while it went down waits for it
+    if (this.permitted === undefined) await attempts.takeBack()
+    const isBusy = this.onWire > 0 || !attempts.isIdle
+    if (isBusy || (this.permitted === undefined && watch.untilTry() > 0)) {
+      await this.sleeper.sleep(downLookMs)
+      return false
+    }
+    const next = this.planned.length > 0 ? 'first' : await attempts.findNext()
+    if (next === undefined && this.plannedAll && this.planned.length === 0) return true
+    if (next !== 'first' && !this.plannedAll) await this.sleeper.sleep(downLookMs)
+    else if (typeof next !== 'string' || watch.untilTry(next) > 0) watch.noteNoSign()
+    else {
+      if (this.permitted !== next) this.permitted = (await watch.takeTry(next, this.context.stop)) ? next : undefined
+      if (this.permitted !== undefined) await this.recordOne(next)
+      // it was not to be had, and may be in a moment
+      if (this.permitted !== undefined && attempts.isIdle) await this.sleeper.sleep(downLookMs)
+    }
+    return false
+  }
+
   private untilNextWork(): number {
     const { dueAt } = this.attempts
     const due = dueAt === undefined ? 60_000 : dueAt - performance.now()
-    return Math.max(5, Math.min(due > 0 ? due : 1_000, this.outage.isDown ? 250 : 60_000))
+    return Math.max(5, due > 0 ? due : 1_000)
   }
 
   /** Looks once more for what others left; then whether nothing is waiting for us, and otherwise waits for it. */
   private async isDone(): Promise<boolean> {
     if ((await this.attempts.recordDue(1)) > 0) return false
+    if (this.watch.isInQuestion) {
+      await this.watch.noteAllMade()
+      return false
+    }
     if (this.attempts.dueAt === undefined) return true
     this.isLeaving = this.attempts.dueAt - performance.now() > this.context.patienceMs
     if (this.isLeaving) return true
@@ -206,16 +251,20 @@ export class PushLoop {
     return false
   }
 
-  private async recordOrHoldBack(room: number): Promise<void> {
-    const wasDown = this.outage.isDown
-    await this.recordNext(room)
+  private async recordNext(room: number): Promise<void> {
+    const isRecorded = this.attempts.isDue && (await this.attempts.recordDue(room)) > 0
+    if (!isRecorded) await this.beginPlanned(room)
     this.noteBack()
-    // what was recorded while the receiver went down must not be tried before second attempts that are due
-    if (this.outage.isDown && !wasDown) await this.attempts.takeBack()
   }
 
-  private async recordNext(room: number): Promise<void> {
-    if (this.attempts.isDue && (await this.attempts.recordDue(room)) > 0) return
+  /** Who is planned has had no attempt at all. */
+  private async recordOne(kind: AttemptKind): Promise<void> {
+    if (this.planned.length > 0) await this.beginPlanned(1)
+    else await this.attempts.recordDue(1, kind)
+    this.noteBack()
+  }
+
+  private async beginPlanned(room: number): Promise<void> {
     const batch: (Planned & PushToBegin)[] = []
     const erasures = this.planned[0]?.erasures ?? 0
     for (let free = room; free > 0 && this.planned[0]?.erasures === erasures; ) {
@@ -236,7 +285,7 @@ export class PushLoop {
   private drain(): void {
     const { concurrency, ratePerSecond } = this.context.settings
     while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
-      if (this.outage.isDown && (this.onWire > 0 || !this.outage.takeProbe(performance.now()))) break
+      if (this.watch.isDown && (this.onWire > 0 || this.permitted === undefined)) break
       const waitMs = this.pace.take(performance.now())
       if (waitMs > 0) {
         this.paceTimer ??= setTimeout(() => {
@@ -247,6 +296,7 @@ export class PushLoop {
       }
       const attempt = this.attempts.take()
       if (!attempt) break
+      this.permitted = undefined
       this.onWire++
       // what is to be recorded next goes to the database first: it is at that while these are built and sent; not with a rate,
       // by which each has its moment
@@ -275,22 +325,16 @@ export class PushLoop {
     const outcome = await sendAttempt(http, settings, { ...attempt, body })
     this.buffers.giveBack(buffer)
     this.context.onAttempt(attempt, outcome)
-    const change = this.outage.note(attempt.attempt, outcome.httpStatus, performance.now())
+    const noted = this.watch.note(attempt.attempt, outcome)
     this.attempts.noteOutcome(attempt, outcome)
-    if (change === 'down') await this.holdBack(outcome.error)
-    if (change === 'up') {
-      this.context.onWait(undefined)
-      this.context.onNote('The receiver answers again: going on.')
-    }
+    await noted
   }
 
-  /** The receiver is down: what is recorded and was not sent waits for it. */
-  private async holdBack(why: string | null): Promise<void> {
-    this.context.onWait('the receiver')
-    this.context.onNote(
-      `The receiver is down: ${outageFailuresInARow} first attempts in a row failed; the last: ${why}. Trying again every ${outageProbeMs / 1_000} s.`,
-    )
-    await this.attempts.takeBack()
+  private noteReceiver(change: 'down' | 'up', why: string): void {
+    this.permitted = undefined
+    this.context.onWait(change === 'down' ? 'the receiver' : undefined)
+    if (change === 'up' || !this.watch.beganDown || this.context.tellsAgain) this.context.onNote(why)
+    this.wakeAll()
   }
 
   private noteAway(error: unknown): void {

@@ -60,6 +60,8 @@ export class Preview {
   /** Whom the guard holds back one by one, and all whom it does. */
   private heldUsers = 0
   private owed = 0
+  /** Those of them who get nothing else either. */
+  private uncounted = 0
   private already = 0
 
   private constructor(
@@ -95,7 +97,7 @@ export class Preview {
   summary(seconds: number): Extract<PushLine, { type: 'summary' }> {
     const { deliveries, skipped, leads, bytes } = this.tally
     return {
-      type: 'summary', period: this.period, users: this.users.total + skipped - this.heldUsers + this.owed, deliveries, delivered: 0, failed: 0, unknown: 0,
+      type: 'summary', period: this.period, users: this.users.total + skipped - this.heldUsers + this.uncounted, deliveries, delivered: 0, failed: 0, unknown: 0,
       skipped, already: this.already, elsewhere: 0, owed: this.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
   }
@@ -115,7 +117,11 @@ export class Preview {
     const { passes, held, isForeign } = await this.findPasses()
     if (held === undefined) for (const pass of passes) yield* this.planPass(pass)
     else {
-      for (const pass of passes) this.owed += (await rideOut(() => countUsersToServe(this.db, pass))).free
+      for (const pass of passes) {
+        const left = await rideOut(() => countUsersToServe(this.db, pass, [], this.users.remembered))
+        this.owed += left.free
+        this.uncounted += left.uncounted
+      }
       if (this.owed > 0 || isForeign) yield { type: 'skip', reason: held }
     }
   }
@@ -156,6 +162,7 @@ export class Preview {
       if (reason !== undefined) {
         this.heldUsers++
         this.owed++
+        if (!this.users.remembers(plan.user.id)) this.uncounted++
         yield { type: 'skip', user: plan.user.email, reason } as const
         continue
       }

@@ -7,10 +7,12 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import {
+  type AttemptKind,
   endAbandoned,
   endErased,
   findAdrift,
   findNextDue,
+  findUsersBegun,
   type LedgerDelivery,
   type Reach,
   type RecordedAttempt,
@@ -69,6 +71,9 @@ export class RecordedAttempts {
   private takingBack: readonly string[] = []
   private flushing: Promise<void> | undefined
   private isBeginning = false
+  private holdsSeconds = false
+  /** Second attempts were held when `dueAt` was found out. */
+  private hasPassedOver = false
   private gathering: NodeJS.Timeout | undefined
   private flushNext: NodeJS.Immediate | undefined
 
@@ -99,6 +104,14 @@ export class RecordedAttempts {
     return this.dueAt !== undefined && this.dueAt <= performance.now()
   }
 
+  /** Second attempts wait, or no longer: what is due are first ones alone. */
+  holdSeconds(holds: boolean): void {
+    this.holdsSeconds = holds
+    if (holds || !this.hasPassedOver) return
+    this.hasPassedOver = false
+    this.dueAt = 0
+  }
+
   /** The next one to be made; from here on it is under way. */
   take(): RecordedAttempt | undefined {
     const attempt = this.ready.shift()
@@ -106,9 +119,22 @@ export class RecordedAttempts {
     return attempt
   }
 
+  /** What is due, first attempts before second ones, whether they wait or not; or in how many milliseconds something is. */
+  async findNext(): Promise<AttemptKind | number | undefined> {
+    await this.endAbandoned()
+    const [firstMs, secondMs] = [await this.findNextDue('first'), await this.findNextDue('second')]
+    if (firstMs !== null) return firstMs > 0 ? firstMs : 'first'
+    if (secondMs !== null) return secondMs > 0 ? secondMs : 'second'
+    return undefined
+  }
+
+  private get only(): AttemptKind | undefined {
+    return this.holdsSeconds ? 'first' : undefined
+  }
+
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
-  async recordDue(room: number): Promise<number> {
-    const { db, worker, reach, runId, onAway } = this.context
+  async recordDue(room: number, only: AttemptKind | undefined = this.only): Promise<number> {
+    const { db, worker, reach, onAway } = this.context
     let uncertain = false
     const attempts = await rideOut(
       async () => {
@@ -117,7 +143,7 @@ export class RecordedAttempts {
         const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
         return adrift.length > 0
           ? adrift
-          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, reach, known })
+          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, reach, known, only })
       },
       (error) => {
         uncertain = true
@@ -125,26 +151,40 @@ export class RecordedAttempts {
       },
     )
     if (attempts.length === 0) await this.endAbandoned()
-    if (attempts.length < room) await this.noteNextDue()
+    if (attempts.length < room) await this.noteNextDue(only)
     // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
     if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
-    for (const attempt of attempts) {
-      if (attempt.runId !== runId) this.context.users.add(attempt.userId, true)
-      this.ready.push(attempt)
-    }
+    await this.countUsers(attempts)
+    this.ready.push(...attempts)
     return attempts.length
   }
 
   private async endAbandoned(): Promise<void> {
     const { db, worker, reach, onDelivery } = this.context
     const end = () => endAbandoned(db, { workerIds: worker.ids, reach, known: this.knownKeys() })
-    for (const ended of await rideOut(end)) onDelivery(ended)
+    const ended = await rideOut(end)
+    await this.countUsers(ended)
+    for (const delivery of ended) onDelivery(delivery)
     await rideOut(() => worker.renew())
   }
 
-  private async noteNextDue(): Promise<void> {
+  /** Those whose deliveries an earlier run had begun; this one may have begun another by now. */
+  private async countUsers(deliveries: readonly { runId: number; userId: number }[]): Promise<void> {
+    const { db, runId, users } = this.context
+    const ids = deliveries.flatMap((delivery) => (delivery.runId === runId ? [] : [delivery.userId]))
+    if (ids.length === 0) return
+    const begun = users.hasForgotten ? await rideOut(() => findUsersBegun(db, runId, ids)) : undefined
+    for (const id of ids) if (!begun?.has(id)) users.add(id, true)
+  }
+
+  private async findNextDue(only: AttemptKind | undefined): Promise<number | null> {
     const { db, worker, reach } = this.context
-    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach }))
+    return await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach, only }))
+  }
+
+  private async noteNextDue(only: AttemptKind | undefined): Promise<void> {
+    const ms = await this.findNextDue(only)
+    this.hasPassedOver ||= only !== undefined
     this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
   }
 
@@ -267,8 +307,8 @@ export class RecordedAttempts {
     const attempt = this.underWay.get(standing.idempotencyKey)
     if (!attempt) return
     if (standing.status !== 'pending') {
-      const { userId, email, kind, period, part, parts, queries, leads, bytes } = attempt
-      this.context.onDelivery({ ...standing, userId, email, kind, period, part, parts, queries, leads, bytes })
+      const { runId, userId, email, kind, period, part, parts, queries, leads, bytes } = attempt
+      this.context.onDelivery({ ...standing, runId, userId, email, kind, period, part, parts, queries, leads, bytes })
       return
     }
     const delayMs = outcomes.find(({ idempotencyKey }) => idempotencyKey === standing.idempotencyKey)?.retryDelayMs ?? 0

@@ -16,10 +16,11 @@ import {
   type RunCommand,
   recordFeed,
   startRun,
+  wasHeldBefore,
 } from '../deliveries/runs.ts'
 import { isLive, Worker, waitForLeases } from '../deliveries/workers.ts'
 import type { Http } from '../http.ts'
-import { judge, type Verdict } from './guard.ts'
+import { isHeldBack, judge, type Verdict } from './guard.ts'
 import { type LoopSettings, type Planned, PushLoop } from './loop.ts'
 import { PlannedPushes } from './planned-pushes.ts'
 import type { UserToServe } from './planner.ts'
@@ -58,6 +59,8 @@ export interface PushEnd {
   cameToEnd: boolean
   /** The guard held back some users, or all. */
   held: boolean
+  /** `--resume` did nothing, since something is held back or down, and told of that in one line: a run before it has told. */
+  toldBefore: boolean
   stopped: boolean
 }
 
@@ -84,6 +87,9 @@ class PushRun {
   private verdict: Verdict | undefined
   /** There are users to serve, and none of them is served. */
   private isHeld = false
+  private wasHeldBefore = false
+  /** Users who are held back, of whom a run before this one told. */
+  private heldAgain = 0
 
   constructor(context: PushContext) {
     this.db = context.db
@@ -94,6 +100,10 @@ class PushRun {
     this.reporter = {
       ...context.reporter,
       line: (line) => {
+        if (this.tellsHeld && line.type === 'skip' && line.user !== undefined && isHeldBack(line.reason)) {
+          this.heldAgain++
+          return
+        }
         this.tally.add(line)
         context.reporter.line(line)
       },
@@ -112,12 +122,16 @@ class PushRun {
 
     let loop = this.newLoop()
     await loop.run(this.pushes())
-    if (this.request.what === 'resume' && !this.stop.aborted && (await this.isMoreLeft())) {
+    if (this.request.what === 'resume' && !this.stop.aborted && !loop.gaveUp && (await this.isMoreLeft())) {
       await this.findWork()
       loop = this.newLoop()
       await loop.run(this.pushes())
     }
 
+    return await this.end(loop, already, startedAt)
+  }
+
+  private async end(loop: PushLoop, already: number, startedAt: number): Promise<PushEnd> {
     const left = await this.countLeft()
     const stopped = this.stop.aborted
     const cameToEnd = !stopped && !loop.gaveUp && !this.isHeld
@@ -130,19 +144,46 @@ class PushRun {
       )
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
     const { heldUsers, slowUsers } = this.planned
-    const ok = cameToEnd && failed + unknown + pending + heldUsers === 0
-    const outcome = stopped ? 'stopped' : ok ? 'complete' : 'failures'
-    await endRun(this.db, this.run.id, { outcome, cameToEnd, heldUsers })
+    const failures = failed + unknown
+    const complete = cameToEnd && failures + pending + heldUsers === 0
+    await endRun(this.db, this.run.id, {
+      outcome: stopped ? 'stopped' : complete ? 'complete' : 'failures',
+      cameToEnd,
+      heldUsers,
+    })
     await rideOut(() => this.worker.stop())
+    const toldBefore = !stopped && this.isTold(loop, pending)
+    if (this.heldAgain > 0)
+      this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
     // who is held back was skipped, and is owed
-    const users = this.request.what === 'user' ? 1 : this.users.total + skipped - heldUsers + left.owed
+    const others = skipped - (heldUsers - this.heldAgain) + left.uncounted
+    const users = this.request.what === 'user' ? 1 : this.users.total + others
     const seconds = Math.round(performance.now() - startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary', period: this.run.period, users, deliveries, delivered, failed, unknown, skipped, already,
       elsewhere: left.elsewhere, owed: left.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
     this.reporter.line(summary)
-    return { summary, ok, stopped, cameToEnd, held: this.isHeld || heldUsers > slowUsers }
+    return {
+      ...{ summary, stopped, cameToEnd },
+      ok: complete || (toldBefore && failures === 0),
+      held: this.isHeld || heldUsers > slowUsers,
+      toldBefore: toldBefore && failures + delivered === 0,
+    }
+  }
+
+  /** Whether what keeps it from its end is what a run before it has told already. */
+  private isTold(loop: PushLoop, pending: number): boolean {
+    if (this.request.what !== 'resume' || this.planned.heldUsers > this.heldAgain) return false
+    if (loop.gaveUp) return loop.gaveUpAgain
+    if (pending > 0) return false
+    return this.isHeld ? this.wasHeldBefore : this.heldAgain > 0
+  }
+
+  /** It goes on for the users alone who were held back by runs that came to all others. */
+  private get tellsHeld(): boolean {
+    const { request, interrupted } = this
+    return request.what === 'resume' && interrupted.length > 0 && interrupted.every(({ cameToEnd }) => cameToEnd)
   }
 
   private async begin(): Promise<Run> {
@@ -196,6 +237,7 @@ class PushRun {
     const isForNobody = this.toServe + elsewhere === 0 && run.otherTimeZone === undefined
     if (reason === undefined || this.isHeld || isForNobody) return
     this.isHeld = true
+    this.wasHeldBefore = await wasHeldBefore(db, run.period, run.id)
     this.reporter.line({ type: 'skip', reason })
   }
 
@@ -247,7 +289,8 @@ class PushRun {
       reach: this.reach,
       users: this.users,
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
-      minded: this.request.what === 'all',
+      minded: this.request.what !== 'user' && !this.accept,
+      tellsAgain: this.request.what !== 'resume',
       planAnew: (pushes, erasures) => this.planned.again(pushes, erasures),
       onDelivery: (delivery) => reporter.line(toDeliveryLine(delivery)),
       onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
@@ -304,13 +347,17 @@ class PushRun {
   }
 
   /** What this run did not come to: users that are owed theirs, and what other processes have in hand. */
-  private async countLeft(): Promise<{ owed: number; elsewhere: number }> {
-    if (this.request.what === 'user') return { owed: 0, elsewhere: 0 }
+  private async countLeft(): Promise<{ owed: number; uncounted: number; elsewhere: number }> {
+    if (this.request.what === 'user') return { owed: 0, uncounted: 0, elsewhere: 0 }
     let owed = 0
+    let uncounted = 0
     let elsewhere = 0
+    const { db, worker, users } = this
     for (const pass of this.passes()) {
-      const { held, free } = await rideOut(() => countUsersToServe(this.db, pass, this.worker.ids))
+      const left = await rideOut(() => countUsersToServe(db, pass, worker.ids, users.remembered))
+      const { held, free } = left
       owed += free
+      uncounted += left.uncounted
       elsewhere += held
     }
     const { rows } = await rideOut(() =>
@@ -319,7 +366,7 @@ class PushRun {
         where d.status = 'pending' and d.worker_id <> all (${this.worker.ids}) and ${isLive(sql`d.worker_id`)}
       `.execute(this.db),
     )
-    return { owed, elsewhere: elsewhere + (rows[0]?.n ?? 0) }
+    return { owed, uncounted, elsewhere: elsewhere + (rows[0]?.n ?? 0) }
   }
 }
 

@@ -130,17 +130,22 @@ const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
   where s.scope = ${pass.shareScope} and ${holdsLease(sql`w`)} and w.id <> all (${except})
     and (u.place, u.id) between (s.first_place, s.first_user_id) and (s.last_place, s.last_user_id))`
 
-/** How many users a pass has left; with `held` those that processes other than `except` have in hand. */
+/**
+ * How many users a pass has left: those whom processes other than `except` have in hand are `held`, the others `free`, and of these
+ * those who are not among `counted` are `uncounted`.
+ */
 export async function countUsersToServe(
   db: Database,
   pass: Pass,
   except: readonly number[] = [],
-): Promise<{ held: number; free: number }> {
-  const { rows } = await sql<{ held: number; free: number }>`
-    select count(*) filter (where held) as held, count(*) filter (where not held) as free
-    from (select ${isHeld(pass, except)} as held from users u where ${owed(pass)}) users_left
+  counted: readonly number[] = [],
+): Promise<{ held: number; free: number; uncounted: number }> {
+  const { rows } = await sql<{ held: number; free: number; uncounted: number }>`
+    select count(*) filter (where held) as held, count(*) filter (where not held) as free,
+      count(*) filter (where not held and not counted) as uncounted
+    from (select ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted from users u where ${owed(pass)}) users_left
   `.execute(db)
-  return rows[0] ?? { held: 0, free: 0 }
+  return rows[0] ?? { held: 0, free: 0, uncounted: 0 }
 }
 
 /** How many subscribed users had their weekly delivery of the period: it was begun, and nothing of it is to come. */

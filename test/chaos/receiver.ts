@@ -62,6 +62,7 @@ function serve(folder: string, seed: string): http.Server {
   const times = new Map<string, number>()
   let ids = 0
   return http.createServer(async (request, response) => {
+    if (request.method === 'HEAD') return void response.writeHead(request.url?.endsWith('/down') ? 503 : 200).end()
     const id = ++ids
     const [, round = '', sender = '', temper = ''] = (request.url ?? '').split('/')
     const file = logs.get(round) ?? openSync(`${folder}/${round}.log`, 'a')

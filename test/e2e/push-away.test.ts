@@ -117,10 +117,19 @@ describe('side by side', { concurrency: true }, () => {
     assert.ok(deliveriesOf(json).every(({ status }) => status === 'pending'))
     const unsent = deliveriesOf(json).filter(({ attempts }) => attempts === 0).length
     assert.equal(unsent + json.at(-1).owed, users - 20)
+    // every hour: one attempt, of somebody who had none, and one line
+    const hourly = await push(['--resume'], { ...one, LEADPUSH_OUTAGE: '1s' }).done
+    assert.equal(hourly.code, 0, hourly.stderr)
+    assert.match(
+      hourly.stderr,
+      /^Database: .*\nwarning: The receiver stayed down: giving up; what is left is owed\.\n$/,
+    )
+    assert.deepEqual(attemptsOf(receiver), Array(21).fill(1))
     receiver.answer = () => 200
-    const next = await push(['--all']).done
+    const next = await push(['--all'], { LEADPUSH_OUTAGE: '' }).done
     assert.equal(next.code, 0, next.stderr)
-    assert.deepEqual(attemptsOf(receiver), [...Array(20).fill(2), ...Array(users - 20).fill(1)])
+    assert.match(next.stderr, /as a push before this one found: trying it[\s\S]*The receiver answers again/)
+    assert.deepEqual(attemptsOf(receiver), [...Array(21).fill(2), ...Array(users - 21).fill(1)])
   })
 
   test('with LEADPUSH_OUTAGE=0s no outage is looked for: every delivery has its two attempts', async () => {

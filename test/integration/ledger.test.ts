@@ -327,3 +327,20 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
   ) // biome-ignore format: a list
   assert.deepEqual((await endAbandoned(db)).map(endOf), [['dies', 'unknown', 1, erased]])
 })
+
+// The outcome was refused by a check of the table: `under_way` with another status than `pending`, and the run ended.
+test('a first attempt that fails late leaves the second one under way, also after an erasure, and that one ends it', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const [frozen, live] = [await newWorker(), await newWorker()]
+  await begin(frozen, 'key', true)
+  await endLease(db, frozen.id)
+  assert.deepEqual((await take(db, live)).map(({ attempt }) => attempt), [2]) // biome-ignore format: short
+  assert.deepEqual(await endDeliveries(db, ['key']), { ended: 0, underWay: ['key'] })
+  const failed = (attempt: 1 | 2) => ({
+    ...{ idempotencyKey: 'key', attempt, ok: false, open: false, httpStatus: 500, error: `HTTP 500, ${attempt}` },
+    ...{ durationMs: 1, retryDelayMs: 0 },
+  })
+  const endOf = ({ status, attempts, error }: Standing) => [status, attempts, error]
+  assert.deepEqual((await recordOutcomes(db, [failed(1)])).map(endOf), [['pending', 2, 'a listing was erased']])
+  assert.deepEqual((await recordOutcomes(db, [failed(2)])).map(endOf), [['failed', 2, 'HTTP 500, 2']])
+})

@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { sql } from 'kysely'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { createHttp } from '../../src/http.ts'
+import { KnownOutages } from '../../src/push/known-outages.ts'
 import { Preview } from '../../src/push/preview.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../../src/push/reporter.ts'
 import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
@@ -42,6 +43,7 @@ class House {
     request: PushRequest = all,
     settings: Partial<PushSettings> = {},
     stop = new AbortController(),
+    accept = false,
   ): Promise<Pushed> {
     const lines: PushLine[] = []
     const notes: string[] = []
@@ -59,11 +61,20 @@ class House {
         total: () => {},
         attempt: () => {},
       }
-      const { ok, summary } = await runPush({ db: this.db, http, settings: full, request, reporter, stop: stop.signal })
+      const context = { db: this.db, http, settings: full, request, accept, reporter, stop: stop.signal }
+      const { ok, summary } = await runPush(context)
       return { lines, deliveries: lines.filter((line) => line.type === 'delivery'), summary, ok, notes }
     } finally {
       await http.close()
     }
+  }
+
+  /** How many deliveries had how many attempts. */
+  async attempts(): Promise<Record<string, number>> {
+    const { rows } = await sql<{ what: string; n: number }>`
+      select status || ' ' || attempts as what, count(*) as n from deliveries group by 1 order by 1
+    `.execute(this.db)
+    return Object.fromEntries(rows.map(({ what, n }) => [what, n]))
   }
 
   async userRequest(email: string): Promise<PushRequest> {
@@ -413,6 +424,31 @@ test('what a dead process had begun gets its second attempt once its lease is ov
   ) // biome-ignore format: short
   assert.equal(house.receiver.keys().get(once ?? '')?.length, 2)
   assert.equal(house.receiver.keys().get(twice ?? '')?.length, 1)
+  // whose delivery ended without another attempt was named, and not counted
+  assert.equal(resumed.summary.users, 2)
+})
+
+test('a user counts once, whatever of theirs a run goes on with, begins and ends', async (t) => {
+  const house = await build(t, { users: users(3) })
+  await house.push()
+  // of one its attempts are used up, of another the second is due; all get another delivery besides
+  const { id } = await house.db
+    .insertInto('workers')
+    .values({ host: 'gone', process_id: 1, lease_until: new Date(Date.now() + 1_500) })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  const [once, twice] = [...house.receiver.keys().keys()]
+  for (const [key, attempts] of [[once, 1], [twice, 2]] as const) {
+    await house.db
+      .updateTable('deliveries')
+      .set({ status: 'pending', under_way: true, attempts, worker_id: id, first_status: null })
+      .where('idempotency_key', '=', key ?? '')
+      .execute()
+  } // biome-ignore format: short
+  house.receiver.answer = () => ({ status: 200, delayMs: 2_000 })
+  const { summary, deliveries } = await house.push({ what: 'all', force: true, limit: undefined }, { concurrency: 1 })
+  assert.equal(new Set(deliveries.map(({ user }) => user)).size, 3)
+  assert.deepEqual([deliveries.length, summary.users, summary.owed], [5, 3, 0])
 })
 
 // It looked for interrupted runs before the lease was over, for leases to wait for after: nobody was served, and it said 0.
@@ -555,6 +591,79 @@ test('one answer below 500 among 20 failures is no outage', async (t) => {
     stopAfter(house, 40),
   )
   assert.deepEqual(notes, [])
+})
+
+const down = { concurrency: 4, outageMs: 500, retryDelayMs: 0 }
+
+// An hour after a push had given up, --resume made the second attempt of everybody, and both of everybody else.
+test('what was found out outlives the run: the next one begins with one first attempt, whatever its form', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => 503 })
+  await house.push(all, down)
+  const { length } = house.receiver.requests
+  assert.ok(length >= 20 && length < 30)
+  const resume: PushRequest = { what: 'resume' }
+  const failed: PushRequest = { what: 'failed', unknown: true }
+  for (const request of [resume, all, { ...all, limit: 5 }] as const) {
+    const { ok, notes } = await house.push(request, down)
+    assert.equal(ok, request === resume, 'to --resume it is nothing new')
+    assert.equal(notes.at(-1), 'The receiver stayed down: giving up; what is left is owed.')
+    assert.equal(notes.length, request === resume ? 1 : 2)
+  }
+  assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [length + 3, length + 3])
+  // nobody has a delivery that failed: there is nothing to be tried
+  assert.equal((await house.push(failed, down)).ok, true)
+  house.receiver.answer = () => 200
+  const back = await house.push(resume, { ...down, outageMs: 30_000 })
+  assert.deepEqual([back.ok, back.notes], [true, ['The receiver answers again: going on.']])
+  assert.deepEqual(await house.attempts(), { 'delivered 1': 60 - length - 3, 'delivered 2': length + 3 })
+})
+
+test('where only second attempts are left, one is made once a HEAD is answered below 500, and none for an hour after it', async (t) => {
+  const house = await build(t, { users: users(3), answer: () => 503 })
+  let heads = 0
+  house.receiver.head = () => (++heads > 0 ? 503 : 200)
+  const first = await house.push(all, down)
+  assert.match(first.notes[0] ?? '', /^The receiver is down: 3 first attempts in a row failed/)
+  assert.deepEqual([first.ok, await house.attempts()], [false, { 'pending 1': 3 }])
+  await house.push(all, down)
+  assert.deepEqual([heads, house.receiver.requests.length], [1, 3])
+  house.receiver.head = () => 404
+  for (let hour = 0; hour < 2; hour++) await house.push(all, down)
+  assert.deepEqual(await house.attempts(), { 'failed 2': 1, 'pending 1': 2 })
+  await sql`update receivers set second_at = now() - interval '1 hour'`.execute(house.db)
+  house.receiver.answer = () => 422
+  assert.deepEqual([(await house.push(all, down)).ok, await house.attempts()], [false, { 'failed 2': 3 }])
+})
+
+test('nothing is begun before a connection can be made; --accept goes on regardless', async (t) => {
+  const house = await build(t, { users: users(40), answer: () => 503 })
+  await house.push(all, down)
+  const { length } = house.receiver.requests
+  await house.receiver.close()
+  assert.equal((await house.push(all, down)).ok, false)
+  const { rows } = await sql<{ n: number }>`select sum(attempts) as n from deliveries`.execute(house.db)
+  assert.equal(Number(rows[0]?.n), length)
+  const accepted = await house.push(all, down, new AbortController(), true)
+  assert.deepEqual([accepted.summary.failed, accepted.summary.owed], [40, 0])
+})
+
+test('what one process finds out another that is at it learns, and what one tries is no other’s to try', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => 503 })
+  const others = new KnownOutages(house.db, house.receiver.url)
+  const slow = house.push(all, { ratePerSecond: 1, outageMs: 2_000, retryDelayMs: 0 })
+  while (house.receiver.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  await others.recordDown()
+  const { notes, ok } = await slow
+  assert.deepEqual([ok, notes[0]], [false, 'The receiver is down, as another push found: waiting for it.'])
+  assert.ok(house.receiver.requests.length < 20)
+  const taken = await Promise.all([1, 2, 3].map(() => others.take(0, 'first')))
+  assert.deepEqual(taken.sort(), [false, false, true])
+  assert.ok(((await others.find())?.nextMs ?? 0) > 10_000)
+  const seconds = [await others.take(1, 'second'), await others.take(2, 'second'), await others.take(2, 'first')]
+  assert.deepEqual(seconds, [true, false, true])
+  assert.equal(await new KnownOutages(house.db, `${house.receiver.url}/other`).find(), undefined)
+  await others.recordUp()
+  assert.deepEqual([await others.find(), await others.take(3, 'first')], [undefined, false])
 })
 
 function stopAfter(house: House, requests: number): AbortController {

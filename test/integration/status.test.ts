@@ -349,7 +349,7 @@ test('status --user --json shows deliveries as push does, with a log of the atte
   const { rows } = await sql<{ n: number }>`select count(*) as n from deliveries where user_id = ${user}`.execute(db)
   assert.equal(rows[0]?.n, 2)
   const push = toDeliveryLine({
-    idempotencyKey: key, userId: user, email: 'a@example.com', kind: 'weekly', period, part: 1, parts: 1, queries: 1, leads: 2,
+    runId: 1, idempotencyKey: key, userId: user, email: 'a@example.com', kind: 'weekly', period, part: 1, parts: 1, queries: 1, leads: 2,
     bytes: 300, status: 'unknown', attempts: 2, httpStatus: line.httpStatus, error: 'nobody recorded what came of the attempt',
   }) // biome-ignore format: a list
   assert.deepEqual(line, push)

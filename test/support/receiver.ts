@@ -28,6 +28,8 @@ export interface TestReceiver {
   /** Requests under way at once, at most. */
   peak(): number
   keys(): Map<string, ReceivedRequest[]>
+  /** How a HEAD is answered; none is among the requests. */
+  head: () => number
   answer: (request: ReceivedRequest, nth: number) => Answer | Promise<Answer>
   close(): Promise<void>
 }
@@ -37,6 +39,7 @@ export async function startTestReceiver(answer: TestReceiver['answer'] = () => 2
   let peak = 0
   const requests: ReceivedRequest[] = []
   const server = http.createServer(async (request, response) => {
+    if (request.method === 'HEAD') return void response.writeHead(receiver.head()).end()
     peak = Math.max(peak, ++underWay)
     response.on('close', () => underWay--)
     const chunks: Buffer[] = []
@@ -78,6 +81,7 @@ export async function startTestReceiver(answer: TestReceiver['answer'] = () => 2
       for (const request of requests) keys.set(request.key, [...(keys.get(request.key) ?? []), request])
       return keys
     },
+    head: () => 200,
     answer,
     close: () => listening.close(),
   }

@@ -84,7 +84,8 @@ test('the figures in README’s sentences are the program’s', () => {
   const minutes = limits.triggerPausesMs.map((ms) => (ms < 3_600_000 ? `${ms / 60_000} m` : `${ms / 3_600_000} h`))
   const sentences = [
     `After ${limits.outageFailuresInARow} first attempts in a row`,
-    `it sends one every ${limits.outageProbeMs / 1_000} s`,
+    `(of fewer users, all of at least ${limits.outageFailuresMin})`,
+    `one goes out after ${limits.outagePauseMs / 1_000} s, then after twice as long each time, up to ${limits.outagePauseMsMax / 60_000} minutes`,
     `or was away for longer than ${limits.databaseAwayMsMax / 1_000} s`,
     `a longer \`Retry-After\` is honoured, up to ${limits.retryAfterMsMax / 60_000} minutes`,
     `came to its end in the last ${limits.monitoredRunDays} days`,

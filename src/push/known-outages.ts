@@ -1,0 +1,59 @@
+/** What processes tell each other of a receiver that is down (contract 4.12): a row a receiver. Every time is the database's. */
+import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
+import type { AttemptKind } from '../deliveries/ledger.ts'
+import { outageSecondMs } from '../limits.ts'
+import { type KnownOutage, pauseAfter } from './outage.ts'
+
+const ms = (milliseconds: number) => sql`${milliseconds} * interval '1 millisecond'`
+
+export class KnownOutages {
+  private readonly db: Database
+  private readonly id: Buffer
+
+  constructor(db: Database, receiverUrl: string) {
+    this.db = db
+    this.id = createHash('sha256').update(receiverUrl).digest()
+  }
+
+  /** Undefined: it is not known to be down. */
+  async find(): Promise<KnownOutage | undefined> {
+    const { rows } = await sql<KnownOutage>`
+      select tries, greatest(extract(epoch from next_at - now()) * 1000, 0)::double precision as "nextMs",
+        greatest(coalesce(extract(epoch from second_at + ${ms(outageSecondMs)} - now()) * 1000, 0), 0)::double precision as "secondMs"
+      from receivers where url_sha256 = ${this.id} and down_since is not null
+    `.execute(this.db)
+    return rows[0]
+  }
+
+  async recordDown(): Promise<void> {
+    await rideOut(() =>
+      sql`
+        insert into receivers as r (url_sha256, down_since, next_at) values (${this.id}, now(), now() + ${ms(pauseAfter(0))})
+        on conflict (url_sha256) do update set down_since = now(), tries = 0, next_at = excluded.next_at
+        where r.down_since is null
+      `.execute(this.db),
+    )
+  }
+
+  async recordUp(): Promise<void> {
+    await rideOut(() =>
+      this.db.updateTable('receivers').set({ down_since: null }).where('url_sha256', '=', this.id).execute(),
+    )
+  }
+
+  /** Takes the attempt that follows `tries` others; false: another process has it, or the receiver is well by now. */
+  async take(tries: number, kind: AttemptKind): Promise<boolean> {
+    const { numAffectedRows } = await rideOut(() =>
+      sql`
+        update receivers set tries = tries + 1, next_at = now() + ${ms(pauseAfter(tries + 1))},
+          second_at = case when ${kind === 'second'} then now() else second_at end
+        where url_sha256 = ${this.id} and down_since is not null and tries = ${tries}
+          and (${kind === 'first'} or second_at is null or second_at <= now() - ${ms(outageSecondMs)})
+      `.execute(this.db),
+    )
+    return numAffectedRows === 1n
+  }
+}
