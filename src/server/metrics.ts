@@ -8,6 +8,8 @@ export interface Metrics {
   notePushEnded(exitCode: number | null): void
   /** A request was refused because there were too many of its address, or with its key. */
   noteLimited(limit: 'address' | 'key'): void
+  /** A proxy that is not trusted passed a request on. */
+  noteUntrusted(): void
   /** The text of a scrape. */
   render(): Promise<string>
 }
@@ -19,6 +21,9 @@ export interface MetricSources {
   /** Undefined where the database cannot tell. */
   pushesOwed(): Promise<number | undefined>
 }
+
+/** `doctor` looks for it, too. */
+export const untrustedName = 'leadpush_http_requests_forwarded_untrusted_total'
 
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT'])
 const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -44,6 +49,11 @@ export function createMetrics(sources: MetricSources): Metrics {
     name: 'leadpush_http_requests_limited_total',
     help: 'Requests refused with 429: too many bad ones of their address, or too many with their key.',
     labelNames: ['limit'],
+    registers,
+  })
+  const untrusted = new Counter({
+    name: untrustedName,
+    help: 'Requests with an X-Forwarded-For from a loopback or private address that is not in LEADPUSH_TRUST_PROXY.',
     registers,
   })
   // what is absent until it happens first shows no rise
@@ -87,6 +97,7 @@ export function createMetrics(sources: MetricSources): Metrics {
       ),
     notePushEnded: (exitCode) => ended.inc({ exit_code: exitCode === null ? 'signal' : String(exitCode) }),
     noteLimited: (limit) => limited.inc({ limit }),
+    noteUntrusted: () => untrusted.inc(),
     render: () => register.metrics(),
   }
 }
