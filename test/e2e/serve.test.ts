@@ -57,6 +57,26 @@ test('sample gives leads of the user as the trigger sends them', async () => {
   )
 })
 
+// A search that took long was taken for an absent database: a 503 and a warning, and the statement went on for nobody.
+test('a sample that takes too long shows what there is by then, and leaves no statement behind', async () => {
+  const { pool, close } = await house.database.open()
+  const [blocker, looker] = [await pool.connect(), await pool.connect()]
+  try {
+    await blocker.query('begin; lock table leads in access exclusive mode')
+    const answered = await serve.ask({ path: 'sample', key })
+    assert.equal(assertAnswer(answered), 200)
+    sampleAnswerSchema.parse(answered.json)
+    assert.equal(answered.json.leads.length, 3)
+    const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    assert.equal((await looker.query(waiting)).rowCount, 0)
+    assert.doesNotMatch(serve.program.stderr(), /did not answer/)
+  } finally {
+    await blocker.query('rollback')
+    for (const client of [blocker, looker]) client.release()
+    await close()
+  }
+})
+
 test('the same URL again is the same hook, another URL another one; unsubscribe removes one or all of them', async () => {
   const first = await serve.subscribe(key3, 'a')
   assert.equal(assertAnswer(first), 200)
