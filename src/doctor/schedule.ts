@@ -113,8 +113,8 @@ export const scheduleCheck: Check = {
   name: 'schedule',
   title: 'Schedule',
   limitMs: askMsMax + 1_000,
-  run: async () =>
+  run: async ({ source }) =>
     process.platform === 'win32'
       ? skipped('this system has no crontab')
-      : await checkSchedule({ etc: '/etc', home: findUserHome(process.env) ?? '/', unitFolders }),
+      : await checkSchedule({ etc: '/etc', home: findUserHome(source.env) ?? '/', unitFolders }),
 }

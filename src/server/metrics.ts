@@ -1,5 +1,6 @@
 /** What a Prometheus can scrape: requests, child processes, what is owed, and the process itself. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { untrustedProxyMetric } from '../listen.ts'
 import { packageVersion } from '../root.ts'
 
 export interface Metrics {
@@ -21,9 +22,6 @@ export interface MetricSources {
   /** Undefined where the database cannot tell. */
   pushesOwed(): Promise<number | undefined>
 }
-
-/** `doctor` looks for it, too. */
-export const untrustedName = 'leadpush_http_requests_forwarded_untrusted_total'
 
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT'])
 const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -52,7 +50,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     registers,
   })
   const untrusted = new Counter({
-    name: untrustedName,
+    name: untrustedProxyMetric,
     help: 'Requests with an X-Forwarded-For from a loopback or private address that is not in LEADPUSH_TRUST_PROXY.',
     registers,
   })
