@@ -166,6 +166,7 @@ type Value<K extends SettingName> = z.output<Definition<K>['schema']>
 
 /** The settings `K`, checked; one without a default is undefined where it is not set. */
 export type Settings<K extends SettingName> = Readonly<{
+  // whose is missing has a DATABASE_URL, and no use for it
   [P in K]: P extends 'home' ? string : Definition<P> extends { fallback: string } ? Value<P> : Value<P> | undefined
 }>
 
@@ -241,11 +242,23 @@ function readValue(name: string, merged: Map<string, string>, cwd: string, probl
   }
 }
 
-function defaultHome(source: SettingsSource): string {
-  const dataHome = source.env.XDG_DATA_HOME
+/** Undefined for a user who has none: a container may run with an id that the system does not know. */
+export function findUserHome(env: SettingsSource['env']): string | undefined {
+  if (env.HOME) return env.HOME
+  try {
+    return homedir()
+  } catch {
+    return undefined
+  }
+}
+
+function defaultHome({ env }: SettingsSource): string | undefined {
+  const dataHome = env.XDG_DATA_HOME
   // the XDG rules: a relative path there counts as unset
   if (dataHome?.startsWith('/')) return join(dataHome, 'leadpush')
-  return process.getuid?.() === 0 ? '/var/lib/leadpush' : join(source.env.HOME || homedir(), '.local/share/leadpush')
+  if (process.getuid?.() === 0) return '/var/lib/leadpush'
+  const home = findUserHome(env)
+  return home && join(home, '.local/share/leadpush')
 }
 
 const wrongSettings = (problems: readonly string[]) =>
@@ -303,7 +316,14 @@ export function inspectSettings<const K extends SettingName>(
       problems.push(`${flag?.flag ?? name}: ${holds}; allowed: ${parsed.error.issues[0]?.message}`)
     }
   }
-  if ((names as readonly SettingName[]).includes('home')) settings.home ??= defaultHome(source)
+  if ((names as readonly SettingName[]).includes('home') && !wrong.has('home' as K)) {
+    settings.home ??= defaultHome(source)
+    const isNeeded = settings.databaseUrl === undefined && !wrong.has('databaseUrl' as K)
+    if (settings.home === undefined && isNeeded) {
+      wrong.add('home' as K)
+      problems.push('LEADPUSH_HOME: is not set, and this user has no home folder; set it, or DATABASE_URL')
+    }
+  }
   return { settings: settings as Partial<Settings<K>>, problems, wrong, files }
 }
 

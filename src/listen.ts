@@ -22,3 +22,6 @@ export async function listenOn(server: Server, host: string, port: number): Prom
   const taken = (server.address() as AddressInfo).port
   return { url: `http://${host.includes(':') ? `[${host}]` : host}:${taken}`, port: taken }
 }
+
+/** What `serve` counts requests of a proxy under that it does not trust, and `doctor` looks for. */
+export const untrustedProxyMetric = 'leadpush_http_requests_forwarded_untrusted_total'

@@ -82,6 +82,7 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
       onPushEnded: (userId, end) => logPush(log, userId, end),
       onPushLine: (line) => log.line(line),
       onNote: (text) => log.info(text),
+      onWarning: (text) => log.warn(text),
       onTrouble: (error) => logError(log, asDatabaseError(error)),
     })
     await writeLine(`leadpush serve listening on ${server.url}`)

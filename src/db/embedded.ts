@@ -2,11 +2,12 @@
  * The embedded PostgreSQL in `LEADPUSH_HOME`: made and started when a command needs it, shared by all commands that run at
  * once, stopped by the last that leaves.
  */
-import { rm, writeFile } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { LeadpushError } from '../errors.ts'
-import { findPlace, hasData, makeHome, type Place } from './embedded/place.ts'
+import { findPlace, hasData, makeHome, type Place, unusableHome } from './embedded/place.ts'
 import { findServer } from './embedded/postmaster.ts'
 import { enter, leave, tryEnter } from './embedded/presence.ts'
 
@@ -100,7 +101,12 @@ export async function stopEmbedded(home: string): Promise<'stopped' | 'in use' |
 export async function keepEmbedded(home: string): Promise<{ home: string; url: string }> {
   const server = await enterEmbedded(home, {})
   try {
-    await writeFile((await findPlace(home)).keepMarker, '')
+    const { O_WRONLY, O_CREAT, O_NOFOLLOW } = constants
+    // a link there must lead nowhere
+    const marker = await open((await findPlace(home)).keepMarker, O_WRONLY | O_CREAT | O_NOFOLLOW).catch((error) => {
+      throw unusableHome(home, error)
+    })
+    await marker.close()
   } finally {
     await server.leave()
   }

@@ -5,6 +5,8 @@ export const locks = {
   migration: 7_310_403,
   /** Shared: a statement that begins deliveries; alone: an erasure, while it ends those that are begun. */
   erasure: 7_310_404,
+  /** With a number of the group: whoever looks what is due for these hooks. */
+  look: 7_310_405,
   /** Shared: a process that uses the embedded server; alone: whoever may stop it. */
   presence: 5_323_787_447,
 } as const

@@ -26,8 +26,9 @@ const connectionsWanted = 8
 async function checkDatabase(context: DoctorContext): Promise<Verdict> {
   const { settings, wrong } = context.inspection
   const { databaseUrl, home = '' } = settings
-  if (wrong.has('databaseUrl')) {
-    context.noDatabase = 'DATABASE_URL is wrong'
+  const wrongName = wrong.has('databaseUrl') ? 'DATABASE_URL' : wrong.has('home') ? 'LEADPUSH_HOME' : undefined
+  if (databaseUrl === undefined && wrongName !== undefined) {
+    context.noDatabase = `${wrongName} is wrong`
     return skipped(context.noDatabase)
   }
   if (databaseUrl === undefined && !(await hasEmbedded(home))) {

@@ -24,7 +24,7 @@ const dayMs = 86_400_000
 const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8)
 loopback.addAddress('::1', 'ipv6')
-const isLoopback = (address: string) => loopback.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
+export const isLoopback = (address: string) => loopback.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 
 /** What to do about a code with which a host is not reached; `name` is the setting. */
 function adviseOn({ code = '', stage }: NotReached, name: string): string {

@@ -11,6 +11,7 @@ import { databaseChecks } from './database.ts'
 import { installationChecks } from './installation.ts'
 import { ledgerChecks } from './ledger.ts'
 import { machineChecks } from './machine.ts'
+import { proxyCheck } from './proxy.ts'
 import { receiverChecks } from './receiver.ts'
 import { scheduleCheck } from './schedule.ts'
 import { settingsChecks } from './settings.ts'
@@ -51,6 +52,7 @@ const checks: readonly Check[] = [
   ...databaseChecks,
   ...clockChecks,
   ...receiverChecks,
+  proxyCheck,
   scheduleCheck,
   ...ledgerChecks,
   ...machineChecks,

@@ -3,8 +3,8 @@
  * `examples/systemd`; and whether that finds the program.
  */
 import { readdir, readFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { findUserHome } from '../config.ts'
 import { packageRoot } from '../root.ts'
 import { runBriefly } from './brief-process.ts'
 import { type Check, judge, skipped, type Trouble, type Verdict, warning } from './check.ts'
@@ -113,8 +113,8 @@ export const scheduleCheck: Check = {
   name: 'schedule',
   title: 'Schedule',
   limitMs: askMsMax + 1_000,
-  run: async () =>
+  run: async ({ source }) =>
     process.platform === 'win32'
       ? skipped('this system has no crontab')
-      : await checkSchedule({ etc: '/etc', home: homedir(), unitFolders }),
+      : await checkSchedule({ etc: '/etc', home: findUserHome(source.env) ?? '/', unitFolders }),
 }

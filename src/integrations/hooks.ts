@@ -17,6 +17,13 @@ export interface RegisteredHook {
 
 const hashOf = (url: string) => hash('sha256', spellHookUrl(url), 'buffer')
 
+export async function hasHook(db: Database, integrationId: number, url: string): Promise<boolean> {
+  const { rows } = await sql`
+    select from hooks where integration_id = ${integrationId} and url_sha256 = ${hashOf(url)}
+  `.execute(db)
+  return rows.length > 0
+}
+
 /**
  * Registers `url`, which `checkHookUrl` has found to be good. `too many`: the integration has 100 others; `revoked`: it has
  * ended since its key was looked up.

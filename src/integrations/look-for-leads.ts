@@ -5,12 +5,14 @@
  */
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
+import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
 import { leadsPerHookMax } from '../limits.ts'
 
-/** So many hooks a transaction: whoever wants to remove one of them waits for no longer than that takes. */
+/** So many hooks are looked at together; of so many what was found is recorded in one transaction, which locks them for that long. */
 const hooksPerGroup = 1_000
+const hooksPerRecord = 50
 /** Hooks times new leads, a statement: what it would have to hold if every lead were for everybody. */
 const pairsPerStatement = 5_000_000
 /** So many searches by words make an index of the new leads' words worth its while. */
@@ -76,7 +78,7 @@ async function lookInTransaction(
   const work = () =>
     withTransaction(
       opened,
-      async (connection) => lookAtGroup(kyselyOn(connection), ids, upTo, waiting, maxLeadAgeMs),
+      async (connection) => lookAtGroup(opened.db, kyselyOn(connection), ids, upTo, waiting, maxLeadAgeMs),
       stop,
     )
   return await rideOut(work, onAway).catch((error) => {
@@ -85,18 +87,19 @@ async function lookInTransaction(
   })
 }
 
+/** Looks on `db`, in its transaction, and records in short ones of their own on `outside`. */
 async function lookAtGroup(
+  outside: Database,
   db: Database,
   ids: readonly string[],
   upTo: number,
   waiting: boolean,
   maxLeadAgeMs: number,
 ): Promise<Looked> {
-  const locked = await sql<{ id: string; looked: number }>`
+  if (!(await takeTurn(db, ids, waiting))) return nothing
+  const { rows: hooks } = await sql<{ id: string; looked: number }>`
     select id, looked_import_id as looked from hooks where id = any (${ids}::uuid[]) and looked_import_id < ${upTo}
-    order by id for update ${waiting ? sql`` : sql`skip locked`}
   `.execute(db)
-  const hooks = locked.rows
   if (hooks.length === 0) return nothing
   // whoever looks and is cut off from the database must not hold the hooks until the network notices
   await sql`
@@ -106,14 +109,31 @@ async function lookAtGroup(
   const hookIds = hooks.map(({ id }) => id)
   const since = hooks.reduce((least, { looked }) => Math.min(least, looked), upTo)
   const fresh = await collectFresh(db, hookIds, since, upTo, maxLeadAgeMs)
-  const sum = { hooks: hooks.length, found: 0, dropped: 0 }
-  const size = fresh === 0 ? hooksPerGroup : Math.max(10, Math.floor(pairsPerStatement / fresh))
-  for (let at = 0; at < hookIds.length; at += size) {
-    const { found, dropped } = await recordDue(db, hookIds.slice(at, at + size), upTo, fresh > 0)
-    sum.found += found
-    sum.dropped += dropped
+  await sql`create temp table due_leads (
+    hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint
+  ) on commit drop`.execute(db)
+  const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
+  for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
+  const sum = { ...nothing }
+  for (let at = 0; at < hooks.length; at += hooksPerRecord) {
+    const some = hooks.slice(at, at + hooksPerRecord)
+    const looked = await recordDue(outside, some, await readDue(db, some), upTo)
+    sum.hooks += looked.hooks
+    sum.found += looked.found
+    sum.dropped += looked.dropped
   }
   return sum
+}
+
+/** Two that looked at the same hooks would find the same; the first goes on. Such a lock holds up nobody but who looks. */
+async function takeTurn(db: Database, [first = '']: readonly string[], waiting: boolean): Promise<boolean> {
+  const key = sql`${locks.look}, hashtext(${first})`
+  if (waiting) {
+    await sql`select pg_advisory_xact_lock(${key})`.execute(db)
+    return true
+  }
+  const { rows } = await sql<{ taken: boolean }>`select pg_try_advisory_xact_lock(${key}) as taken`.execute(db)
+  return rows[0]?.taken === true
 }
 
 /** Makes `fresh_leads`, the leads of the imports after `since`, and returns how many they are. */
@@ -150,33 +170,62 @@ async function collectFresh(
 }
 
 /**
- * Records what is due for the hooks, and that they have been looked at. Queries of one meaning are matched once; a lead that
- * several queries of a user match is due once.
+ * Adds what is due for the hooks to `due_leads`, of each the 300 newest, with how many there are. Queries of one meaning are
+ * matched once; a lead that several queries of a user match is due once.
  */
-async function recordDue(db: Database, hookIds: readonly string[], upTo: number, any: boolean) {
-  const none = sql`select null::uuid as hook_id, null::bigint as version_id, null::bigint as lead_id,
-    null::timestamptz as occurred_at, null::bigint as rank where false`
-  const { rows } = await sql<{ found: number; dropped: number }>`
-    with ranked as materialized (${any ? rankLeads(hookIds) : none}),
+async function collectDue(db: Database, hookIds: readonly string[]): Promise<void> {
+  await sql`
+    insert into due_leads select hook_id, version_id, lead_id, occurred_at, found from (${rankLeads(hookIds)}) ranked
+    where rank <= ${leadsPerHookMax}
+  `.execute(db)
+}
+
+interface HookToLook {
+  id: string
+  looked: number
+}
+
+/** What `due_leads` has for the hooks, as JSON. */
+async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<string> {
+  const { rows } = await sql<{ due: string }>`
+    select coalesce(json_agg(d), '[]')::text as due from due_leads d where hook_id = any (${hooks.map(({ id }) => id)}::uuid[])
+  `.execute(db)
+  return rows[0]?.due ?? '[]'
+}
+
+/** Records what is due, and that the hooks have been looked at: those that nobody has removed or looked at meanwhile. */
+async function recordDue(db: Database, hooks: readonly HookToLook[], due: string, upTo: number): Promise<Looked> {
+  const { rows } = await sql<Looked>`
+    with due as materialized (
+      select * from json_to_recordset(${due}::json)
+        as d (hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint)
+    ),
+    locked as materialized (
+      select h.id from hooks h
+        join unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map(({ looked }) => looked)}::bigint[]) as given (id, looked)
+        on given.id = h.id and given.looked = h.looked_import_id
+      order by h.id for update of h
+    ),
     recorded as (
       insert into triggers (hook_id, version_id, lead_id, occurred_at, due_at)
-      select hook_id, version_id, lead_id, occurred_at, occurred_at from ranked where rank <= ${leadsPerHookMax}
+      select hook_id, version_id, lead_id, occurred_at, occurred_at from due where hook_id in (select id from locked)
       returning hook_id, due_at
+    ),
+    beyond as (
+      select hook_id, max(found) - ${leadsPerHookMax} as n from due where hook_id in (select id from locked)
+      group by hook_id having max(found) > ${leadsPerHookMax}
     ),
     looked as (
       update hooks h set looked_import_id = ${upTo}, due_at = least(h.due_at, r.due_at),
-        dropped = h.dropped + coalesce(d.n, 0), dropped_at = case when d.n > 0 then now() else h.dropped_at end
-      from unnest(${hookIds}::uuid[]) as given (id) left join (
-        select hook_id, min(due_at) as due_at from recorded group by hook_id
-      ) r on r.hook_id = given.id left join (
-        select hook_id, count(*) as n from ranked where rank > ${leadsPerHookMax} group by hook_id
-      ) d on d.hook_id = given.id
-      where h.id = given.id
+        dropped = h.dropped + coalesce(b.n, 0), dropped_at = case when b.n > 0 then now() else h.dropped_at end
+      from locked l left join (select hook_id, min(due_at) as due_at from recorded group by hook_id) r on r.hook_id = l.id
+        left join beyond b on b.hook_id = l.id
+      where h.id = l.id
     )
-    select (select count(*) from recorded) as found,
-      (select count(*) from ranked where rank > ${leadsPerHookMax}) as dropped
+    select (select count(*) from locked) as hooks, (select count(*) from recorded) as found,
+      (select coalesce(sum(n), 0)::bigint from beyond) as dropped
   `.execute(db)
-  return rows[0] ?? { found: 0, dropped: 0 }
+  return rows[0] ?? nothing
 }
 
 /** The new leads of each hook, the newest with the rank 1. */
@@ -207,7 +256,7 @@ const rankLeads = (hookIds: readonly string[]) => sql`
   ),
   for_user as (select distinct w.user_id, m.version_id from wanted w join matched m on m.search_id = w.search_id)
   select g.id as hook_id, f.version_id, f.lead_id, f.occurred_at,
-    row_number() over (partition by g.id order by f.version_id desc) as rank
+    row_number() over (partition by g.id order by f.version_id desc) as rank, count(*) over (partition by g.id) as found
   from given g join for_user u on u.user_id = g.user_id join fresh_leads f on f.version_id = u.version_id
   where f.import_id > g.looked_import_id
 `

@@ -6,12 +6,12 @@ import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { buildExampleLead } from '../leads/example-lead.ts'
 import type { Lead } from '../leads/lead.ts'
-import { findMatches, type SearchToMatch } from '../matching/match.ts'
+import { findMatches, isTooSlow, type SearchToMatch } from '../matching/match.ts'
 import { buildFlatLead, type FlatLead } from './flat-lead.ts'
 
 const samples = 3
-/** For a user with very many queries: what was found by then will do. */
-const searchingMsMax = 5_000
+/** For very many queries, or a slow database: what was found by then will do. Less than a silent database gets. */
+const searchingMsMax = 3_000
 
 async function findSearches(db: Database, userId: number): Promise<SearchToMatch[]> {
   return await db
@@ -27,6 +27,14 @@ function joinPlaces(searches: readonly SearchToMatch[]): SearchToMatch[] {
   const places = new Set(searches.flatMap((search) => (search.kind === 'place' ? (search.places ?? []) : [])))
   const others = searches.filter(({ kind }) => kind !== 'place')
   return places.size > 0 ? [{ kind: 'place', places: [...places], words: null }, ...others] : others
+}
+
+/** Undefined where it takes longer. */
+async function findInTime(db: Database, search: SearchToMatch, since: Date, msMax: number) {
+  return await findMatches(db, search, since, samples, msMax).catch((error) => {
+    if (isTooSlow(error)) return undefined
+    throw error
+  })
 }
 
 /**
@@ -45,8 +53,11 @@ export async function findSampleLeads(
   const since = clock.rows[0]?.since ?? new Date(0)
   const found = new Set<number>()
   for (const search of joinPlaces(await findSearches(db, userId))) {
-    for (const id of await findMatches(db, search, since, samples)) found.add(id)
-    if (performance.now() - began > searchingMsMax) break
+    const leftMs = Math.floor(searchingMsMax - (performance.now() - began))
+    // 0 would be no limit
+    const ids = leftMs > 0 ? await findInTime(db, search, since, leftMs) : undefined
+    if (ids === undefined) break
+    for (const id of ids) found.add(id)
   }
   const newest = [...found].sort((a, b) => b - a).slice(0, samples)
   if (newest.length === 0) return examples

@@ -34,31 +34,31 @@ const matchesAtOnce = { withNone: 15_000, withSome: 2_000 }
  * Runs `work` where the planner can choose no other plan than the one that was measured: these statements read little, and
  * are wrong to read whole tables for it, or to compile.
  */
-function withSettings<T>(db: Database, work: (transaction: Transaction<Tables>) => Promise<T>): Promise<T> {
+function withSettings<T>(
+  db: Database,
+  work: (transaction: Transaction<Tables>) => Promise<T>,
+  msMax = statementMsMax,
+): Promise<T> {
   // one view of the listings for all statements: an import may be committed meanwhile
   const transactions = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only')
   return transactions.execute(async (transaction) => {
     await sql`
-      select set_config(name, value, true) from (values ('statement_timeout', ${String(statementMsMax)}), ('jit', 'off'),
+      select set_config(name, value, true) from (values ('statement_timeout', ${String(msMax)}), ('jit', 'off'),
         ('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),
         ('max_parallel_workers_per_gather', '0')) as settings (name, value)
     `.execute(transaction)
     return work(transaction).catch((error) => {
-      throw codeOf(error) === '57014' ? tooSlow(error) : error
+      throw codeOf(error) === '57014' ? tooSlow(error, msMax) : error
     })
   })
 }
 
 /** Its own limit, not one that the server has for us. */
-const tooSlow = (cause: unknown) =>
-  new LeadpushError(
-    'failed',
-    `The database took longer than ${statementMsMax / 1_000} s to look up what a query matches.`,
-    {
-      hint: 'Run it again when the database is less busy. A text of fewer and rarer words, or with a place, takes less.',
-      cause,
-    },
-  )
+const tooSlow = (cause: unknown, msMax: number) =>
+  new LeadpushError('failed', `The database took longer than ${msMax / 1_000} s to look up what a query matches.`, {
+    hint: 'Run it again when the database is less busy. A text of fewer and rarer words, or with a place, takes less.',
+    cause,
+  })
 
 /** Whether that is what a look-up ended with. */
 export const isTooSlow = (error: unknown) =>
@@ -213,16 +213,17 @@ async function findByWords(
 
 /**
  * The version ids of the newest `limit` leads that match, falling: leads that were seen at `seenSince` or later. Throws
- * `failed` when a statement takes longer than 20 s.
+ * `failed` when a statement takes longer than `msMax`.
  */
 export function findMatches(
   db: Database,
   search: SearchToMatch,
   seenSince: Date,
   limit: number = leadsPerQueryMax,
+  msMax: number = statementMsMax,
 ): Promise<Float64Array> {
   const { places, words } = search
-  return withSettings(db, async (transaction) => {
+  const find = async (transaction: Transaction<Tables>) => {
     if (words === null) return findInPlaces(transaction, places ?? [], seenSince, limit)
     const estimate = await estimateByWords(transaction, words)
     if (places === null) return findByWords(transaction, words, estimate, null, seenSince, limit)
@@ -232,7 +233,8 @@ export function findMatches(
     return count < enough
       ? findInPlacesByWords(transaction, places, words, seenSince, limit)
       : findByWords(transaction, words, estimate, places, seenSince, limit)
-  })
+  }
+  return withSettings(db, find, msMax)
 }
 
 /** How many leads match, before the cut to 300: counted up to `max`. */

@@ -5,9 +5,10 @@
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { isDatabaseError } from '../db/away.ts'
 import { buildHardServer, type HardServer, jsonType } from '../hard-server.ts'
+import { isPublicAddress } from '../integrations/hook-address.ts'
 import type { FoundIntegration } from '../integrations/integrations.ts'
 import { requestBodyBytesMax } from '../limits.ts'
-import { addressOf, CallerChecks, type CallerOptions } from './caller.ts'
+import { addressOf, CallerChecks, type CallerOptions, plainAddress } from './caller.ts'
 import { buildRefusal, buildUnavailable, Refusal, tooLarge, unknownPath } from './refusal.ts'
 import { Routes, type RoutesContext } from './routes.ts'
 
@@ -25,6 +26,8 @@ export interface AppOptions extends RoutesContext, CallerOptions {
   /** Addresses and ranges of proxies whose `X-Forwarded-For` counts. */
   trustProxy: readonly string[] | undefined
   onRequest(entry: RequestEntry): void
+  /** Called for every request that a proxy which is not trusted seems to have passed on: all its callers count as one. */
+  onUntrustedProxy(peer: string): void
   onTrouble(error: unknown): void
   /** Called for every request that meets it so. */
   onDatabaseAway(error: unknown): void
@@ -83,7 +86,7 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
       integration: (request.integration as FoundIntegration | undefined)?.id,
     })
 
-  addHooks(app, routes)
+  addHooks(app, routes, options)
   app.addHook('onResponse', (request, reply, done) => {
     noteAnswer(request, reply)
     done()
@@ -94,11 +97,21 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
   return { app, hardServer }
 }
 
-function addHooks(app: FastifyInstance, routes: Routes): void {
+/** What comes from outside says what it likes; what comes from here, or a private network, and speaks for others, is a proxy. */
+function findUntrustedProxy({ raw, ips = [] }: FastifyRequest): string | undefined {
+  // with a peer that is trusted there are two at least
+  if (raw.headers['x-forwarded-for'] === undefined || ips.length > 1) return undefined
+  const peer = plainAddress(raw.socket.remoteAddress ?? '')
+  return peer === '' || isPublicAddress(peer) ? undefined : peer
+}
+
+function addHooks(app: FastifyInstance, routes: Routes, { onUntrustedProxy }: AppOptions): void {
   app.addHook('onRequest', async (request) => {
     const hosts = request.raw.headersDistinct.host?.length ?? 0
     if (hosts > 1) throw new Refusal(400, 'There is more than one Host header.')
     if (request.raw.httpVersion === '1.1' && hosts === 0) throw new Refusal(400, 'The Host header is missing.')
+    const proxy = findUntrustedProxy(request)
+    if (proxy !== undefined) onUntrustedProxy(proxy)
     if (!request.is404) return
     const allow = routes.findAllowed(request)
     if (allow === undefined) throw unknownPath

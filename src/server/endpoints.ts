@@ -1,8 +1,8 @@
 /** What the four endpoints do once the caller is known (contract 5, 5.3, 5.4). */
 import type { FastifyRequest } from 'fastify'
 import type { Database } from '../db/open.ts'
-import { checkHookUrl } from '../integrations/hook-address.ts'
-import { type HooksToRemove, registerHook, removeHooks } from '../integrations/hooks.ts'
+import { checkHookUrl, findUrlProblem } from '../integrations/hook-address.ts'
+import { type HooksToRemove, hasHook, registerHook, removeHooks } from '../integrations/hooks.ts'
 import { findSampleLeads } from '../integrations/sample-leads.ts'
 import { hooksPerIntegrationMax } from '../limits.ts'
 import { type Done, type SampleAnswer, type SubscribeAnswer, subscribeBodySchema, type TestAnswer } from './answers.ts'
@@ -46,7 +46,10 @@ export async function answerSubscribe(
   const parsed = subscribeBodySchema.safeParse(parseJson(body))
   if (!parsed.success) throw new Refusal(422, parsed.error.issues[0]?.message ?? '')
   const { hookUrl } = parsed.data
-  const problem = await checkHookUrl(hookUrl, { allowInsecure: context.allowInsecureHooks })
+  // what is registered already needs no DNS, which may be away: where it leads is looked at again at every connection
+  const problem = (await hasHook(context.db, integration.id, hookUrl))
+    ? findUrlProblem(hookUrl, context.allowInsecureHooks)
+    : await checkHookUrl(hookUrl, { allowInsecure: context.allowInsecureHooks })
   if (problem !== undefined) throw new Refusal(422, problem)
   const registered = await registerHook(context.db, integration, hookUrl)
   if (registered === 'revoked') throw new Refusal(401, 'The API key is unknown or was revoked.')
@@ -66,9 +69,14 @@ function findNamed(id: unknown, body: unknown): HooksToRemove {
   if (id !== undefined) return { id: asText(id) }
   const named = parseJson(body)
   if (typeof named !== 'object' || named === null) return 'all'
+  for (const name of ['id', 'hookUrl'] as const) {
+    const value = (named as Partial<Record<typeof name, unknown>>)[name]
+    // what a workflow puts there when it has lost the hook
+    if (value === null || value === '') throw new Refusal(422, `\`${name}\` is empty: give the hook's, or leave it out to remove all.`)
+  }
   if ('id' in named) return { id: asText(named.id) }
   return 'hookUrl' in named ? { url: asText(named.hookUrl) } : 'all'
-}
+} // biome-ignore format: long sentences
 
 export async function answerUnsubscribe(
   context: EndpointContext,

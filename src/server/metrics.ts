@@ -1,5 +1,6 @@
 /** What a Prometheus can scrape: requests, child processes, what is owed, and the process itself. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { untrustedProxyMetric } from '../listen.ts'
 import { packageVersion } from '../root.ts'
 
 export interface Metrics {
@@ -8,6 +9,8 @@ export interface Metrics {
   notePushEnded(exitCode: number | null): void
   /** A request was refused because there were too many of its address, or with its key. */
   noteLimited(limit: 'address' | 'key'): void
+  /** A proxy that is not trusted passed a request on. */
+  noteUntrusted(): void
   /** The text of a scrape. */
   render(): Promise<string>
 }
@@ -44,6 +47,11 @@ export function createMetrics(sources: MetricSources): Metrics {
     name: 'leadpush_http_requests_limited_total',
     help: 'Requests refused with 429: too many bad ones of their address, or too many with their key.',
     labelNames: ['limit'],
+    registers,
+  })
+  const untrusted = new Counter({
+    name: untrustedProxyMetric,
+    help: 'Requests with an X-Forwarded-For from a loopback or private address that is not in LEADPUSH_TRUST_PROXY.',
     registers,
   })
   // what is absent until it happens first shows no rise
@@ -87,6 +95,7 @@ export function createMetrics(sources: MetricSources): Metrics {
       ),
     notePushEnded: (exitCode) => ended.inc({ exit_code: exitCode === null ? 'signal' : String(exitCode) }),
     noteLimited: (limit) => limited.inc({ limit }),
+    noteUntrusted: () => untrusted.inc(),
     render: () => register.metrics(),
   }
 }

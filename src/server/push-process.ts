@@ -75,9 +75,13 @@ function readLines(stream: Readable, onLine: (line: string) => void): void {
   createInterface({ input: stream }).on('line', onLine)
 }
 
-/** A line of `push --json`. */
+/** A line of `push --json`. Of a process that was killed the last may be torn, and tells nothing. */
 function describe(line: string): string | undefined {
   if (!line.startsWith('{"type":"delivery"')) return undefined
-  const { status, attempts, error } = JSON.parse(line)
-  return `${status}${attempts > 1 ? ` with ${attempts} attempts` : ''}${error === null ? '' : `: ${error}`}`
+  try {
+    const { status, attempts, error } = JSON.parse(line)
+    return `${status}${attempts > 1 ? ` with ${attempts} attempts` : ''}${error === null ? '' : `: ${error}`}`
+  } catch {
+    return undefined
+  }
 }

@@ -7,7 +7,7 @@ import { createMetrics } from './metrics.ts'
 import { type PushProcessEnd, startPushProcess } from './push-process.ts'
 import { SubscriptionPushes } from './subscription-pushes.ts'
 
-type Inner = 'metrics' | 'onOwed' | 'onLimited' | 'onDatabaseAway' | 'onDatabaseBack'
+type Inner = 'metrics' | 'onOwed' | 'onLimited' | 'onUntrustedProxy' | 'onDatabaseAway' | 'onDatabaseBack'
 
 export interface ServerOptions extends Omit<AppOptions, Inner> {
   host: string
@@ -18,6 +18,7 @@ export interface ServerOptions extends Omit<AppOptions, Inner> {
   /** A line of diagnostics of a child process. */
   onPushLine(line: string): void
   onNote(text: string): void
+  onWarning(text: string): void
 }
 
 export type { PushProcessEnd, RequestEntry }
@@ -32,6 +33,10 @@ export interface RunningServer {
 const answersGraceMs = 7_000
 /** Child processes go on by themselves. */
 const pushesGraceMs = 3_000
+
+const describeUntrusted = (peer: string) =>
+  `A proxy at ${peer} passes requests on (X-Forwarded-For) and is not trusted: all its callers count as one, and one bad caller ` +
+  `locks out all. Add ${peer} to LEADPUSH_TRUST_PROXY.`
 
 /** Throws `usage` where it cannot listen there. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
@@ -51,11 +56,17 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     pushesOwed: () => countOwedSubscriptions(db).catch(() => undefined),
   })
   let isAway = false
+  let isWarned = false
   const { app, hardServer } = buildApp({
     ...options,
     metrics,
     onOwed: (userId) => pushes.note(userId),
     onLimited: (limit) => metrics.noteLimited(limit),
+    onUntrustedProxy(peer) {
+      metrics.noteUntrusted()
+      if (!isWarned) options.onWarning(describeUntrusted(peer))
+      isWarned = true
+    },
     onDatabaseAway(error) {
       if (!isAway) onTrouble(error)
       isAway = true

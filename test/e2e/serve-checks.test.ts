@@ -119,7 +119,8 @@ test('what is wrong is looked for in the order of the contract', async () => {
   assert.equal((await strict.program.done).code, 0)
 })
 
-test('the address is that of the last proxy that is not trusted, whatever a caller writes before it', async () => {
+// Who has a network of IPv6 took another address for every try; and one bad caller locked out all good ones beside it.
+test('the address is that of the last proxy that is not trusted, an IPv6 network is one, and keys that were good get through', async () => {
   const limited = await startServe(house, {
     LEADPUSH_LIMIT_ADDRESS: '1',
     LEADPUSH_TRUST_PROXY: '127.0.0.1,10.0.0.0/8,2001:db8::/32',
@@ -143,13 +144,25 @@ test('the address is that of the last proxy that is not trusted, whatever a call
     )
     // what is no address is the proxy's own
     assert.deepEqual(await statuses('nonsense', undefined, 'x'.repeat(5_000)), [422, 429, 429])
+    assert.deepEqual(
+      await statuses('2001:dead::2', '2001:dead:0:0:ffff::1', '2001:dead:0:1::1', '::ffff:198.51.100.1'),
+      [429, 429, 422, 429],
+    )
+    const headers = { 'X-Forwarded-For': '198.51.100.1' }
+    assert.equal((await limited.ask({ key, headers })).status, 429)
     assert.equal((await limited.ask({ key, headers: { 'X-Forwarded-For': '203.0.113.77' } })).status, 200)
+    assert.equal((await limited.ask({ key, headers })).status, 200)
+    const bad = { method: 'POST', path: 'subscribe', body: '{}', headers }
+    assert.deepEqual([(await limited.ask({ ...bad, key })).status, (await limited.ask(bad)).status], [422, 429])
+    assert.equal((await limited.ask({ key: key1, headers })).status, 429)
+    assert.doesNotMatch(limited.program.stderr(), /TRUST_PROXY/)
   } finally {
     limited.program.kill('SIGKILL')
   }
 })
 
-test('without trusted proxies X-Forwarded-For says nothing; good requests do not count, answers at once do not slip through', async () => {
+// Behind a proxy that was not named, all callers had one address, and nothing said so until one of them locked out the others.
+test('without trusted proxies X-Forwarded-For says nothing, and is warned of once; good requests do not count, answers at once do not slip through', async () => {
   const limited = await startServe(house, { LEADPUSH_LIMIT_ADDRESS: '5', LEADPUSH_LIMIT_KEY: 'off' })
   try {
     const good = await Promise.all(Array.from({ length: 20 }, () => limited.ask({ key })))
@@ -163,6 +176,11 @@ test('without trusted proxies X-Forwarded-For says nothing; good requests do not
       [401, 429].map((wanted) => bad.filter(({ status }) => status === wanted).length),
       [5, 25],
     )
+    const warnings = limited.log().filter(({ level }) => level === 'warn')
+    assert.equal(warnings.length, 1)
+    assert.match(warnings[0].msg, /^A proxy at 127\.0\.0\.1 .* Add 127\.0\.0\.1 to LEADPUSH_TRUST_PROXY\.$/)
+    const { text } = await limited.ask({ path: '/metrics' })
+    assert.match(text, /^leadpush_http_requests_forwarded_untrusted_total 30$/m)
   } finally {
     limited.program.kill('SIGKILL')
   }

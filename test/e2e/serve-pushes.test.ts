@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { startPushProcess } from '../../src/server/push-process.ts'
 import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
 import { writeInput } from '../support/import-files.ts'
 import { startProgram } from '../support/program.ts'
@@ -213,6 +214,14 @@ test('a process that fails is tried again, later and later, and holds up nobody'
   await until('nothing is owed', async () => (await countOwed()) === 0)
   assert.deepEqual([20, 21].map(sentTo), [[1], [1]])
   await stop(serve)
+})
+
+// The last line of a process that was killed while it wrote ended `serve`, with all that it had under way.
+test('a torn last line of a process tells nothing, and ends nothing', async () => {
+  const torn = `process.stdout.write('{"type":"delivery","status":"delivered","att', () => process.kill(process.pid, 'SIGKILL'))`
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(`${torn};await new Promise(() => setInterval(() => {}, 1e9))`)}`
+  const child = startPushProcess('user-0@example.com', { ...house.env, NODE_OPTIONS }, () => {})
+  assert.deepEqual(await child.ended, { exitCode: null, outcome: undefined })
 })
 
 test('what serve starts sends nothing where nothing is owed', async () => {

@@ -4,6 +4,8 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { registerHook } from '../../src/integrations/hooks.ts'
+import { type FoundIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
 import { sampleAnswerSchema } from '../../src/server/answers.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
@@ -55,6 +57,26 @@ test('sample gives leads of the user as the trigger sends them', async () => {
   )
 })
 
+// A search that took long was taken for an absent database: a 503 and a warning, and the statement went on for nobody.
+test('a sample that takes too long shows what there is by then, and leaves no statement behind', async () => {
+  const { pool, close } = await house.database.open()
+  const [blocker, looker] = [await pool.connect(), await pool.connect()]
+  try {
+    await blocker.query('begin; lock table leads in access exclusive mode')
+    const answered = await serve.ask({ path: 'sample', key })
+    assert.equal(assertAnswer(answered), 200)
+    sampleAnswerSchema.parse(answered.json)
+    assert.equal(answered.json.leads.length, 3)
+    const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    assert.equal((await looker.query(waiting)).rowCount, 0)
+    assert.doesNotMatch(serve.program.stderr(), /did not answer/)
+  } finally {
+    await blocker.query('rollback')
+    for (const client of [blocker, looker]) client.release()
+    await close()
+  }
+})
+
 test('the same URL again is the same hook, another URL another one; unsubscribe removes one or all of them', async () => {
   const first = await serve.subscribe(key3, 'a')
   assert.equal(assertAnswer(first), 200)
@@ -71,12 +93,15 @@ test('the same URL again is the same hook, another URL another one; unsubscribe 
     () => put(key3, 'unsubscribe?id='),
     () => put(key3, `unsubscribe?id=${ids[0]}&id=${ids[1]}`),
     () => put(key3, 'unsubscribe', { id: 'none' }),
-    () => put(key3, 'unsubscribe', { id: null }),
     () => put(key3, 'unsubscribe', { id: { toString: 1 } }),
     () => put(key3, 'unsubscribe', { hookUrl: 'https://192.0.2.1/z' }),
     () => put(key3, 'unsubscribe', '\ufeff{"hookUrl":"https://192.0.2.1/z"}'),
   ]
   for (const remove of nothing) assert.equal(assertAnswer(await remove()), 200)
+  // a workflow that had lost its hook was told that all was well
+  for (const lost of [{ id: null }, { id: '' }, { hookUrl: null }, { id: ids[0], hookUrl: '' }])
+    assert.equal(assertAnswer(await put(key3, 'unsubscribe', lost)), 422, JSON.stringify(lost))
+  assert.equal(assertAnswer(await put(key3, `unsubscribe?id=${other.json.id}`, { id: null })), 200)
   assert.equal(await countHooks(key3), 5)
 
   assert.equal(assertAnswer(await put(key3, `unsubscribe?id=${ids[0]}`)), 200)
@@ -91,6 +116,21 @@ test('the same URL again is the same hook, another URL another one; unsubscribe 
     assert.equal(await countHooks(key3), 0, String(bare))
   }
   assert.equal(await countHooks(key2), 1)
+})
+
+// The name of a hook that was there already had to be found once more: while DNS was away its platform got a 422, and gave up.
+test('a URL that is registered already needs no DNS', async () => {
+  // no server is asked for a name that can be none
+  const hookUrl = `https://${'x'.repeat(64)}.invalid/hook`
+  const subscribe = () => serve.ask({ method: 'POST', path: 'subscribe', key: key2, body: { hookUrl } })
+  assert.equal(assertAnswer(await subscribe()), 422)
+  const opened = await house.database.open()
+  const { id, userId } = (await findIntegrationByKey(opened.db, key2)) as FoundIntegration
+  const registered = await registerHook(opened.db, { id, userId }, hookUrl)
+  await opened.close()
+  const again = await subscribe()
+  assert.deepEqual([assertAnswer(again), again.json.id], [200, typeof registered === 'object' && registered.hookId])
+  await put(key2)
 })
 
 test('the hundredth hook is registered, the one after it is a 422', async () => {

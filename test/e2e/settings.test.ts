@@ -207,6 +207,25 @@ test('a flag wins over its setting, and is checked like it', async () => {
   assert.match(bad, /--rate: holds ""; allowed: /)
 })
 
+// The folder for an embedded database was looked for even where DATABASE_URL named another: a user whom the system does not
+// know, and who has no HOME, got a fault of the program for every command.
+test('a user whom the system does not know works with DATABASE_URL, and is told what to set without it', (t) => {
+  if (process.getuid?.() !== 0) return t.skip('only root can become another user')
+  const run = (env: Record<string, string>, ...args: string[]) =>
+    spawnSync(process.execPath, [findProgram(), ...args], {
+      uid: 54_321, gid: 54_321, cwd: '/', env: { PATH: process.env.PATH, ...env }, encoding: 'utf8', timeout: 60_000,
+    }) // biome-ignore format: short
+  if (run({}, '--version').status !== 0) return t.skip('another user may not read this checkout')
+  const away = run({ DATABASE_URL: 'postgresql://127.0.0.1:1/x' }, 'users', 'list')
+  assert.equal(away.status, 3, away.stderr)
+  const none = run({}, 'users', 'list')
+  assert.equal(none.status, 2, none.stderr)
+  assert.match(none.stderr, /LEADPUSH_HOME: is not set, and this user has no home folder; set it, or DATABASE_URL/)
+  const checked = run({}, 'doctor', '--json')
+  assert.match(checked.stdout, /"name":"database","title":"Database","status":"skipped"/)
+  assert.match(checked.stdout, /"name":"schedule","title":"Schedule","status":"(pass|warn)"/)
+})
+
 test('with JSON lines everything on standard error is a JSON object, whatever is wrong', async () => {
   const cases: [string[], Record<string, string>, number][] = [
     [['push', '--nosuch'], {}, 2],

@@ -138,6 +138,25 @@ test('a password that is wrong or missing ends a command, and its process with i
     assert.match(stderr, /password/)
   }
 })
+test('a proxy that serve does not trust is told by what serve has seen, or by where it listens', async () => {
+  const untrusted = (n: number) =>
+    listen(http.createServer((_, response) => response.end(`leadpush_http_requests_forwarded_untrusted_total ${n}\n`)))
+  const [some, none] = [await untrusted(3), await untrusted(0)]
+  const of = async (env: Record<string, string>, words: RegExp) =>
+    says(await diagnose({ LEADPUSH_PORT: String(closed), ...env }), 'proxy', words)
+  try {
+    await of({ LEADPUSH_PORT: String(some.port) }, /^warn: A proxy that is not trusted has passed 3 requests on .*LEADPUSH_TRUST_PROXY/)
+    await of({ LEADPUSH_PORT: String(none.port) }, /^pass: /)
+    await of({}, /^skipped: because no `serve` answers on 127\.0\.0\.1/)
+    await of({ LEADPUSH_PORT: String(raw.port) }, /^skipped: /)
+    await of({ LEADPUSH_PORT: String(silent.port) }, /^skipped: /)
+    await of({ LEADPUSH_HOST: '0.0.0.0' }, /^warn: `serve` listens on 0\.0\.0\.0, and LEADPUSH_TRUST_PROXY is not set/)
+    await of({ LEADPUSH_HOST: '0.0.0.0', LEADPUSH_TRUST_PROXY: '10.0.0.1' }, /^pass: 10\.0\.0\.1 may tell/)
+    await of({ LEADPUSH_TRUST_PROXY: 'everybody' }, /^skipped: .*is wrong/)
+  } finally {
+    await Promise.all([some.close(), none.close()])
+  }
+}) // biome-ignore format: a table
 
 test('an empty database, one of a newer program, and one that only reads; the server says what it does not keep', async () => {
   const lines = await diagnose({ DATABASE_URL: server.url })
@@ -342,7 +361,7 @@ test('where there is no database none is made; every line of text stands in colu
   assert.match(stdout, /^warn {5}Database {5}There is none yet: .*no-home holds no embedded one\.\n {22}to do: Set DATABASE_URL; or import/m)
   assert.match(stdout, /^skipped {2}Schema {7}because there is no database yet$/m)
   assert.match(stdout, /^ok {7}Receiver {5}127/m)
-  assert.match(stdout, /\nIt works; see the warnings: 20 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
+  assert.match(stdout, /\nIt works; see the warnings: 21 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
   for (const line of stdout.split('\n').slice(0, -3)) assert.match(line, /^(ok|warn|fail|skipped| {7}) +(\S.{10}|to do:|\S)/)
   assert.equal(existsSync(noHome), false)
 }) // biome-ignore format: long patterns

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { chmod, chown, mkdir, mkdtemp, readlink, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readlink, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -338,6 +338,45 @@ for (const open of [true, false]) {
     assert.equal(readServerPid(home), undefined)
   })
 }
+
+// What root wrote for the server into folders of other users went wherever a link of theirs led, and its file became theirs.
+test('as root, a link that another user puts where the server writes leads nowhere', {
+  skip: !isRoot || !onLinux,
+}, async () => {
+  const folder = await makeFolder()
+  await chmod(folder, 0o755)
+  const victim = join(folder, 'victim')
+  await writeFile(victim, 'mine\n', { mode: 0o644 })
+  const isUntouched = async () => {
+    assert.equal(readFileSync(victim, 'utf8'), 'mine\n')
+    assert.equal((await stat(victim)).uid, 0)
+  }
+  // the server's user, while the database is made: its configuration is there, and root is about to add to it
+  const home = join(folder, 'home')
+  const swap = `while :; do for data in "$1"/.new-*; do [ ! -f "$data/postgresql.conf" ] || ln -sf "$2" "$data/postgresql.conf"; done; sleep 0.01; done`
+  const attacker = spawn('/bin/sh', ['-c', swap, 'sh', home, victim], { uid: 65_534, gid: 65_534, stdio: 'ignore' })
+  try {
+    await mkdir(home, { mode: 0o755 })
+    // on a busy machine the link may come too late
+    const entered = await enterEmbedded(home, { create: true }).catch(
+      (error) => void assert.ok(error instanceof LeadpushError),
+    )
+    await entered?.leave()
+    await isUntouched()
+  } finally {
+    attacker.kill('SIGKILL')
+  }
+  // the owner of the home: what is the server's log, and what keeps it running
+  const theirs = await copiedHome(join(folder, 'theirs'))
+  await chown(theirs, 54_321, 54_321)
+  for (const name of ['postgres.log', 'keep-running']) {
+    rmSync(join(theirs, name), { force: true })
+    await symlink(victim, join(theirs, name))
+    await assert.rejects(keepEmbedded(theirs), LeadpushError)
+    await isUntouched()
+    rmSync(join(theirs, name))
+  }
+})
 
 test('a home that cannot be one is an error of usage that names what to set', async () => {
   const folder = await makeFolder()

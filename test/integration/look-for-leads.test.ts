@@ -192,6 +192,29 @@ test('what another process is looking at is left to it, and waited for', async (
   }
 })
 
+// A platform that unsubscribed while `trigger` looked for what was due waited for it, and got a 503 after 4 s.
+test('a hook can be removed while it is looked at, and then gets nothing; the others get theirs', async () => {
+  const [going, staying] = [await hookOf('again'), await hookOf('again')]
+  await seedLeads(opened, [lead('meanwhile', '59601')])
+  const blocker = await opened.pool.connect()
+  try {
+    await blocker.query('begin; lock table searches in access exclusive mode')
+    const looking = look()
+    const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    for (const endAt = Date.now() + 20_000; (await blocker.query(waits)).rowCount === 0; await sleep(20))
+      assert.ok(Date.now() < endAt)
+    const removing = removeHooks(opened.db, going.integrationId, { id: going.id })
+    const removed = await Promise.race([removing, sleep(10_000, 'late', { ref: false })])
+    await blocker.query('rollback')
+    assert.ok(removed !== 'late' && removed.length === 1)
+    await looking
+    assert.deepEqual(await dueOf(staying), ['meanwhile'])
+  } finally {
+    await blocker.query('rollback')
+    blocker.release()
+  }
+})
+
 test('a hook that is registered while an import is under way gets what that brings', async () => {
   const connection = await opened.pool.connect()
   try {

@@ -3,8 +3,8 @@
  * process may be killed at any moment and any number may try at once. Who may connect is written anew at each start.
  */
 import { randomBytes } from 'node:crypto'
-import { appendFile, chown, lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { lchown, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { codeOf, LeadpushError } from '../../errors.ts'
 import { type Account, runAs } from './account.ts'
 import type { Binaries } from './binaries.ts'
@@ -71,7 +71,7 @@ async function initialise(data: string, account: Account, binaries: Binaries, op
     if (code !== 0) throw new Error(`${program} failed: ${output.trim() || `exit ${code}`}`)
   }
   await mkdir(data, { mode: 0o700 })
-  if (account.uid !== process.getuid?.()) await chown(data, account.uid, account.gid)
+  if (account.uid !== process.getuid?.()) await lchown(data, account.uid, account.gid)
   await run('initdb', [
     ...[
       '-D',
@@ -86,7 +86,7 @@ async function initialise(data: string, account: Account, binaries: Binaries, op
     '--no-sync',
   ])
   const lines = options.throwAway ? [...settings, ...throwAwaySettings] : settings
-  await appendFile(join(data, 'postgresql.conf'), `\n# leadpush\n${lines.join('\n')}\n`)
+  await writeAs(account, join(data, 'postgresql.conf'), `\n# leadpush\n${lines.join('\n')}\n`, '>>')
   const single = ['--single', '-F', '-D', data, '-c', 'log_min_messages=error', 'postgres']
   await run('postgres', single, `create database ${databaseName} strategy file_copy\n`)
   if (options.throwAway) return
@@ -115,6 +115,7 @@ export async function makeCluster(
   } catch (error) {
     await rm(temporary, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
     if (codeOf(error) === 'ENOTEMPTY' || codeOf(error) === 'EEXIST') return
+    if (error instanceof LeadpushError) throw error
     if (codeOf(error) !== undefined) throw unusableHome(place.home, error)
     throw new LeadpushError('database', `The embedded database could not be made: ${(error as Error).message}`, {
       cause: error,
@@ -122,11 +123,20 @@ export async function makeCluster(
   }
 }
 
+/**
+ * Writes as the server's user, never as root: the folder is that user's, and a link in it may lead anywhere. Throws where that user
+ * may not.
+ */
+async function writeAs(account: Account, path: string, text: string, how: '>' | '>>'): Promise<void> {
+  const { code, output } = await runAs(account, '/bin/sh', ['-c', `umask 077; cat ${how} "$1"`, 'sh', path], text)
+  if (code === 0) return
+  throw unusableHome(dirname(dirname(path)), new Error(`${path} cannot be written: ${output.trim() || `exit ${code}`}`))
+}
+
 async function writeIfOther(path: string, text: string, account: Account): Promise<void> {
   if ((await readFile(path, 'utf8').catch(() => undefined)) === text) return
   const temporary = `${path}.${newTemporaryName()}`
-  await writeFile(temporary, text, { mode: 0o600 })
-  if (account.uid !== process.getuid?.()) await chown(temporary, account.uid, account.gid)
+  await writeAs(account, temporary, text, '>')
   await rename(temporary, path)
 }
 

@@ -1,6 +1,6 @@
 /** Where everything of an embedded server is: data, socket, log, marker. Paths alone, worked out from its home folder. */
 import { createHash } from 'node:crypto'
-import { chmod, chown, lstat, mkdir, realpath, rmdir, stat } from 'node:fs/promises'
+import { chmod, lchown, lstat, mkdir, realpath, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { codeOf, LeadpushError, messageOf } from '../../errors.ts'
 import type { Account } from './account.ts'
@@ -95,11 +95,11 @@ export async function makeSocketFolder(place: Place, account: Account): Promise<
       throw unusableHome(place.home, error)
     },
   )
-  if (made && account.uid !== process.getuid?.()) await chown(place.socketFolder, account.uid, account.gid)
+  if (made && account.uid !== process.getuid?.()) await lchown(place.socketFolder, account.uid, account.gid)
   const found = await lstat(place.socketFolder)
   // root made it and was stopped before it gave it away
   if (found.isDirectory() && found.uid === 0 && process.getuid?.() === 0 && account.uid !== 0) {
-    await chown(place.socketFolder, account.uid, account.gid)
+    await lchown(place.socketFolder, account.uid, account.gid)
   } else if (!found.isDirectory() || found.uid !== account.uid || (found.mode & 0o077) !== 0) {
     throw new LeadpushError('usage', `${place.socketFolder} is not a private folder of the server's user.`, {
       hint: 'Remove it, or set LEADPUSH_HOME to another, shorter path.',

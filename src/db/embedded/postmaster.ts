@@ -6,14 +6,15 @@
 import type { ChildProcess } from 'node:child_process'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { link, open, readdir, readFile, readlink, rename, rm, stat, truncate } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { link, open, readdir, readFile, readlink, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { codeOf } from '../../errors.ts'
 import { type Account, spawnAs } from './account.ts'
 import type { Binaries } from './binaries.ts'
-import { type Place, port } from './place.ts'
+import { type Place, port, unusableHome } from './place.ts'
 
 const logBytesMax = 1_000_000
 const stopMsMax = 60_000
@@ -91,19 +92,26 @@ export async function endOrphans(place: Place, signal: 'SIGQUIT' | 'SIGKILL'): P
 }
 
 async function openLog(place: Place) {
-  const size = await stat(place.log).then(
-    (found) => found.size,
-    () => 0,
-  )
-  if (size > logBytesMax) await truncate(place.log)
-  const log = await open(place.log, 'a', 0o600)
-  if (process.getuid?.() === 0) {
-    // in the home of another user, who must be able to write it later
-    const owner = await stat(place.home)
-    await log.chown(owner.uid, owner.gid)
+  // the home may be another user's, and a link there lead root anywhere
+  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const log = await open(place.log, flags, 0o600).catch((error) => {
+    throw unusableHome(place.home, error)
+  })
+  try {
+    const found = await log.stat()
+    if (!found.isFile() || found.nlink > 1) throw unusableHome(place.home, new Error(`${place.log} is no file of its own`))
+    if (found.size > logBytesMax) await log.truncate()
+    if (process.getuid?.() === 0) {
+      // in the home of another user, who must be able to write it later
+      const owner = await stat(place.home)
+      await log.chown(owner.uid, owner.gid)
+    }
+    return log
+  } catch (error) {
+    await log.close()
+    throw error
   }
-  return log
-}
+} // biome-ignore format: long lines
 
 /** The last thing that a server said when it could not start. */
 export async function readLastComplaint(place: Place): Promise<string> {
