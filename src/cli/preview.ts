@@ -188,6 +188,7 @@ async function writeSummary(summary: {
   }
   const skipped = summary.skipped > 0 ? `, ${count(summary.skipped)} skipped` : ''
   await writeLine(
-    `\n${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
+    '',
+    `${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
   )
 }

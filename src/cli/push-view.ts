@@ -11,11 +11,12 @@ import {
   paint,
   plural,
   seconds,
-  tame,
+  toJsonLine,
   wrap,
   writeFacts,
   writeJson,
   writeLine,
+  writeLineSoon,
   writeSoon,
 } from './output.ts'
 import { Progress } from './push-progress.ts'
@@ -61,19 +62,17 @@ export async function createPushView(
   const causes = new CauseTally(usersShown)
   const shown = { delivery: 0, skip: 0, warning: 0 }
   await progress.start(log, json)
-  const show = (line: Exclude<PushLine, SummaryLine>): string | undefined => {
-    if (json) return JSON.stringify(line)
-    if (line.type === 'delivery' && !isTrouble(line) && !single) return undefined
-    if (++shown[line.type] > shownMax) return undefined
-    return tame(describeLine(line))
+  const show = (line: Exclude<PushLine, SummaryLine>): void => {
+    if (json) writeSoon(toJsonLine(line))
+    else if (line.type === 'delivery' && !isTrouble(line) && !single) return
+    else if (++shown[line.type] <= shownMax) writeLineSoon(describeLine(line))
   }
   const reporter: PushReporter = {
     line(line) {
       if (line.type === 'summary') return
       progress.count.add(line)
       if (line.type === 'delivery' && isTrouble(line)) causes.add(line)
-      const text = show(line)
-      if (text !== undefined) writeSoon(`${text}\n`)
+      show(line)
     },
     note: (text) => log.warn(text),
     waits: (what) => progress.count.waits(what),
@@ -130,7 +129,7 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
 async function writeCauses(causes: CauseTally): Promise<void> {
   const groups = causes.top()
   if (groups.length === 0) return
-  await writeLine(`\n${paint('bold', 'Not delivered, by cause')}`)
+  await writeLine('', paint('bold', 'Not delivered, by cause'))
   const width = Math.max(...groups.map(({ deliveries }) => count(deliveries).length))
   for (const group of groups.slice(0, causesShown)) await writeCause(group, width)
   const more = groups.length - causesShown

@@ -140,7 +140,7 @@ function describeStatus(found: Status, timeZone: string): [string, string][] {
 }
 
 async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): Promise<void> {
-  await writeLine(`\n${paint('bold', 'Last runs')}`)
+  await writeLine('', paint('bold', 'Last runs'))
   const commands = { all: '--all', force: '--all --force', resume: '--resume', failed: '--failed', user: '--user' }
   const rows = runs.map(({ startedAt, endedAt, command, period, outcome }) => {
     const took = endedAt === null ? '' : seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)
@@ -154,7 +154,7 @@ async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): 
 }
 
 async function writeHooks(hooks: HookInTrouble[], total: number, time: (at: Date | null) => string): Promise<void> {
-  await writeLine(`\n${paint('bold', 'Hooks in trouble')}`)
+  await writeLine('', paint('bold', 'Hooks in trouble'))
   const rows = hooks.map(({ lastAt, user, url, failing, abandoned, error }) => [
     time(lastAt),
     user,
@@ -181,7 +181,7 @@ async function writeTroubles(
   time: (at: Date | null) => string,
   lastOf: (delivery: DeliveryInTrouble) => string,
 ): Promise<void> {
-  await writeLine(`\n${paint('bold', title)}`)
+  await writeLine('', paint('bold', title))
   const rows = newest.map((delivery) => [
     time(delivery.since),
     delivery.email ?? '(removed user)',
