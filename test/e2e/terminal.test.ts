@@ -87,17 +87,18 @@ test('what a file holds for a terminal to obey is shown, not obeyed; JSON lines 
 })
 
 /** What it writes to a terminal of so many columns. */
-async function showOn(columns: number, args: string, env: Record<string, string>): Promise<string> {
+async function showOn(columns: number, args: string, env: Record<string, string>, typed?: string): Promise<string> {
   const program = `'${process.execPath}' '${findProgram()}' ${args}`
   const child = spawn('script', ['-qec', `stty cols ${columns} rows 24; ${program}; true`, '/dev/null'], {
     cwd: testHome(),
     env: cleanEnvironment(env),
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: [typed === undefined ? 'ignore' : 'pipe', 'pipe', 'inherit'],
     timeout: 60_000,
     killSignal: 'SIGKILL',
   })
   let text = ''
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+  child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+    if (!text.includes('[y/N]') && (text + chunk).includes('[y/N]')) child.stdin?.write(typed ?? '')
     text += chunk
   })
   await once(child, 'close')
@@ -136,4 +137,25 @@ test('a push shows a line that moves and never wraps, then a summary, and why wh
 
   const still = await showOn(80, 'push --failed', { ...env, NO_COLOR: '1' })
   assert.deepEqual([frames(still), still.includes('\u001b')], [[], false])
+})
+
+test('on a terminal a forced push says how many users would get a further delivery, and asks', {
+  skip: !hasScript,
+}, async () => {
+  const house = await buildHouse({ users: makeUsers(3), leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
+  const env = { ...house.env, TERM: 'xterm-256color', NO_COLOR: '1' }
+  assert.doesNotMatch(await showOn(80, 'push --all --force', env, 'n\n'), /y\/N/)
+  const sent = () => house.receiver.requests.length
+  assert.equal(sent(), 3)
+  for (const typed of ['n\n', '\n', '\u0004']) {
+    const refused = await showOn(80, 'push --all --force', env, typed)
+    assert.match(refused, /3 users who had theirs in \S+ would get a further delivery[\s\S]*\[y\/N\]/)
+    assert.match(refused, /Nothing was sent/)
+  }
+  assert.equal(sent(), 3)
+  await showOn(80, 'push --all --force', env, 'y\n')
+  assert.equal(sent(), 6)
+  assert.doesNotMatch(await showOn(80, 'push --all --force --yes', env, 'n\n'), /y\/N/)
+  assert.equal(sent(), 9)
+  assert.equal((await house.call('push --all --yes')).code, 2)
 })
