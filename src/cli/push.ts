@@ -1,5 +1,5 @@
 /** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Database } from '../db/open.ts'
 import { databaseSilentMsMax } from '../limits.ts'
 import type { PushRequest } from '../push/run-push.ts'
@@ -7,6 +7,7 @@ import { agrees } from './ask.ts'
 import { type ExitCode, onEarlyEnd, usageError, withDatabase } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
+import { parseCount } from './options.ts'
 import { plural } from './output.ts'
 import type { Act } from './program.ts'
 import type { PushMetrics } from './push-metrics.ts'
@@ -28,11 +29,6 @@ export interface PushOptions {
   rate?: string
   metricsFile?: string
   json?: true
-}
-
-function parseCount(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is a whole number, 1 or more.')
-  return Number(text)
 }
 
 export function addPush(program: Command, act: Act): void {
