@@ -48,6 +48,10 @@ const statusRemedies: Readonly<Record<number, string>> = {
   429: 'Send more slowly: set LEADPUSH_RATE, lower LEADPUSH_CONCURRENCY.',
 }
 
+/** Where everybody gets that answer, bringing up to date the keys of single users would be the wrong advice. */
+const everybodyRemedy =
+  'It takes no key at all, so it is not about single users: check LEADPUSH_RECEIVER_URL, and ask the receiver which keys it knows. One is tried with: leadpush probe --user EMAIL.'
+
 /** By what the ledger wrote; the first that fits. */
 const textRemedies: readonly (readonly [RegExp, string])[] = [
   [/proxy asks|proxy refused|proxy closed/, proxyRemedy],
@@ -86,6 +90,13 @@ export function causeOf({ httpStatus, error }: Undelivered): Cause {
   if (answer) return { cause: answer[0], remedy: remedyFor(Number(answer[1]), error) }
   const cause = error.replace(/; .*$/, '').replaceAll(/ \([^)]*\)/g, '')
   return { cause, remedy: remedyFor(undefined, error) }
+}
+
+/** The groups, with other advice where all deliveries came to one answer; `arrived`: how many others arrived. */
+export function forEverybody<G extends CauseGroup>(groups: readonly G[], arrived: number): readonly G[] {
+  const [group] = groups
+  if (!group || groups.length > 1 || arrived > 0 || group.users.length < 2) return groups
+  return group.remedy === keyRemedy ? [{ ...group, remedy: everybodyRemedy }] : groups
 }
 
 /** More causes than the texts of the program can make; it bounds the memory all the same. */
