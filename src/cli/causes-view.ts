@@ -16,7 +16,8 @@ export async function writeCauses(groups: readonly CauseGroup[], options: Causes
   const { title, causesShown, usersShown, arrived = 1 } = options
   await writeLine('', paint('bold', title))
   const width = Math.max(...groups.map(({ deliveries }) => count(deliveries).length))
-  for (const group of forEverybody(groups, arrived).slice(0, causesShown)) await writeCause(group, width, usersShown)
+  const causes = forEverybody(groups, { arrived, users: groups[0]?.users.length ?? 0 })
+  for (const group of causes.slice(0, causesShown)) await writeCause(group, width, usersShown)
   const more = groups.slice(causesShown)
   if (more.length === 0) return
   const deliveries = more.reduce((sum, group) => sum + group.deliveries, 0)

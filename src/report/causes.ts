@@ -92,11 +92,14 @@ export function causeOf({ httpStatus, error }: Undelivered): Cause {
   return { cause, remedy: remedyFor(undefined, error) }
 }
 
-/** The groups, with other advice where all deliveries came to one answer; `arrived`: how many others arrived. */
-export function forEverybody<G extends CauseGroup>(groups: readonly G[], arrived: number): readonly G[] {
-  const [group] = groups
-  if (!group || groups.length > 1 || arrived > 0 || group.users.length < 2) return groups
-  return group.remedy === keyRemedy ? [{ ...group, remedy: everybodyRemedy }] : groups
+/** The causes, with other advice where it is one for several users, and no delivery arrived beside theirs. */
+export function forEverybody<C extends Cause>(
+  causes: readonly C[],
+  { arrived, users }: { arrived: number; users: number },
+): readonly C[] {
+  const [cause] = causes
+  if (!cause || causes.length > 1 || arrived > 0 || users < 2) return causes
+  return cause.remedy === keyRemedy ? [{ ...cause, remedy: everybodyRemedy }] : causes
 }
 
 /** More causes than the texts of the program can make; it bounds the memory all the same. */
