@@ -174,7 +174,7 @@ async function showTable(planned: Planned, limit?: number): Promise<void> {
   const flush = async () => {
     const heads = ['queries', 'matches', 'leads', 'bytes', 'parts']
     const numbers = heads.map((head) => ({ head, align: 'right' as const }))
-    if (rows.length > 0) await writeTable([{ head: 'user', wide: true }, { head: 'kind' }, ...numbers], rows)
+    if (rows.length > 0) await writeTable([{ head: 'kind' }, ...numbers, { head: 'user' }], rows)
     rows = []
   }
   for await (const found of firstOf(planned, limit)) {
@@ -194,14 +194,15 @@ async function showTable(planned: Planned, limit?: number): Promise<void> {
 
 function toRow(line: import('../index.ts').DeliveryLine, matches: number | null): string[] {
   const { user, kind, queries, leads, part, parts, attempts } = line
+  // last, where nothing is cut for want of room
   return [
-    user ?? '',
     `${kind}${attempts > 0 ? ', 2nd attempt' : ''}`,
     count(queries),
     matches === null ? '' : count(matches),
     count(leads),
     bytes(line.bytes),
     parts > 1 ? `${part}/${parts}` : '1',
+    user ?? '',
   ]
 }
 
@@ -216,7 +217,10 @@ async function writeSummary(
   const skipped = summary.skipped > 0 ? `, ${count(summary.skipped)} skipped` : ''
   await writeLine(
     '',
-    `${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
+    wrap(
+      `${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
+      0,
+    ),
   )
   // of one there is nothing to compare
   if (leadsPerUser === undefined || summary.users < 2) return

@@ -36,7 +36,7 @@ export async function writeHooks(hooks: HookInTrouble[], total: number, time: Ti
   for (const { lastAt, user, url, failing, abandoned, error } of hooks) {
     const counts = [failing > 0 && `${count(failing)} failing`, abandoned > 0 && `${count(abandoned)} abandoned`]
     const last = `last attempt ${time(lastAt)}: ${error ?? 'it was delivered'}`
-    await writeLine(wrap(`${user}  ${url}`, 2), `  ${wrap(`${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`)
+    await writeLine(wrap(`${user}: ${url}`, 2), `  ${wrap(`${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`)
   }
   if (total > hooks.length) await writeLine(`… and ${plural(total - hooks.length, 'hook')} more.`)
 }

@@ -66,7 +66,7 @@ test('a preview shows what a push would send, byte for byte, and sends nothing',
     json.json.filter(({ type }) => type === 'skip'),
     [{ type: 'skip', user: 'three@example.com', reason: 'no queries' }],
   )
-  assert.match(table.stdout, /user +kind +queries +matches +leads +bytes +parts/)
+  assert.match(table.stdout, /kind +queries +matches +leads +bytes +parts +user\n/)
 
   const pushed = await house.run('push --all --json')
   assert.equal(pushed.code, 0, pushed.stderr)
