@@ -208,7 +208,7 @@ function toRow(line: import('../index.ts').DeliveryLine, matches: number | null)
 
 async function writeSummary(
   summary: { period: string; users: number; deliveries: number; skipped: number; leads: number; bytes: number },
-  leadsPerUser: import('../push/spread.ts').LeadsPerUser | undefined,
+  leadsPerUser: import('../index.ts').LeadsPerUser | undefined,
 ): Promise<void> {
   if (summary.deliveries === 0) {
     await writeLine(`Nothing would be sent in ${summary.period}.`)

@@ -1,12 +1,6 @@
 /** How unlike what users get is: the fewest leads, the middle and the most, in memory that does not grow with the users. */
 
-export interface LeadsPerUser {
-  /** Users. */
-  withoutLeads: number
-  smallest: { user: string; leads: number }
-  median: number
-  largest: { user: string; leads: number }
-}
+import type { LeadsPerUser } from '../index.ts'
 
 export class Spread {
   /** A user has at most some 100,000 leads, so there cannot be more counts. */
