@@ -105,6 +105,17 @@ export interface SummaryLine {
   leads: number
   bytes: number
   seconds: number
+  /** Of a preview, where something is planned for anybody. */
+  leadsPerUser?: LeadsPerUser
+}
+
+/** How unlike what users get is: the fewest leads, the middle and the most. */
+export interface LeadsPerUser {
+  /** Users. */
+  withoutLeads: number
+  smallest: { user: string; leads: number }
+  median: number
+  largest: { user: string; leads: number }
 }
 
 /** `trigger --json`. */

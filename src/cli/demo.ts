@@ -28,8 +28,8 @@ async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
   readSettings(['logFormat'], processSource())
   const { startThrowAway } = await import('../db/embedded.ts')
   const stop = listenForStop((signal) => log.info(`${signal}: cleaning up.`))
-  const say = async (text: string) => {
-    if (!options.json) await writeLine(text)
+  const say = async (...texts: string[]) => {
+    if (!options.json) await writeLine(...texts)
   }
   try {
     await say(paint('bold', 'leadpush demo: listings in, each user’s weekly delivery out'))
@@ -61,7 +61,7 @@ async function deliver(
   opened: OpenDatabase,
   { json }: { json?: true },
   stop: AbortSignal,
-  say: (text: string) => Promise<void>,
+  say: (...texts: string[]) => Promise<void>,
 ): Promise<ExitCode> {
   const { importLeads } = await import('../leads/import.ts')
   const { importUsers } = await import('../users/import.ts')
@@ -86,7 +86,7 @@ async function deliver(
       arrived.push([String(status), count(queries), count(received), bytes(length), msg])
     },
   })
-  await say(`3. A strict receiver listens on ${receiver.url}; pushing…\n`)
+  await say(`3. A strict receiver listens on ${receiver.url}; pushing…`, '')
   const http = createHttp({ timeoutMs: 10_000, concurrency: 16 })
   const view = await createPushView(log, { json: json ?? false, single: true })
   try {
@@ -118,7 +118,9 @@ async function tell(
   arrived: readonly (readonly string[])[],
 ): Promise<void> {
   await writeLine(
-    `\n4. What arrived: ${plural(summary.delivered, 'request')} with ${plural(summary.leads, 'lead')} in ${seconds(summary.seconds)}.\n`,
+    '',
+    `4. What arrived: ${plural(summary.delivered, 'request')} with ${plural(summary.leads, 'lead')} in ${seconds(summary.seconds)}.`,
+    '',
   )
   await writeTable(
     [
@@ -131,11 +133,13 @@ async function tell(
     arrived,
   )
   const leadpush = process.argv[1]?.endsWith('.js') ? 'node bin/leadpush.js' : 'leadpush'
-  await writeLine(`
-Nothing of this is left. Next, with data of your own:
-  ${leadpush} leads import LISTINGS.csv --map href=url --map postalCode=zip
-  ${leadpush} users import USERS.json
-  ${leadpush} preview
-  LEADPUSH_RECEIVER_URL=https://… ${leadpush} push --all --limit 5
-  ${leadpush} push --help`)
+  await writeLine(
+    '',
+    'Nothing of this is left. Next, with data of your own:',
+    `  ${leadpush} leads import LISTINGS.csv --map href=url --map postalCode=zip`,
+    `  ${leadpush} users import USERS.json`,
+    `  ${leadpush} preview`,
+    `  LEADPUSH_RECEIVER_URL=https://… ${leadpush} push --all --limit 5`,
+    `  ${leadpush} push --help`,
+  )
 }

@@ -5,7 +5,7 @@ import type { CheckLine, SummaryLine } from '../doctor/run-doctor.ts'
 import { createCheckView } from './check-view.ts'
 import { type ExitCode, endEarly, holdDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { paint, plural, type Style, seconds, writeJson, writeLine } from './output.ts'
+import { paint, plural, type Style, seconds, wrap, writeJson, writeLine } from './output.ts'
 import type { Act } from './program.ts'
 
 interface DoctorOptions {
@@ -69,11 +69,14 @@ const statusChars = 'skipped'.length
 
 async function writeCheck({ status, title, message, troubles }: CheckLine, titleChars: number): Promise<void> {
   const begin = (each: CheckLine['status']) => paint(statusStyles[each], statusWords[each].padEnd(statusChars))
-  const indent = ' '.repeat(statusChars + titleChars + 4)
-  if (troubles.length === 0) await writeLine(`${begin(status)}  ${title.padEnd(titleChars)}  ${message}`)
+  const indent = statusChars + titleChars + 4
+  const row = (each: CheckLine['status'], name: string, text: string) =>
+    writeLine(`${begin(each)}  ${name.padEnd(titleChars)}  ${wrap(text, indent)}`)
+  if (troubles.length === 0) await row(status, title, message)
   for (const [at, trouble] of troubles.entries()) {
-    await writeLine(`${begin(trouble.status)}  ${(at === 0 ? title : '').padEnd(titleChars)}  ${trouble.message}`)
-    await writeLine(`${indent}${paint('dim', 'to do:')} ${trouble.remedy}`)
+    await row(trouble.status, at === 0 ? title : '', trouble.message)
+    const toDo = wrap(`to do: ${trouble.remedy}`, indent).slice('to do:'.length)
+    await writeLine(`${' '.repeat(indent)}${paint('dim', 'to do:')}${toDo}`)
   }
 }
 

@@ -63,12 +63,12 @@ function toLine({ user, href, period, deliveries, ...facts }: Explanation, answe
 }
 
 async function writeTold({ answer, user, listing, queries, deliveries }: import('./explain-view.ts').Told) {
-  await writeLine(`${paint('bold', answer)}\n\n${user}\n${listing}`)
+  await writeLine(paint('bold', answer), '', user, listing)
   for (const [title, sentences] of [
     ['Queries', queries],
     ['Deliveries', deliveries],
   ] as const) {
-    if (sentences.length > 0) await writeLine(`\n${paint('dim', title)}`)
+    if (sentences.length > 0) await writeLine('', paint('dim', title))
     for (const sentence of sentences.slice(0, shownMax)) await writeLine(sentence)
     const more = sentences.length - shownMax
     if (more > 0) await writeLine(`… and ${count(more)} more: --json shows all.`)

@@ -5,6 +5,7 @@ import { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 import { codeOf, LeadpushError, messageOf } from '../errors.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../leads/import-each.ts'
+import { spellOut } from '../printable.ts'
 import { type ExitCode, usageError } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
@@ -139,7 +140,7 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
           ? `${file}: merging ${plural(records, 'record')}`
           : `${file}: ${plural(records, 'record')}, ${bytes(bytesRead)}${share}`
       if (spinner) {
-        spinner.text = text
+        spinner.text = spellOut(text)
         if (!spinner.isSpinning) spinner.start()
       } else if (performance.now() - toldAt > plainProgressMs) {
         toldAt = performance.now()

@@ -1,5 +1,6 @@
 /** Diagnostics, always on standard error: plain lines for people, or one JSON object a line. */
 import { LeadpushError, messageOf } from '../errors.ts'
+import { spellOut } from '../printable.ts'
 import { gather } from './gather.ts'
 
 export type LogFields = Record<string, string | number | boolean | null | undefined>
@@ -18,15 +19,18 @@ export interface Log {
 /** A full disk under the log, or a terminal that has gone, must not end what is under way. */
 function say(text: string): void {
   try {
-    process.stderr.write(`${text}\n`)
+    process.stderr.write(`${text.split('\n').map(spellOut).join('\n')}\n`)
   } catch {} // Node.js 20 throws where it is a file; elsewhere it is an event, which `main` meets
 }
+
+/** What belongs to a line above it, so that no text of data passes for a line of its own. */
+const indented = (text: string) => text.replaceAll('\n', `\n${' '.repeat('error: '.length)}`)
 
 const prettyLog: Log = {
   format: 'pretty',
   info: say,
-  warn: (message) => say(`warning: ${message}`),
-  error: (message) => say(`error: ${message}`),
+  warn: (message) => say(`warning: ${indented(message)}`),
+  error: (message) => say(`error: ${indented(message)}`),
   detail: () => {},
   line: say,
 }
@@ -47,7 +51,7 @@ async function jsonLog(isServer: boolean): Promise<Log> {
   // at the end it would try for ever to write what is left
   destination.on('error', () => void Object.assign(destination, { flush: () => {}, flushSync: () => {} }))
   const lines = gather((text) => void destination.write(text))
-  const logger = pino(options, { write: lines.add })
+  const logger = pino(options, { write: (line) => lines.add(`${spellOut(line.trimEnd())}\n`) })
   const now = (write: () => void) => {
     write()
     lines.flush()
@@ -79,7 +83,5 @@ export function logError(log: Log, error: unknown): void {
     for (const line of [first, ...more]) log.error(line, { hint: error.hint })
     return
   }
-  log.error(
-    [first, ...more.map((line) => `       ${line}`), ...(error.hint ? [`       ${error.hint}`] : [])].join('\n'),
-  )
+  log.error([first, ...more, ...(error.hint ? [error.hint] : [])].join('\n'))
 }

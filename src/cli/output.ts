@@ -3,27 +3,21 @@
  * terminal, colour and motion is decided here for all commands.
  */
 import { once } from 'node:events'
+import { stripVTControlCharacters } from 'node:util'
 import { codeOf } from '../errors.ts'
+import { spellOut } from '../printable.ts'
 import { isPlain } from '../terminal.ts'
 import { gather } from './gather.ts'
+import { lineBreak, paint, tame } from './painted.ts'
 
 export { bytes, count, plural, seconds, timeFormat } from '../amounts.ts'
-
-const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
-
-export type Style = keyof typeof styles
+export { paint, type Style } from './painted.ts'
 
 /**
  * Whether something may move on standard error. Not on a terminal that says it has no columns (one that `script` or a
  * container made): ora would clear lines without end.
  */
 export const isLively = () => process.stderr.isTTY === true && process.stderr.columns > 0 && !isPlain()
-
-export function paint(style: Style, text: string): string {
-  if (!process.stdout.isTTY || isPlain()) return text
-  const [on, off] = styles[style]
-  return `\u001b[${on}m${text}\u001b[${off}m`
-}
 
 let isUnread = false
 
@@ -62,34 +56,35 @@ function writeOut(text: string | Uint8Array): boolean {
   }
 }
 
-/** Line ends, tabs, and the beginning of what `paint` makes. */
-const isOurs = (text: string, at: number) => /^(?:[\n\t]|.\[\d\d?m)/s.test(text.slice(at, at + 5))
+const toText = (lines: readonly string[]) => lines.map((line) => `${tame(line)}\n`).join('')
 
-/** What came in a file or a request may hold commands for the terminal of whoever reads of it: they are shown, not obeyed. */
-export const tame = (text: string): string =>
-  text.replace(/\p{Cc}/gu, (character, at: number) =>
-    isOurs(text, at) ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-
-export async function writeLine(text: string): Promise<void> {
-  await write(`${tame(text)}\n`)
+export async function writeLine(...texts: string[]): Promise<void> {
+  await write(toText(texts))
 }
 
+/** What `writeSoon` is for lines. */
+export const writeLineSoon = (...texts: string[]): void => writeSoon(toText(texts))
+
+export const writeLineNow = (...texts: string[]): void => void writeNow(toText(texts))
+
+/** An object as a line of its own; a terminal that it is shown on obeys nothing of it. */
+export const toJsonLine = (value: object): string => `${spellOut(JSON.stringify(value))}\n`
+
 export async function writeJson(value: object): Promise<void> {
-  await write(`${JSON.stringify(value)}\n`)
+  await write(toJsonLine(value))
 }
 
 /** Text in lines that fit the terminal, if there is one; the second and further ones are indented by `indent` spaces. */
 export function wrap(text: string, indent: number): string {
   const room = process.stdout.isTTY && process.stdout.columns > 0 ? process.stdout.columns : Number.POSITIVE_INFINITY
   const lines = ['']
-  for (const word of text.split(' ')) {
+  for (const word of spellOut(text).split(' ')) {
     const line = lines.at(-1) ?? ''
     const more = line === '' ? word : `${line} ${word}`
     if (line !== '' && indent + [...more].length > room) lines.push(word)
     else lines[lines.length - 1] = more
   }
-  return lines.join(`\n${' '.repeat(indent)}`)
+  return lines.join(`${lineBreak}${' '.repeat(indent)}`)
 }
 
 export interface Column {
@@ -104,9 +99,9 @@ const gap = 3
 /** A table that fits the terminal: what is too long in a wide column is cut with an ellipsis. */
 export async function writeTable(columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
   const { default: Table } = await import('cli-table3')
-  const widths = columns.map((column, at) =>
-    Math.max(column.head.length, ...rows.map((row) => [...(row[at] ?? '')].length)),
-  )
+  const cells = rows.map((row) => row.map(tame))
+  const charsOf = (cell = '') => [...stripVTControlCharacters(cell)].length
+  const widths = columns.map(({ head }, at) => Math.max(head.length, ...cells.map((row) => charsOf(row[at]))))
   const total = widths.reduce((sum, width) => sum + width + gap, 0)
   const room = process.stdout.columns || Number.POSITIVE_INFINITY
   const wide = columns.flatMap((column, at) => (column.wide ? [at] : []))
@@ -135,14 +130,14 @@ export async function writeTable(columns: readonly Column[], rows: readonly (rea
     ].map((part) => [part, '']),
   )
   const table = new Table({
-    head: columns.map(({ head }) => paint('dim', head)),
+    head: columns.map(({ head }) => tame(paint('dim', head))),
     chars: { ...none, middle: '  ' },
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': 1 },
     colAligns: columns.map(({ align }) => align ?? 'left'),
     colWidths: widths.map((width) => width + 1),
   })
-  for (const row of rows) table.push([...row])
-  await writeLine(table.toString().replace(/[ \t]+$/gm, ''))
+  table.push(...cells)
+  await write(`${table.toString().replace(/[ \t]+$/gm, '')}\n`)
 }
 
 /** Two columns: what, and how much or which. */

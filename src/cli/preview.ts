@@ -2,7 +2,8 @@
 import type { Command } from 'commander'
 import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { bytes, count, paint, plural, write, writeJson, writeLine, writeTable } from './output.ts'
+import { parseCount } from './options.ts'
+import { bytes, count, paint, plural, wrap, write, writeJson, writeLine, writeTable } from './output.ts'
 import type { Act } from './program.ts'
 
 interface PreviewOptions {
@@ -10,6 +11,7 @@ interface PreviewOptions {
   force?: true
   failed?: true
   unknown?: true
+  limit?: number
   body?: true
   out?: string
   json?: true
@@ -23,19 +25,25 @@ export function addPreview(program: Command, act: Act): void {
     .option('--force', 'what `push --all --force` would send')
     .option('--failed', 'what `push --failed` would send')
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
+    .option('--limit <n>', 'list the first so many users; the summary counts all', parseCount)
     .option('--body', 'print each body, one to a line, byte for byte')
     .option('--out <file>', 'with --user: also write a page to look at, with the listings; - is standard output')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
       `
+Users are listed in the order in which a push comes to them: interrupted deliveries,
+subscription pushes, then by where their first query lies. The summary counts all of
+them, and names who would get the fewest and the most leads. With --limit, --body and
+--json too leave out the others.
+
 The page of --out is one file that asks for nothing: what each query matches, brings
 and leaves out and why, the requests' sizes, a map, and up to 1,000 listings as cards.
 It holds no contact of a listing and no key; only its owner may read the file. With
 --json the lines are printed as without it.
 
 Examples:
-  leadpush preview
+  leadpush preview --limit 20            a look at a few, and the summary of all
   leadpush preview --user user@example.com --body | jq '.fsbos | length'
   leadpush preview --user user@example.com --out preview.html`,
     )
@@ -49,6 +57,8 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
     options.failed && '--failed',
   ].filter(Boolean)
   if (exclusive.length > 1) throw usageError(`${exclusive.join(' and ')} exclude each other.`)
+  if (options.limit !== undefined && options.user !== undefined)
+    throw usageError('--limit and --user exclude each other.')
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
   if (options.body && options.json)
     throw usageError('--body and --json exclude each other.', 'A body is a line of JSON already.')
@@ -94,12 +104,13 @@ async function show(
   )
   const isPrinted = options.out !== '-'
   const print = options.body ? showBodies : options.json ? showJson : isPrinted ? showTable : passOver
-  await print(planned)
+  await print(planned, options.limit)
   const seconds = Math.round(performance.now() - startedAt) / 1_000
   const summary = planned.summary(seconds)
   const size = file && user && (await writePage(db, user, planned, settings, file))
-  if (options.json) await writeJson(summary)
-  else if (!options.body && isPrinted) await writeSummary(summary)
+  const leadsPerUser = planned.spread.get()
+  if (options.json) await writeJson({ ...summary, ...(leadsPerUser && { leadsPerUser }) })
+  else if (!options.body && isPrinted) await writeSummary(summary, leadsPerUser)
   if (size !== undefined && !options.json && isPrinted)
     await writeLine(`${paint('bold', options.out ?? '')}  ${bytes(size)}`)
   return 0
@@ -121,73 +132,103 @@ async function writePage(
 
 type Planned = import('../push/preview.ts').Preview
 
+type Found = Planned extends { lines(): AsyncGenerator<infer F> } ? F : never
+
+/** The lines of the first `limit` users; the others are gone through, for the summary. */
+async function* firstOf(planned: Planned, limit = Number.POSITIVE_INFINITY): AsyncGenerator<Found> {
+  let last: string | null | undefined
+  let users = 0
+  for await (const found of planned.lines()) {
+    const { user } = 'line' in found ? found.line : (found as { user?: string })
+    if (user !== last) users++
+    last = user
+    if (users <= limit) yield found
+  }
+}
+
 async function passOver(planned: Planned): Promise<void> {
   for await (const _ of planned.lines());
 }
 
-async function showBodies(planned: Planned): Promise<void> {
-  for await (const found of planned.lines()) {
+async function showBodies(planned: Planned, limit?: number): Promise<void> {
+  for await (const found of firstOf(planned, limit)) {
     if (!('line' in found)) continue
     await write(await found.readBody())
     await write('\n')
   }
 }
 
-async function showJson(planned: Planned): Promise<void> {
-  for await (const found of planned.lines()) await writeJson('line' in found ? found.line : found)
+async function showJson(planned: Planned, limit?: number): Promise<void> {
+  for await (const found of firstOf(planned, limit)) await writeJson('line' in found ? found.line : found)
 }
 
 /** So many lines make a table; then the next begins: a table needs to know all its rows. */
 const rowsPerTable = 200
+/** So many users who are skipped, and listings that are left out, are shown to a person; the rest are counted. */
+const notesShown = 20
 
-async function showTable(planned: Planned): Promise<void> {
+async function showTable(planned: Planned, limit?: number): Promise<void> {
   let rows: string[][] = []
+  const notes: string[] = []
+  let unshown = 0
   const flush = async () => {
     const heads = ['queries', 'matches', 'leads', 'bytes', 'parts']
     const numbers = heads.map((head) => ({ head, align: 'right' as const }))
-    if (rows.length > 0) await writeTable([{ head: 'user', wide: true }, { head: 'kind' }, ...numbers], rows)
+    if (rows.length > 0) await writeTable([{ head: 'kind' }, ...numbers, { head: 'user' }], rows)
     rows = []
   }
-  for await (const found of planned.lines()) {
+  for await (const found of firstOf(planned, limit)) {
     if ('line' in found) {
-      const { user, kind, queries, leads, part, parts, attempts } = found.line
-      const begun = attempts > 0 ? ', 2nd attempt' : ''
-      const matches = found.matches === null ? '' : count(found.matches)
-      rows.push([
-        user ?? '',
-        `${kind}${begun}`,
-        count(queries),
-        matches,
-        count(leads),
-        bytes(found.line.bytes),
-        parts > 1 ? `${part}/${parts}` : '1',
-      ])
+      rows.push(toRow(found.line, found.matches))
       if (rows.length >= rowsPerTable) await flush()
-      continue
-    }
-    await flush()
-    if (found.type === 'skip')
-      await writeLine(`${found.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${found.reason}`)
-    if (found.type === 'warning')
-      await writeLine(`${found.user}  ${paint('yellow', 'warning')}  ${found.href}: ${found.message}`)
+    } else if (notes.length >= notesShown) unshown++
+    else if (found.type === 'skip')
+      notes.push(`${found.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${found.reason}`)
+    else if (found.type === 'warning')
+      notes.push(`${found.user}  ${paint('yellow', 'warning')}  ${found.href}: ${found.message}`)
   }
   await flush()
+  if (notes.length > 0) await writeLine('', ...notes)
+  if (unshown > 0) await writeLine(`… and ${count(unshown)} more; --json lists all`)
 }
 
-async function writeSummary(summary: {
-  period: string
-  users: number
-  deliveries: number
-  skipped: number
-  leads: number
-  bytes: number
-}): Promise<void> {
+function toRow(line: import('../index.ts').DeliveryLine, matches: number | null): string[] {
+  const { user, kind, queries, leads, part, parts, attempts } = line
+  // last, where nothing is cut for want of room
+  return [
+    `${kind}${attempts > 0 ? ', 2nd attempt' : ''}`,
+    count(queries),
+    matches === null ? '' : count(matches),
+    count(leads),
+    bytes(line.bytes),
+    parts > 1 ? `${part}/${parts}` : '1',
+    user ?? '',
+  ]
+}
+
+async function writeSummary(
+  summary: { period: string; users: number; deliveries: number; skipped: number; leads: number; bytes: number },
+  leadsPerUser: import('../index.ts').LeadsPerUser | undefined,
+): Promise<void> {
   if (summary.deliveries === 0) {
     await writeLine(`Nothing would be sent in ${summary.period}.`)
     return
   }
   const skipped = summary.skipped > 0 ? `, ${count(summary.skipped)} skipped` : ''
   await writeLine(
-    `\n${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
+    '',
+    wrap(
+      `${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
+      0,
+    ),
   )
+  // of one there is nothing to compare
+  if (leadsPerUser === undefined || summary.users < 2) return
+  const { withoutLeads, smallest, median, largest } = leadsPerUser
+  const name = ({ user, leads }: typeof smallest) => `${count(leads)} (${user})`
+  await writeLine(
+    wrap(`Leads a user: smallest ${name(smallest)}, median ${count(median)}, largest ${name(largest)}.`, 0),
+  )
+  if (withoutLeads > 0)
+    await writeLine(paint('yellow', `${plural(withoutLeads, 'user')} would get a delivery with no lead.`))
 }

@@ -1,6 +1,7 @@
 /** `leadpush probe`: for whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
 import type { Command } from 'commander'
 import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
+import { agrees } from './ask.ts'
 import { createCheckView } from './check-view.ts'
 import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
@@ -66,7 +67,7 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
     `About to send up to ${planned.requests} requests, ${planned.megabytes} MB together, to the receiver at ${host} with ${whose}.\n` +
       'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.',
   )
-  if (!options.yes && process.stdin.isTTY && process.stderr.isTTY && !(await agrees())) {
+  if (!options.yes && process.stdin.isTTY && process.stderr.isTTY && !(await agrees('Send them?'))) {
     throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
   }
 
@@ -96,20 +97,6 @@ const databaseNames: ReadonlySet<string> = new Set(['databaseUrl', 'home'])
 async function findKey(settings: { databaseUrl: string | undefined; home: string }, email: string): Promise<string> {
   const { findReceiverKey } = await import('../users/users.ts')
   return await withDatabase(settings, inShort, async ({ db }) => await findReceiverKey(db, email))
-}
-
-/** Anything but yes is no; so is the end of the input. */
-async function agrees(): Promise<boolean> {
-  const { createInterface } = await import('node:readline')
-  // not as a terminal: the system is to turn Ctrl-C into a signal
-  const lines = createInterface({ input: process.stdin, terminal: false })
-  process.stderr.write('Send them? [y/N] ')
-  try {
-    for await (const line of lines) return /^y(es)?$/i.test(line.trim())
-    return false
-  } finally {
-    lines.close()
-  }
 }
 
 const styleOf: Record<CheckLine['grade'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', 'not visible': 'dim' }

@@ -3,7 +3,8 @@
  * summary, and why what did not arrive did not.
  */
 import type { DeliveryLine, PushLine, PushReporter, SummaryLine } from '../push/reporter.ts'
-import { type CauseGroup, CauseTally } from '../report/causes.ts'
+import { CauseTally } from '../report/causes.ts'
+import { writeCauses } from './causes-view.ts'
 import type { Log } from './log.ts'
 import {
   bytes,
@@ -11,11 +12,12 @@ import {
   paint,
   plural,
   seconds,
-  tame,
+  toJsonLine,
   wrap,
   writeFacts,
   writeJson,
   writeLine,
+  writeLineSoon,
   writeSoon,
 } from './output.ts'
 import { Progress } from './push-progress.ts'
@@ -61,19 +63,17 @@ export async function createPushView(
   const causes = new CauseTally(usersShown)
   const shown = { delivery: 0, skip: 0, warning: 0 }
   await progress.start(log, json)
-  const show = (line: Exclude<PushLine, SummaryLine>): string | undefined => {
-    if (json) return JSON.stringify(line)
-    if (line.type === 'delivery' && !isTrouble(line) && !single) return undefined
-    if (++shown[line.type] > shownMax) return undefined
-    return tame(describeLine(line))
+  const show = (line: Exclude<PushLine, SummaryLine>): void => {
+    if (json) writeSoon(toJsonLine(line))
+    else if (line.type === 'delivery' && !isTrouble(line) && !single) return
+    else if (++shown[line.type] <= shownMax) writeLineSoon(describeLine(line))
   }
   const reporter: PushReporter = {
     line(line) {
       if (line.type === 'summary') return
       progress.count.add(line)
       if (line.type === 'delivery' && isTrouble(line)) causes.add(line)
-      const text = show(line)
-      if (text !== undefined) writeSoon(`${text}\n`)
+      show(line)
     },
     note: (text) => log.warn(text),
     waits: (what) => progress.count.waits(what),
@@ -101,7 +101,10 @@ export async function createPushView(
       if (unshown > 0) await writeLine(`… and ${count(unshown)} more; --json lists all`)
       await writeSummary(summary)
       // of one user the line above says it all
-      if (!single) await writeCauses(causes)
+      if (!single) {
+        const title = 'Not delivered, by cause'
+        await writeCauses(causes.top(), { title, causesShown, usersShown, arrived: summary.delivered })
+      }
       await writeAdvice(summary, held)
     },
     stop: () => progress.stop(),
@@ -114,37 +117,18 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
   const facts: [string, string][] = [
     ['period', summary.period],
     ['users', count(summary.users)],
-    ['delivered', paint('green', count(summary.delivered))],
+    ['delivered', paint('green', plural(summary.delivered, 'delivery'))],
   ]
-  if (summary.failed > 0) facts.push(['failed', paint('red', count(summary.failed))])
-  if (summary.unknown > 0) facts.push(['unknown', paint('yellow', count(summary.unknown))])
+  if (summary.failed > 0) facts.push(['failed', paint('red', plural(summary.failed, 'delivery'))])
+  if (summary.unknown > 0) facts.push(['unknown', paint('yellow', plural(summary.unknown, 'delivery'))])
   const pending = pendingOf(summary)
-  if (pending > 0) facts.push(['pending', `${count(pending)} with an attempt to come`])
-  if (summary.skipped > 0) facts.push(['skipped', count(summary.skipped)])
-  if (summary.already > 0) facts.push(['had theirs', count(summary.already)])
+  if (pending > 0) facts.push(['pending', `${plural(pending, 'delivery')} with an attempt to come`])
+  if (summary.skipped > 0) facts.push(['skipped', plural(summary.skipped, 'user')])
+  if (summary.already > 0) facts.push(['had theirs', plural(summary.already, 'user')])
   if (summary.elsewhere > 0) facts.push(['elsewhere', `${count(summary.elsewhere)} in the hands of another process`])
-  if (summary.owed > 0) facts.push(['owed', `${count(summary.owed)} not served by this run`])
+  if (summary.owed > 0) facts.push(['owed', `${plural(summary.owed, 'user')} not served by this run`])
   facts.push(['leads', count(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
   await writeFacts(facts)
-}
-
-async function writeCauses(causes: CauseTally): Promise<void> {
-  const groups = causes.top()
-  if (groups.length === 0) return
-  await writeLine(`\n${paint('bold', 'Not delivered, by cause')}`)
-  const width = Math.max(...groups.map(({ deliveries }) => count(deliveries).length))
-  for (const group of groups.slice(0, causesShown)) await writeCause(group, width)
-  const more = groups.length - causesShown
-  if (more > 0) await writeLine(wrap(`… and ${count(more)} more; each delivery: leadpush status`, 0))
-  await writeLine('')
-}
-
-async function writeCause({ cause, remedy, deliveries, users }: CauseGroup, width: number): Promise<void> {
-  const margin = ' '.repeat(width + 2)
-  await writeLine(`${count(deliveries).padStart(width)}  ${wrap(cause, width + 2)}`)
-  const others = users.length === usersShown && deliveries > users.length ? [...users, '…'] : users
-  if (users.length > 0) await writeLine(`${margin}${paint('dim', wrap(others.join(', '), width + 2))}`)
-  await writeLine(`${margin}${wrap(remedy, width + 2)}`)
 }
 
 async function writeAdvice(summary: SummaryLine, held: boolean): Promise<void> {
@@ -153,5 +137,5 @@ async function writeAdvice(summary: SummaryLine, held: boolean): Promise<void> {
   if (held) advice.push('If what is held back is right: leadpush push --all --accept')
   if (summary.failed > 0) advice.push('Once the cause is mended: leadpush push --failed')
   if (summary.unknown > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
-  for (const sentence of advice) await writeLine(wrap(sentence, 0))
+  if (advice.length > 0) await writeLine('', ...advice.map((sentence) => wrap(sentence, 0)))
 }

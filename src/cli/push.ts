@@ -1,11 +1,14 @@
 /** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Database } from '../db/open.ts'
 import { databaseSilentMsMax } from '../limits.ts'
 import type { PushRequest } from '../push/run-push.ts'
+import { agrees } from './ask.ts'
 import { type ExitCode, onEarlyEnd, usageError, withDatabase } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
+import { parseCount } from './options.ts'
+import { plural } from './output.ts'
 import type { Act } from './program.ts'
 import type { PushMetrics } from './push-metrics.ts'
 import { listenForStop } from './signals.ts'
@@ -19,17 +22,13 @@ export interface PushOptions {
   /** For `serve`, which must not send a further delivery where another was faster. */
   owed?: true
   force?: true
+  yes?: true
   limit?: number
   accept?: true
   concurrency?: string
   rate?: string
   metricsFile?: string
   json?: true
-}
-
-function parseCount(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is a whole number, 1 or more.')
-  return Number(text)
 }
 
 export function addPush(program: Command, act: Act): void {
@@ -41,6 +40,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--resume', 'go on with what was interrupted, and send subscription pushes that are owed')
     .option('--failed', 'a further delivery for users whose delivery of this period failed')
     .option('--force', 'with --all: also a further delivery for those who had theirs')
+    .option('--yes', 'with --force: go on without asking first')
     .option('--limit <n>', 'with --all: serve so many users and be over', parseCount)
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
     .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
@@ -61,6 +61,8 @@ Examples:
   leadpush push --all --accept           what the guard holds back is right all the same
   leadpush push --all --metrics-file /var/lib/node_exporter/leadpush-all.prom
 
+On a terminal --force says how many users would get a further delivery, and asks.
+
 Give each line of a crontab a metrics file of its own, which ends in .prom. It is
 replaced as a whole at the end, whatever the end is, and twice a minute before.`,
     )
@@ -79,6 +81,7 @@ function checkOptions(options: PushOptions): void {
     throw usageError('What shall be pushed?', 'Give one of --all, --user EMAIL, --resume, --failed.')
   if (given.length > 1) throw usageError(`${given.join(' and ')} exclude each other.`, 'Give one of them.')
   if (options.force && !options.all) throw usageError('--force goes with --all only.')
+  if (options.yes && !options.force) throw usageError('--yes goes with --all --force only.')
   if (options.limit !== undefined && !options.all) throw usageError('--limit goes with --all only.')
   if (options.owed && options.user === undefined) throw usageError('--owed goes with --user only.')
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
@@ -119,6 +122,7 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   try {
     const exitCode = await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, async (opened) => {
       log.info(`Database: ${opened.description}`)
+      if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
       return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {
         ...options,
         metrics,
@@ -132,6 +136,29 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
     await ping?.('fail')
     throw error
   }
+}
+
+/** Who sits at the terminal is told how many get a second one; what runs by itself is not held up. */
+async function agreeToForce(
+  log: Log,
+  db: Database,
+  settings: { timeZone: string; maxLeadAgeMs: number },
+  limit: number | undefined,
+): Promise<void> {
+  if (!process.stdin.isTTY || !process.stdout.isTTY) return
+  const { rideOut } = await import('../db/away.ts')
+  const { findPeriod } = await import('../deliveries/runs.ts')
+  const { countUsersToServe, forcedPass } = await import('../push/users-to-serve.ts')
+  const { period } = await findPeriod(db, settings)
+  const { free, held } = await rideOut(() => countUsersToServe(db, forcedPass(period)))
+  const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
+  if (users === 0) return
+  log.warn(`${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`)
+  if (await agrees('Send them?')) return
+  throw usageError(
+    'Nothing was sent: it was not agreed to.',
+    'With --yes it does not ask; without --force nobody gets two.',
+  )
 }
 
 async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics | undefined> {

@@ -1,7 +1,7 @@
 /** What `receiver` shows: a line a request as it comes, what is wrong with it below, and on a terminal the counts so far, moving. */
 import type { ReceivedDelivery } from '../receiver/receiver.ts'
 import type { Log } from './log.ts'
-import { bytes, count, isLively, paint, plural, tame, writeJson, writeNow } from './output.ts'
+import { bytes, count, isLively, paint, plural, writeJson, writeLineNow } from './output.ts'
 
 const livelyProgressMs = 200
 /** So much may wait for a reader who is behind; what comes then is not shown, so that nobody's request waits for it. */
@@ -21,7 +21,7 @@ const describeApplied = ({ new: added, changed, unchanged, kept }: NonNullable<R
   ].join(', ')
 
 /** The lines for a person. */
-export function describeRequest(delivery: ReceivedDelivery): string {
+export function describeRequest(delivery: ReceivedDelivery): string[] {
   const { at, status, msg, user, queries, leads, applied, times, problems } = delivery
   const isTaken = status !== null && status < 300
   const answer = paint(isTaken ? 'green' : 'red', status === null ? '–––' : String(status))
@@ -31,7 +31,7 @@ export function describeRequest(delivery: ReceivedDelivery): string {
   const again = times > 1 ? ` (key seen ${times} times)` : ''
   const head = `${at.toTimeString().slice(0, 8)}  ${answer}${who}  ${what}${bytes(delivery.bytes)}: ${how}${again}`
   const wrong = problems.map(({ clause, path, message }) => `               ${path} ${message} (contract ${clause})`)
-  return [head, ...wrong].join('\n')
+  return [head, ...wrong]
 }
 
 /** Counts of all that came. */
@@ -68,7 +68,7 @@ export async function createReceiverView(log: Log, { json }: { json: boolean }):
   const print = (delivery: ReceivedDelivery) => {
     if (json) return void writeJson({ type: 'request', ...delivery })
     spinner?.clear()
-    writeNow(`${tame(describeRequest(delivery))}\n`)
+    writeLineNow(...describeRequest(delivery))
     spinner?.render()
   }
   return {

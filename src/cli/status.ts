@@ -1,13 +1,11 @@
 /** `leadpush status`: how the period and the last runs went, one user's deliveries, and a check for a monitor. */
 import type { Command } from 'commander'
 import type { Database } from '../db/open.ts'
-import type { HookInTrouble } from '../integrations/hooks-in-trouble.ts'
-import type { DeliveryInTrouble, RunReport, Status, Troubles } from '../report/status.ts'
+import type { RunReport, Status } from '../report/status.ts'
 import type { UserDelivery } from '../report/user-deliveries.ts'
 import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import {
-  bytes,
   count,
   paint,
   plural,
@@ -127,19 +125,18 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
 }
 
 const statusStyles: Partial<Record<string, Style>> = { delivered: 'green', complete: 'green', failed: 'red' }
-const paintStatus = (text: string) => paint(statusStyles[text] ?? 'yellow', text)
+export const paintStatus = (text: string) => paint(statusStyles[text] ?? 'yellow', text)
 
 async function writeStatus(db: Database, found: Status, timeZone: string): Promise<void> {
-  const { describeHeld, findEndedInTrouble, findLastRuns, findPending, findTroubledHooks } = await import(
-    '../report/status.ts'
-  )
+  const { describeHeld, findLastRuns, findTroubledHooks } = await import('../report/status.ts')
+  const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)
   await writeFacts(describeStatus(found, timeZone))
   if (found.held) await writeLine(`${paint('red', 'held')}  The guard holds back ${describeHeld(found.held)}.`)
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(runs, time)
-  if (found.pending > 0) await writePending(await findPending(db), time)
-  if (found.failed + found.unknown > 0) await writeEnded(await findEndedInTrouble(db, found.period), time)
+  if (found.stuck > 0) await writeStuck(db, time)
+  if (found.failed + found.unknown > 0) await writeEnded(db, found)
   if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db), found.hooksInTrouble, time)
   const advice = adviseOn(found)
   if (advice.length > 0) await writeLine('')
@@ -150,20 +147,20 @@ function describeStatus(found: Status, timeZone: string): [string, string][] {
   const facts: [string, string][] = [
     ['period', `${found.period} (${timeZone})`],
     ['subscribed', plural(found.subscribed, 'user')],
-    ['delivered', paint('green', count(found.delivered))],
-    ['failed', found.failed > 0 ? paint('red', count(found.failed)) : '0'],
-    ['unknown', found.unknown > 0 ? paint('yellow', count(found.unknown)) : '0'],
+    ['delivered', paint('green', plural(found.delivered, 'delivery'))],
+    ['failed', found.failed > 0 ? paint('red', plural(found.failed, 'delivery')) : '0'],
+    ['unknown', found.unknown > 0 ? paint('yellow', plural(found.unknown, 'delivery')) : '0'],
   ]
   if (found.pending > 0) {
     const stuck = found.stuck > 0 ? `, ${paint('red', `${count(found.stuck)} stuck`)}` : ''
-    facts.push(['pending', `${count(found.pending)}${stuck}`])
+    facts.push(['pending', `${plural(found.pending, 'delivery')}${stuck}`])
   }
   facts.push(['owed', found.owed > 0 ? paint('yellow', plural(found.owed, 'user')) : '0 users'])
   return facts
 }
 
 async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): Promise<void> {
-  await writeLine(`\n${paint('bold', 'Last runs')}`)
+  await writeLine('', paint('bold', 'Last runs'))
   const commands = { all: '--all', force: '--all --force', resume: '--resume', failed: '--failed', user: '--user' }
   const rows = runs.map(({ startedAt, endedAt, command, period, outcome }) => {
     const took = endedAt === null ? '' : seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)
@@ -174,58 +171,6 @@ async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): 
     heads.map((head) => ({ head })),
     rows,
   )
-}
-
-async function writeHooks(hooks: HookInTrouble[], total: number, time: (at: Date | null) => string): Promise<void> {
-  await writeLine(`\n${paint('bold', 'Hooks in trouble')}`)
-  const rows = hooks.map(({ lastAt, user, url, failing, abandoned, error }) => [
-    time(lastAt),
-    user,
-    url,
-    [failing > 0 && `${count(failing)} failing`, abandoned > 0 && `${count(abandoned)} abandoned`]
-      .filter(Boolean)
-      .join(', '),
-    error ?? 'the last one was delivered',
-  ])
-  const heads = ['last attempt', 'user', 'hook', 'triggers', 'why']
-  await writeTable(
-    heads.map((head) => ({ head, ...(['hook', 'why'].includes(head) && { wide: true }) })),
-    rows,
-  )
-  if (total > hooks.length) await writeLine(`… and ${plural(total - hooks.length, 'hook')} more.`)
-}
-
-const partOf = ({ part, parts }: { part: number; parts: number }) => (parts > 1 ? ` ${part}/${parts}` : '')
-
-async function writeTroubles(
-  title: string,
-  last: string,
-  { total, newest }: Troubles,
-  time: (at: Date | null) => string,
-  lastOf: (delivery: DeliveryInTrouble) => string,
-): Promise<void> {
-  await writeLine(`\n${paint('bold', title)}`)
-  const rows = newest.map((delivery) => [
-    time(delivery.since),
-    delivery.email ?? '(removed user)',
-    `${delivery.kind}${partOf(delivery)}`,
-    paintStatus(delivery.stuck ? 'stuck' : delivery.status),
-    String(delivery.attempts),
-    lastOf(delivery),
-  ])
-  await writeTable(
-    [{ head: 'begun' }, { head: 'user', wide: true }, { head: 'kind' }, { head: 'status' }, { head: 'attempts', align: 'right' }, { head: last, wide: true }],
-    rows,
-  ) // biome-ignore format: a list
-  if (total > newest.length) await writeLine(`… and ${count(total - newest.length)} more`)
-}
-
-async function writePending(troubles: Troubles, time: (at: Date | null) => string): Promise<void> {
-  await writeTroubles('Pending deliveries', 'last error', troubles, time, ({ error }) => error ?? '')
-}
-
-async function writeEnded(troubles: Troubles, time: (at: Date | null) => string): Promise<void> {
-  await writeTroubles('Not delivered in this period', 'why', troubles, time, ({ error }) => error ?? '')
 }
 
 /** What to do next, a sentence each. */
@@ -282,31 +227,7 @@ async function showUser(
   }
   await writeLine('')
   if (shown.length === 0) await writeLine('No delivery yet.')
-  else await writeDeliveries(shown, timeFormat(timeZone))
+  else await (await import('./trouble-view.ts')).writeDeliveries(shown, timeFormat(timeZone))
   if (more) await writeLine(`These are the newest ${count(deliveriesShown)}; --json shows all.`)
   return 0
-}
-
-/** A row an attempt; what a second one shares with the first is not repeated. */
-async function writeDeliveries(deliveries: UserDelivery[], time: (at: Date | null) => string): Promise<void> {
-  const rows = deliveries.flatMap((delivery) => {
-    const { period, kind, leads, status, attemptLog, error } = delivery
-    const facts = [period, `${kind}${partOf(delivery)}`, count(leads), bytes(delivery.bytes), paintStatus(status)]
-    if (attemptLog.length === 0) return [[...facts, '', '', error ?? '']]
-    return attemptLog.map((attempt, at) => {
-      const took = attempt.durationMs === null ? '' : `${count(attempt.durationMs)} ms`
-      const isLast = at === attemptLog.length - 1
-      const answer = attempt.httpStatus === null ? '' : `HTTP ${attempt.httpStatus}`
-      // why it ended may be more than what the last attempt came to
-      const why = (isLast ? error : undefined) ?? attempt.error ?? answer
-      return [...(at === 0 ? facts : facts.map(() => '')), time(attempt.at), took, why]
-    })
-  })
-  const heads = ['period', 'kind', 'leads', 'bytes', 'status', 'attempt at', 'took', 'what came of it']
-  const columns = heads.map((head) => ({
-    head,
-    ...(['leads', 'bytes', 'took'].includes(head) && { align: 'right' as const }),
-    ...(head === 'what came of it' && { wide: true }),
-  }))
-  await writeTable(columns, rows)
 }

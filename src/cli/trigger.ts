@@ -4,7 +4,18 @@ import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { count, paint, plural, seconds, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
+import {
+  count,
+  paint,
+  plural,
+  seconds,
+  toJsonLine,
+  writeFacts,
+  writeJson,
+  writeLine,
+  writeLineNow,
+  writeNow,
+} from './output.ts'
 import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
@@ -69,8 +80,8 @@ export async function sendTriggers(
         const { integration, webhookId, hook, attempts, httpStatus, error } = line
         const what = error === null ? 'trigger delivered' : 'trigger not delivered'
         log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
-        if (json) writeNow(`${JSON.stringify(line)}\n`)
-        else if (line.status !== 'delivered' && ++undelivered <= shownMax) writeNow(`${describe(line)}\n`)
+        if (json) writeNow(toJsonLine(line))
+        else if (line.status !== 'delivered' && ++undelivered <= shownMax) writeLineNow(describe(line))
       },
     })
     if (json) await writeJson(summary)

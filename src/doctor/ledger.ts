@@ -22,19 +22,23 @@ import {
 /** An hourly `push --resume` should have come by. */
 const overdueHours = 2
 
-/** Deliveries that should have had their attempt long ago, and stretches of users that a dead process still has. */
-async function findLeftBehind(db: Database): Promise<{ overdue: number; shares: number }> {
-  const { rows } = await sql<{ overdue: number; shares: number }>`
+/** Deliveries that should have had their attempt long ago, and the last push to its end that could have seen to what is left. */
+async function findLeftBehind(db: Database): Promise<{ overdue: number; lastRunId: number | null }> {
+  const { rows } = await sql<{ overdue: number; lastRunId: number | null }>`
     select (
         select count(*) from deliveries d where d.status = 'pending'
           and d.due_at < now() - ${overdueHours} * interval '1 hour' and not ${isLive(sql`d.worker_id`)}
       ) as overdue,
-      (select count(*) from shares s where not ${isLive(sql`s.worker_id`)}) as shares
+      (
+        select max(id) from runs where command in ('all', 'force', 'resume') and outcome in ('complete', 'failures')
+          and started_at > now() - ${overdueHours} * interval '1 hour'
+      ) as "lastRunId"
   `.execute(db)
-  return rows[0] ?? { overdue: 0, shares: 0 }
+  return rows[0] ?? { overdue: 0, lastRunId: null }
 }
 
 const resume = 'Run `leadpush push --resume`, and let cron do so every hour.'
+const seeWhy = 'See in `leadpush status` why; the next push that cron begins tries again.'
 const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 async function checkLedger(context: DoctorContext): Promise<Verdict> {
@@ -42,15 +46,22 @@ async function checkLedger(context: DoctorContext): Promise<Verdict> {
   if (timeZone === undefined || maxLeadAgeMs === undefined) return skipped('settings that it needs are wrong')
   const { db } = context.opened as OpenDatabase
   const status = await findStatus(db, { timeZone, maxLeadAgeMs })
-  const { overdue, shares } = await findLeftBehind(db)
-  const runs = await findInterruptedRuns(db, status.period)
+  const { overdue, lastRunId } = await findLeftBehind(db)
+  const interrupted = await findInterruptedRuns(db, status.period)
+  const runs = interrupted.filter(({ id }) => lastRunId === null || id >= lastRunId)
   const troubles: Trouble[] = []
-  if (overdue > 0) {
+  // what a push has just left, for a reason that it told, another one would leave too
+  if (lastRunId !== null && status.stuck > 0 && runs.length === 0) {
+    const message = `Deliveries that the last push left with an attempt to come: ${status.stuck}.`
+    troubles.push(warning(message, seeWhy))
+    status.stuck = 0
+  } else if (overdue > 0) {
     const message = `Deliveries have waited for more than ${overdueHours} hours, in the hands of no living process: ${overdue}.`
     troubles.push(failure(message, resume))
   }
-  if (runs.length > 0 || shares > 0) {
-    const what = runs.length > 0 ? `${plural(runs.length, 'run')} of ${status.period}` : plural(shares, 'stretch of users')
+  // what is held back is told below
+  if (runs.length > 0 && !status.held) {
+    const what = `${plural(runs.length, 'run')} of ${status.period}`
     troubles.push(warning(`Interrupted, and not gone on with: ${what}.`, resume))
   }
   const settings = { maxLeadAgeMs, feedMaxAgeMs }

@@ -1,5 +1,7 @@
 /** The receiver and the dead man's switch: how far each is reached. No delivery and no ping is sent. */
 import { BlockList, isIPv6 } from 'node:net'
+import { sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
 import { createHttp, type HttpOutcome } from '../http.ts'
 import { findProxy, type NotReached, type Reached, reach } from '../http-reach.ts'
 import { isCertificateCode } from '../http-trouble.ts'
@@ -70,14 +72,50 @@ function judgeCertificate({ validTo }: Reached, now: Date): Trouble[] {
   return [warning(message, 'Have it renewed: after that no delivery gets through.')]
 }
 
-/** What came of the HEAD, after its way was found. */
-function judgeAnswer(outcome: HttpOutcome, host: string, proxy: string | undefined): Trouble[] {
-  if (outcome.kind === 'answer') {
-    const { status } = outcome
-    if (status < 300 || status >= 400) return []
+/** Whether deliveries arrive: in this week, or, as long as none ended in it, in the one before. */
+async function doDeliveriesArrive({ opened, noDatabase, noTables }: DoctorContext): Promise<boolean> {
+  if (opened === undefined || noDatabase !== undefined || noTables !== undefined) return false
+  const ended = (weeksAgo: number, statuses: string[]) => sql`exists (
+    select from deliveries d where d.status in ('delivered', 'failed', 'unknown') and d.status = any (${statuses})
+      and d.period = to_char(now() at time zone 'UTC' - ${weeksAgo} * interval '7 days', 'IYYY-"W"IW'))`
+  const { rows } = await rideOut(() =>
+    sql<{ arrive: boolean }>`
+      select case when ${ended(0, ['delivered'])} then true when ${ended(0, ['failed', 'unknown'])} then false
+        else ${ended(1, ['delivered'])} end as arrive
+    `.execute(opened.db),
+  )
+  return rows[0]?.arrive ?? false
+}
+
+/** What servers answer that know the path, and no HEAD. */
+const knowsNoHead: readonly number[] = [405, 501]
+
+async function judgeStatus(status: number, host: string, context: DoctorContext): Promise<Trouble[]> {
+  if (status < 300 || knowsNoHead.includes(status)) return []
+  if (status < 400) {
     const remedy = 'Set LEADPUSH_RECEIVER_URL to the address that it leads to.'
     return [warning(`${host} redirects (HTTP ${status}): a push follows no redirect.`, remedy)]
   }
+  if (status >= 500) {
+    const message = `${host} is in trouble: HTTP ${status} to a HEAD.`
+    return [failure(message, 'The log of the receiver, or of a proxy before it, says why: until it is mended no delivery arrives.')]
+  }
+  // some want a key first, or take nothing but a POST at their path: whether they take that, deliveries show
+  if (await doDeliveriesArrive(context)) return []
+  const isPath = status === 404 || status === 410
+  const check = isPath ? 'Check the path in LEADPUSH_RECEIVER_URL' : 'It may only miss a key'
+  const message = `${host} answers HTTP ${status} to a HEAD without a key, and no delivery has arrived lately.`
+  return [warning(message, `${check}; \`leadpush probe --user EMAIL\` shows what it says to a POST with a user's key.`)]
+} // biome-ignore format: long sentences
+
+/** What came of the HEAD, after its way was found. */
+async function judgeAnswer(
+  outcome: HttpOutcome,
+  host: string,
+  proxy: string | undefined,
+  context: DoctorContext,
+): Promise<Trouble[]> {
+  if (outcome.kind === 'answer') return await judgeStatus(outcome.status, host, context)
   const { code, error } = outcome
   if (proxy !== undefined && (outcome.stage === 'connect' || /^the proxy/.test(error))) {
     const remedy = isCertificateCode(code)
@@ -115,7 +153,7 @@ async function checkReceiver(context: DoctorContext): Promise<Verdict> {
     const outcome = await http.head(receiverUrl, msMax)
     const tookMs = performance.now() - beganMs
     const proxy = 'proxy' in way ? way.proxy : undefined
-    troubles.push(...judgeAnswer(outcome, host, proxy))
+    troubles.push(...(await judgeAnswer(outcome, host, proxy, context)))
     const status = outcome.kind === 'answer' ? outcome.status : 0
     const through = proxy === undefined ? '' : ` through the proxy ${proxy}`
     return judge(`${host}${through} answers: HTTP ${status} to a HEAD, after ${formatMs(tookMs)}`, troubles)

@@ -5,6 +5,7 @@
 import * as z from 'zod'
 import type { FsboLead } from '../index.ts'
 import { hrefBytesMax, leadNumberMax } from '../limits.ts'
+import { isPlainToSee, notPlainToSee } from '../printable.ts'
 
 export type Lead = FsboLead
 
@@ -94,10 +95,13 @@ function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
   return kind === 'number' ? numberSchema : textSchema
 }
 
+/** A listing that came in before may have another: it is still delivered, explained and erased by it. */
+const importedHrefSchema = textSchema.refine(isPlainToSee, notPlainToSee).pipe(hrefSchema)
+
 /** A value that a record gives; unknown ones are not there any more. */
 export const leadPatchSchema = z.strictObject(
   Object.fromEntries(
-    fields.map((field) => [field.name, field.name === 'href' ? hrefSchema : schemaOfField(field).optional()]),
+    fields.map((field) => [field.name, field.name === 'href' ? importedHrefSchema : schemaOfField(field).optional()]),
   ),
 ) as unknown as z.ZodType<LeadPatch & { href: string }>
 

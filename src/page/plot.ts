@@ -115,9 +115,12 @@ export interface DistributionParts {
   widthsPx?: readonly [narrow: number, broad: number]
 }
 
+/** From the name of a mark to the next one's below it. */
+const markPx = 20
+
 function drawDistribution(parts: DistributionParts, width: number, size: 'narrow' | 'broad'): Html {
   const { bars, marks, format, formatCount, heightPx: height = 240 } = parts
-  const head = margin.top + 16 * marks.length
+  const head = margin.top + markPx * marks.length
   const least = Math.max(1, Math.min(...bars.map(({ fromMs }) => fromMs)))
   const most = Math.max(least * 10, ...bars.map(({ toMs }) => toMs))
   const x = scaleLog([least, most], [margin.left, width - margin.right]).clamp(true)
@@ -135,7 +138,7 @@ function drawDistribution(parts: DistributionParts, width: number, size: 'narrow
     (ms) => html`<text x="${px(x(ms))}" y="${height - 8}" text-anchor="middle">${format(ms)}</text>`,
   )
   const lines = marks.map(({ name, ms }, at) => {
-    const [left, top] = [px(x(ms)), margin.top + 16 * at]
+    const [left, top] = [px(x(ms)), margin.top + markPx * at]
     // beside the line where there is room
     const isLate = left > width * 0.7
     return html`<line class="mark" x1="${left}" x2="${left}" y1="${top}" y2="${y(0)}"/><text class="value" x="${left + (isLate ? -6 : 6)}" y="${top + 5}" dy="0.32em" text-anchor="${isLate ? 'end' : 'start'}">${name}</text>`

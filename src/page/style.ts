@@ -72,7 +72,7 @@ svg { display: block; max-width: 100%; height: auto; overflow: visible }
 @container (min-width: 36rem) { .full .narrow { display: none } .full .broad { display: block } }
 @container (min-width: 42rem) { .vast .narrow { display: none } .vast .broad { display: block } }
 svg text { fill: var(--muted); font-size: 12px }
-svg .value { fill: var(--text); font-weight: 600 }
+svg .value { fill: var(--text); font-weight: 600; paint-order: stroke; stroke: var(--ground); stroke-width: 4px; stroke-linejoin: round }
 svg .grid { stroke: var(--line) } svg .base { stroke: var(--border) } svg .mark { stroke: var(--text); stroke-dasharray: 3 3 }
 .fill-delivered { fill: var(--delivered) } .fill-failed { fill: var(--failed) } .fill-unknown { fill: var(--unknown) }
 .fill-skipped { fill: var(--skipped) } .fill-accent { fill: var(--bar) } .fill-soft { fill: var(--soft) }
@@ -108,6 +108,18 @@ thead button { margin: 0; padding: 0.125rem 0; border: 0; background: none; colo
 thead button::after { content: '\\2195'; display: inline-block; width: 1em; margin-left: 0.125rem; text-align: center; opacity: 0.55 }
 thead [aria-sort] { color: var(--text) }
 [aria-sort='ascending'] button::after { content: '\\2191'; opacity: 1 } [aria-sort='descending'] button::after { content: '\\2193'; opacity: 1 }
+@media screen and (max-width: 40rem) {
+  .stacked thead { position: static }
+  .stacked thead tr { display: flex; flex-wrap: wrap; gap: 0 1rem; padding: 0.25rem 0; border-bottom: 1px solid var(--line) }
+  .stacked thead tr::before { content: 'Sort by'; color: var(--muted); font-size: 0.8125rem; padding: 0.125rem 0 }
+  .stacked thead:not(:has(button)) { display: none }
+  .stacked tbody tr:not([hidden]) { display: flex; flex-wrap: wrap; gap: 0.125rem 1rem; padding: 0.75rem 0; border-bottom: 1px solid var(--line) }
+  .stacked tbody :is(th, td), .stacked thead th { display: block; min-width: 0; max-width: none; padding: 0; border: 0; text-align: left; white-space: normal; overflow-wrap: anywhere }
+  .stacked tbody th { flex-basis: 100%; font-weight: 600 }
+  .stacked td.wide { flex-basis: 100% }
+  .stacked td:empty { display: none }
+  .stacked td::before { content: attr(data-head) '\\a0 '; color: var(--muted); font-size: 0.875rem }
+}
 ${mapStyle}${cardsStyle}
 @media print {
   @page { margin: 15mm }

@@ -30,10 +30,13 @@ export interface TableParts {
 /** From so many rows on a table gets a search. */
 const searchedRowsMin = 20
 
+/** From so many columns on, or with a long text, a row is a paragraph where the page is narrow: nothing of it is off the screen. */
+const stackedColumnsMin = 5
+
 function buildCell(cell: string | Cell, column: Column | undefined, isHead: boolean): Html {
   const { text, sort, tone }: Cell = typeof cell === 'string' ? { text: cell } : cell
   const names = [column?.isNumber && 'number', column?.wide && 'wide', tone].filter(Boolean).join(' ')
-  const attributes = html`${names && html` class="${names}"`}${sort !== undefined && html` data-sort="${sort}"`}`
+  const attributes = html`${names && html` class="${names}"`}${!isHead && html` data-head="${column?.head ?? ''}"`}${sort !== undefined && html` data-sort="${sort}"`}`
   return isHead ? html`<th scope="row"${attributes}>${text}</th>` : html`<td${attributes}>${text}</td>`
 }
 
@@ -41,7 +44,8 @@ export function buildTable({ caption, captionHidden, columns, rows, more }: Tabl
   const heads = columns.map(
     ({ head, isNumber }) => html`<th scope="col"${isNumber && html` class="number"`}>${head}</th>`,
   )
-  return html`<div class="table"${rows.length >= searchedRowsMin && html` data-search="${caption}"`}>
+  const isStacked = columns.length >= stackedColumnsMin || columns.some(({ wide }) => wide)
+  return html`<div class="${isStacked ? 'table stacked' : 'table'}"${rows.length >= searchedRowsMin && html` data-search="${caption}"`}>
  ${
    !captionHidden &&
    html`<div class="tools"><h3>${caption}</h3></div>

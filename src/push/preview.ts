@@ -14,6 +14,7 @@ import { findReasonToHold, judge } from './guard.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan, type UserToServe } from './planner.ts'
 import { type DeliveryLine, type PushLine, Tally } from './reporter.ts'
+import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
 import {
   type Cursor,
@@ -46,6 +47,8 @@ const deliveriesPerPage = 100
 
 export class Preview {
   readonly tally = new Tally()
+  /** Of what is planned now: what was begun before stays as it is. */
+  readonly spread = new Spread()
   readonly period: string
   /** Listings that were last seen before are too old. */
   readonly seenSince: Date
@@ -167,7 +170,13 @@ export class Preview {
         continue
       }
       if (plan.deliveries.length === 0) yield skipLine(plan.user.email)
-      else this.users.add(plan.user.id, kind === 'subscription')
+      else {
+        this.users.add(plan.user.id, kind === 'subscription')
+        this.spread.add(
+          plan.user.email,
+          plan.deliveries.reduce((sum, { leads }) => sum + leads, 0),
+        )
+      }
       for (const href of plan.tooLarge) yield tooLargeWarning(plan.user.email, href)
       for (const delivery of plan.deliveries) yield this.preview(plan, delivery, kind)
     }

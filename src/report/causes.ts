@@ -48,6 +48,10 @@ const statusRemedies: Readonly<Record<number, string>> = {
   429: 'Send more slowly: set LEADPUSH_RATE, lower LEADPUSH_CONCURRENCY.',
 }
 
+/** Where everybody gets that answer, bringing up to date the keys of single users would be the wrong advice. */
+const everybodyRemedy =
+  'It takes no key at all, so it is not about single users: check LEADPUSH_RECEIVER_URL, and ask the receiver which keys it knows. One is tried with: leadpush probe --user EMAIL.'
+
 /** By what the ledger wrote; the first that fits. */
 const textRemedies: readonly (readonly [RegExp, string])[] = [
   [/proxy asks|proxy refused|proxy closed/, proxyRemedy],
@@ -86,6 +90,16 @@ export function causeOf({ httpStatus, error }: Undelivered): Cause {
   if (answer) return { cause: answer[0], remedy: remedyFor(Number(answer[1]), error) }
   const cause = error.replace(/; .*$/, '').replaceAll(/ \([^)]*\)/g, '')
   return { cause, remedy: remedyFor(undefined, error) }
+}
+
+/** The causes, with other advice where it is one for several users, and no delivery arrived beside theirs. */
+export function forEverybody<C extends Cause>(
+  causes: readonly C[],
+  { arrived, users }: { arrived: number; users: number },
+): readonly C[] {
+  const [cause] = causes
+  if (!cause || causes.length > 1 || arrived > 0 || users < 2) return causes
+  return cause.remedy === keyRemedy ? [{ ...cause, remedy: everybodyRemedy }] : causes
 }
 
 /** More causes than the texts of the program can make; it bounds the memory all the same. */

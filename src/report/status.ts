@@ -5,7 +5,6 @@
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { type LedgerDelivery, ledgerColumns } from '../deliveries/ledger.ts'
 import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../deliveries/runs.ts'
 import { isLive } from '../deliveries/workers.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../integrations/hooks-in-trouble.ts'
@@ -18,15 +17,6 @@ export interface RunReport {
   endedAt: Date | null
   /** `interrupted` where its process died, whether anybody has noted that or not. */
   outcome: RunOutcome
-}
-
-/** A delivery that needs somebody's eye, with the moment that it has been so since. */
-export type DeliveryInTrouble = LedgerDelivery & { since: Date; stuck: boolean }
-
-/** The newest of them, and how many there are. */
-export interface Troubles {
-  total: number
-  newest: DeliveryInTrouble[]
 }
 
 export interface Status {
@@ -55,8 +45,6 @@ export interface Status {
 
 const runsShown = 5
 const troublesShown = 20
-
-const pendingColumns = sql`d.created_at as since, not ${isLive(sql`d.worker_id`)} as stuck`
 
 async function countEnded(db: Database, period: string) {
   const { rows } = await sql<{ delivered: number; failed: number; unknown: number }>`
@@ -144,42 +132,9 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
   return { period, seenSince, ...users, ...ended, ...pending, ...withoutLater, held, lastRun, hooksInTrouble }
 }
 
-/** The deliveries of a period that ended failed or unknown, and that none later has made good. */
-export async function findEndedInTrouble(db: Database, period: string, limit = troublesShown): Promise<Troubles> {
-  const { rows } = await rideOut(() =>
-    sql<DeliveryInTrouble & { total: number }>`
-      select ${ledgerColumns}, u.email, d.created_at as since, false as stuck, t.total
-      from (
-        select idempotency_key, count(*) over () as total from deliveries d
-        where period = ${period} and status in ('failed', 'unknown') and ${isTheLastWord}
-        order by created_at desc, part limit ${limit}
-      ) t
-      join deliveries d on d.idempotency_key = t.idempotency_key left join users u on u.id = d.user_id
-      order by d.created_at desc, d.part
-    `.execute(db),
-  )
-  return toTroubles(rows)
-}
-
-/** The deliveries that are still pending, whatever their period; the stuck ones first, then the oldest. */
-export async function findPending(db: Database, limit = troublesShown): Promise<Troubles> {
-  const { rows } = await rideOut(() =>
-    sql<DeliveryInTrouble & { total: number }>`
-      select ${ledgerColumns}, u.email, ${pendingColumns}, count(*) over () as total
-      from deliveries d left join users u on u.id = d.user_id
-      where d.status = 'pending' order by stuck desc, d.created_at, d.part limit ${limit}
-    `.execute(db),
-  )
-  return toTroubles(rows)
-}
-
 /** Hooks whose triggers fail, or were given up lately. */
 export function findTroubledHooks(db: Database, limit = troublesShown): Promise<HookInTrouble[]> {
   return rideOut(() => findHooksInTrouble(db, limit))
-}
-
-function toTroubles(rows: (DeliveryInTrouble & { total: number })[]): Troubles {
-  return { total: rows[0]?.total ?? 0, newest: rows.map(({ total: _, ...delivery }) => delivery) }
 }
 
 /** `the weekly run (800 listings …)`, `3 users`. */

@@ -7,6 +7,7 @@ import * as z from 'zod'
 import { formatPath } from '../errors.ts'
 import type { IgnoredFields } from '../leads/ignored-fields.ts'
 import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../limits.ts'
+import { isPlainToSee, notPlainToSee } from '../printable.ts'
 import { findSameHash, type Query, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
 
 /** What a record knows of a user: a field that is unknown to it is not there. */
@@ -25,6 +26,7 @@ const emailPattern = /^[^\s@\p{Cc}\p{Cs}"(),:;<>[\]\\]+@[\p{L}\p{N}](?:[\p{L}\p{
 export const emailSchema = z
   .string({ error: 'must be text' })
   .transform((text) => text.toLowerCase())
+  .refine(isPlainToSee, notPlainToSee)
   .refine((text) => emailPattern.test(text), { error: 'must be an e-mail address' })
   .refine((text) => [...text.slice(0, 2 * emailCharsMax + 1)].length <= emailCharsMax, {
     error: `must have at most ${emailCharsMax} characters`,

@@ -26,6 +26,25 @@ const summaryFields = [
   'bytes', 'seconds',
 ] // biome-ignore format: a list
 
+test('a preview of some users lists the first of them as a push comes to them, and its summary counts all', async () => {
+  const all = await house.call('preview --json')
+  const { json, code } = await house.call('preview --json --limit 1')
+  assert.equal(code, 0)
+  const [first, summary] = json
+  assert.deepEqual([json.length, first], [2, all.json[0]])
+  assert.deepEqual(countsOf(summary), countsOf(all.json.at(-1)))
+  assert.deepEqual(summary.leadsPerUser, {
+    withoutLeads: 1,
+    smallest: { user: 'two@example.com', leads: 0 },
+    median: 0,
+    largest: { user: 'one@example.com', leads: 2 },
+  })
+  assert.equal((await house.call('preview --body --limit 2')).stdout.trimEnd().split('\n').length, 1)
+  const { stdout } = await house.call('preview --limit 2')
+  assert.match(stdout, /smallest 0 \(two@example\.com\), median 0, largest 2 \(one@example\.com\)/)
+  assert.match(stdout, /1 user would get a delivery with no lead/)
+})
+
 test('a preview shows what a push would send, byte for byte, and sends nothing', async () => {
   const [json, bodies, table] = await Promise.all([
     house.call('preview --json'),
@@ -47,7 +66,7 @@ test('a preview shows what a push would send, byte for byte, and sends nothing',
     json.json.filter(({ type }) => type === 'skip'),
     [{ type: 'skip', user: 'three@example.com', reason: 'no queries' }],
   )
-  assert.match(table.stdout, /user +kind +queries +matches +leads +bytes +parts/)
+  assert.match(table.stdout, /kind +queries +matches +leads +bytes +parts +user\n/)
 
   const pushed = await house.run('push --all --json')
   assert.equal(pushed.code, 0, pushed.stderr)
@@ -149,7 +168,7 @@ test('wrong usage of push and preview ends with 2 before anything is done', asyn
     'push', 'push --all --user one@example.com', 'push --all --failed', 'push --resume --all', 'push --force', 'push --limit 3',
     'push --resume --limit 1', 'push --all --limit 0', 'push --all --limit 1.5', 'push --all --limit x', 'push --all --unknown',
     'push --user nobody@example.com', 'push --user', 'push --all extra', 'preview --user nobody@example.com',
-    'preview --force --failed', 'preview --body --json', 'users subscribe nobody@example.com', 'users unsubscribe nobody@example.com',
+    'preview --force --failed', 'preview --body --json', 'preview --limit 0', 'preview --limit 1 --user one@example.com', 'users subscribe nobody@example.com', 'users unsubscribe nobody@example.com',
     'users remove nobody@example.com', 'users remove', 'users list one@example.com', 'status --user nobody@example.com',
   ] // biome-ignore format: a list
   for (const args of wrong) {

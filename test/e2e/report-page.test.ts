@@ -136,6 +136,12 @@ for (const [width, colorScheme] of [
         .evaluateAll((drawings) => drawings.map((drawing) => drawing.getBoundingClientRect().width))
       assert.equal(widths.length, 8)
       for (const drawn of widths) assert.ok(drawn > 200 && drawn <= width, String(drawn))
+      // beside the screen, where the columns once stood that say why and what to do, nobody looks
+      const sides = await page
+        .locator('.table:visible :is(th, td)')
+        .evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().right))
+      assert.ok(sides.length > 100)
+      for (const right of sides) assert.ok(right <= width, String(right))
       // folded away, the same figures are there as tables
       await page.locator('summary').first().click()
       assert.equal(await page.locator('details[open] tbody tr').count(), 6)

@@ -7,9 +7,12 @@ import { test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { packageRoot } from '../../src/root.ts'
 import { createDatabase } from '../support/database.ts'
-import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { addHook } from '../support/hooks.ts'
+import { buildHouse, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines } from '../support/import-files.ts'
 import { cleanEnvironment, runProgram, testHome } from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 
 const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
 
@@ -27,6 +30,50 @@ test('a terminal without columns, as containers make them, gets plain lines', { 
   assert.match(stdout.toString(), /What arrived: 5 requests/)
 })
 
+/** What a terminal obeys, what turns a line around, and what looks like a line or a colour of the program's own. */
+const hidden = 'po\r\n\u001b[8m\u001b[31m\u009b2J\u007f\u200f\u202e\u2066\u2028ol'
+const shown = JSON.stringify(hidden)
+  .slice(1, -1)
+  .replace('\\r\\n', '\\u000d\\u000a')
+  .replace(/[\u007f-\uffff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+// line ends and every sequence that looked like a colour once passed, and `trigger` filtered nothing
+test('what comes from data is spelt out on a terminal and in a log, before anything is painted', {
+  skip: !hasScript,
+}, async (t) => {
+  const queries = [zip('78704'), { type: 'text', value: hidden, radius: 0 }]
+  const house = await buildHouse({ users: [{ email: 'user-0@example.com', receiverApiKey: 'key-0', queries }] })
+  const env = { ...house.env, TERM: 'xterm-256color', LEADPUSH_ALLOW_INSECURE_HOOKS: '1' }
+  const listed = await showOn(120, 'users list', env)
+  assert.ok(stripVTControlCharacters(listed).includes(shown), listed)
+  assert.ok(listed.includes(`\u001b[2muser\u001b[22m`), listed)
+
+  const opened = await house.database.open()
+  t.after(() => opened.close())
+  const platform = await startHookReceiver(() => 500)
+  t.after(() => platform.close())
+  await addHook(opened, 'user-0@example.com', platform.url('/a'))
+  await house.put('leads', [{ href: hrefOf('new'), postalCode: '78704' }])
+  const escaped = JSON.stringify(hidden).slice(1, -1)
+  await opened.pool.query(`update lead_versions set json = replace(json, '/new"', '/new' || $1 || '"')`, [escaped])
+  const sent = await showOn(120, 'trigger', env)
+  assert.match(stripVTControlCharacters(sent), /^https:.*failed {2}hook /m)
+  assert.ok(sent.includes(`new${shown}  \u001b[33mfailed\u001b[39m  hook`), sent)
+
+  const log = await house.call(['leads', 'import', hidden])
+  assert.equal(log.code, 2)
+  const json = await house.run(['leads', 'import', hidden], { env: { LEADPUSH_LOG_FORMAT: 'json' } })
+  for (const { stderr } of [log, json]) assert.doesNotMatch(stderr, /[^\P{Cc}\n]|[\u200f\u202e\u2066\u2028]/u)
+  const told = json.stderr.trim().split('\n')
+  assert.ok(
+    told
+      .map((line) => JSON.parse(line).msg)
+      .join('\n')
+      .startsWith(hidden),
+    json.stderr,
+  )
+})
+
 test('what a file holds for a terminal to obey is shown, not obeyed; JSON lines keep it as it came', async (t) => {
   const { url } = await createDatabase(t)
   const env = { DATABASE_URL: url }
@@ -40,17 +87,18 @@ test('what a file holds for a terminal to obey is shown, not obeyed; JSON lines 
 })
 
 /** What it writes to a terminal of so many columns. */
-async function showPush(args: string, columns: number, env: Record<string, string>): Promise<string> {
-  const program = `'${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' push ${args}`
+async function showOn(columns: number, args: string, env: Record<string, string>, typed?: string): Promise<string> {
+  const program = `'${process.execPath}' '${findProgram()}' ${args}`
   const child = spawn('script', ['-qec', `stty cols ${columns} rows 24; ${program}; true`, '/dev/null'], {
     cwd: testHome(),
     env: cleanEnvironment(env),
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: [typed === undefined ? 'ignore' : 'pipe', 'pipe', 'inherit'],
     timeout: 60_000,
     killSignal: 'SIGKILL',
   })
   let text = ''
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+  child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+    if (!text.includes('[y/N]') && (text + chunk).includes('[y/N]')) child.stdin?.write(typed ?? '')
     text += chunk
   })
   await once(child, 'close')
@@ -74,7 +122,7 @@ test('a push shows a line that moves and never wraps, then a summary, and why wh
     )
   }
 
-  const narrow = await showPush('--all', 40, env)
+  const narrow = await showOn(40, 'push --all', env)
   assert.ok(frames(narrow).some((frame) => /^. \d+ of 30 users, .*not delivered/.test(frame)))
   for (const frame of frames(narrow)) assert.ok(frame.length < 40, frame)
   const plain = stripVTControlCharacters(narrow).replaceAll('\r', '')
@@ -87,6 +135,27 @@ test('a push shows a line that moves and never wraps, then a summary, and why wh
   assert.match(plain, /\n {4}Bring the keys/)
   assert.match(plain, /\nOnce the cause is mended: leadpush push\n--failed\n/)
 
-  const still = await showPush('--failed', 80, { ...env, NO_COLOR: '1' })
+  const still = await showOn(80, 'push --failed', { ...env, NO_COLOR: '1' })
   assert.deepEqual([frames(still), still.includes('\u001b')], [[], false])
+})
+
+test('on a terminal a forced push says how many users would get a further delivery, and asks', {
+  skip: !hasScript,
+}, async () => {
+  const house = await buildHouse({ users: makeUsers(3), leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
+  const env = { ...house.env, TERM: 'xterm-256color', NO_COLOR: '1' }
+  assert.doesNotMatch(await showOn(80, 'push --all --force', env, 'n\n'), /y\/N/)
+  const sent = () => house.receiver.requests.length
+  assert.equal(sent(), 3)
+  for (const typed of ['n\n', '\n', '\u0004']) {
+    const refused = await showOn(80, 'push --all --force', env, typed)
+    assert.match(refused, /3 users who had theirs in \S+ would get a further delivery[\s\S]*\[y\/N\]/)
+    assert.match(refused, /Nothing was sent/)
+  }
+  assert.equal(sent(), 3)
+  await showOn(80, 'push --all --force', env, 'y\n')
+  assert.equal(sent(), 6)
+  assert.doesNotMatch(await showOn(80, 'push --all --force --yes', env, 'n\n'), /y\/N/)
+  assert.equal(sent(), 9)
+  assert.equal((await house.call('push --all --yes')).code, 2)
 })

@@ -237,6 +237,16 @@ test('what past pushes left behind, a time zone of others, and tables that nobod
   says(lines, 'time-zone', /^warn: LEADPUSH_TIME_ZONE is America\/Chicago, and the last run used UTC/)
   says(lines, 'ledger', /^fail: Deliveries have waited for more than 2 hours, .*: 1\. Interrupted, and not gone on with: 1 run of \d{4}-W\d\d\./)
   says(lines, 'upkeep', /^warn: autovacuum is off for claims\. Indexes that are not valid: runs_by_start\..*reindex index concurrently runs_by_start/)
+
+  // it once sent whoever had just run that to `push --resume`, and for a month to what a killed push had in hand
+  await opened.pool.query("insert into workers (id, host, process_id, lease_until) overriding system value values (99, 'host', 1, now() - interval '1 hour')")
+  await opened.pool.query("insert into shares (worker_id, scope, first_place, first_user_id, last_place, last_user_id) values (99, 'weekly:2026-W01', '', 1, '', 1)")
+  await opened.pool.query(`
+    insert into runs (command, period, time_zone, worker_id, resumable, ended_at, outcome, came_to_end)
+    values ('resume', to_char(now() at time zone 'America/Chicago', 'IYYY-"W"IW'), 'UTC', 100, false, now(), 'failures', false)`)
+  const resumed = await diagnose(env)
+  says(resumed, 'ledger', /^warn: Deliveries that the last push left with an attempt to come: 1\..*See in `leadpush status` why/)
+  assert.doesNotMatch(tell(resumed.ledger), /Run `leadpush push --resume`|Interrupted/)
   await opened.close()
 }) // biome-ignore format: long statements
 
@@ -281,12 +291,26 @@ test('settings that are wrong are all told, no secret of them is shown, and the 
   says(good, 'receiver', /^skipped: because what names the proxy is wrong/)
 }) // biome-ignore format: lists
 
-test('the receiver is asked with a HEAD and no key, and any answer of HTTP means that it is there', async () => {
+test('the receiver is asked with a HEAD and no key, and is there, in trouble, or what deliveries show it to be', async () => {
   asked.length = 0
   const url = (path: string) => ({ LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${receiver.port}${path}` })
   says(await diagnose(url('/leads?token=secret-1')), 'receiver', /^pass: 127\.0\.0\.1:\d+ answers: HTTP 405 to a HEAD, after [\d.]+ ms /)
   assert.deepEqual(asked, ['HEAD /leads?token=secret-1 without a key'])
-  says(await diagnose(url('/500')), 'receiver', /^pass: .*HTTP 500/)
+  says(await diagnose(url('/501')), 'receiver', /^pass: .*HTTP 501/)
+  says(await diagnose(url('/503')), 'receiver', /^fail: .* is in trouble: HTTP 503 to a HEAD\./)
+  says(await diagnose(url('/404')), 'receiver', /^warn: .*HTTP 404 to a HEAD without a key, and no delivery has arrived.*Check the path/)
+  const database = await createDatabase()
+  const opened = await database.open()
+  const wants = { ...url('/401'), DATABASE_URL: database.url }
+  says(await diagnose(wants), 'receiver', /^warn: .*HTTP 401 to a HEAD without a key.*probe --user/)
+  await opened.pool.query(`
+    insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list,
+      recipe, status, attempts, under_way)
+    values ('k', 1, 1, to_char(now() at time zone 'UTC', 'IYYY-"W"IW'), 'weekly', 1, 1, 1, 0, 10, '[]', '', 'delivered', 1, false)`)
+  says(await diagnose(wants), 'receiver', /^pass: .*HTTP 401/)
+  await opened.pool.query("update deliveries set status = 'failed'")
+  says(await diagnose(wants), 'receiver', /^warn: .*HTTP 401/)
+  await opened.close()
   says(await diagnose(url('/301')), 'receiver', /^warn: .*redirects \(HTTP 301\)/)
   const slow = { LEADPUSH_TIMEOUT: '200ms' }
   for (const [settings, words] of [

@@ -6,7 +6,8 @@ import { findInterruptedRuns } from '../../src/deliveries/runs.ts'
 import { toDeliveryLine } from '../../src/push/reporter.ts'
 import { findAlarms, sentenceOf } from '../../src/report/alarms.ts'
 import { findConcerns } from '../../src/report/concerns.ts'
-import { findEndedInTrouble, findLastRuns, findPending, findStatus } from '../../src/report/status.ts'
+import { findStuck } from '../../src/report/not-delivered.ts'
+import { findLastRuns, findStatus } from '../../src/report/status.ts'
 import { findUserDeliveries } from '../../src/report/user-deliveries.ts'
 import { findWithoutLeads } from '../../src/report/without-leads.ts'
 import { createDatabase } from '../support/database.ts'
@@ -187,7 +188,7 @@ test('a pending delivery is stuck when no living process has it', async (t) => {
   await seedUsers(db, [{ email: 'a@example.com', subscribed: false }])
   const user = await idOf(db, 'a@example.com')
   const live = await writeWorker(db, 30)
-  const key = await writeDelivery(db, user, { period: '2020-W01', status: 'pending', workerId: live })
+  await writeDelivery(db, user, { period: '2020-W01', status: 'pending', workerId: live })
   const check = async () => {
     const status = await findStatus(db, settings)
     return { pending: status.pending, stuck: status.stuck, alarms: (await alarmsOf(db)).length }
@@ -197,8 +198,8 @@ test('a pending delivery is stuck when no living process has it', async (t) => {
   assert.deepEqual(await check(), { pending: 1, stuck: 1, alarms: 1 })
   await writeDelivery(db, user, { period, status: 'pending', workerId: null })
   assert.deepEqual(await check(), { pending: 2, stuck: 2, alarms: 1 })
-  const { newest } = await findPending(db)
-  assert.ok(newest.some(({ idempotencyKey, stuck }) => idempotencyKey === key && stuck))
+  const { deliveries, groups } = await findStuck(db)
+  assert.deepEqual([deliveries, groups.map(({ users }) => users)], [2, [['a@example.com']]])
   await db.updateTable('deliveries').set({ status: 'unknown' }).execute()
   assert.deepEqual(await check(), { pending: 0, stuck: 0, alarms: 0 })
 })
@@ -283,20 +284,40 @@ test('runs in the future, where a clock was ahead, count for nothing', async (t)
   assert.equal((await findInterruptedRuns(db, period)).length, 2)
 })
 
-test('what went wrong is shown up to 20 deliveries, and how many more there are', async (t) => {
+test('what did not arrive is shown by cause, and what a later delivery made good is counted alone', async (t) => {
   const { db, period, url } = await open(t)
-  await seedUsers(db, [{ email: 'a@example.com' }])
-  const user = await idOf(db, 'a@example.com')
-  for (let n = 0; n < 20; n++) await writeDelivery(db, user, { period, status: 'failed', secondsAgo: 100 - n })
+  const names = ['a', 'b', 'c', 'd'].map((name) => `${name}@example.com`)
+  await seedUsers(
+    db,
+    names.map((email) => ({ email })),
+  )
   const show = async () => (await callProgram(['status'], { env: { DATABASE_URL: url } })).stdout
-  const twenty = await show()
-  assert.equal(twenty.match(/a@example\.com/g)?.length, 20)
-  assert.match(twenty, /HTTP 500: the receiver is in trouble/)
-  assert.doesNotMatch(twenty, /more/)
-  await writeDelivery(db, user, { period, status: 'unknown', key: 'newest' })
-  const { total, newest } = await findEndedInTrouble(db, period)
-  assert.deepEqual([total, newest.length, newest[0]?.idempotencyKey], [21, 20, 'newest'])
-  assert.match(await show(), /… and 1 more/)
+  for (const email of names.slice(1)) await writeDelivery(db, await idOf(db, email), { period, status: 'failed' })
+  for (let n = 0; n < 20; n++) await writeDelivery(db, await idOf(db, 'a@example.com'), { period, status: 'unknown' })
+  const shown = await show()
+  assert.match(
+    shown,
+    /^23 {2}HTTP 500: the receiver is in trouble\n {4}a@example\.com, b@example\.com, c@example\.com, …\n {4}The receiver's log/m,
+  )
+  assert.doesNotMatch(shown, /got a later one/)
+  await writeDelivery(db, await idOf(db, 'a@example.com'), { period, status: 'delivered', secondsAgo: -1 })
+  const later = await show()
+  assert.match(later, /^3 {2}HTTP 500: [^\n]*\n {3}b@example\.com, c@example\.com, d@example\.com\n/m)
+  assert.match(later, /^20 deliveries that failed or may not have arrived: the user got a later one\.$/m)
+})
+
+test('of everybody a refused key is no matter of single keys', async (t) => {
+  const { db, period, url } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com' }, { email: 'b@example.com' }])
+  const show = async () => (await callProgram(['status'], { env: { DATABASE_URL: url } })).stdout
+  for (const email of ['a@example.com', 'b@example.com']) {
+    await writeDelivery(db, await idOf(db, email), { period, status: 'failed' })
+  }
+  await sql`update deliveries set first_error = 'HTTP 401: the receiver does not take the user''s receiver key',
+    second_error = null, first_status = 401`.execute(db)
+  assert.match(await show(), /It takes no key at all/)
+  await writeDelivery(db, await idOf(db, 'a@example.com'), { period, status: 'delivered', secondsAgo: 60 })
+  assert.match(await show(), /Bring the keys of these users up to date/)
 })
 
 test('the deliveries of a user come newest first with their attempts, however many there are', async (t) => {

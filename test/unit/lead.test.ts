@@ -8,6 +8,7 @@ import {
   type Lead,
   type LeadPatch,
   leadFields,
+  leadPatchSchema,
   mergeLead,
   serialiseLead,
 } from '../../src/leads/lead.ts'
@@ -82,6 +83,13 @@ for (const [value, good] of [
   const shown = String(value).length > 60 ? `${Buffer.byteLength(String(value))} bytes` : JSON.stringify(value)
   test(`href ${shown} is ${good ? 'taken' : 'refused'}`, () => {
     assert.equal(hrefSchema.safeParse(value).success, good)
+  })
+}
+
+for (const character of ['\r', '\u001b', '\u007f', '\u009b', '\u061c', '\u200e', '\u202e', '\u2069', '\u2028']) {
+  test(`an import refuses an href with ${JSON.stringify(character)}, and says why`, () => {
+    const message = leadPatchSchema.safeParse({ href: `${href}/${character}1` }).error?.issues[0]?.message
+    assert.match(message ?? '', /^holds a control character/)
   })
 }
 

@@ -24,6 +24,7 @@ const cases: [string, unknown, string | undefined][] = [
   ['an e-mail with two @', { email: 'a@b@example.com' }, 'email'],
   ['an e-mail with a space', { email: 'a b@example.com' }, 'email'],
   ['an e-mail with a line end', { email: 'a@example.com\n' }, 'email'],
+  ['an e-mail with a bidi mark', { email: 'a\u202e@example.com' }, 'email'],
   ['an e-mail with half a surrogate pair', { email: 'a\ud800@example.com' }, 'email'],
   ['an e-mail without a host', { email: 'a@' }, 'email'],
   ['a key of 1 character', { email, receiverApiKey: '!' }, undefined],

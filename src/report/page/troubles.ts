@@ -3,7 +3,7 @@ import { count, plural } from '../../amounts.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildTable, type Cell } from '../../page/table.ts'
-import { causeOf } from '../causes.ts'
+import { causeOf, forEverybody } from '../causes.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import type { Cut } from '../figures/troubles.ts'
 import type { Wording } from './wording.ts'
@@ -17,7 +17,9 @@ const number = (value: number, tone?: 'bad' | 'doubtful'): Cell => ({
 const moreOf = ({ total, first }: Cut<unknown>, noun: string) =>
   total > first.length ? `… and ${plural(total - first.length, noun)} more.` : undefined
 
-function buildCauses({ causes }: Figures, { time }: Wording): Html {
+function buildCauses({ causes: found, users, weeks }: Figures, { time }: Wording): Html {
+  const arrived = weeks.slice(-2).reduce((sum, { delivered }) => sum + delivered, 0)
+  const causes = forEverybody(found, { arrived, users: users.total })
   return buildTable({
     caption: 'Why, and what to do',
     columns: [

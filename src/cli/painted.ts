@@ -1,0 +1,34 @@
+/**
+ * How text for people looks. What a line says may come from a file, a request or an answer; its colours and line breaks come
+ * from here alone: they bear a seal until they are written, and everything else that a terminal would obey is spelt out.
+ */
+import { randomInt } from 'node:crypto'
+import { spell, unprintable } from '../printable.ts'
+import { isPlain } from '../terminal.ts'
+
+const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
+
+export type Style = keyof typeof styles
+
+// what comes from elsewhere cannot guess it
+const seal = randomInt(2 ** 47)
+const mark = (code: number) => `\u001b[${code};${seal}m`
+const breakCode = 0
+
+/** Goes on in another line. */
+export const lineBreak = mark(breakCode)
+
+export function paint(style: Style, text: string): string {
+  if (!process.stdout.isTTY || isPlain()) return text
+  const [on, off] = styles[style]
+  return `${mark(on)}${text}${mark(off)}`
+}
+
+const marks = new RegExp(`\\u001b\\[(\\d+);${seal}m|${unprintable.source}`, 'gu')
+
+/** As it is written. */
+export const tame = (text: string): string =>
+  text.replace(marks, (found, code: string | undefined) => {
+    if (code === undefined) return spell(found)
+    return Number(code) === breakCode ? '\n' : `\u001b[${code}m`
+  })
