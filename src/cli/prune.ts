@@ -84,7 +84,7 @@ async function pruneAndTell(
     })
     if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
     const indexes = dryRun
-      ? await findThinIndexes(opened.db)
+      ? (await findThinIndexes(opened.db)).filter(({ isOurs }) => isOurs)
       : await rebuildThinIndexes(opened, {
           stop: stop.signal,
           onIndex: (name) => void spinner?.start(`Rebuilding ${name}`),
