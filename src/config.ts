@@ -21,22 +21,28 @@ export function parseDuration(text: string): number | undefined {
 
 const refuse = (allowed: string) => ({ error: allowed })
 
-const durationAllowed = (min: string, max: string) =>
-  `a number with a unit (ms, s, m, h, d) from ${min} to ${max}, such as ${min === '0s' ? '5s' : min}`
-
-function duration(min: string, max: string) {
-  const allowed = durationAllowed(min, max)
+function describeDuration(min: string, max: string) {
   const [minMs, maxMs] = [parseDuration(min) ?? 0, parseDuration(max) ?? 0]
-  return z
-    .string()
-    .transform((text) => parseDuration(text) ?? Number.NaN)
-    .refine((ms) => ms >= minMs && ms <= maxMs, refuse(allowed))
+  return {
+    allowed: `a number with a unit (ms, s, m, h, d) from ${min} to ${max}, such as ${min === '0s' ? '5s' : min}`,
+    isWithin: (ms: number) => ms >= minMs && ms <= maxMs,
+  }
 }
 
-const durationOrOff = (min: string, max: string) =>
-  z.union([z.literal('off').transform(() => undefined), duration(min, max)], {
-    error: `${durationAllowed(min, max)}, or \`off\``,
-  })
+const parseOrNaN = (text: string) => parseDuration(text) ?? Number.NaN
+
+function duration(min: string, max: string) {
+  const { allowed, isWithin } = describeDuration(min, max)
+  return z.string().transform(parseOrNaN).refine(isWithin, refuse(allowed))
+}
+
+function durationOrOff(min: string, max: string) {
+  const { allowed, isWithin } = describeDuration(min, max)
+  return z
+    .string()
+    .transform((text) => (text === 'off' ? undefined : parseOrNaN(text)))
+    .refine((ms) => ms === undefined || isWithin(ms), refuse(`${allowed}, or \`off\``))
+}
 
 function number(min: number, max: number, pattern: RegExp, allowed: string) {
   return z

@@ -47,7 +47,7 @@ function* listUsers({ period, held, subscribed }: Status, { left, without, weekl
     yield {
       about: 'what the guard holds back',
       what: `The guard holds back ${describeHeld(held)} in ${period}`,
-      toDo: `ask \`leadpush preview\` why, mend what was imported and run \`leadpush push --all\`, or send it all the same with ${serve}.`,
+      toDo: `ask \`leadpush preview\` why, mend what was imported${held.reason === null ? ', or the query that takes too long,' : ''} and run \`leadpush push --all\`, or send it all the same with ${serve}.`,
     }
   }
   if (left > 0) {
