@@ -16,22 +16,18 @@ const signs: readonly (() => boolean)[] = [
   () => (BigInt(`0x${/^SigIgn:\s*([0-9a-f]+)$/m.exec(parent('status'))?.[1] ?? '0'}`) & 1n) === 1n,
 ]
 
-let known: boolean | undefined
-
 /**
  * Whether whoever started this process wants it to outlive its terminal. `nohup` says so by ignoring SIGHUP, but Node.js sets
  * all signals back before a line of a program runs, so that only what else can be seen on Linux tells; elsewhere nothing does.
  */
-export function ignoresHangups(): boolean {
-  known ??= signs.some((sign) => {
+export const ignoresHangups = (): boolean =>
+  signs.some((sign) => {
     try {
       return sign()
     } catch {
       return false
     }
   })
-  return known
-}
 
 /** At its end Node.js sets the terminals that it began with back to what they were, and aborts where one of them is gone. */
 export function closeLostTerminals(): void {

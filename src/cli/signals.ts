@@ -21,6 +21,7 @@ export interface Stop {
 let isCareful = false
 let listening = 0
 let hadTerminal = false
+let isDeaf = false
 
 /** Whether the command is one that must not just be ended in the middle: it has asked to be told. */
 export const mustFinish = (): boolean => isCareful
@@ -34,14 +35,16 @@ function hasTerminal(): boolean {
   }
 }
 
-const isUnheard = (signal: StopSignal) => signal === 'SIGHUP' && ignoresHangups()
+const isUnheard = (signal: StopSignal) => signal === 'SIGHUP' && isDeaf
 
 /** Of one closed terminal a process may hear twice, from its shell and from the system. */
 const isSecond = (signal: StopSignal) => signal !== 'SIGHUP' || !hadTerminal
 
 /** For whoever has not asked to be told: the first signal calls `end`, the second ends the process at once. */
 export function listenByDefault(end: (exitCode: StopCode) => void): void {
+  // as it was at the start: once the terminal is closed, it and the parent may be gone
   hadTerminal = hasTerminal()
+  isDeaf = ignoresHangups()
   let isEnding = false
   for (const signal of stopSignals) {
     process.on(signal, () => {
