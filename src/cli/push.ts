@@ -44,7 +44,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--limit <n>', 'with --all: serve so many users and be over', parseCount)
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
     .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
-    .option('--accept', 'send what the guard holds back')
+    .option('--accept', 'send what the guard holds back, also while the receiver is down')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
     .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
     .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")

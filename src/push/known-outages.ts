@@ -1,10 +1,10 @@
 /** What processes tell each other of a receiver that is down (contract 4.12): a row a receiver. Every time is the database's. */
 import { createHash } from 'node:crypto'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptKind } from '../deliveries/ledger.ts'
-import { outageSecondMs } from '../limits.ts'
+import { outagePauseMsMax, outageSecondMs } from '../limits.ts'
 import { type KnownOutage, pauseAfter } from './outage.ts'
 
 const ms = (milliseconds: number) => sql`${milliseconds} * interval '1 millisecond'`
@@ -18,11 +18,13 @@ export class KnownOutages {
     this.id = createHash('sha256').update(receiverUrl).digest()
   }
 
-  /** Undefined: it is not known to be down. */
+  /** Undefined: it is not known to be down. A time that lies too far ahead is of a clock that was wrong. */
   async find(): Promise<KnownOutage | undefined> {
+    const until = (time: RawBuilder<unknown>, msMax: number) => sql<number>`
+      least(greatest(coalesce(extract(epoch from ${time} - now()) * 1000, 0), 0), ${msMax})::double precision`
     const { rows } = await sql<KnownOutage>`
-      select tries, greatest(extract(epoch from next_at - now()) * 1000, 0)::double precision as "nextMs",
-        greatest(coalesce(extract(epoch from second_at + ${ms(outageSecondMs)} - now()) * 1000, 0), 0)::double precision as "secondMs"
+      select tries, ${until(sql`next_at`, outagePauseMsMax)} as "nextMs",
+        ${until(sql`second_at + ${ms(outageSecondMs)}`, outageSecondMs)} as "secondMs"
       from receivers where url_sha256 = ${this.id} and down_since is not null
     `.execute(this.db)
     return rows[0]

@@ -110,7 +110,8 @@ export class Outage {
     this.tryAt = now + outageCheckMs
   }
 
+  /** The patience is, and no attempt is due that was not made: what is to be sent may take a while to be found. */
   isOver(now: number): boolean {
-    return this.downSince !== undefined && now - this.downSince >= this.patienceMs
+    return this.downSince !== undefined && now - this.downSince >= this.patienceMs && this.untilTry(now) > 0
   }
 }

@@ -84,10 +84,13 @@ test('a second attempt waits for its hour besides', () => {
   assert.deepEqual([outage.untilTry(0), outage.untilTry(0, 'second')], [0, 90_000])
 })
 
-test('the patience counts from when this push found it down; without any nothing is ever an outage', () => {
+test('the patience counts from when this push found it down; without it nothing is ever an outage', () => {
   const outage = new Outage(patienceMs)
   fail(outage, 20, 1_000)
   outage.note(1, null, 30_000)
+  // an attempt that is due is made before it gives up
+  assert.equal(outage.isOver(61_000), false)
+  outage.noteTry(60_000)
   assert.deepEqual([outage.isOver(60_999), outage.isOver(61_000)], [false, true])
   const none = new Outage(0)
   assert.deepEqual([fail(none, 100), none.learn(known, 0, true), none.isDown], [undefined, undefined, false])
