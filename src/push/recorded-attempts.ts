@@ -7,6 +7,7 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import {
+  type DueFrom,
   endAbandoned,
   endErased,
   findAdrift,
@@ -63,6 +64,8 @@ export class RecordedAttempts {
   ready: RecordedAttempt[] = []
 
   private readonly context: RecordedAttemptsContext
+  /** What was due before it is taken, or was passed over: undefined, and all is looked at. */
+  private dueFrom: DueFrom | undefined
   private readonly underWay = new Map<string, RecordedAttempt>()
   private readonly outcomes: RecordedOutcome[] = []
   /** Being taken back: until that is certain, they must not be found or recorded again. */
@@ -108,31 +111,43 @@ export class RecordedAttempts {
 
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
   async recordDue(room: number): Promise<number> {
-    const { db, worker, reach, runId, onAway } = this.context
+    const { runId, users } = this.context
+    let attempts = await this.takeDue(room)
+    // what was passed over is still there
+    if (attempts.length === 0 && this.dueFrom !== undefined) {
+      this.dueFrom = undefined
+      attempts = await this.takeDue(room)
+    }
+    if (attempts.length === 0) await this.endAbandoned()
+    if (attempts.length < room) await this.noteNextDue()
+    // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
+    if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
+    for (const attempt of attempts) {
+      if (attempt.runId !== runId) users.add(attempt.userId, true)
+      this.ready.push(attempt)
+    }
+    return attempts.length
+  }
+
+  private async takeDue(room: number): Promise<RecordedAttempt[]> {
+    const { db, worker, reach, onAway } = this.context
     let uncertain = false
-    const attempts = await rideOut(
+    return await rideOut(
       async () => {
         // a try whose answer was lost may have recorded attempts: they are ours to make
         const known = this.knownKeys()
         const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
-        return adrift.length > 0
-          ? adrift
-          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, reach, known })
+        if (adrift.length > 0) return adrift
+        const look = { workerIds: worker.ids, limit: room, reach, known, from: this.dueFrom }
+        const { attempts, next } = await recordDueAttempts(db, look)
+        if (next !== undefined) this.dueFrom = next
+        return attempts
       },
       (error) => {
         uncertain = true
         onAway(error)
       },
     )
-    if (attempts.length === 0) await this.endAbandoned()
-    if (attempts.length < room) await this.noteNextDue()
-    // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
-    if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
-    for (const attempt of attempts) {
-      if (attempt.runId !== runId) this.context.users.add(attempt.userId, true)
-      this.ready.push(attempt)
-    }
-    return attempts.length
   }
 
   private async endAbandoned(): Promise<void> {
@@ -144,7 +159,7 @@ export class RecordedAttempts {
 
   private async noteNextDue(): Promise<void> {
     const { db, worker, reach } = this.context
-    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach }))
+    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach, from: this.dueFrom }))
     this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
   }
 
@@ -301,7 +316,7 @@ export class RecordedAttempts {
   async giveBack(due: 'now' | 'then'): Promise<void> {
     const { db, worker, onDelivery } = this.context
     await this.takeBack()
-    for (const delivery of await rideOut(() => recordGivenBack(db, worker.ids, due))) onDelivery(delivery)
+    for await (const delivery of recordGivenBack(db, worker.ids, due)) onDelivery(delivery)
   }
 
   /** Until what is being recorded is. */
