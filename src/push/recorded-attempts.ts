@@ -3,6 +3,7 @@
  * recorded yet what came of them (`outcomes`). Statements are batched by what gathers while the one before is under way; a try
  * whose answer was lost with the database is made good.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
@@ -49,6 +50,9 @@ export interface RecordedAttemptsContext {
 }
 
 const outcomesPerStatement = 256
+/** Users whom another transaction is changing are tried again so often, for so long in all; then theirs stays owed. */
+const busyMs = 100
+const busyMsMax = 5_000
 /** Outcomes wait so long for others, that a statement records several. */
 const gatherMs = 10
 
@@ -66,6 +70,7 @@ export class RecordedAttempts {
   private readonly context: RecordedAttemptsContext
   /** What was due before it is taken, or was passed over: undefined, and all is looked at. */
   private dueFrom: DueFrom | undefined
+  private busyMsLeft = busyMsMax
   private readonly underWay = new Map<string, RecordedAttempt>()
   private readonly outcomes: RecordedOutcome[] = []
   /** Being taken back: until that is certain, they must not be found or recorded again. */
@@ -183,12 +188,19 @@ export class RecordedAttempts {
       return await rideOut(
         async () => {
           if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
-          for (;;) {
-            const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, pushes, outcomes)
+          for (let left = pushes; ; ) {
+            const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, left, outcomes)
             this.noteRecorded(outcomes.splice(0), recorded.told)
             for (const begun of recorded.begun) this.beginPush(begun)
-            if (recorded.live) return recorded.erasures
-            await worker.renew()
+            // planned anew is a batch of which nothing was begun
+            if (left !== pushes && recorded.erasures !== erasures) return erasures
+            if (!recorded.live) await worker.renew()
+            else if (recorded.busy.length === 0 || this.busyMsLeft <= 0) return recorded.erasures
+            else {
+              this.busyMsLeft -= busyMs
+              await delay(busyMs)
+              left = recorded.busy
+            }
           }
         },
         (error) => {

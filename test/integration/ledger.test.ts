@@ -61,9 +61,9 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
   const { db, newWorker, begin, take } = await build(t)
   const [late, live] = [await newWorker(), await newWorker()]
   await endLease(db, late.id)
-  assert.deepEqual(await begin(late, 'late', true), { live: false, erasures: 1, begun: [], told: [] })
+  assert.deepEqual(await begin(late, 'late', true), { live: false, erasures: 1, begun: [], busy: [], told: [] })
   assert.equal((await begin(live, 'live', false)).begun.length, 1)
-  assert.deepEqual(await begin(live, 'again', true), { live: true, erasures: 1, begun: [], told: [] })
+  assert.deepEqual(await begin(live, 'again', true), { live: true, erasures: 1, begun: [], busy: [], told: [] })
   await giveBack(db, live.ids)
   assert.deepEqual(await take(db, late), [])
   assert.deepEqual((await take(db, live)).map(({ idempotencyKey, attempt }) => [idempotencyKey, attempt]), [['live', 1]]) // biome-ignore format: short
@@ -122,14 +122,14 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
   const [stale, fresh] = [await begin(worker, 'stale', true, db, 1), await begin(worker, 'fresh', true)]
   assert.deepEqual(
     [stale, fresh.erasures, fresh.begun.length],
-    [{ live: true, erasures: 2, begun: [], told: [] }, 2, 1],
+    [{ live: true, erasures: 2, begun: [], busy: [], told: [] }, 2, 1],
   )
   // its snapshot is older than the erasure: it learns of it all the same
   await db.transaction().execute(async (tx) => {
     await sql`set transaction isolation level repeatable read`.execute(tx)
     await sql`select count(*) from claims`.execute(tx)
     await erase()
-    assert.deepEqual(await begin(worker, 'older', true, tx, 2), { live: true, erasures: 3, begun: [], told: [] })
+    assert.deepEqual(await begin(worker, 'older', true, tx, 2), { live: true, erasures: 3, begun: [], busy: [], told: [] })
   })
 })
 
@@ -163,13 +163,13 @@ test('what came of attempts is recorded along with what is begun, also by a work
   const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
   const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
   assert.deepEqual(both, {
-    ...{ live: true, erasures: 1, told: [delivered] },
+    ...{ live: true, erasures: 1, busy: [], told: [delivered] },
     begun: [{ push: next, email: 'a@example.com', receiverKey: 'key' }],
   })
   await endLease(db, worker.id)
   const late = await recordPushes(db, context, [push('late')], [outcome('other', false)])
   const pending = { idempotencyKey: 'other', status: 'pending', attempts: 1, httpStatus: 500, error: 'HTTP 500' }
-  assert.deepEqual(late, { live: false, erasures: 1, begun: [], told: [pending] })
+  assert.deepEqual(late, { live: false, erasures: 1, begun: [], busy: [], told: [pending] })
 })
 
 // Each delivery was written once for every push of its user that was begun with it: the second broke the statement.
