@@ -129,7 +129,13 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
     await sql`set transaction isolation level repeatable read`.execute(tx)
     await sql`select count(*) from claims`.execute(tx)
     await erase()
-    assert.deepEqual(await begin(worker, 'older', true, tx, 2), { live: true, erasures: 3, begun: [], busy: [], told: [] })
+    assert.deepEqual(await begin(worker, 'older', true, tx, 2), {
+      live: true,
+      erasures: 3,
+      begun: [],
+      busy: [],
+      told: [],
+    })
   })
 })
 
