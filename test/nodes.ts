@@ -69,9 +69,9 @@ async function test(version: string): Promise<Outcome> {
     const env = { ...process.env, PATH, CHROMIUM: 'none', REQUIRE_BROWSER: undefined }
     console.log(`\n${'='.repeat(20)} npm test with Node.js ${found.trim()} ${'='.repeat(20)}`)
     const { code, end } = await run(node, [process.env.npm_execpath ?? '', 'test', '--loglevel=error'], env)
-    const tests = Object.fromEntries(
-      [...end.matchAll(/^\W*(tests|pass|fail|skipped) (\d+)$/gm)].map(([, what, n]) => [what, n]),
-    )
+    // the counts of the whole run stand before those of files that were run once more
+    const counts = [...end.matchAll(/^\W*(tests|pass|fail|skipped) (\d+)$/gm)].reverse()
+    const tests = Object.fromEntries(counts.map(([, what, n]) => [what, n]))
     return outcome(found.trim(), code === 0, tests)
   } catch (error) {
     console.error(error)

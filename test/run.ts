@@ -1,10 +1,13 @@
 /**
  * `npm test`: starts the throw-away PostgreSQL servers, builds and runs the test files that the arguments name (all by default) with
  * Node.js's runner, and cleans up however that ends. Exit code: the runner's; 1 where no test ran.
+ *
+ * With CI set, up to 3 files that failed are run once more, one at a time, and named: a machine that stalls for seconds fails a file
+ * once, a defect fails it again.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { basename, join, relative, resolve } from 'node:path'
 import { buildCheckout, buildTests, findCheckoutBuild } from '../bin/build.js'
 import type { ThrowAwayServer } from '../src/db/embedded.ts'
@@ -29,6 +32,7 @@ const longest = [
 /** Of a whole file too, on a machine that is busy with other things. */
 const testTimeoutMs = 600_000
 const runTimeoutMs = 1_800_000
+const filesRunAgainMax = 3
 
 const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
@@ -59,10 +63,41 @@ function readArguments(args: string[]): { files: string[]; options: string[] } {
   return { files: files.map((file) => relative(packageRoot, file)), options }
 }
 
-async function runTests(files: string[], options: string[], env: NodeJS.ProcessEnv, stop: AbortSignal) {
+interface TestRun {
+  folder: string
+  env: NodeJS.ProcessEnv
+  stop: AbortSignal
+  /** Files at once. */
+  atOnce?: number
+}
+
+interface Outcome {
+  code: number
+  tests: number
+  /** The built files in which a test failed. */
+  failed: string[]
+}
+
+/** `e2e/push.test` of a test file and of the built one: newer Node.js name the former, others the latter. */
+const nameShort = (path: string) =>
+  path
+    .replace(/\.[jt]s$/, '')
+    .split(/[\\/]/)
+    .slice(-2)
+    .join('/')
+
+/** `folder`, that of the built files, also takes the list of those that fail. */
+async function runTests(
+  files: string[],
+  options: string[],
+  { folder, env, stop, atOnce = concurrency }: TestRun,
+): Promise<Outcome> {
+  const list = join(folder, 'failed-files.txt')
+  const reporter = join(packageRoot, 'test', 'support', 'failed-files.js')
   const args = [
-    ...['--enable-source-maps', '--test', `--test-concurrency=${concurrency}`, `--test-timeout=${testTimeoutMs}`],
-    ...['--test-reporter=spec', '--test-reporter-destination=stdout', ...options, ...files],
+    ...['--enable-source-maps', '--test', `--test-concurrency=${atOnce}`, `--test-timeout=${testTimeoutMs}`],
+    ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
+    ...[`--test-reporter=${reporter}`, `--test-reporter-destination=${list}`, ...options, ...files],
   ]
   const child = spawn(process.execPath, args, {
     cwd: packageRoot,
@@ -77,7 +112,20 @@ async function runTests(files: string[], options: string[], env: NodeJS.ProcessE
     end = (end + chunk).slice(-100_000)
   })
   const [code] = (await once(child, 'close')) as [number | null]
-  return { code: code ?? 1, tests: Number(/^\W*tests (\d+)/m.exec(end)?.[1] ?? 0) }
+  const lines = existsSync(list) ? readFileSync(list, 'utf8').split('\n') : []
+  const failed = files.filter((file) => lines.some((line) => nameShort(line) === nameShort(file)))
+  return { code: code ?? 1, tests: Number(/^\W*tests (\d+)/m.exec(end)?.[1] ?? 0), failed }
+}
+
+/** Once more those that failed, by themselves, where they are few: its exit code, and which they were. */
+async function runAgain({ code, failed }: Outcome, options: string[], run: TestRun): Promise<number> {
+  if (!process.env.CI || run.stop.aborted || failed.length === 0 || failed.length > filesRunAgainMax) return code
+  const names = failed.map(nameShort).join(', ')
+  console.log(`\nOnce more, one at a time, what failed: ${names}`)
+  const again = await runTests(failed, options, { ...run, atOnce: 1 })
+  const passed = again.code === 0 && again.tests > 0
+  console.log(passed ? `\nUnsteady, for they passed at the second try: ${names}` : `\nFailed twice: ${names}`)
+  return passed ? 0 : code
 }
 
 async function main(): Promise<number> {
@@ -100,9 +148,11 @@ async function main(): Promise<number> {
     )
     if (stopping.signal.aborted) return 130
     const built = files.map((file) => join(folder as string, `${nameBuilt(file)}.js`))
-    const { code, tests } = await runTests(built, options, env, stopping.signal)
+    const run: TestRun = { folder, env, stop: stopping.signal }
+    const outcome = await runTests(built, options, run)
+    const code = await runAgain(outcome, options, run)
     if (stopping.signal.aborted) return 130
-    if (tests === 0) {
+    if (outcome.tests === 0) {
       console.error('no test ran')
       return code || 1
     }
