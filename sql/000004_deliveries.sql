@@ -100,7 +100,10 @@ create table deliveries (
   check (attempts > 0 or not under_way)
 ) with (fillfactor = 80);
 
-create index deliveries_pending on deliveries (due_at) where status = 'pending';
+-- what waits, by how many attempts it has had and in its order; apart from it what is under way
+create index deliveries_pending on deliveries (under_way, attempts, due_at) where status = 'pending';
+-- a sidecar looks for these again and again, also while much else waits
+create index deliveries_subscriptions on deliveries (user_id) where status = 'pending' and kind = 'subscription';
 create index deliveries_by_user on deliveries (user_id, created_at);
 -- small, and written once a delivery, when it ends: what became of a period is counted without reading its rows
 create index deliveries_ended on deliveries (period, status) where status in ('delivered', 'failed', 'unknown');

@@ -1,6 +1,6 @@
 -- What a push writes for every delivery, as functions, whose plans are kept: reading and planning such statements anew each time
 -- cost as much as carrying them out. A kept plan must be right for an empty ledger and for a full one, whichever it was made for:
--- rows are looked up by their key alone, and whole tables are never read.
+-- rows are looked up by their key alone, and whole tables are never read. None waits for a lock for longer than its caller waits for it.
 
 -- How a delivery stands: the HTTP status and the error that are told of it.
 create function told_status(d deliveries) returns integer language sql immutable
@@ -15,7 +15,7 @@ create function record_outcomes(
   keys text[], attempts integer[], oks boolean[], opens boolean[], http_statuses integer[], errors text[],
   took_ms integer[], retry_delays_ms integer[]
 ) returns table (told_key text, told_status text, told_attempts integer, told_http_status integer, told_error text)
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set lock_timeout = '10s' as $$
 #variable_conflict use_column
 begin
   return query update deliveries d set
@@ -44,7 +44,8 @@ end $$;
 -- Begins pushes: claims each in its scope, and writes its deliveries with the attempts that start; nothing of that unless the
 -- worker holds its lease and `erasures_planned` is what is counted behind the lock. A delivery says which push it is of (the first
 -- one is 1); its recipe is a stretch of `recipes`. Then records what came of other attempts. The first row tells of the worker and
--- of the count, others which pushes were begun, with their users, and the rest what `record_outcomes` returns.
+-- of the count, others which pushes were begun, with their users, or, without them, which subscription pushes are of users whom
+-- another transaction is changing: they stay owed. The rest is what `record_outcomes` returns.
 create function record_pushes(
   worker bigint, run bigint, run_period text, erasure_lock bigint, erasures_planned bigint,
   user_ids bigint[], kinds text[], scopes text[], leads_of_pushes integer[], marks_of_pushes integer[],
@@ -54,7 +55,7 @@ create function record_pushes(
   took_ms integer[], retry_delays_ms integer[]
 ) returns table (live boolean, erasures bigint, push bigint, email text, receiver_key text,
   told_key text, told_status text, told_attempts integer, told_http_status integer, told_error text)
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set lock_timeout = '10s' as $$
 #variable_conflict use_column
 begin
   perform set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') in ('off', 'local');
@@ -72,9 +73,14 @@ begin
         cross join lateral (select * from users where id = p.user_id offset 0) u
         where u.subscribed or p.kind in ('single', 'subscription')
       ),
+      free as (
+        -- who is being changed is not waited for: all that begins with it would wait too
+        select id from users where id = any (user_ids) and 'subscription' = any (kinds) and subscription_owed_at is not null
+        for no key update skip locked
+      ),
       owed as (
         update users u set subscription_owed_at = null, subscription_begun_at = now()
-        from eligible e
+        from eligible e join free f on f.id = e.user_id
         where u.id = any (user_ids) and u.id = e.user_id and e.kind = 'subscription' and u.subscription_owed_at is not null
         returning e.push
       ),
@@ -105,7 +111,11 @@ begin
         ) d
         join granted g on g.push = d.push
       )
-      select live, erasures, push, email, receiver_key, null, null, null::integer, null::integer, null from granted;
+      select live, erasures, push, email, receiver_key, null, null, null::integer, null::integer, null from granted
+      union all
+      select live, erasures, push, null, null, null, null, null, null, null from eligible e
+      where e.kind = 'subscription' and not exists (select from owed o where o.push = e.push)
+        and exists (select from users where id = e.user_id and subscription_owed_at is not null offset 0);
   end if;
   if cardinality(of_keys) > 0 then
     return query select live, erasures, null::bigint, null, null, o.*

@@ -115,5 +115,7 @@ export const userFall = 20
 export const requestBodyBytesMax = 64 * 1024
 /** contract 5.1: a database that does not answer a request of `serve` for so long is away. */
 export const databaseAnswerMsMax = 2_000
+/** A statement waits so long for the locks of others; less than whoever waits for it. */
+export const lockWaitMsMax = 1_500
 /** contract 5.3: child processes of `serve` at once. */
 export const pushChildrenMax = 2

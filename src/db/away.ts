@@ -19,6 +19,8 @@ const sqlStates = /^(08|28|53|57P|58|3D000|42501|25006|XX000$)/
 const timeLimits = /^(57014|55P03|25P0[34])$/
 /** Of two transactions that wait for each other PostgreSQL ends one, which was right all the same. */
 const beginAgain = /^(40001|40P01)$/
+/** It waited too long for a lock: the database is there, and did nothing. */
+const lockTimeout = '55P03'
 /** What pg says without a code when a connection ends or cannot be had in time. */
 const phrases =
   /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|server does not support SSL|SASL|password must be a string|Query read timeout|self[- ]signed certificate|certificate/i
@@ -49,6 +51,9 @@ function mayPass(error: unknown): boolean {
   return beginAgain.test(code) || (isDatabaseError(error) && !/^(28|3D|42501|57014|25P04)/.test(code))
 }
 
+/** Whether the database is there and says that it did nothing of the statement, which others were in the way of. */
+const saysItself = (error: unknown) => beginAgain.test(codeOf(error) ?? '') || codeOf(error) === lockTimeout
+
 function adviseOn(code: string, message: string): string {
   if (code.startsWith('28') || /password must be a string/.test(message)) {
     return 'Check the user name and the password in DATABASE_URL.'
@@ -56,6 +61,9 @@ function adviseOn(code: string, message: string): string {
   if (code === '3D000') return 'Create it (`createdb`), or correct the name in DATABASE_URL.'
   if (code === '42501') return 'The user in DATABASE_URL must own the tables of leadpush, or have all rights to them.'
   if (code === '25006') return 'It only reads: DATABASE_URL must lead to the primary server, not to a standby.'
+  if (code === lockTimeout) {
+    return 'Another program holds a lock on what is needed (pg_stat_activity shows it); running the command again goes on where it was.'
+  }
   if (timeLimits.test(code)) {
     return 'Lift that limit for the user in DATABASE_URL, such as with `alter role … set statement_timeout = 0`; running the command again goes on where it was.'
   }
@@ -138,9 +146,14 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
           failingSinceMs ??= nowMs
           // the database may answer others, and fail at this for ever
           const isItsOwn = nowMs - failingSinceMs >= 2 * databaseAwayMsMax
+          if (saysItself(error)) {
+            answered()
+            return !isItsOwn
+          }
           return !isItsOwn && nowMs - awaySince(error, triedMs, nowMs) < databaseAwayMsMax
         },
         onFailedAttempt: async ({ error }) => {
+          if (saysItself(error)) return
           onAway?.(error)
           // what they fail with, the next try meets too
           await Promise.allSettled([...remedies].map((remedy) => remedy()))

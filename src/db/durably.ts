@@ -1,5 +1,6 @@
-/** What must be on disk when it is confirmed, whatever the server was told. */
+/** What a statement sets for its own transaction: what is on disk when it is confirmed, and how long it waits for locks. */
 import { sql } from 'kysely'
+import { lockWaitMsMax } from '../limits.ts'
 
 /**
  * SQL for the first part of a statement. Where the server was told to confirm commits early, this transaction is not: the ids
@@ -9,3 +10,9 @@ import { sql } from 'kysely'
 export const durably = sql`
   select set_config('synchronous_commit',
     case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
+
+/**
+ * SQL for the first part of a statement that may wait for another transaction: it ends by itself before whoever asked gives up, so
+ * that nothing is carried out that nobody waits for any more.
+ */
+export const briefly = sql`select set_config('lock_timeout', ${String(lockWaitMsMax)}, true)`

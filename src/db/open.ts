@@ -3,7 +3,7 @@
  * leadpush can work with and that its schema is the program's. Only this folder knows `pg`.
  */
 import type { EventEmitter } from 'node:events'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { codeOf, LeadpushError } from '../errors.ts'
@@ -112,6 +112,27 @@ class Client extends pg.Client {
   }
 }
 
+/** A request to cancel has so long to arrive. */
+const cancelMsMax = 5_000
+
+/** Asks the server to end what the connection is at, where it still hears: nobody waits for it, and it must not be done later. */
+function cancel(client: pg.PoolClient): void {
+  const { processID, secretKey, host, port } = client as unknown as Record<
+    'processID' | 'secretKey' | 'port',
+    number
+  > & {
+    host: string
+  }
+  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
+  socket.on('error', () => {})
+  socket.setTimeout(cancelMsMax, () => socket.destroy())
+  socket.unref()
+  // PostgreSQL's documentation of the protocol, "CancelRequest"
+  const request = Buffer.alloc(16)
+  for (const [at, word] of [16, 80_877_102, processID, secretKey].entries()) request.writeInt32BE(word, at * 4)
+  socket.end(request)
+}
+
 /**
  * Throws `usage` where there is no embedded database yet or the schema is not the program's, `database` where PostgreSQL
  * cannot be reached or used. Close it in every case, or the embedded server stays.
@@ -143,7 +164,10 @@ export async function openDatabase(
     // neither the kernel nor pg notices in time that the other end is gone without a word; our own server is on this
     // machine, and may be migrating
     if (silentMsMax !== undefined && !server) {
-      stream.setTimeout(silentMsMax, () => stream.destroy(new SilentDatabase(silentMsMax)))
+      stream.setTimeout(silentMsMax, () => {
+        cancel(client)
+        stream.destroy(new SilentDatabase(silentMsMax))
+      })
     }
   })
   const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}

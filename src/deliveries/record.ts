@@ -76,7 +76,8 @@ const countLeads = ({ deliveries }: PushToBegin) => deliveries.reduce((sum, { le
 /**
  * Begins pushes: claims each in its scope, and writes its deliveries with the attempts that start. Those that are not in
  * `begun` had theirs, or their users may not be served any more. `live` is false when the worker lost its lease, `erasures`
- * another count than the one that the pushes were planned under when listings were erased since: then nothing was begun.
+ * another count than the one that the pushes were planned under when listings were erased since: then nothing was begun. `busy`
+ * are subscription pushes of users whom another transaction is changing: they were not begun, and are still owed.
  * Whatever becomes of that, `outcomes` are recorded as by `recordOutcomes`, and `told` is how their deliveries stand.
  */
 export async function recordPushes(
@@ -84,7 +85,7 @@ export async function recordPushes(
   context: { workerId: number; runId: number; period: string; erasures: number },
   pushes: readonly PushToBegin[],
   outcomes: readonly RecordedOutcome[] = [],
-): Promise<{ live: boolean; erasures: number; begun: BegunPush[]; told: Standing[] }> {
+): Promise<{ live: boolean; erasures: number; begun: BegunPush[]; busy: PushToBegin[]; told: Standing[] }> {
   const deliveries = pushes.flatMap((push) => push.deliveries)
   const pushOf = pushes.flatMap((push, at) => push.deliveries.map(() => at + 1))
   const started = pushes.flatMap((push) => push.deliveries.map((_, at) => at < push.started))
@@ -94,8 +95,8 @@ export async function recordPushes(
     live: boolean
     erasures: number
     push: number | null
-    email: string
-    receiverKey: string
+    email: string | null
+    receiverKey: string | null
   }
   const { rows: found } = await sql<Found>`
     select live, erasures, push, email, receiver_key as "receiverKey", ${standingColumns} from record_pushes(
@@ -109,11 +110,14 @@ export async function recordPushes(
       ${outcomeColumns(outcomes)})
   `.execute(db)
   const begun: BegunPush[] = []
+  const busy: PushToBegin[] = []
   const told: Standing[] = []
   for (const { push, email, receiverKey, idempotencyKey, status, attempts, httpStatus, error } of found) {
-    if (push !== null) begun.push({ push: pushes[push - 1] as PushToBegin, email, receiverKey })
+    const of = push === null ? undefined : (pushes[push - 1] as PushToBegin)
+    if (of && email !== null && receiverKey !== null) begun.push({ push: of, email, receiverKey })
+    else if (of) busy.push(of)
     if (idempotencyKey !== null) told.push({ idempotencyKey, status, attempts, httpStatus, error } as Standing)
   }
   const [{ live, erasures } = { live: false, erasures: 0 }] = found
-  return { live, erasures, begun, told }
+  return { live, erasures, begun, busy, told }
 }

@@ -30,6 +30,8 @@ async function saveBatch(db: Database, searches: readonly StoredSearch[], ids: M
       'in',
       rows.map((row) => row.meaning_sha256),
     )
+    // nobody deletes it before a query refers to it
+    .forKeyShare()
     .execute()
   for (const { id, meaning_sha256 } of found) ids.set(meaning_sha256.toString('hex'), id)
 }

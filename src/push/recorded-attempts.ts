@@ -3,11 +3,13 @@
  * recorded yet what came of them (`outcomes`). Statements are batched by what gathers while the one before is under way; a try
  * whose answer was lost with the database is made good.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import {
   type AttemptKind,
+  type DueFrom,
   endAbandoned,
   endErased,
   findAdrift,
@@ -50,6 +52,9 @@ export interface RecordedAttemptsContext {
 }
 
 const outcomesPerStatement = 256
+/** Users whom another transaction is changing are tried again so often, for so long in all; then theirs stays owed. */
+const busyMs = 100
+const busyMsMax = 5_000
 /** Outcomes wait so long for others, that a statement records several. */
 const gatherMs = 10
 
@@ -65,6 +70,9 @@ export class RecordedAttempts {
   ready: RecordedAttempt[] = []
 
   private readonly context: RecordedAttemptsContext
+  /** What was due before it is taken, or was passed over: undefined, and all is looked at. */
+  private dueFrom: DueFrom | undefined
+  private busyMsLeft = busyMsMax
   private readonly underWay = new Map<string, RecordedAttempt>()
   private readonly outcomes: RecordedOutcome[] = []
   /** Being taken back: until that is certain, they must not be found or recorded again. */
@@ -134,22 +142,12 @@ export class RecordedAttempts {
 
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
   async recordDue(room: number, only: AttemptKind | undefined = this.only): Promise<number> {
-    const { db, worker, reach, onAway } = this.context
-    let uncertain = false
-    const attempts = await rideOut(
-      async () => {
-        // a try whose answer was lost may have recorded attempts: they are ours to make
-        const known = this.knownKeys()
-        const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
-        return adrift.length > 0
-          ? adrift
-          : await recordDueAttempts(db, { workerIds: worker.ids, limit: room, reach, known, only })
-      },
-      (error) => {
-        uncertain = true
-        onAway(error)
-      },
-    )
+    let attempts = await this.takeDue(room, only)
+    // what was passed over is still there
+    if (attempts.length === 0 && this.dueFrom !== undefined) {
+      this.dueFrom = undefined
+      attempts = await this.takeDue(room, only)
+    }
     if (attempts.length === 0) await this.endAbandoned()
     if (attempts.length < room) await this.noteNextDue(only)
     // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
@@ -157,6 +155,27 @@ export class RecordedAttempts {
     await this.countUsers(attempts)
     this.ready.push(...attempts)
     return attempts.length
+  }
+
+  private async takeDue(room: number, only: AttemptKind | undefined): Promise<RecordedAttempt[]> {
+    const { db, worker, reach, onAway } = this.context
+    let uncertain = false
+    return await rideOut(
+      async () => {
+        // a try whose answer was lost may have recorded attempts: they are ours to make
+        const known = this.knownKeys()
+        const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
+        if (adrift.length > 0) return adrift
+        const look = { workerIds: worker.ids, limit: room, reach, known, only, from: this.dueFrom }
+        const { attempts, next } = await recordDueAttempts(db, look)
+        if (next !== undefined) this.dueFrom = next
+        return attempts
+      },
+      (error) => {
+        uncertain = true
+        onAway(error)
+      },
+    )
   }
 
   private async endAbandoned(): Promise<void> {
@@ -183,7 +202,8 @@ export class RecordedAttempts {
   }
 
   private async noteNextDue(only: AttemptKind | undefined): Promise<void> {
-    const ms = await this.findNextDue(only)
+    const { db, worker, reach } = this.context
+    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach, only, from: this.dueFrom }))
     this.hasPassedOver ||= only !== undefined
     this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
   }
@@ -208,12 +228,19 @@ export class RecordedAttempts {
       return await rideOut(
         async () => {
           if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
-          for (;;) {
-            const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, pushes, outcomes)
+          for (let left = pushes; ; ) {
+            const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, left, outcomes)
             this.noteRecorded(outcomes.splice(0), recorded.told)
             for (const begun of recorded.begun) this.beginPush(begun)
-            if (recorded.live) return recorded.erasures
-            await worker.renew()
+            // planned anew is a batch of which nothing was begun
+            if (left !== pushes && recorded.erasures !== erasures) return erasures
+            if (!recorded.live) await worker.renew()
+            else if (recorded.busy.length === 0 || this.busyMsLeft <= 0) return recorded.erasures
+            else {
+              this.busyMsLeft -= busyMs
+              await delay(busyMs)
+              left = recorded.busy
+            }
           }
         },
         (error) => {
@@ -343,7 +370,7 @@ export class RecordedAttempts {
   async giveBack(due: 'now' | 'then'): Promise<void> {
     const { db, worker, onDelivery } = this.context
     await this.takeBack()
-    for (const delivery of await rideOut(() => recordGivenBack(db, worker.ids, due))) onDelivery(delivery)
+    for await (const delivery of recordGivenBack(db, worker.ids, due)) onDelivery(delivery)
   }
 
   /** Until what is being recorded is. */

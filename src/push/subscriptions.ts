@@ -12,6 +12,9 @@ export interface WaitingSubscriptions {
   nextMs: number | null
 }
 
+/** Of those who are owed one, the oldest: so many are looked at, and their index is used whatever the statistics say. */
+const lookedAtMax = 10_000
+
 /**
  * What is owed to `own` is due at once; what is owed to others, `othersAfterMs` later, since whoever recorded it is about to
  * send it. What was begun is due when its worker's lease and the pause before its next attempt are over. Not `except`.
@@ -29,11 +32,14 @@ export async function findWaitingSubscriptions(
     with waiting as (
       select u.id, u.email, u.subscription_owed_at as since,
         case when u.id = any (${own}) then now() else u.subscription_owed_at + ${othersAfterMs} * interval '1 millisecond' end as due_at
-      from users u
-      where u.subscription_owed_at is not null and exists (select from queries q where q.user_id = u.id)
+      from (
+        select * from users where subscription_owed_at is not null order by subscription_owed_at limit ${lookedAtMax}
+      ) u
+      where exists (select from queries q where q.user_id = u.id offset 0)
       union all
       select u.id, u.email, d.created_at, greatest(d.due_at, w.lease_end)
-      from deliveries d join users u on u.id = d.user_id left join workers w on w.id = d.worker_id
+      from deliveries d cross join lateral (select * from users where id = d.user_id offset 0) u
+        left join workers w on w.id = d.worker_id
       where d.status = 'pending' and d.kind = 'subscription'
     ),
     users_waiting as (

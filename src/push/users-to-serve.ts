@@ -110,6 +110,33 @@ export async function findLeadsBefore(
 const after = (cursor: Cursor | undefined) =>
   cursor === undefined ? sql`true` : sql`(u.place, u.id) > (${cursor.place}, ${cursor.id})`
 
+const usersPerLook = 5_000
+
+/**
+ * SQL: the subscribed users behind `cursor`, in order, as many as one statement looks at: however many there are it ends soon, and
+ * whatever the statistics say it finds them by their index.
+ */
+const lookedAt = (cursor: Cursor | undefined) => sql`(
+  select * from users u where u.subscribed and ${after(cursor)} order by u.place, u.id limit ${usersPerLook})`
+
+/** The last of the users that such a statement looked at; undefined: there are none behind them. */
+async function findLookEnd(db: Database, cursor: Cursor | undefined): Promise<Cursor | undefined> {
+  const { rows } = await sql<Cursor>`
+    select u.place, u.id from users u where u.subscribed and ${after(cursor)}
+    order by u.place, u.id offset ${usersPerLook - 1} limit 1
+  `.execute(db)
+  return rows[0]
+}
+
+/** Behind whom each look at all subscribed users begins. */
+async function* looks(db: Database): AsyncGenerator<Cursor | undefined> {
+  let cursor: Cursor | undefined
+  do {
+    yield cursor
+    cursor = await findLookEnd(db, cursor)
+  } while (cursor)
+}
+
 /** The next `limit` users of a pass behind `cursor`, in order; for a preview. */
 export async function findUsersToServe(
   db: Database,
@@ -117,11 +144,15 @@ export async function findUsersToServe(
   cursor: Cursor | undefined,
   limit: number,
 ): Promise<(UserToServe & Cursor)[]> {
-  const { rows } = await sql<UserToServe & Cursor>`
-    select u.id, u.email, u.place from users u
-    where ${owed(pass)} and ${after(cursor)} order by u.place, u.id limit ${limit}
-  `.execute(db)
-  return rows
+  for (let behind = cursor; ; ) {
+    const { rows } = await sql<UserToServe & Cursor>`
+      select u.id, u.email, u.place from ${lookedAt(behind)} u
+      where ${owed(pass)} order by u.place, u.id limit ${limit}
+    `.execute(db)
+    if (rows.length > 0) return rows
+    behind = await findLookEnd(db, behind)
+    if (behind === undefined) return []
+  }
 }
 
 /** SQL: whether the user `u` lies in a stretch that a live process other than `except` has. */
@@ -140,39 +171,47 @@ export async function countUsersToServe(
   except: readonly number[] = [],
   counted: readonly number[] = [],
 ): Promise<{ held: number; free: number; uncounted: number }> {
-  const { rows } = await sql<{ held: number; free: number; uncounted: number }>`
-    select count(*) filter (where held) as held, count(*) filter (where not held) as free,
-      count(*) filter (where not held and not counted) as uncounted
-    from (select ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted from users u where ${owed(pass)}) users_left
-  `.execute(db)
-  return rows[0] ?? { held: 0, free: 0, uncounted: 0 }
+  const count = { held: 0, free: 0, uncounted: 0 }
+  for await (const cursor of looks(db)) {
+    const { rows } = await sql<typeof count>`
+      select count(*) filter (where held) as held, count(*) filter (where not held) as free,
+        count(*) filter (where not held and not counted) as uncounted
+      from (select ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted from ${lookedAt(cursor)} u where ${owed(pass)}) users_left
+    `.execute(db)
+    count.held += rows[0]?.held ?? 0
+    count.free += rows[0]?.free ?? 0
+    count.uncounted += rows[0]?.uncounted ?? 0
+  }
+  return count
 }
 
 /** How many subscribed users had their weekly delivery of the period: it was begun, and nothing of it is to come. */
 export async function countServed(db: Database, period: string): Promise<number> {
-  const { rows } = await sql<{ n: number }>`
-    select count(*) as n from users u where u.subscribed and ${isClaimed(weeklyScope(period))} and u.id not in (
-      select d.user_id from deliveries d where d.status = 'pending' and d.kind = 'weekly' and d.period = ${period})
-  `.execute(db)
-  return rows[0]?.n ?? 0
+  let served = 0
+  for await (const cursor of looks(db)) {
+    const { rows } = await sql<{ n: number }>`
+      select count(*) as n from ${lookedAt(cursor)} u where ${isClaimed(weeklyScope(period))} and not exists (
+        select from deliveries d where d.user_id = u.id and d.created_at >= ${periodBegins(sql`${period}::text`)}
+          and d.status = 'pending' and d.kind = 'weekly' and d.period = ${period} offset 0)
+    `.execute(db)
+    served += rows[0]?.n ?? 0
+  }
+  return served
 }
 
-/** Subscribed users with nothing to send for, who had nothing in `scope`: their e-mails, a page at a time. */
+/** Subscribed users with nothing to send for, who had nothing in `scope`: their e-mails. */
 export async function* findUsersWithoutQueries(db: Database, scope: string): AsyncGenerator<string> {
-  let lastId = 0
-  for (;;) {
+  let cursor: Cursor | undefined
+  do {
+    const from = cursor
     const { rows } = await rideOut(() =>
-      sql<{ id: number; email: string }>`
-        select u.id, u.email from users u
-        where u.id > ${lastId} and u.subscribed and not ${hasQueries} and not ${isClaimed(scope)}
-        order by u.id limit 1000
+      sql<{ email: string }>`
+        select u.email from ${lookedAt(from)} u where not ${hasQueries} and not ${isClaimed(scope)} order by u.place, u.id
       `.execute(db),
     )
     for (const { email } of rows) yield email
-    const last = rows.at(-1)
-    if (last === undefined) return
-    lastId = last.id
-  }
+    cursor = await rideOut(() => findLookEnd(db, from))
+  } while (cursor)
 }
 
 const owedPerPage = 1_000
@@ -205,11 +244,11 @@ export async function takeShare(
   db: Database,
   { workerId, pass, cursor, size }: { workerId: number; pass: Pass; cursor: Cursor | undefined; size: number },
 ): Promise<(UserToServe & Cursor)[]> {
-  for (;;) {
+  for (let behind = cursor; ; ) {
     const { rows } = await sql<UserToServe & Cursor & { taken: boolean }>`
       with next as materialized (
-        select u.id, u.email, u.place from users u
-        where ${owed(pass)} and ${after(cursor)} and not ${isHeld(pass, [])}
+        select u.id, u.email, u.place from ${lookedAt(behind)} u
+        where ${owed(pass)} and not ${isHeld(pass, [])}
         order by u.place, u.id limit ${size}
       ),
       bounds as (
@@ -228,8 +267,12 @@ export async function takeShare(
       select id, email, place, exists (select from taken) as taken
       from next order by place, id
     `.execute(db)
+    if (rows.length === 0) {
+      behind = await findLookEnd(db, behind)
+      if (behind === undefined) return []
+    }
     // another process looked at the same moment and was first: by now its stretch is seen
-    if (rows[0]?.taken !== false) return rows.map(({ taken: _, ...user }) => user)
+    else if (rows[0]?.taken === true) return rows.map(({ taken: _, ...user }) => user)
   }
 }
 

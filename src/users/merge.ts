@@ -1,6 +1,7 @@
 /**
  * Merges the staged records of one file into the users: who is new, whose record says something else than before, who is as
- * they were. All of it in the transaction of the file; imports of users take turns.
+ * they were. All of it in the transaction of the file; imports of users take turns. Who is there is compared without a lock, however
+ * long the file is; what changes is collected, and written at the end in one go, while nobody else is kept waiting.
  */
 import { sql } from 'kysely'
 import { locks } from '../db/locks.ts'
@@ -45,8 +46,9 @@ interface StagedRow {
 interface Change {
   email: string
   id: number | null
-  receiverKey: string
-  subscribed: boolean
+  /** Null where the record does not say. */
+  receiverKey: string | null
+  subscribed: boolean | null
   /** Undefined where they are as they were. */
   queries: { query: Query; search: ResolvedSearch }[] | undefined
 }
@@ -54,13 +56,15 @@ interface Change {
 /** What the record changes; undefined for nothing. */
 function planChange(row: StagedRow, resolver: Resolver): Change | undefined {
   const patch = JSON.parse(row.record) as Omit<UserPatch, 'email'>
-  const receiverKey = patch.receiverApiKey ?? row.receiver_key ?? ''
-  const subscribed = patch.subscribed ?? row.subscribed ?? true
+  const receiverKey = patch.receiverApiKey ?? null
+  const subscribed = patch.subscribed ?? null
   const known = row.queries ?? []
   const given = row.id === null ? (patch.queries ?? []) : patch.queries
   const isSame = given?.length === known.length && given.every((query, at) => serialiseQuery(query) === known[at])
   const queries = given && !(isSame && row.id !== null) ? given : undefined
-  if (row.id !== null && !queries && receiverKey === row.receiver_key && subscribed === row.subscribed) return undefined
+  const isKnown =
+    (receiverKey ?? row.receiver_key) === row.receiver_key && (subscribed ?? row.subscribed) === row.subscribed
+  if (row.id !== null && !queries && isKnown) return undefined
   const resolved = queries?.map((query) => {
     const search = resolver.resolve(query)
     if ('refused' in search) throw new Error('a query that was refused was staged')
@@ -99,14 +103,12 @@ async function planBatches(db: Database): Promise<{ first: number; last: number 
 }
 
 async function findBatch(db: Database, { first, last }: { first: number; last: number }): Promise<StagedRow[]> {
-  // locked in one order, so that what subscribes or removes users meanwhile waits, and nobody in a circle
-  await sql`
-    select 1 from users where email in (select email from staged_users where n between ${first} and ${last})
-    order by id for no key update`.execute(db)
   const { rows } = await sql<StagedRow>`
     select s.email, s.record, u.id, u.receiver_key, u.subscribed,
       (select array_agg(q.json order by q.position) from queries q where q.user_id = u.id) as queries
-    from staged_users s left join users u on u.email = s.email where s.n between ${first} and ${last} order by s.n
+    -- each is looked up by itself: after many were deleted the statistics take those who are there for few
+    from staged_users s left join lateral (select * from users where email = s.email offset 0) u on true
+    where s.n between ${first} and ${last} order by s.n
   `.execute(db)
   return rows
 }
@@ -116,30 +118,24 @@ async function insertUsers(db: Database, changes: readonly Change[]): Promise<Ma
   const { rows } = await sql<{ id: number; email: string }>`
     insert into users (email, receiver_key, subscribed, place)
     select * from unnest(${changes.map(({ email }) => email)}::text[], ${changes.map((change) => change.receiverKey)}::text[],
-      ${changes.map(({ subscribed }) => subscribed)}::boolean[],
+      ${changes.map(({ subscribed }) => subscribed ?? true)}::boolean[],
       ${changes.map(({ queries }) => placeOf(queries ?? []))}::text[])
     returning id, email`.execute(db)
   return new Map(rows.map(({ id, email }) => [email, id]))
 }
 
-async function updateUsers(db: Database, changes: readonly Change[]): Promise<void> {
+async function collectUpdates(db: Database, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return
-  // like `users unsubscribe`: what is owed and was not begun ends
   await sql`
-    update users u set receiver_key = c.receiver_key, subscribed = c.subscribed, place = coalesce(c.place, u.place),
-      due_since = case when u.subscribed and exists (select from queries q where q.user_id = u.id) then u.due_since else now() end,
-      subscription_owed_at = case when c.subscribed then u.subscription_owed_at end
-    from unnest(${changes.map(({ id }) => id)}::bigint[], ${changes.map((change) => change.receiverKey)}::text[],
+    insert into changed_users (id, receiver_key, subscribed, place)
+    select * from unnest(${changes.map(({ id }) => id)}::bigint[], ${changes.map((change) => change.receiverKey)}::text[],
       ${changes.map(({ subscribed }) => subscribed)}::boolean[],
-      ${changes.map(({ queries }) => (queries ? placeOf(queries) : null))}::text[])
-      as c (id, receiver_key, subscribed, place)
-    where u.id = c.id`.execute(db)
-  const replaced = changes.filter(({ queries }) => queries).map(({ id }) => id)
-  if (replaced.length > 0) await sql`delete from queries where user_id = any(${replaced}::bigint[])`.execute(db)
+      ${changes.map(({ queries }) => (queries ? placeOf(queries) : null))}::text[])`.execute(db)
 }
 
 async function insertQueries(
   db: Database,
+  table: 'queries' | 'changed_queries',
   changes: readonly Change[],
   ids: ReadonlyMap<string, number>,
 ): Promise<void> {
@@ -152,11 +148,38 @@ async function insertQueries(
     rows.map(({ search }) => search),
   )
   await sql`
-    insert into queries (user_id, position, type, value, radius, hash, json, search_id)
+    insert into ${sql.table(table)} (user_id, position, type, value, radius, hash, json, search_id)
     select * from unnest(${rows.map(({ userId }) => userId)}::bigint[], ${rows.map(({ position }) => position)}::integer[],
       ${rows.map(({ query }) => query.type)}::text[], ${rows.map(({ query }) => query.value)}::text[],
       ${rows.map(({ query }) => query.radius)}::double precision[], ${rows.map(({ query }) => queryHash(query))}::text[],
       ${rows.map(({ query }) => serialiseQuery(query))}::text[], ${searchIds}::bigint[])`.execute(db)
+}
+
+async function createChanges(db: Database): Promise<void> {
+  await sql`
+    create temp table changed_users (id bigint primary key, receiver_key text, subscribed boolean, place text) on commit drop
+  `.execute(db)
+  await sql`create temp table changed_queries (like queries) on commit drop`.execute(db)
+}
+
+/** Writes what was collected. From here to the end of the transaction the users that change, and no others, are locked. */
+async function applyUpdates(db: Database): Promise<void> {
+  await sql`analyze changed_users, changed_queries`.execute(db)
+  // in one order, so that nobody waits in a circle
+  await sql`
+    select count(*) from (select id from changed_users order by id) c
+    cross join lateral (select from users where id = c.id offset 0 for no key update) u`.execute(db)
+  // who was removed meanwhile stays so. Like `users unsubscribe`: what is owed and was not begun ends
+  await sql`
+    update users u set receiver_key = coalesce(c.receiver_key, u.receiver_key), subscribed = coalesce(c.subscribed, u.subscribed),
+      place = coalesce(c.place, u.place),
+      due_since = case when u.subscribed and exists (select from queries q where q.user_id = u.id) then u.due_since else now() end,
+      subscription_owed_at = case when coalesce(c.subscribed, u.subscribed) then u.subscription_owed_at end
+    from changed_users c where u.id = c.id`.execute(db)
+  await sql`delete from queries q using changed_users c where q.user_id = c.id and c.place is not null`.execute(db)
+  await sql`
+    insert into queries select c.* from changed_queries c
+    where exists (select from users u where u.id = c.user_id offset 0)`.execute(db)
 }
 
 /** Merges `staged_users`. */
@@ -170,6 +193,7 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const bad = await reject('s.problem is not null')
   await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
   const rejected = bad.rejected + (await reject(isUnknown)).rejected
+  await createChanges(db)
   let [inserted, updated, unchanged] = [0, 0, 0]
   for (const batch of await planBatches(db)) {
     options.signal?.throwIfAborted()
@@ -178,11 +202,13 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
     const added = changes.filter(({ id }) => id === null)
     const changed = changes.filter(({ id }) => id !== null)
     const ids = await insertUsers(db, added)
-    await updateUsers(db, changed)
-    await insertQueries(db, changes, ids)
+    await insertQueries(db, 'queries', added, ids)
+    await collectUpdates(db, changed)
+    await insertQueries(db, 'changed_queries', changed, ids)
     inserted += added.length
     updated += changed.length
     unchanged += rows.length - changes.length
   }
+  if (updated > 0) await applyUpdates(db)
   return { inserted, updated, unchanged, rejected, repeated }
 }

@@ -1,6 +1,7 @@
 /** Users as commands meet them: found by e-mail, listed, subscribed to the lead push and off it, removed. */
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
+import { briefly } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import { LeadpushError } from '../errors.ts'
 import { subscriptionPauseMs } from '../limits.ts'
@@ -103,10 +104,11 @@ export async function recordSubscription(
   const { rows } = await rideOut(
     () =>
       sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
-        with before as (
+        with brief as materialized (${briefly}),
+        before as (
           select id, subscribed, subscription_owed_at is not null as owed,
             ${pushedLately} as recent
-          from users where id = ${userId} for update
+          from users, brief where id = ${userId} for update of users
         )
         update users u set subscribed = true, due_since = case when b.subscribed then u.due_since else now() end,
           subscription_owed_at = case when b.owed or b.subscribed or b.recent then u.subscription_owed_at else now() end
@@ -126,7 +128,10 @@ export async function recordSubscription(
 /** Ends the subscription, and what is owed by it and was not begun. */
 export async function recordUnsubscription(db: Database, userId: number): Promise<void> {
   await rideOut(() =>
-    db.updateTable('users').set({ subscribed: false, subscription_owed_at: null }).where('id', '=', userId).execute(),
+    sql`
+      with brief as materialized (${briefly})
+      update users set subscribed = false, subscription_owed_at = null from brief where id = ${userId}
+    `.execute(db),
   )
 }
 

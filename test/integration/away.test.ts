@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { rideOut } from '../../src/db/away.ts'
 import { createDatabase } from '../support/database.ts'
 
@@ -66,4 +67,35 @@ test('a server that only reads for a moment is waited for, as after a failover',
     }
   })
   assert.equal(tries, 2)
+})
+
+// Whoever held a lock for long made the database count as absent.
+test('what waited too long for a lock is tried again, and the database does not count as away for it', async (t) => {
+  const { pool } = await (await createDatabase(t)).open()
+  await pool.query('create table places (n integer)')
+  const other = await pool.connect()
+  await other.query('begin; lock table places')
+  let tries = 0
+  await rideOut(
+    async () => {
+      if (++tries === 2) await other.query('commit')
+      await pool.query("begin; set local lock_timeout = '100ms'; select from places; commit").catch(async (error) => {
+        await pool.query('rollback')
+        throw error
+      })
+    },
+    () => assert.fail('it was taken for absent'),
+  ).finally(() => other.release(true))
+  assert.equal(tries, 2)
+})
+
+// A statement that nobody waited for any more was carried out later: an attempt was recorded that nobody made.
+test('a statement whose connection is given up because the database says nothing does not outlive it', async (t) => {
+  const database = await createDatabase(t)
+  const { pool } = await database.open()
+  const brief = await database.open({ silentMsMax: 500 })
+  const asked = brief.pool.query('select pg_sleep(60)')
+  await assert.rejects(asked, /did not answer for 0.5 s|Connection terminated/)
+  const isThere = async () => (await pool.query("select from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'")).rowCount // biome-ignore format: short
+  for (const endAt = Date.now() + 30_000; await isThere(); await sleep(20)) assert.ok(Date.now() < endAt)
 })

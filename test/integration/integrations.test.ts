@@ -235,7 +235,7 @@ test('an answer that is lost ends nothing, and nothing is done twice', async () 
   const { user } = await through('from "users"', (db) => findUser(db, email))
   const subscribed = await through('update users', (db) => recordSubscription(db, user.id))
   assert.deepEqual(subscribed, { was: false, owed: true, tooSoon: false })
-  await through('update "users"', (db) => recordUnsubscription(db, user.id))
+  await through('update users', (db) => recordUnsubscription(db, user.id))
   assert.equal(await listUser(opened.db), false)
 
   const made = await through('insert into integrations', (db) => createIntegration(db, { email }))

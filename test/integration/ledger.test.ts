@@ -8,9 +8,11 @@ import { buildBody } from '../../src/deliveries/body.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import {
+  type DueFrom,
   endAbandoned,
   endErased,
   findAdrift,
+  findNextDue,
   recordDueAttempts,
   recordGivenBack,
   recordUnsent,
@@ -20,6 +22,7 @@ import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { Worker } from '../../src/deliveries/workers.ts'
+import { findWaitingSubscriptions } from '../../src/push/subscriptions.ts'
 import { createDatabase } from '../support/database.ts'
 import { seedUsers } from '../support/seed.ts'
 
@@ -27,6 +30,11 @@ const period = '2026-W47'
 const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', contents: [{ versionId: 1 }] }
 const endLease = (db: Database, id: number) =>
   sql`update workers set lease_until = now() - interval '1 second' where id = ${id}`.execute(db)
+async function giveBack(db: Database, workerIds: readonly number[]) {
+  const given: string[] = []
+  for await (const { idempotencyKey } of recordGivenBack(db, workerIds)) given.push(idempotencyKey)
+  return given
+}
 
 async function build(t: TestContext) {
   const { db } = await (await createDatabase(t)).open()
@@ -47,8 +55,8 @@ async function build(t: TestContext) {
         started: started ? 1 : 0,
       },
     ])
-  const take = (from: Database, { ids }: Worker) =>
-    recordDueAttempts(from, { workerIds: ids, limit: 10, reach: 'all', known: [] })
+  const take = async (from: Database, { ids }: Worker) =>
+    (await recordDueAttempts(from, { workerIds: ids, limit: 10, reach: 'all', known: [] })).attempts
   return { db, newWorker, begin, take }
 }
 
@@ -56,10 +64,10 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
   const { db, newWorker, begin, take } = await build(t)
   const [late, live] = [await newWorker(), await newWorker()]
   await endLease(db, late.id)
-  assert.deepEqual(await begin(late, 'late', true), { live: false, erasures: 1, begun: [], told: [] })
+  assert.deepEqual(await begin(late, 'late', true), { live: false, erasures: 1, begun: [], busy: [], told: [] })
   assert.equal((await begin(live, 'live', false)).begun.length, 1)
-  assert.deepEqual(await begin(live, 'again', true), { live: true, erasures: 1, begun: [], told: [] })
-  await recordGivenBack(db, live.ids)
+  assert.deepEqual(await begin(live, 'again', true), { live: true, erasures: 1, begun: [], busy: [], told: [] })
+  await giveBack(db, live.ids)
   assert.deepEqual(await take(db, late), [])
   assert.deepEqual((await take(db, live)).map(({ idempotencyKey, attempt }) => [idempotencyKey, attempt]), [['live', 1]]) // biome-ignore format: short
 })
@@ -68,7 +76,7 @@ test('what one process is taking, another that comes at the same moment leaves a
   const { db, newWorker, begin, take } = await build(t)
   const [one, other] = [await newWorker(), await newWorker()]
   await begin(one, 'due', false)
-  await recordGivenBack(db, one.ids)
+  await giveBack(db, one.ids)
   await db.transaction().execute(async (tx) => {
     assert.equal((await take(tx, one)).length, 1)
     const late = sleep(10_000, 'it waits', { ref: false })
@@ -117,14 +125,20 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
   const [stale, fresh] = [await begin(worker, 'stale', true, db, 1), await begin(worker, 'fresh', true)]
   assert.deepEqual(
     [stale, fresh.erasures, fresh.begun.length],
-    [{ live: true, erasures: 2, begun: [], told: [] }, 2, 1],
+    [{ live: true, erasures: 2, begun: [], busy: [], told: [] }, 2, 1],
   )
   // its snapshot is older than the erasure: it learns of it all the same
   await db.transaction().execute(async (tx) => {
     await sql`set transaction isolation level repeatable read`.execute(tx)
     await sql`select count(*) from claims`.execute(tx)
     await erase()
-    assert.deepEqual(await begin(worker, 'older', true, tx, 2), { live: true, erasures: 3, begun: [], told: [] })
+    assert.deepEqual(await begin(worker, 'older', true, tx, 2), {
+      live: true,
+      erasures: 3,
+      begun: [],
+      busy: [],
+      told: [],
+    })
   })
 })
 
@@ -158,13 +172,13 @@ test('what came of attempts is recorded along with what is begun, also by a work
   const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
   const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
   assert.deepEqual(both, {
-    ...{ live: true, erasures: 1, told: [delivered] },
+    ...{ live: true, erasures: 1, busy: [], told: [delivered] },
     begun: [{ push: next, email: 'a@example.com', receiverKey: 'key' }],
   })
   await endLease(db, worker.id)
   const late = await recordPushes(db, context, [push('late')], [outcome('other', false)])
   const pending = { idempotencyKey: 'other', status: 'pending', attempts: 1, httpStatus: 500, error: 'HTTP 500' }
-  assert.deepEqual(late, { live: false, erasures: 1, begun: [], told: [pending] })
+  assert.deepEqual(late, { live: false, erasures: 1, begun: [], busy: [], told: [pending] })
 })
 
 // Each delivery was written once for every push of its user that was begun with it: the second broke the statement.
@@ -224,11 +238,11 @@ test('what was recorded and never sent is not sent once its week is over, or its
     { userId, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late' }], started: 0 },
   ]) // biome-ignore format: a list
   await sql`update deliveries set status = 'delivered', under_way = false where idempotency_key = 'sent'`.execute(db)
-  await recordGivenBack(db, worker.ids)
+  await giveBack(db, worker.ids)
   assert.deepEqual([await take(db, other), await endAbandoned(db)], [[], []])
   await begin(worker, 'unwanted', false)
   await db.updateTable('users').set({ subscribed: false }).execute()
-  await recordGivenBack(db, worker.ids)
+  await giveBack(db, worker.ids)
   assert.deepEqual(await take(db, other), [])
   assert.deepEqual((await endAbandoned(db)).map(({ idempotencyKey, status }) => [idempotencyKey, status]), [['unwanted', 'failed']]) // biome-ignore format: short
 })
@@ -343,4 +357,76 @@ test('a first attempt that fails late leaves the second one under way, also afte
   const endOf = ({ status, attempts, error }: Standing) => [status, attempts, error]
   assert.deepEqual((await recordOutcomes(db, [failed(1)])).map(endOf), [['pending', 2, 'a listing was erased']])
   assert.deepEqual((await recordOutcomes(db, [failed(2)])).map(endOf), [['failed', 2, 'HTTP 500, 2']])
+})
+
+// Each look for what is due read all that waited, and a plan that statistics from another moment had chosen read the whole ledger;
+// where what was taken before could not be cleaned up yet, each look walked over it again.
+test('what is due is looked up in its order, however many wait and whatever the statistics say', async (t) => {
+  const database = await createDatabase(t)
+  const { db, pool } = await database.open({ connectionsMax: 1 })
+  const workers = await Promise.all([Worker.start(db, 3_600_000), Worker.start(db, 3_600_000)])
+  t.after(() => Promise.all(workers.map((worker) => worker.stop().catch(() => {}))))
+  const [{ ids }, other] = workers as [Worker, Worker]
+  const count = 20_000
+  await pool.query(
+    `insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, ${count}) n`,
+  )
+  const fill = (workerId: number, status: string) =>
+    pool.query(`insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list,
+        recipe, attempts, under_way, status, worker_id, due_at)
+      select '${status}-${workerId}-' || n, 1, (select min(id) from users) + n - 1, '${period}', 'weekly', 1, 1, 1, 0, 1, '', '', 1,
+        false, '${status}', ${workerId}, now() - (${count} - n) * interval '10 milliseconds' from generate_series(1, ${count}) n`)
+  const look = async (expected: number, from?: DueFrom) => {
+    const countRead = async () => {
+      await pool.query('select pg_stat_force_next_flush()')
+      const { rows } = await pool.query(`select
+        (select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::integer from pg_stat_user_tables) +
+        (select sum(idx_tup_read)::integer from pg_stat_user_indexes) as n`)
+      return rows[0].n
+    }
+    const before = await countRead()
+    const { attempts, next } = await recordDueAttempts(db, { workerIds: ids, limit: 16, reach: 'all', known: [], from })
+    await findNextDue(db, { workerIds: ids, reach: 'all', from: next })
+    await findWaitingSubscriptions(db, { own: [], othersAfterMs: 0, except: [], limit: 3 })
+    const read = (await countRead()) - before
+    assert.equal(attempts.length, expected)
+    return { read, next }
+  }
+  const isFew = (read: number, when: string) => assert.ok(read < 2_000, `${read} rows and entries were read, ${when}`)
+  const own = ids[0] as number
+
+  await fill(own, 'pending')
+  isFew((await look(16)).read, 'never analyzed')
+  await pool.query('analyze')
+  isFew((await look(16)).read, 'analyzed while all were pending')
+  await pool.query('delete from deliveries')
+  await pool.query('vacuum deliveries')
+  await fill(own, 'delivered')
+  isFew((await look(0)).read, 'analyzed while others were pending, and nothing is')
+  await pool.query('analyze')
+  await fill(own, 'pending')
+  await fill(other.id, 'pending')
+  isFew((await look(16)).read, 'analyzed while nothing was pending')
+
+  // while an older snapshot keeps what was taken in the index
+  const old = await (await database.open()).pool.connect()
+  await old.query('begin isolation level repeatable read; select 1')
+  let from: DueFrom | undefined
+  for (let taken = 0; taken < 10_000; taken += 2_000) {
+    const { attempts, next } = await recordDueAttempts(db, {
+      workerIds: ids,
+      limit: 2_000,
+      reach: 'all',
+      known: [],
+      from,
+    })
+    assert.equal(attempts.length, 2_000)
+    from = next
+  }
+  isFew((await look(16, from)).read, 'behind what was taken')
+  await old.query('commit')
+  old.release()
+
+  assert.equal((await giveBack(db, ids)).length, count - 10_000 - 16 - 16)
+  assert.equal((await look(16)).next !== undefined, true)
 })

@@ -1,0 +1,58 @@
+/** An import of users that is under way for long: it keeps neither pushes nor `serve` waiting, nor anybody whom it does not change. */
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { importUsers } from '../../src/users/import.ts'
+import { buildHouse, deliveriesOf, makeUsers } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
+
+// It locked every user of its file until it committed: pushes waited for it, took the database for absent and ended with 3, what they
+// had asked for was carried out later, and whoever subscribed got 503.
+test('while an import of all users waits for one of them, pushes go on, subscribing works, and only who changes is left for later', async () => {
+  const users = makeUsers(1_010)
+  const [changed, same] = users.map(({ email }) => email) as [string, string]
+  const last = users.at(-1)?.email
+  const house = await buildHouse({ users })
+  const opened = await house.database.open()
+  const [key] = await createKeys(house, [same])
+
+  await opened.pool.query('update users set subscription_owed_at = now() where email = $1', [changed])
+  const owed = 'select from users where subscription_owed_at is not null and email = $1'
+  const holder = await opened.pool.connect()
+  await holder.query('begin')
+  await holder.query('select from users where email = $1 for update', [last])
+  const records = users.map((user) =>
+    user.email === changed || user.email === last ? { ...user, receiverApiKey: 'new-key' } : user,
+  )
+  const importing = importUsers(opened, [writeInput('all-users.ndjson', toLines(records))])
+  try {
+    const isWaiting = async () =>
+      (
+        await opened.pool.query(
+          "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+        )
+      ).rowCount
+    for (const endAt = Date.now() + 30_000; !(await isWaiting()); await sleep(20))
+      assert.ok(Date.now() < endAt, 'it waits')
+
+    const serve = await startServe(house, { LEADPUSH_ALLOW_INSECURE_HOOKS: '1' })
+    after(() => serve.program.kill('SIGKILL'))
+    assert.equal(assertAnswer(await serve.subscribe(key?.apiKey ?? '')), 200)
+    const pushed = await house.run('push --all --json')
+    assert.equal(pushed.code, 0, pushed.stderr)
+    const weekly = deliveriesOf(pushed.json).filter(({ kind, status }) => kind === 'weekly' && status === 'delivered')
+    assert.equal(weekly.length, users.length)
+    assert.equal((await opened.pool.query(owed, [changed])).rowCount, 1)
+    assert.ok(await isWaiting())
+  } finally {
+    // whatever failed: the import ends
+    await holder.query('commit')
+    holder.release()
+  }
+  assert.equal((await importing).summary.updated, 2)
+  const { rows } = await opened.pool.query("select email from users where receiver_key = 'new-key' order by id")
+  assert.deepEqual(rows, [{ email: changed }, { email: last }])
+  assert.equal((await house.run('push --resume')).code, 0)
+  assert.equal((await opened.pool.query(owed, [changed])).rowCount, 0)
+})
