@@ -61,7 +61,7 @@ test('the first commands bring listings and users in, and their delivery to the 
     env: cleanEnvironment({ DATABASE_URL: url, PATH }),
   })
   assert.equal(code, 0, said)
-  assert.match(said, /^inserted +2$[\s\S]*^problems +0$[\s\S]*^delivered +1$/m)
+  assert.match(said, /^inserted +2$[\s\S]*^problems +0$[\s\S]*^delivered +1 delivery$/m)
 
   const [example = ''] = readme.code.filter((line) => line.startsWith('{"ok":false'))
   const refused = await fetch(receiverUrl, {

@@ -160,7 +160,10 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
   assert.match(first.stdout, /failed {2}hook .*, attempt 1: HTTP 418/)
   assert.match(first.stdout, /due +4 triggers\ndelivered +2\nfailed +1, to be tried again.*\nwaiting +1 for/)
   assert.equal((await house.call('status --json')).json[0].hooksInTrouble, 1)
-  assert.match((await house.call('status')).stdout, /Hooks in trouble[\s\S]*\/failing.*1 failing.*HTTP 418/)
+  assert.match(
+    (await house.call('status')).stdout,
+    /Hooks in trouble[\s\S]*\/failing\n {2}1 failing; last attempt .*: HTTP 418/,
+  )
   await opened.pool.query('update triggers set attempts = 5')
   await passPauses(opened)
   const last = await trigger()
@@ -170,7 +173,7 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
     json: [status],
   } = await house.call('status --json')
   assert.equal(status.hooksInTrouble, 1)
-  assert.match((await house.call('status')).stdout, /\/failing.*1 abandoned.*HTTP 418/)
+  assert.match((await house.call('status')).stdout, /\/failing\n {2}1 abandoned; .*HTTP 418/)
   const { json: listed } = await house.call('integrations list --json')
   const hooks = listed.flatMap((integration) => integration.hooks)
   assert.equal(hooks.find(({ id }) => id === failing.id).lastStatus, 418)
