@@ -114,6 +114,7 @@ async function lookAtGroup(
   ) on commit drop`.execute(db)
   const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
   for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
+  await sql`create index on due_leads (hook_id)`.execute(db)
   const sum = { ...nothing }
   for (let at = 0; at < hooks.length; at += hooksPerRecord) {
     const some = hooks.slice(at, at + hooksPerRecord)

@@ -20,6 +20,8 @@ interface Proxy {
   /** Its file with ports of the test's own, without TLS, and what the system's own configuration brings beside it. */
   adapt(text: string, ports: { own: number; serve: number }, folder: string): string
   args(file: string, folder: string): string[]
+  /** Ends it once the requests under way are done, and logged. */
+  end: NodeJS.Signals
 }
 
 /** Whatever is to be replaced must be there. */
@@ -42,6 +44,7 @@ const proxies: readonly Proxy[] = [
         events {} http { access_log ${folder}/access.log; ${paths.join(' ')}\n${site}}`
     },
     args: (file, folder) => ['-p', folder, '-e', join(folder, 'early.log'), '-c', file],
+    end: 'SIGQUIT',
   },
   {
     program: 'caddy',
@@ -52,6 +55,7 @@ const proxies: readonly Proxy[] = [
       return replace(site, /^\{\n/m, '{\nadmin off\ndebug\n')
     },
     args: (file) => ['run', '--adapter', 'caddyfile', '--config', file],
+    end: 'SIGTERM',
   },
   {
     program: 'haproxy',
@@ -61,6 +65,7 @@ const proxies: readonly Proxy[] = [
       return replace(replace(plain, upstream, `127.0.0.1:${serve}`), '/dev/log', 'stdout format raw')
     },
     args: (file) => ['-db', '-f', file],
+    end: 'SIGUSR1',
   },
 ] // biome-ignore format: long lines
 
@@ -95,8 +100,10 @@ async function startProxy(proxy: Proxy, ports: { own: number; serve: number }) {
   return {
     /** Ends it; all that it wrote, to whatever file. */
     async stop(): Promise<string> {
-      child.kill('SIGTERM')
+      child.kill(proxy.end)
+      const timer = setTimeout(() => child.kill('SIGKILL'), 30_000)
       await closed
+      clearTimeout(timer)
       const files = readdirSync(folder, { withFileTypes: true, recursive: true }).filter((entry) => entry.isFile())
       const logs = files.filter(({ name }) => name !== proxy.example)
       return [said, ...logs.map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'utf8'))].join('\n')
