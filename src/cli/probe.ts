@@ -120,7 +120,7 @@ async function writeCheck({ grade, title, clause, sent, received, advice }: Chec
   const shown = paint(styleOf[grade], grade.padEnd(gradeChars))
   await writeLine(`${shown}  ${title}${isTrouble ? '' : paint('dim', `: ${received}`)}`)
   if (!isTrouble) return
-  for (const [name, value] of [['sent', sent], ['came back', received], ['clause', `contract ${clause}`], ['to do', advice]]) {
+  for (const [name, value] of [['sent', sent], ['came back', received], ['clause', `docs/contract.md ${clause}`], ['to do', advice]]) {
     await writeLine(`${' '.repeat(gradeChars)}    ${paint('dim', (name ?? '').padEnd(9))}  ${value}`)
   }
 } // biome-ignore format: a list

@@ -67,7 +67,7 @@ Begin with:
   leadpush preview                              what would be sent
   LEADPUSH_RECEIVER_URL=https://… leadpush push --all
 
-Settings are environment variables; README.md lists them.
+Settings are environment variables; docs/settings.md lists them.
 
 Exit code: 0 all that was asked happened; 1 it ran, and something did not
 succeed; 2 wrong usage or settings, nothing was done; 3 the database cannot be

@@ -5,7 +5,7 @@ import type { Command } from 'commander'
 import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
 import { exitCodes } from '../../src/cli/signals.ts'
 import { definitions } from '../../src/config.ts'
-import { documents, findTable, readExampleLines, readme, spansOf } from '../support/markdown.ts'
+import { documents, findTable, manual, readExampleLines, spansOf } from '../support/markdown.ts'
 
 const exampleLines = readExampleLines()
 const isComment = (line: string) => /^\s*#/.test(line)
@@ -56,9 +56,9 @@ async function findRefusal(args: string[]): Promise<string | undefined> {
   }
 }
 
-test('README lists each command with each of its options, and none that does not exist', () => {
+test('the pages list each command with each of its options, and none that does not exist', () => {
   const told = new Map<string, Set<string>>()
-  for (const [forms = '', meaning = ''] of findTable(readme, 'command')) {
+  for (const [forms = '', meaning = ''] of findTable(manual, 'command')) {
     let name = ''
     for (const span of spansOf(`${forms} ${meaning}`)) {
       name = commandOf(span) ?? name
@@ -75,9 +75,9 @@ test('README lists each command with each of its options, and none that does not
   assert.deepEqual([...told.keys()].filter((name) => !commands.has(name)), [])
 }) // biome-ignore format: dense
 
-test('every command has --json, but for those that README names', () => {
+test('every command has --json, but for those that the pages name', () => {
   const without = [...commands].filter(([, command]) => !optionsOf(command).includes('--json')).map(([name]) => name)
-  const sentence = /Every command but (.*?) takes `--json`/.exec(readme.prose.join(' '))?.[1] ?? ''
+  const sentence = /Every command but (.*?) takes `--json`/.exec(manual.prose.join(' '))?.[1] ?? ''
   assert.deepEqual(spansOf(sentence).sort(), without.sort())
 })
 
@@ -119,7 +119,7 @@ test('every command line of the documents, the examples and of --help is one tha
 test('no document and no example names a command, an option or a setting that does not exist', () => {
   const text = [...documents.flatMap(({ prose, code }) => [...prose, ...code]), ...exampleLines].join('\n')
   const wrong: string[] = []
-  const printed = new Set(findTable(readme, 'it prints').flatMap(([cell = '']) => spansOf(cell)))
+  const printed = new Set(findTable(manual, 'it prints').flatMap(([cell = '']) => spansOf(cell)))
   for (const span of documents.flatMap(({ prose }) => prose.flatMap(spansOf))) {
     if (printed.has(span)) continue
     const command = commandOf(span)
@@ -139,6 +139,6 @@ test('no document and no example names a command, an option or a setting that do
 }) // biome-ignore format: dense
 
 test('the table of exit codes has each code that the program ends with', () => {
-  const codes = findTable(readme, 'exit code').flatMap(([cell = '']) => cell.split(', ').map(Number))
+  const codes = findTable(manual, 'exit code').flatMap(([cell = '']) => cell.split(', ').map(Number))
   assert.deepEqual(codes, [...new Set([0, ...Object.values(exitCodeOf), ...Object.values(exitCodes)])].sort((a, b) => a - b))
 }) // biome-ignore format: dense
