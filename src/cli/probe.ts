@@ -2,10 +2,9 @@
 import type { Command } from 'commander'
 import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
 import { createCheckView } from './check-view.ts'
-import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, plural, type Style, seconds, writeFacts, writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 
 interface ProbeCommandOptions {
   user?: string

@@ -2,8 +2,7 @@
 import { Command, CommanderError, type Option } from 'commander'
 import { LeadpushError } from '../errors.ts'
 import { packageVersion } from '../root.ts'
-import type { ExitCode } from './command.ts'
-import { openLog, usageError } from './command.ts'
+import { type Act, type ExitCode, openLog, usageError } from './command.ts'
 import { addCompletion } from './completion.ts'
 import { addDb } from './db.ts'
 import { addDemo } from './demo.ts'
@@ -28,11 +27,6 @@ import { addUsers } from './users.ts'
 import { addValidate } from './validate.ts'
 
 export const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
-
-/** Registers an action that returns an exit code; commander itself knows only success. */
-export type Act = <A extends unknown[]>(
-  action: (log: Log, ...args: A) => Promise<ExitCode>,
-) => (...args: A) => Promise<void>
 
 /** In the order of `--help`. */
 const groups: readonly (readonly [heading: string, adders: readonly ((program: Command, act: Act) => void)[]])[] = [

@@ -2,10 +2,9 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { PruneCounts, PrunedPart } from '../prune/prune.ts'
-import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { count, isLively, writeFacts, writeJson } from './output.ts'
-import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 interface PruneOptions {

@@ -4,7 +4,7 @@ import type { Database } from '../db/open.ts'
 import type { HookInTrouble } from '../integrations/hooks-in-trouble.ts'
 import type { DeliveryInTrouble, RunReport, Status, Troubles } from '../report/status.ts'
 import type { UserDelivery } from '../report/user-deliveries.ts'
-import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import {
   bytes,
@@ -19,7 +19,6 @@ import {
   writeLine,
   writeTable,
 } from './output.ts'
-import type { Act } from './program.ts'
 
 interface StatusOptions {
   user?: string

@@ -2,10 +2,9 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
-import { type ExitCode, inShort, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { count, paint, plural, seconds, writeFacts, writeJson, writeLine, writeNow } from './output.ts'
-import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 interface TriggerOptions {

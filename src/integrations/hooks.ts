@@ -4,7 +4,6 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { hooksPerIntegrationMax } from '../limits.ts'
 import { recordSubscriptionOwed } from '../users/users.ts'
-import type { FoundIntegration } from './integrations.ts'
 
 export interface RegisteredHook {
   hookId: string
@@ -22,7 +21,7 @@ const hashOf = (url: string) => hash('sha256', url, 'buffer')
  */
 export async function registerHook(
   db: Database,
-  { id, userId }: Pick<FoundIntegration, 'id' | 'userId'>,
+  { id, userId }: { id: number; userId: number },
   url: string,
 ): Promise<RegisteredHook | 'too many' | 'revoked'> {
   return await db.transaction().execute(async (transaction) => {
