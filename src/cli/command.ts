@@ -11,6 +11,11 @@ import { createLog, type Log } from './log.ts'
 /** 0, 1, 2, 3, 129, 130 or 143 (contract 3). */
 export type ExitCode = number
 
+/** Registers an action that returns an exit code; commander itself knows only success. */
+export type Act = <A extends unknown[]>(
+  action: (log: Log, ...args: A) => Promise<ExitCode>,
+) => (...args: A) => Promise<void>
+
 /** The diagnostics of this process. A bad `LEADPUSH_LOG_FORMAT` is reported by the command, in the default format. */
 export async function openLog(): Promise<Log> {
   const isServer = process.argv[2] === 'serve'

@@ -1,9 +1,8 @@
 /** `leadpush completion`: a script with which a shell completes commands, options, choices and files; it starts nothing itself. */
 import { Argument, type Command } from 'commander'
-import type { ExitCode } from './command.ts'
+import type { Act, ExitCode } from './command.ts'
 import type { Log } from './log.ts'
 import { write } from './output.ts'
-import type { Act } from './program.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 

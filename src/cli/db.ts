@@ -1,9 +1,8 @@
 /** `leadpush db`: the embedded database: where it is, how to connect to it, and stopping it. */
 import type { Command } from 'commander'
-import { type ExitCode, usageError } from './command.ts'
+import { type Act, type ExitCode, usageError } from './command.ts'
 import type { Log } from './log.ts'
 import { writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 
 export function addDb(program: Command, act: Act): void {
   const db = program.command('db').description('The embedded database: where it is, how to connect, how to stop it.')

@@ -6,10 +6,9 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import { packageRoot } from '../root.ts'
-import { type ExitCode, withDatabase } from './command.ts'
+import { type Act, type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { bytes, count, paint, plural, seconds, writeJson, writeLine, writeTable } from './output.ts'
-import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 export function addDemo(program: Command, act: Act): void {

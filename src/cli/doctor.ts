@@ -3,10 +3,9 @@ import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { CheckLine, SummaryLine } from '../doctor/run-doctor.ts'
 import { createCheckView } from './check-view.ts'
-import { type ExitCode, endEarly, holdDatabase } from './command.ts'
+import { type Act, type ExitCode, endEarly, holdDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, plural, type Style, seconds, wrap, writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 
 interface DoctorOptions {
   json?: true

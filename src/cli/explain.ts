@@ -1,9 +1,8 @@
 /** `leadpush explain`: why a listing was, or was not, sent to a user. */
 import type { Command } from 'commander'
-import { type ExitCode, inShort, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { count, paint, timeFormat, writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 
 interface ExplainOptions {
   user: string

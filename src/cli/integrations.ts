@@ -3,10 +3,9 @@ import type { Command } from 'commander'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
 import type { ListedHook } from '../integrations/integrations.ts'
-import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, plural, writeFacts, writeJson, writeLine, writeTable } from './output.ts'
-import type { Act } from './program.ts'
 
 interface JsonOption {
   json?: true

@@ -1,9 +1,8 @@
 /** `leadpush leads`: listings in, and out for good. */
 import type { Command } from 'commander'
-import { type ExitCode, withDatabase } from './command.ts'
+import { type Act, type ExitCode, withDatabase } from './command.ts'
 import type { ForgetOptions } from './forget.ts'
 import type { Log } from './log.ts'
-import type { Act } from './program.ts'
 import { isStopCode } from './signals.ts'
 
 interface ImportOptions {

@@ -1,9 +1,8 @@
 /** `leadpush migrate`: brings the schema up to date. */
 import type { Command } from 'commander'
-import { type ExitCode, resolveSearches, withDatabase } from './command.ts'
+import { type Act, type ExitCode, resolveSearches, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { plural, writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 
 export function addMigrate(program: Command, act: Act): void {
   program

@@ -1,8 +1,7 @@
 /** `leadpush openapi`: the OpenAPI document, for whoever builds against it. */
 import type { Command } from 'commander'
-import type { ExitCode } from './command.ts'
+import type { Act, ExitCode } from './command.ts'
 import { writeLine } from './output.ts'
-import type { Act } from './program.ts'
 
 export function addOpenapi(program: Command, act: Act): void {
   program

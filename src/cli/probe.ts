@@ -3,10 +3,9 @@ import type { Command } from 'commander'
 import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
 import { agrees } from './ask.ts'
 import { createCheckView } from './check-view.ts'
-import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, plural, type Style, seconds, writeFacts, writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 
 interface ProbeCommandOptions {
   user?: string
@@ -107,7 +106,7 @@ async function writeCheck({ grade, title, clause, sent, received, advice }: Chec
   const shown = paint(styleOf[grade], grade.padEnd(gradeChars))
   await writeLine(`${shown}  ${title}${isTrouble ? '' : paint('dim', `: ${received}`)}`)
   if (!isTrouble) return
-  for (const [name, value] of [['sent', sent], ['came back', received], ['clause', `contract ${clause}`], ['to do', advice]]) {
+  for (const [name, value] of [['sent', sent], ['came back', received], ['clause', `docs/contract.md ${clause}`], ['to do', advice]]) {
     await writeLine(`${' '.repeat(gradeChars)}    ${paint('dim', (name ?? '').padEnd(9))}  ${value}`)
   }
 } // biome-ignore format: a list

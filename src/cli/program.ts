@@ -2,8 +2,7 @@
 import { Command, CommanderError, type Option } from 'commander'
 import { LeadpushError } from '../errors.ts'
 import { packageVersion } from '../root.ts'
-import type { ExitCode } from './command.ts'
-import { openLog, usageError } from './command.ts'
+import { type Act, type ExitCode, openLog, usageError } from './command.ts'
 import { addCompletion } from './completion.ts'
 import { addDb } from './db.ts'
 import { addDemo } from './demo.ts'
@@ -28,11 +27,6 @@ import { addUsers } from './users.ts'
 import { addValidate } from './validate.ts'
 
 export const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
-
-/** Registers an action that returns an exit code; commander itself knows only success. */
-export type Act = <A extends unknown[]>(
-  action: (log: Log, ...args: A) => Promise<ExitCode>,
-) => (...args: A) => Promise<void>
 
 /** In the order of `--help`. */
 const groups: readonly (readonly [heading: string, adders: readonly ((program: Command, act: Act) => void)[]])[] = [
@@ -67,7 +61,7 @@ Begin with:
   leadpush preview                              what would be sent
   LEADPUSH_RECEIVER_URL=https://… leadpush push --all
 
-Settings are environment variables; README.md lists them.
+Settings are environment variables; docs/settings.md lists them.
 
 Exit code: 0 all that was asked happened; 1 it ran, and something did not
 succeed; 2 wrong usage or settings, nothing was done; 3 the database cannot be

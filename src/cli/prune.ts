@@ -4,10 +4,9 @@ import type { ThinIndex } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { messageOf } from '../errors.ts'
 import type { PruneCounts, PrunedPart } from '../prune/prune.ts'
-import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { bytes, count, isLively, wrap, writeFacts, writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 interface PruneOptions {

@@ -4,12 +4,11 @@ import type { Database } from '../db/open.ts'
 import { databaseSilentMsMax } from '../limits.ts'
 import type { PushRequest } from '../push/run-push.ts'
 import { agrees } from './ask.ts'
-import { type ExitCode, onEarlyEnd, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, onEarlyEnd, usageError, withDatabase } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
 import { parseCount } from './options.ts'
 import { plural } from './output.ts'
-import type { Act } from './program.ts'
 import type { PushMetrics } from './push-metrics.ts'
 import { listenForStop } from './signals.ts'
 
@@ -21,6 +20,8 @@ export interface PushOptions {
   unknown?: true
   /** For `serve`, which must not send a further delivery where another was faster. */
   owed?: true
+  /** Others have it: whoever tries it is sent to `preview`. */
+  dryRun?: true
   force?: true
   yes?: true
   limit?: number
@@ -44,6 +45,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--limit <n>', 'with --all: serve so many users and be over', parseCount)
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
     .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
+    .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
     .option('--accept', 'send what the guard holds back, also while the receiver is down')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
     .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
@@ -70,6 +72,11 @@ replaced as a whole at the end, whatever the end is, and twice a minute before.`
 }
 
 function checkOptions(options: PushOptions): void {
+  if (options.dryRun)
+    throw usageError(
+      'Nothing was sent: `leadpush preview` is the dry run of a push.',
+      'It shows what `push --all` would send now; with --user EMAIL, --force or --failed what that would.',
+    )
   const forms = [
     options.all && '--all',
     options.user !== undefined && '--user',

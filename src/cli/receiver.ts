@@ -3,10 +3,9 @@ import type { Command } from 'commander'
 import type { Database } from '../db/open.ts'
 import { messageOf } from '../errors.ts'
 import type { Faults } from '../receiver/faults.ts'
-import { type ExitCode, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { writeLine } from './output.ts'
-import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 const delayMsMax = 600_000

@@ -1,9 +1,8 @@
 /** `leadpush report`: the state of things as one page, for people who would rather look. */
 import type { Command } from 'commander'
-import { type ExitCode, withDatabase } from './command.ts'
+import { type Act, type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { bytes, paint, writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 
 interface ReportOptions {
   out: string

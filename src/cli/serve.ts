@@ -1,10 +1,9 @@
 /** `leadpush serve`: the inbound endpoints for automation platforms, until it is told to stop. */
 import type { Command } from 'commander'
 import type { PushProcessEnd, RequestEntry } from '../server/start-server.ts'
-import { type ExitCode, endEarly, withDatabase } from './command.ts'
+import { type Act, type ExitCode, endEarly, withDatabase } from './command.ts'
 import { type Log, logError } from './log.ts'
 import { writeLine } from './output.ts'
-import type { Act } from './program.ts'
 import { pushNeeds, pushSettingNames } from './push.ts'
 import { listenForStop } from './signals.ts'
 

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import type { Database } from '../db/open.ts'
 import type { RunReport, Status } from '../report/status.ts'
 import type { UserDelivery } from '../report/user-deliveries.ts'
-import { type ExitCode, inShort, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import {
   count,
@@ -17,7 +17,6 @@ import {
   writeLine,
   writeTable,
 } from './output.ts'
-import type { Act } from './program.ts'
 
 interface StatusOptions {
   user?: string

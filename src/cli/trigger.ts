@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
-import { type ExitCode, inShort, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import {
   count,
@@ -16,7 +16,6 @@ import {
   writeLineNow,
   writeNow,
 } from './output.ts'
-import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 interface TriggerOptions {

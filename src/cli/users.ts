@@ -2,10 +2,9 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
-import { type ExitCode, inShort, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { paint, writeJson, writeLine, writeTable } from './output.ts'
-import type { Act } from './program.ts'
 
 interface JsonOption {
   json?: true

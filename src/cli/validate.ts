@@ -1,10 +1,9 @@
 /** `leadpush validate`: settings, connection, schema and all data; or files, before they are imported or sent. */
 import type { Command } from 'commander'
 import type { Finding, Findings } from '../validate/finding.ts'
-import { type ExitCode, inShort, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { count, isLively, paint, plural, writeFacts, writeJson, writeLine } from './output.ts'
-import type { Act } from './program.ts'
 import { listenForStop } from './signals.ts'
 
 interface ValidateOptions {

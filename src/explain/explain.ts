@@ -1,6 +1,6 @@
 /**
  * Why a listing was, or was not, sent to a user: the facts. What a push would do is asked of what a push plans with, so that
- * it cannot be anything else; sentences.ts puts them into words.
+ * it cannot be anything else; `leadpush explain` puts them into words.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'

@@ -5,7 +5,6 @@ import type { Database } from '../db/open.ts'
 import { hooksPerIntegrationMax } from '../limits.ts'
 import { recordSubscriptionOwed } from '../users/users.ts'
 import { spellHookUrl } from './hook-address.ts'
-import type { FoundIntegration } from './integrations.ts'
 
 export interface RegisteredHook {
   hookId: string
@@ -30,7 +29,7 @@ export async function hasHook(db: Database, integrationId: number, url: string):
  */
 export async function registerHook(
   db: Database,
-  { id, userId }: Pick<FoundIntegration, 'id' | 'userId'>,
+  { id, userId }: { id: number; userId: number },
   url: string,
 ): Promise<RegisteredHook | 'too many' | 'revoked'> {
   return await db.transaction().execute(async (transaction) => {

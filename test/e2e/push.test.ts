@@ -165,7 +165,7 @@ test('a single delivery does not count for push --all, a forced one comes on top
 test('wrong usage of push and preview ends with 2 before anything is done', async () => {
   const sent = house.receiver.requests.length
   const wrong = [
-    'push', 'push --all --user one@example.com', 'push --all --failed', 'push --resume --all', 'push --force', 'push --limit 3',
+    'push', 'push --all --user one@example.com', 'push --all --failed', 'push --resume --all', 'push --force', 'push --limit 3', 'push --all --dry-run',
     'push --resume --limit 1', 'push --all --limit 0', 'push --all --limit 1.5', 'push --all --limit x', 'push --all --unknown',
     'push --user nobody@example.com', 'push --user', 'push --all extra', 'preview --user nobody@example.com',
     'preview --force --failed', 'preview --body --json', 'preview --limit 0', 'preview --limit 1 --user one@example.com', 'users subscribe nobody@example.com', 'users unsubscribe nobody@example.com',

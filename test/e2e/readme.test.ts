@@ -13,7 +13,7 @@ import { packageRoot } from '../../src/root.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { findTable, readme, spansOf } from '../support/markdown.ts'
+import { findTable, manual, spansOf } from '../support/markdown.ts'
 import { cleanEnvironment, type ProgramResult, startProgram, testHome } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { listen } from '../support/sockets.ts'
@@ -50,9 +50,9 @@ test('the first commands bring listings and users in, and their delivery to the 
 
   const receiver = startProgram(['receiver', '--port', '0', '--json'], { env: { DATABASE_URL: url } })
   const [, receiverUrl = ''] = await receiver.waitFor(/listening on (\S+)/)
-  const from = readme.code.findIndex((line) => line.startsWith('export LEADPUSH_RECEIVER_URL='))
-  const to = readme.code.findIndex((line) => line.startsWith('leadpush push --all'))
-  const commands = readme.code.slice(from, to + 1)
+  const from = manual.code.findIndex((line) => line.startsWith('export LEADPUSH_RECEIVER_URL='))
+  const to = manual.code.findIndex((line) => line.startsWith('leadpush push --all'))
+  const commands = manual.code.slice(from, to + 1)
   assert.equal(commands.length, 6)
   const script = commands.join('\n').replace('https://receiver.example', receiverUrl)
   const PATH = `${folder}:${process.env.PATH}`
@@ -63,7 +63,7 @@ test('the first commands bring listings and users in, and their delivery to the 
   assert.equal(code, 0, said)
   assert.match(said, /^inserted +2$[\s\S]*^problems +0$[\s\S]*^delivered +1 delivery$/m)
 
-  const [example = ''] = readme.code.filter((line) => line.startsWith('{"ok":false'))
+  const [example = ''] = manual.code.filter((line) => line.startsWith('{"ok":false'))
   const refused = await fetch(receiverUrl, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', 'X-Service-API-Key': 'k', 'X-Data-Source': 'curl', 'X-Idempotency-Key': '1' },
@@ -170,7 +170,7 @@ test('whatever the table of trouble says that the program prints, it prints', as
 
   const text = said.join('\n')
   const sources = readSources()
-  const symptoms = findTable(readme, 'it prints').flatMap(([symptom = '']) => spansOf(symptom))
+  const symptoms = findTable(manual, 'it prints').flatMap(([symptom = '']) => spansOf(symptom))
   assert.ok(symptoms.length >= 20)
   const neverSaid = symptoms.filter(
     (symptom) => !toPattern(symptom).test(metElsewhere.some((known) => known.test(symptom)) ? sources : text),

@@ -82,8 +82,29 @@ export function findDeadLinks({ file, prose, headings }: Document): string[] {
   })
 }
 
+/** What is promised, clause by clause; the other pages say the same for their readers. */
+export const contract = readDocument('docs/contract.md')
 export const readme = readDocument('README.md')
-export const documents = [readme, ...['CHANGELOG.md', 'SECURITY.md', 'examples/zapier/README.md'].map(readDocument)]
+
+const pages = readdirSync(join(packageRoot, 'docs'))
+  .filter((name) => name !== 'contract.md')
+  .map((name) => readDocument(`docs/${name}`))
+
+const others = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'examples/zapier/README.md']
+export const documents = [readme, ...pages, contract, ...others.map(readDocument)]
+
+/** README, the pages that it leads to and those for contributors, as if they were one: what is told once stands in one of them. */
+export const manual = joinDocuments([readme, ...pages, ...others.slice(0, 2).map(readDocument)])
+
+function joinDocuments(parts: Document[]): Document {
+  return {
+    file: parts.map(({ file }) => file).join(', '),
+    prose: parts.flatMap(({ prose }) => prose),
+    headings: parts.flatMap(({ headings }) => headings),
+    tables: parts.flatMap(({ tables }) => tables),
+    code: parts.flatMap(({ code }) => code),
+  }
+}
 
 /** What is for a machine to run or read: the crontab, and the files of the folders in `examples/` that are not programs. */
 export function readExampleLines(): string[] {

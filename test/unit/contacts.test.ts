@@ -1,8 +1,14 @@
 /** What a contact of a listing is, and in which form two of them are the same (contract 3, `leads forget`). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { findContacts, findContactsOf, parseContact, readContactFields } from '../../src/leads/contacts.ts'
-import { serialiseLead } from '../../src/leads/lead.ts'
+import {
+  contactFieldsOf,
+  findContacts,
+  findContactsOf,
+  parseContact,
+  readContactFields,
+} from '../../src/leads/contacts.ts'
+import { leadFields, serialiseLead } from '../../src/leads/lead.ts'
 
 const phone = '5125550143'
 const other = '5125550199'
@@ -117,4 +123,12 @@ test('a domain that goes on and on is read as fast as any other', () => {
   const [found] = findContacts(`owner-1@${'.'.repeat(200_000)}com`)
   assert.equal(found?.length, 200_011)
   assert.ok(performance.now() - beganMs < 2_000)
+})
+
+test('SQL cuts the contacts out of the JSON between two keys, so the fields keep their order', () => {
+  const names = leadFields.map(({ name }) => name)
+  const first = names.indexOf('contactName')
+  assert.deepEqual(names.slice(first, first + 3), ['contactName', 'contactPhone', 'contactEmail'])
+  assert.ok(names.indexOf('address') > first)
+  assert.equal(contactFieldsOf('json'), `split_part(split_part(json, ',"contactName":', 2), ',"address":', 1)`)
 })

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto'
 import { chmod, lchown, lstat, mkdir, realpath, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { codeOf, LeadpushError, messageOf } from '../../errors.ts'
-import type { Account } from './account.ts'
 
 export const roleName = 'leadpush'
 export const databaseName = 'leadpush'
@@ -87,7 +86,7 @@ export async function makeHome(home: string): Promise<void> {
 }
 
 /** Makes the socket's folder, or checks that the one that is there is nobody else's. */
-export async function makeSocketFolder(place: Place, account: Account): Promise<void> {
+export async function makeSocketFolder(place: Place, account: { uid: number; gid: number }): Promise<void> {
   const made = await mkdir(place.socketFolder, { mode: 0o700 }).then(
     () => true,
     (error) => {

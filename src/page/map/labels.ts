@@ -13,7 +13,7 @@ export interface Label extends Name {
   level: number
 }
 
-/** Of each level: the size of its letters in units (map-style.ts), and how many names there are at most. */
+/** Of each level: the size of its letters in units, and how many names there are at most. */
 const levels = [
   { letter: 30, namesMax: 4 },
   { letter: 20, namesMax: 9 },

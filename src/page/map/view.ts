@@ -91,19 +91,21 @@ function fitRegion(region: Circle, points: readonly Point[], circles: readonly C
 
 /** A stream that leaves out points which lie so near to the last one that nobody would see them. */
 function thinOut(projection: GeoProjection, unitsMin: number) {
-  const thin = geoTransform({
-    point(x, y) {
-      const { last } = this as unknown as { last?: [number, number] }
-      if (last && Math.abs(last[0] - x) < unitsMin && Math.abs(last[1] - y) < unitsMin) return
-      ;(this as unknown as { last?: [number, number] }).last = [x, y]
-      this.stream.point(x, y)
-    },
-    lineStart() {
-      ;(this as unknown as { last?: [number, number] | undefined }).last = undefined
-      this.stream.lineStart()
-    },
-  })
-  return { stream: (output: Parameters<GeoProjection['stream']>[0]) => projection.stream(thin.stream(output)) }
+  const thin = () => {
+    let last: [x: number, y: number] | undefined
+    return geoTransform({
+      point(x, y) {
+        if (last && Math.abs(last[0] - x) < unitsMin && Math.abs(last[1] - y) < unitsMin) return
+        last = [x, y]
+        this.stream.point(x, y)
+      },
+      lineStart() {
+        last = undefined
+        this.stream.lineStart()
+      },
+    })
+  }
+  return { stream: (output: Parameters<GeoProjection['stream']>[0]) => projection.stream(thin().stream(output)) }
 }
 
 /** `land` is what a map of the whole nation is fitted to. */

@@ -5,7 +5,7 @@ import type { Command } from 'commander'
 import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
 import { exitCodes } from '../../src/cli/signals.ts'
 import { definitions } from '../../src/config.ts'
-import { documents, findTable, readExampleLines, readme, spansOf } from '../support/markdown.ts'
+import { documents, findTable, manual, readExampleLines, spansOf } from '../support/markdown.ts'
 
 const exampleLines = readExampleLines()
 const isComment = (line: string) => /^\s*#/.test(line)
@@ -23,6 +23,8 @@ const build = () =>
     () => {},
   )
 const commands = leavesOf(build())
+/** With those that `--help` hides. */
+const namesOf = (command: Command | undefined) => command?.options.map(({ long }) => long ?? '') ?? []
 const optionsOf = (command: Command | undefined) =>
   command?.options.filter(({ hidden }) => !hidden).map(({ long }) => long ?? '') ?? []
 const allOptions = new Set([...commands.values()].flatMap(optionsOf).concat('--help', '--version'))
@@ -56,9 +58,9 @@ async function findRefusal(args: string[]): Promise<string | undefined> {
   }
 }
 
-test('README lists each command with each of its options, and none that does not exist', () => {
+test('the pages list each command with each of its options, and none that does not exist', () => {
   const told = new Map<string, Set<string>>()
-  for (const [forms = '', meaning = ''] of findTable(readme, 'command')) {
+  for (const [forms = '', meaning = ''] of findTable(manual, 'command')) {
     let name = ''
     for (const span of spansOf(`${forms} ${meaning}`)) {
       name = commandOf(span) ?? name
@@ -75,9 +77,9 @@ test('README lists each command with each of its options, and none that does not
   assert.deepEqual([...told.keys()].filter((name) => !commands.has(name)), [])
 }) // biome-ignore format: dense
 
-test('every command has --json, but for those that README names', () => {
+test('every command has --json, but for those that the pages name', () => {
   const without = [...commands].filter(([, command]) => !optionsOf(command).includes('--json')).map(([name]) => name)
-  const sentence = /Every command but (.*?) takes `--json`/.exec(readme.prose.join(' '))?.[1] ?? ''
+  const sentence = /Every command but (.*?) takes `--json`/.exec(manual.prose.join(' '))?.[1] ?? ''
   assert.deepEqual(spansOf(sentence).sort(), without.sort())
 })
 
@@ -119,14 +121,14 @@ test('every command line of the documents, the examples and of --help is one tha
 test('no document and no example names a command, an option or a setting that does not exist', () => {
   const text = [...documents.flatMap(({ prose, code }) => [...prose, ...code]), ...exampleLines].join('\n')
   const wrong: string[] = []
-  const printed = new Set(findTable(readme, 'it prints').flatMap(([cell = '']) => spansOf(cell)))
+  const printed = new Set(findTable(manual, 'it prints').flatMap(([cell = '']) => spansOf(cell)))
   for (const span of documents.flatMap(({ prose }) => prose.flatMap(spansOf))) {
     if (printed.has(span)) continue
     const command = commandOf(span)
     if (/^leadpush [a-z]/.test(span) && command === undefined && !build().commands.some((one) => span === `leadpush ${one.name()}`)) {
       wrong.push(span)
     }
-    const known = command === undefined ? allOptions : new Set([...optionsOf(commands.get(command)), '--help'])
+    const known = command === undefined ? allOptions : new Set([...namesOf(commands.get(command)), '--help'])
     if (command !== undefined || span.startsWith('--')) {
       wrong.push(...optionsIn(span).filter((option) => !known.has(option) && option !== '--processes').map((option) => `${span}: ${option}`))
     }
@@ -139,6 +141,6 @@ test('no document and no example names a command, an option or a setting that do
 }) // biome-ignore format: dense
 
 test('the table of exit codes has each code that the program ends with', () => {
-  const codes = findTable(readme, 'exit code').flatMap(([cell = '']) => cell.split(', ').map(Number))
+  const codes = findTable(manual, 'exit code').flatMap(([cell = '']) => cell.split(', ').map(Number))
   assert.deepEqual(codes, [...new Set([0, ...Object.values(exitCodeOf), ...Object.values(exitCodes)])].sort((a, b) => a - b))
 }) // biome-ignore format: dense

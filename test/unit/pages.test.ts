@@ -1,4 +1,4 @@
-/** README, SECURITY.md and CHANGELOG.md, held against the program: settings, figures, libraries, scripts, links. */
+/** The pages, SECURITY.md and CHANGELOG.md, held against the program: settings, figures, libraries, scripts, links. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { countedMax } from '../../src/dry-run/queries.ts'
 import * as limits from '../../src/limits.ts'
 import { weeksShown } from '../../src/report/figures/weeks.ts'
 import { packageRoot } from '../../src/root.ts'
-import { documents, findDeadLinks, findTable, readDocument, readme, spansOf } from '../support/markdown.ts'
+import { documents, findDeadLinks, findTable, manual, readDocument, spansOf } from '../support/markdown.ts'
 
 const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))
 
@@ -33,8 +33,8 @@ function accepts(key: SettingName, value: string): boolean {
 const beyond = (limit: string, by: 1 | -1) =>
   limit.replace(/^[\d.]+/, (digits) => String(Number(digits) + by * (digits.includes('.') ? 0.0001 : 1)))
 
-test('README lists each setting, with its default and what it may hold', () => {
-  const rows = findTable(readme, 'name', 'default', 'allowed')
+test('the pages list each setting, with its default and what it may hold', () => {
+  const rows = findTable(manual, 'name', 'default', 'allowed')
   const keyOf = (name: string) => (Object.keys(definitions) as SettingName[]).find((key) => definitions[key].name === name)
   assert.deepEqual(rows.map(([name = '']) => spansOf(name)[0]).sort(), Object.values(definitions).map(({ name }) => name).sort())
   for (const [name = '', standard = '', allowed = ''] of rows) {
@@ -59,8 +59,8 @@ test('README lists each setting, with its default and what it may hold', () => {
 
 const number = (value: number) => value.toLocaleString('en-US')
 
-test('the limits in README are the program’s', () => {
-  const rows = Object.fromEntries(findTable(readme, 'limit').map(([name = '', value = '']) => [name, value]))
+test('the limits in the pages are the program’s', () => {
+  const rows = Object.fromEntries(findTable(manual, 'limit').map(([name = '', value = '']) => [name, value]))
   const mib = (bytes: number) => `${bytes / 1024 / 1024} MiB`
   const expected: Record<string, string[]> = {
     'leads a query': [number(limits.leadsPerQueryMax)],
@@ -79,8 +79,8 @@ test('the limits in README are the program’s', () => {
   }
 }) // biome-ignore format: a list
 
-test('the figures in README’s sentences are the program’s', () => {
-  const prose = readme.prose.join(' ').replace(/\s+/g, ' ')
+test('the figures in the pages’ sentences are the program’s', () => {
+  const prose = manual.prose.join(' ').replace(/\s+/g, ' ')
   const minutes = limits.triggerPausesMs.map((ms) => (ms < 3_600_000 ? `${ms / 60_000} m` : `${ms / 3_600_000} h`))
   const sentences = [
     `After ${limits.outageFailuresInARow} first attempts in a row`,
@@ -123,8 +123,8 @@ test('CHANGELOG.md has the version that the package has', () => {
   assert.ok(readDocument('CHANGELOG.md').headings.some((heading) => heading.startsWith(manifest.version)))
 })
 
-test('README has a line for each library, and for none that is not there', () => {
-  const told = findTable(readme, 'library').flatMap(([cell = '']) => {
+test('the pages have a line for each library, and for none that is not there', () => {
+  const told = findTable(manual, 'library').flatMap(([cell = '']) => {
     const isOf = cell.includes('(development)') ? 'devDependencies' : cell.includes('(optional)') ? 'optionalDependencies' : 'dependencies'
     return cell.replace(/\s*\(.*?\)/, '').split(', ').map((name) => `${isOf} ${name}`)
   })
@@ -133,7 +133,7 @@ test('README has a line for each library, and for none that is not there', () =>
   assert.deepEqual(told.sort(), real.sort())
 }) // biome-ignore format: dense
 
-test('README says of each script what it does, and names none that does not exist', () => {
+test('the pages say of each script what it does, and names none that does not exist', () => {
   const text = documents.flatMap(({ prose, code }) => [...prose, ...code]).join('\n')
   const named = new Set([...text.matchAll(/npm run ([a-z][a-z:]*)/g)].map(([, name]) => name))
   if (/npm test\b/.test(text)) named.add('test')
@@ -141,22 +141,22 @@ test('README says of each script what it does, and names none that does not exis
   assert.deepEqual([...named].sort(), scripts.sort())
 })
 
-test('the types that README imports are there to be imported', () => {
-  const [, names = ''] = /import type \{ (.*?) \} from 'leadpush'/.exec(readme.prose.join(' ')) ?? []
+test('the types that the pages import are there to be imported', () => {
+  const [, names = ''] = /import type \{ (.*?) \} from 'leadpush'/.exec(manual.prose.join(' ')) ?? []
   const source = readFileSync(join(packageRoot, 'src/index.ts'), 'utf8')
   for (const name of names.split(', ')) assert.match(source, new RegExp(`^export (interface|type) ${name}\\b`, 'm'))
 })
 
-test('every metric that README names is one', () => {
-  const named = readme.prose.flatMap(spansOf).filter((span) => /^leadpush_\w+$/.test(span))
+test('every metric that the pages name is one', () => {
+  const named = manual.prose.flatMap(spansOf).filter((span) => /^leadpush_\w+$/.test(span))
   const sources = ['src/server/metrics.ts', 'src/cli/push-metrics.ts', 'src/listen.ts'].map((file) => readFileSync(join(packageRoot, file), 'utf8'))
   assert.ok(named.length >= 4)
   assert.deepEqual(named.filter((name) => !sources.some((source) => source.includes(name))), [])
 }) // biome-ignore format: dense
 
-test('README says what each check of doctor looks at', () => {
+test('the pages say what each check of doctor looks at', () => {
   assert.deepEqual(
-    findTable(readme, 'check')
+    findTable(manual, 'check')
       .flatMap(([cell = '']) => cell.split(', '))
       .sort(),
     [...checkTitles].sort(),
@@ -165,7 +165,7 @@ test('README says what each check of doctor looks at', () => {
 
 test('links lead somewhere, and files that are named exist', () => {
   for (const document of documents) assert.deepEqual(findDeadLinks(document), [], document.file)
-  const files = readme.prose.flatMap(spansOf).filter((span) => /^(src|sql|test|bin|demo|examples)\/[\w./-]*$/.test(span))
+  const files = manual.prose.flatMap(spansOf).filter((span) => /^(src|sql|test|bin|demo|examples)\/[\w./-]*$/.test(span))
   assert.ok(files.length >= 4)
   assert.deepEqual(files.filter((file) => !existsSync(join(packageRoot, file))), [])
 }) // biome-ignore format: dense

@@ -1,0 +1,72 @@
+/** docs/contract.md, held against what cites it, and against the program: clauses, settings, commands, exit codes. */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
+import { exitCodes } from '../../src/cli/signals.ts'
+import { definitions } from '../../src/config.ts'
+import { packageRoot } from '../../src/root.ts'
+import { contract, findTable, spansOf } from '../support/markdown.ts'
+
+const text = readFileSync(join(packageRoot, 'docs/contract.md'), 'utf8')
+
+/** `4` and `4.12`, of the headings and of the numbered clauses below them. */
+function findClauses(): Set<string> {
+  const clauses = new Set<string>()
+  let section = ''
+  for (const line of text.split('\n')) {
+    section = /^## (\d+)\./.exec(line)?.[1] ?? section
+    const number = /^(\d+)\. /.exec(line)?.[1]
+    clauses.add(number === undefined ? section : `${section}.${number}`)
+  }
+  return clauses
+}
+
+/** `contract 4.1 to 4.3, 4.10` and `docs/contract.md 4.10` cite clauses, and so does `clause: '4.10'`. */
+function findCitations(source: string): string[] {
+  const lists = source.matchAll(
+    /\b(?:contract(?:\.md)?,?|clauses?['"]?:?)\s+['"]?((?:\d+(?:\.\d+)?(?: to | and |, )?)+)/g,
+  )
+  return [...lists].flatMap(([, list = '']) => list.match(/\d+(?:\.\d+)?/g) ?? [])
+}
+
+function readFolder(folder: string): [file: string, text: string][] {
+  return readdirSync(join(packageRoot, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(ts|js|sql|md|example|conf|yml)$/.test(name) && !name.includes('node_modules'))
+    .map((name) => [`${folder}/${name}`, readFileSync(join(packageRoot, folder, name), 'utf8')])
+}
+
+test('every clause that code, SQL, tests, examples and pages cite is there', () => {
+  const clauses = findClauses()
+  const sources = ['src', 'sql', 'test', 'examples', 'docs', 'bin'].flatMap(readFolder)
+  const citations = sources.flatMap(([file, source]) => findCitations(source).map((clause) => ({ file, clause })))
+  assert.ok(citations.length >= 150, `${citations.length} citations`)
+  assert.deepEqual(citations.filter(({ clause }) => !clauses.has(clause)), [])
+}) // biome-ignore format: dense
+
+test('it lists every setting, with its default', () => {
+  const rows = findTable(contract, 'name', 'default', 'allowed')
+  const told = rows.flatMap(([names = '', defaults = '']) => {
+    const standards = spansOf(defaults)
+    return spansOf(names).map((name, at) => ({ name, standard: standards[at] }))
+  })
+  assert.deepEqual(told.map(({ name }) => name).sort(), Object.values(definitions).map(({ name }) => name).sort())
+  for (const { name, standard } of told) {
+    const { fallback } = Object.values(definitions).find((one) => one.name === name) as { fallback?: string }
+    if (fallback !== undefined) assert.equal(standard, fallback, name)
+  }
+}) // biome-ignore format: dense
+
+test('it names no command that the program has not, and no exit code', () => {
+  const program = buildProgram(
+    () => async () => {},
+    () => {},
+  )
+  const words = spansOf(findTable(contract, 'command').map(([cell = '']) => cell).join(' '))
+  const named = words.flatMap((span) => /^leadpush ([a-z]+)/.exec(span)?.[1] ?? [])
+  assert.ok(named.length >= 25)
+  assert.deepEqual(named.filter((name) => !program.commands.some((one) => one.name() === name)), [])
+  const codes = findTable(contract, 'exit').flatMap(([cell = '']) => cell.split(', ').map(Number))
+  assert.deepEqual(codes, [...new Set([0, ...Object.values(exitCodeOf), ...Object.values(exitCodes)])].sort((a, b) => a - b))
+}) // biome-ignore format: dense
