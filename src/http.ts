@@ -48,8 +48,6 @@ export interface HttpOptions {
   findAddresses?: (hostname: string) => Promise<readonly string[]>
 }
 
-export type { HttpAnswer, HttpNoAnswer, HttpOutcome } from './http-exchange.ts'
-
 const userAgent = `leadpush/${packageVersion}`
 
 /** At most one request and one connection at a time, to one origin. */

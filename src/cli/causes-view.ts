@@ -1,6 +1,9 @@
 /** Why deliveries did not arrive, for people: a cause, who is concerned, and what to do, in lines that fit the terminal. */
+
+import { count } from '../amounts.ts'
 import { type CauseGroup, forEverybody } from '../report/causes.ts'
-import { count, paint, wrap, writeLine } from './output.ts'
+import { wrap, writeLine } from './output.ts'
+import { paint } from './painted.ts'
 
 interface CausesOptions {
   title: string

@@ -4,11 +4,13 @@
  */
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { bytes, count, plural, seconds } from '../amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { packageRoot } from '../root.ts'
 import { type Act, type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { bytes, count, paint, plural, seconds, writeJson, writeLine, writeTable } from './output.ts'
+import { writeJson, writeLine, writeTable } from './output.ts'
+import { paint } from './painted.ts'
 import { listenForStop } from './signals.ts'
 
 export function addDemo(program: Command, act: Act): void {
@@ -25,7 +27,7 @@ const sample = (file: string) => join(packageRoot, 'demo', file)
 async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
   readSettings(['logFormat'], processSource())
-  const { startThrowAway } = await import('../db/embedded.ts')
+  const { startThrowAway } = await import('../db/embedded/throw-away.ts')
   const stop = listenForStop((signal) => log.info(`${signal}: cleaning up.`))
   const say = async (...texts: string[]) => {
     if (!options.json) await writeLine(...texts)

@@ -1,11 +1,13 @@
 /** `leadpush doctor`: everything that can be wrong on this machine, in order, each with what to do about it. */
 import type { Command } from 'commander'
+import { plural, seconds } from '../amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { CheckLine, SummaryLine } from '../doctor/run-doctor.ts'
 import { createCheckView } from './check-view.ts'
 import { type Act, type ExitCode, endEarly, holdDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { paint, plural, type Style, seconds, wrap, writeJson, writeLine } from './output.ts'
+import { wrap, writeJson, writeLine } from './output.ts'
+import { paint, type Style } from './painted.ts'
 
 interface DoctorOptions {
   json?: true

@@ -1,8 +1,10 @@
 /** `leadpush explain`: why a listing was, or was not, sent to a user. */
 import type { Command } from 'commander'
+import { count, timeFormat } from '../amounts.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { count, paint, timeFormat, writeJson, writeLine } from './output.ts'
+import { writeJson, writeLine } from './output.ts'
+import { paint } from './painted.ts'
 
 interface ExplainOptions {
   user: string

@@ -1,10 +1,12 @@
 /** `leadpush leads forget`: erases listings for good. Nothing here prints or keeps what it was given. */
+
+import { plural } from '../amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { ForgetPhase, Forgotten } from '../forget/forget.ts'
 import type { Erasure } from '../leads/erasures.ts'
 import { type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { isLively, plural, writeFacts, writeJson, writeLine } from './output.ts'
+import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
 import { listenForStop } from './signals.ts'
 
 export interface ForgetOptions {

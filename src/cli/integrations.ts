@@ -1,11 +1,13 @@
 /** `leadpush integrations`: the API keys of automation platforms, and the hooks that these registered. */
 import type { Command } from 'commander'
+import { plural } from '../amounts.ts'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
 import type { ListedHook } from '../integrations/integrations.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { paint, plural, writeFacts, writeJson, writeLine, writeTable } from './output.ts'
+import { writeFacts, writeJson, writeLine, writeTable } from './output.ts'
+import { paint } from './painted.ts'
 
 interface JsonOption {
   json?: true

@@ -65,7 +65,8 @@ keyed hash of it is kept, to know it again.`,
 
 async function importFiles(log: Log, files: string[], options: ImportOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../config.ts')
-  const { findRecordFiles, importLeads, leadFormats } = await import('../leads/import.ts')
+  const { findRecordFiles } = await import('../leads/import-each.ts')
+  const { importLeads, leadFormats } = await import('../leads/import.ts')
   const { parseFieldMap } = await import('../leads/pick-fields.ts')
   const { runImport } = await import('./import-view.ts')
   const { sendTriggers, triggerSettings } = await import('./trigger.ts')

@@ -1,8 +1,9 @@
 /** `leadpush migrate`: brings the schema up to date. */
 import type { Command } from 'commander'
+import { plural } from '../amounts.ts'
 import { type Act, type ExitCode, resolveSearches, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { plural, writeJson, writeLine } from './output.ts'
+import { writeJson, writeLine } from './output.ts'
 
 export function addMigrate(program: Command, act: Act): void {
   program

@@ -10,9 +10,6 @@ import { isPlain } from '../terminal.ts'
 import { gather } from './gather.ts'
 import { lineBreak, paint, tame } from './painted.ts'
 
-export { bytes, count, plural, seconds, timeFormat } from '../amounts.ts'
-export { paint, type Style } from './painted.ts'
-
 /**
  * Whether something may move on standard error. Not on a terminal that says it has no columns (one that `script` or a
  * container made): ora would clear lines without end.

@@ -32,3 +32,8 @@ export const tame = (text: string): string =>
     if (code === undefined) return spell(found)
     return Number(code) === breakCode ? '\n' : `\u001b[${code}m`
   })
+
+const statusStyles: Partial<Record<string, Style>> = { delivered: 'green', complete: 'green', failed: 'red' }
+
+/** How a delivery or a run stands, in its colour. */
+export const paintStatus = (status: string): string => paint(statusStyles[status] ?? 'yellow', status)

@@ -1,9 +1,11 @@
 /** `leadpush preview`: what a push would send, without sending or writing anything. */
 import type { Command } from 'commander'
+import { bytes, count, plural } from '../amounts.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { parseCount } from './options.ts'
-import { bytes, count, paint, plural, wrap, write, writeJson, writeLine, writeTable } from './output.ts'
+import { wrap, write, writeJson, writeLine, writeTable } from './output.ts'
+import { paint } from './painted.ts'
 
 interface PreviewOptions {
   user?: string

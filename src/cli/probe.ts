@@ -1,11 +1,13 @@
 /** `leadpush probe`: for whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
 import type { Command } from 'commander'
+import { plural, seconds } from '../amounts.ts'
 import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
 import { agrees } from './ask.ts'
 import { createCheckView } from './check-view.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { paint, plural, type Style, seconds, writeFacts, writeJson, writeLine } from './output.ts'
+import { writeFacts, writeJson, writeLine } from './output.ts'
+import { paint, type Style } from './painted.ts'
 
 interface ProbeCommandOptions {
   user?: string

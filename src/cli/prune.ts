@@ -1,12 +1,13 @@
 /** `leadpush prune`: deletes what is old and needed no more. */
 import type { Command } from 'commander'
+import { bytes, count } from '../amounts.ts'
 import type { ThinIndex } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { messageOf } from '../errors.ts'
 import type { PruneCounts, PrunedPart } from '../prune/prune.ts'
 import { type Act, type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { bytes, count, isLively, wrap, writeFacts, writeJson, writeLine } from './output.ts'
+import { isLively, wrap, writeFacts, writeJson, writeLine } from './output.ts'
 import { listenForStop } from './signals.ts'
 
 interface PruneOptions {

@@ -4,7 +4,8 @@
  * when the process is already on its way out.
  */
 import type { RunCommand } from '../deliveries/runs.ts'
-import type { PushLine, PushReporter } from '../push/reporter.ts'
+import type { PushLine } from '../index.ts'
+import type { PushReporter } from '../push/reporter.ts'
 import { Tally } from '../push/reporter.ts'
 import type { PushEnd } from '../push/run-push.ts'
 import { packageVersion } from '../root.ts'

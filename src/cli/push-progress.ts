@@ -1,7 +1,10 @@
 /** How far a push is: on a terminal a line that moves and never wraps, elsewhere a line of the log every 10 s. */
-import type { PushLine, PushReporter } from '../push/reporter.ts'
+
+import { count, plural, seconds } from '../amounts.ts'
+import type { PushLine } from '../index.ts'
+import type { PushReporter } from '../push/reporter.ts'
 import type { Log } from './log.ts'
-import { count, isLively, plural, seconds } from './output.ts'
+import { isLively } from './output.ts'
 
 const plainProgressMs = 10_000
 const livelyProgressMs = 200

@@ -2,24 +2,15 @@
  * What a push shows while it runs and when it is over: JSON lines, or for people the trouble as it comes, how far it is, a
  * summary, and why what did not arrive did not.
  */
-import type { DeliveryLine, PushLine, PushReporter, SummaryLine } from '../push/reporter.ts'
+
+import { bytes, count, plural, seconds } from '../amounts.ts'
+import type { DeliveryLine, PushLine, SummaryLine } from '../index.ts'
+import type { PushReporter } from '../push/reporter.ts'
 import { CauseTally } from '../report/causes.ts'
 import { writeCauses } from './causes-view.ts'
 import type { Log } from './log.ts'
-import {
-  bytes,
-  count,
-  paint,
-  plural,
-  seconds,
-  toJsonLine,
-  wrap,
-  writeFacts,
-  writeJson,
-  writeLine,
-  writeLineSoon,
-  writeSoon,
-} from './output.ts'
+import { toJsonLine, wrap, writeFacts, writeJson, writeLine, writeLineSoon, writeSoon } from './output.ts'
+import { paint, paintStatus } from './painted.ts'
 import { Progress } from './push-progress.ts'
 
 /** So many lines of each type are shown to a person; the rest are counted. */
@@ -43,10 +34,6 @@ function describeDelivery(line: DeliveryLine): string {
   const how = line.attempts > 1 ? `, ${line.attempts} attempts` : ''
   const why = line.error === null ? '' : `: ${line.error}`
   return `${line.user ?? '(removed user)'}  ${paintStatus(line.status)}  ${line.kind}, ${what}${how}${why}`
-}
-
-function paintStatus(status: DeliveryLine['status']): string {
-  return paint(status === 'delivered' ? 'green' : status === 'failed' ? 'red' : 'yellow', status)
 }
 
 function describeLine(line: Exclude<PushLine, SummaryLine>): string {

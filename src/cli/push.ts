@@ -1,5 +1,6 @@
 /** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
 import { type Command, Option } from 'commander'
+import { plural } from '../amounts.ts'
 import type { Database } from '../db/open.ts'
 import { databaseSilentMsMax } from '../limits.ts'
 import type { PushRequest } from '../push/run-push.ts'
@@ -8,7 +9,6 @@ import { type Act, type ExitCode, onEarlyEnd, usageError, withDatabase } from '.
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
 import { parseCount } from './options.ts'
-import { plural } from './output.ts'
 import type { PushMetrics } from './push-metrics.ts'
 import { listenForStop } from './signals.ts'
 

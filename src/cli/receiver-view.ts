@@ -1,7 +1,10 @@
 /** What `receiver` shows: a line a request as it comes, what is wrong with it below, and on a terminal the counts so far, moving. */
+
+import { bytes, count, plural } from '../amounts.ts'
 import type { ReceivedDelivery } from '../receiver/receiver.ts'
 import type { Log } from './log.ts'
-import { bytes, count, isLively, paint, plural, writeJson, writeLineNow } from './output.ts'
+import { isLively, writeJson, writeLineNow } from './output.ts'
+import { paint } from './painted.ts'
 
 const livelyProgressMs = 200
 /** So much may wait for a reader who is behind; what comes then is not shown, so that nobody's request waits for it. */

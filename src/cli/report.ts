@@ -1,8 +1,10 @@
 /** `leadpush report`: the state of things as one page, for people who would rather look. */
 import type { Command } from 'commander'
+import { bytes } from '../amounts.ts'
 import { type Act, type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { bytes, paint, writeJson, writeLine } from './output.ts'
+import { writeJson, writeLine } from './output.ts'
+import { paint } from './painted.ts'
 
 interface ReportOptions {
   out: string

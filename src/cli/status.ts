@@ -1,22 +1,13 @@
 /** `leadpush status`: how the period and the last runs went, one user's deliveries, and a check for a monitor. */
 import type { Command } from 'commander'
+import { count, plural, seconds, timeFormat } from '../amounts.ts'
 import type { Database } from '../db/open.ts'
 import type { RunReport, Status } from '../report/status.ts'
 import type { UserDelivery } from '../report/user-deliveries.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import {
-  count,
-  paint,
-  plural,
-  type Style,
-  seconds,
-  timeFormat,
-  writeFacts,
-  writeJson,
-  writeLine,
-  writeTable,
-} from './output.ts'
+import { writeFacts, writeJson, writeLine, writeTable } from './output.ts'
+import { paint, paintStatus } from './painted.ts'
 
 interface StatusOptions {
   user?: string
@@ -122,9 +113,6 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
   }
   return { ...line, pending, stuck, ...(held && { held }), ...(alarms && { alarms }) }
 }
-
-const statusStyles: Partial<Record<string, Style>> = { delivered: 'green', complete: 'green', failed: 'red' }
-export const paintStatus = (text: string) => paint(statusStyles[text] ?? 'yellow', text)
 
 async function writeStatus(db: Database, found: Status, timeZone: string): Promise<void> {
   const { describeHeld, findLastRuns, findTroubledHooks } = await import('../report/status.ts')

@@ -1,21 +1,12 @@
 /** `leadpush trigger`: new leads to the hooks of automation platforms. */
 import type { Command } from 'commander'
+import { count, plural, seconds } from '../amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import {
-  count,
-  paint,
-  plural,
-  seconds,
-  toJsonLine,
-  writeFacts,
-  writeJson,
-  writeLine,
-  writeLineNow,
-  writeNow,
-} from './output.ts'
+import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from './output.ts'
+import { paint } from './painted.ts'
 import { listenForStop } from './signals.ts'
 
 interface TriggerOptions {

@@ -2,14 +2,16 @@
  * What `status` shows of deliveries and hooks: paragraphs that wrap, so that no e-mail and no cause is cut where the terminal is
  * narrow.
  */
+
+import { bytes, count, plural } from '../amounts.ts'
 import type { Database } from '../db/open.ts'
 import type { HookInTrouble } from '../integrations/hooks-in-trouble.ts'
 import { causesShown, findEnded, findStuck, usersShown } from '../report/not-delivered.ts'
 import type { Status } from '../report/status.ts'
 import type { UserDelivery } from '../report/user-deliveries.ts'
 import { writeCauses } from './causes-view.ts'
-import { bytes, count, paint, plural, wrap, writeLine } from './output.ts'
-import { paintStatus } from './status.ts'
+import { wrap, writeLine } from './output.ts'
+import { paint, paintStatus } from './painted.ts'
 
 type Time = (at: Date | null) => string
 

@@ -4,7 +4,8 @@ import type { OpenDatabase } from '../db/open.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { paint, writeJson, writeLine, writeTable } from './output.ts'
+import { writeJson, writeLine, writeTable } from './output.ts'
+import { paint } from './painted.ts'
 
 interface JsonOption {
   json?: true
@@ -67,7 +68,7 @@ async function readDatabaseSettings() {
 
 async function importFiles(log: Log, files: string[], options: JsonOption & { rejects?: string }): Promise<ExitCode> {
   const settings = await readDatabaseSettings()
-  const { findRecordFiles } = await import('../leads/import.ts')
+  const { findRecordFiles } = await import('../leads/import-each.ts')
   const { importUsers, userFormats } = await import('../users/import.ts')
   const { runImport } = await import('./import-view.ts')
   findRecordFiles(files, userFormats)

@@ -1,9 +1,11 @@
 /** `leadpush validate`: settings, connection, schema and all data; or files, before they are imported or sent. */
 import type { Command } from 'commander'
+import { count, plural } from '../amounts.ts'
 import type { Finding, Findings } from '../validate/finding.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
-import { count, isLively, paint, plural, writeFacts, writeJson, writeLine } from './output.ts'
+import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
+import { paint } from './painted.ts'
 import { listenForStop } from './signals.ts'
 
 interface ValidateOptions {

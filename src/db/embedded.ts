@@ -11,8 +11,6 @@ import { findPlace, hasData, makeHome, type Place, unusableHome } from './embedd
 import { findServer } from './embedded/postmaster.ts'
 import { enter, leave, tryEnter } from './embedded/presence.ts'
 
-export { startThrowAway, type ThrowAwayServer } from './embedded/throw-away.ts'
-
 export interface EmbeddedServer {
   home: string
   /** With the folder of the Unix socket as host; there is no password. */

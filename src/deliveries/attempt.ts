@@ -2,7 +2,8 @@
  * One attempt: a delivery's body on its way to the receiver, and what came of it. It judges the answer (contract 4.5) and
  * words it for the operator; the ledger before and after it is its caller's.
  */
-import type { Http, HttpAnswer, HttpNoAnswer } from '../http.ts'
+import type { Http } from '../http.ts'
+import type { HttpAnswer, HttpNoAnswer } from '../http-exchange.ts'
 import { parseRetryAfter } from '../http-retry-after.ts'
 import { isAuthorityCode } from '../http-trouble.ts'
 import { retryAfterMsMax } from '../limits.ts'

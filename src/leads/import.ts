@@ -20,8 +20,6 @@ import type { FieldMap } from './pick-fields.ts'
 import type { RecordFile, RecordFormat } from './read-records.ts'
 import { stageLeads } from './stage.ts'
 
-export { findRecordFiles, type ImportProgress } from './import-each.ts'
-
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
 
 /** contract 3; `read` is the sum of the six that follow it. */

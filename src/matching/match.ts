@@ -11,8 +11,6 @@ import { leadsPerQueryMax } from '../limits.ts'
 import { blockStart, blocksBetween } from './blocks.ts'
 import { readIds } from './newest.ts'
 
-export { mergeNewest } from './newest.ts'
-
 /** The columns of `searches` that say what it matches. */
 export interface SearchToMatch {
   kind: 'place' | 'words' | 'both'

@@ -7,7 +7,8 @@ import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../db/open.ts'
 import { leadsPerQueryMax } from '../limits.ts'
-import { findMatches, findNewestByPlace, isTooSlow, mergeNewest, type SearchToMatch } from './match.ts'
+import { findMatches, findNewestByPlace, isTooSlow, type SearchToMatch } from './match.ts'
+import { mergeNewest } from './newest.ts'
 
 type Ids = Float64Array
 

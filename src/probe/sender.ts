@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Proxies } from '../config.ts'
 import { buildHeaders, describeNoAnswer } from '../deliveries/attempt.ts'
-import { type BodyInPieces, createHttp, type Http, type HttpOutcome, type HttpPost } from '../http.ts'
+import { type BodyInPieces, createHttp, type Http, type HttpPost } from '../http.ts'
+import type { HttpOutcome } from '../http-exchange.ts'
 import { Pace } from '../push/pace.ts'
 
 export interface SenderOptions {

@@ -8,13 +8,14 @@ import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
 import type { DeliveryKind } from '../deliveries/ledger.ts'
 import type { Run } from '../deliveries/runs.ts'
 import type { Worker } from '../deliveries/workers.ts'
+import type { WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
 import { findReasonToHold } from './guard.ts'
 import { type Planned, plannedMax } from './loop.ts'
 import { oneAhead } from './one-ahead.ts'
-import { Planner, type UserGroup, type UserPlan, type UserToServe, usersPerGroupMax } from './planner.ts'
-import type { PushReporter, WarningLine } from './reporter.ts'
-import { type Cursor, type Pass, releaseShares, takeShare } from './users-to-serve.ts'
+import { Planner, type UserGroup, type UserPlan, usersPerGroupMax } from './planner.ts'
+import type { PushReporter } from './reporter.ts'
+import { type Cursor, type Pass, releaseShares, takeShare, type UserToServe } from './users-to-serve.ts'
 
 const shareUsersMin = 16
 const shareUsersMax = 1_000

@@ -7,12 +7,7 @@ import { type LeadToPlan, SharedLeads } from '../deliveries/shared-leads.ts'
 import { LeadStore } from '../leads/lead-store.ts'
 import { Matcher } from '../matching/matcher.ts'
 import { markQueries } from '../users/query.ts'
-import { findLeadsBefore } from './users-to-serve.ts'
-
-export interface UserToServe {
-  id: number
-  email: string
-}
+import { findLeadsBefore, type UserToServe } from './users-to-serve.ts'
 
 export interface PlannedQuery extends QueryToPlan {
   /** What it matches, the newest first, cut to 300. */

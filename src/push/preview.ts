@@ -10,10 +10,11 @@ import { type DeliveryKind, isTooLate, isWanted, type RecordedAttempt } from '..
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
+import type { DeliveryLine, PushLine } from '../index.ts'
 import { findReasonToHold, judge } from './guard.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
-import { Planner, type UserPlan, type UserToServe } from './planner.ts'
-import { type DeliveryLine, type PushLine, Tally } from './reporter.ts'
+import { Planner, type UserPlan } from './planner.ts'
+import { Tally } from './reporter.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
 import {
@@ -26,6 +27,7 @@ import {
   findUsersWithoutQueries,
   forcedPass,
   type Pass,
+  type UserToServe,
   weeklyPass,
 } from './users-to-serve.ts'
 

@@ -2,8 +2,6 @@
 import type { LedgerDelivery } from '../deliveries/ledger.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 
-export type { DeliveryLine, PushLine, SkipLine, SummaryLine, WarningLine } from '../index.ts'
-
 export interface PushReporter {
   line(line: PushLine): void
   /** For people: something that changes what they would expect. */

@@ -20,12 +20,13 @@ import {
 } from '../deliveries/runs.ts'
 import { isLive, Worker, waitForLeases } from '../deliveries/workers.ts'
 import type { Http } from '../http.ts'
+import type { SummaryLine } from '../index.ts'
 import { isHeldBack, judge, type Verdict } from './guard.ts'
 import { type LoopSettings, type Planned, PushLoop } from './loop.ts'
 import { PlannedPushes } from './planned-pushes.ts'
-import type { UserToServe } from './planner.ts'
-import { type PushReporter, type SummaryLine, Tally, toDeliveryLine } from './reporter.ts'
+import { type PushReporter, Tally, toDeliveryLine } from './reporter.ts'
 import { UserCount } from './user-count.ts'
+import type { UserToServe } from './users-to-serve.ts'
 import {
   countServed,
   countUsersToServe,

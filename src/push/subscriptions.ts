@@ -1,7 +1,7 @@
 /** Which subscription pushes wait for somebody to send them: those that are owed, and those that were begun and left. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import type { UserToServe } from './planner.ts'
+import type { UserToServe } from './users-to-serve.ts'
 
 export interface WaitingSubscriptions {
   /** The first of those whose turn it is, the oldest first. */

@@ -8,7 +8,11 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { periodBegins } from '../deliveries/runs.ts'
 import { holdsLease, isLive } from '../deliveries/workers.ts'
-import type { UserToServe } from './planner.ts'
+
+export interface UserToServe {
+  id: number
+  email: string
+}
 
 /** One way through the subscribed users: those who have no claim in its scope yet. */
 export interface Pass {

@@ -7,8 +7,8 @@ import { LRUCache } from 'lru-cache'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { pushChildrenMax } from '../limits.ts'
-import type { UserToServe } from '../push/planner.ts'
 import { findWaitingSubscriptions } from '../push/subscriptions.ts'
+import type { UserToServe } from '../push/users-to-serve.ts'
 import type { PushProcess, PushProcessEnd } from './push-process.ts'
 
 export interface SubscriptionPushesOptions {

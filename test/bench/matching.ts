@@ -6,13 +6,8 @@
 import { parseArgs } from 'node:util'
 import { sql } from 'kysely'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
-import {
-  countMatches,
-  findMatches,
-  findNewestByPlace,
-  mergeNewest,
-  type SearchToMatch,
-} from '../../src/matching/match.ts'
+import { countMatches, findMatches, findNewestByPlace, type SearchToMatch } from '../../src/matching/match.ts'
+import { mergeNewest } from '../../src/matching/newest.ts'
 import { resolveSearch } from '../../src/matching/search.ts'
 import { findPlaces, type Places } from '../../src/places/places.ts'
 import { type ServerVersion, startServer, templateName, withDatabase } from '../support/servers.ts'

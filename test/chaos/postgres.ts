@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { findPlace } from '../../src/db/embedded/place.ts'
 import { findServer } from '../../src/db/embedded/postmaster.ts'
 import { endQuietly, enter } from '../../src/db/embedded/presence.ts'
-import { startThrowAway } from '../../src/db/embedded.ts'
+import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
 
 export interface BreakablePostgres {
   /** Of the database with this name. */

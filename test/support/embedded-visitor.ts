@@ -3,7 +3,8 @@
  * and leaves when its input ends; with `throw-away` as HOME it says where its throw-away server is.
  */
 import { once } from 'node:events'
-import { enterEmbedded, startThrowAway } from '../../src/db/embedded.ts'
+import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
+import { enterEmbedded } from '../../src/db/embedded.ts'
 
 const home = process.argv[2] ?? ''
 const server = home === 'throw-away' ? await startThrowAway() : await enterEmbedded(home, { create: true })

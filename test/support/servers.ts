@@ -1,6 +1,6 @@
 /** The throw-away PostgreSQL servers of a test run, each with a migrated template that test databases are cloned from. */
 import { existsSync, statfsSync } from 'node:fs'
-import { startThrowAway, type ThrowAwayServer } from '../../src/db/embedded.ts'
+import { startThrowAway, type ThrowAwayServer } from '../../src/db/embedded/throw-away.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/open.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProgressCount } from '../../src/cli/push-progress.ts'
-import type { DeliveryLine } from '../../src/push/reporter.ts'
+import type { DeliveryLine } from '../../src/index.ts'
 
 let nowMs = 0
 const wide = Number.POSITIVE_INFINITY
