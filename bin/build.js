@@ -51,7 +51,7 @@ const withoutPrograms = {
 }
 
 /**
- * Of undici `src/http.ts` needs four things of HTTP/1.1; its index loads the rest too, which was a fourth of the time until a push begins.
+ * Of undici `src/http/client.ts` needs four things of HTTP/1.1; its index loads the rest too, which was a fourth of the time until a push begins.
  * @type {import('esbuild').Plugin}
  */
 const onlyDispatchers = {

@@ -1,10 +1,11 @@
 /** The program: runs the command line, and is the only place that sets the exit code. */
+
+import { messageOf } from './base/errors.ts'
 import { endEarly, openLog } from './cli/command.ts'
 import { closeLostTerminals } from './cli/hangups.ts'
 import { stopWriting } from './cli/output.ts'
 import { runProgram } from './cli/program.ts'
 import { listenByDefault, mustFinish } from './cli/signals.ts'
-import { messageOf } from './errors.ts'
 
 process.stdout.on('error', async (error: NodeJS.ErrnoException) => {
   stopWriting()

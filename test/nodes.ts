@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
-import { packageRoot } from '../src/root.ts'
+import { packageRoot } from '../src/base/package-root.ts'
 
 /** The lowest that `engines` allows, the newest of those that are maintained for long, and the newest of all. */
 const versions = ['20.19.0', '22', '24', 'latest']

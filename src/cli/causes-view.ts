@@ -1,7 +1,7 @@
 /** Why deliveries did not arrive, for people: a cause, who is concerned, and what to do, in lines that fit the terminal. */
 
-import { count } from '../amounts.ts'
-import { type CauseGroup, forEverybody } from '../report/causes.ts'
+import { count } from '../base/amounts.ts'
+import { type CauseGroup, forEverybody } from '../inspect/status/causes.ts'
 import { wrap, writeLine } from './output.ts'
 import { paint } from './painted.ts'
 

@@ -2,10 +2,11 @@
  * What every command has in common: its settings are read before any work, its database is closed whatever happens, its
  * result is an exit code. Each command loads what it needs when it runs, so that `--help` and `--version` load nothing.
  */
+
+import { LeadpushError } from '../base/errors.ts'
+import { databaseSilentMsMax } from '../base/limits.ts'
+import { mayNameLogFormat } from '../base/terminal.ts'
 import type { Database, OpenDatabase, OpenOptions } from '../db/open.ts'
-import { LeadpushError } from '../errors.ts'
-import { databaseSilentMsMax } from '../limits.ts'
-import { mayNameLogFormat } from '../terminal.ts'
 import { createLog, type Log } from './log.ts'
 
 /** 0, 1, 2, 3, 129, 130 or 143 (contract 3). */
@@ -21,7 +22,7 @@ export async function openLog(): Promise<Log> {
   const isServer = process.argv[2] === 'serve'
   const fallback = isServer && !process.stderr.isTTY ? 'json' : 'pretty'
   if (!mayNameLogFormat()) return await createLog(fallback, isServer)
-  const { readLogFormat } = await import('../config.ts')
+  const { readLogFormat } = await import('../base/config.ts')
   return await createLog(readLogFormat() ?? fallback, isServer)
 }
 

@@ -24,7 +24,7 @@ export function addDb(program: Command, act: Act): void {
 }
 
 async function readHome(): Promise<string> {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   const { databaseUrl, home } = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
   if (databaseUrl !== undefined) {
     throw usageError('DATABASE_URL is set: there is no embedded database.', 'Unset it to work with the embedded one.')

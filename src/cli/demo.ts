@@ -4,9 +4,9 @@
  */
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { bytes, count, plural, seconds } from '../amounts.ts'
+import { bytes, count, plural, seconds } from '../base/amounts.ts'
+import { packageRoot } from '../base/package-root.ts'
 import type { OpenDatabase } from '../db/open.ts'
-import { packageRoot } from '../root.ts'
 import { type Act, type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { writeJson, writeLine, writeTable } from './output.ts'
@@ -25,7 +25,7 @@ export function addDemo(program: Command, act: Act): void {
 const sample = (file: string) => join(packageRoot, 'demo', file)
 
 async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   readSettings(['logFormat'], processSource())
   const { startThrowAway } = await import('../db/embedded/throw-away.ts')
   const stop = listenForStop((signal) => log.info(`${signal}: cleaning up.`))
@@ -66,10 +66,10 @@ async function deliver(
 ): Promise<ExitCode> {
   const { importLeads } = await import('../leads/import.ts')
   const { importUsers } = await import('../users/import.ts')
-  const { startReceiver } = await import('../receiver/receiver.ts')
-  const { createHttp } = await import('../http.ts')
+  const { startReceiver } = await import('../receiver-kit/receiver/receiver.ts')
+  const { createHttp } = await import('../http/client.ts')
   const { runPush } = await import('../push/run-push.ts')
-  const { createPushView } = await import('./push-view.ts')
+  const { createPushView } = await import('./push/view.ts')
 
   const leads = await importLeads(opened, [sample('leads.csv')], { signal: stop })
   const users = await importUsers(opened, [sample('users.json')], { signal: stop })

@@ -1,8 +1,8 @@
 /** `leadpush doctor`: everything that can be wrong on this machine, in order, each with what to do about it. */
 import type { Command } from 'commander'
-import { plural, seconds } from '../amounts.ts'
+import { plural, seconds } from '../base/amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
-import type { CheckLine, SummaryLine } from '../doctor/run-doctor.ts'
+import type { CheckLine, SummaryLine } from '../inspect/doctor/run-doctor.ts'
 import { createCheckView } from './check-view.ts'
 import { type Act, type ExitCode, endEarly, holdDatabase } from './command.ts'
 import type { Log } from './log.ts'
@@ -37,8 +37,8 @@ Examples:
 }
 
 async function doctor(log: Log, { json }: DoctorOptions): Promise<ExitCode> {
-  const { processSource } = await import('../config.ts')
-  const { runDoctor, titleChars } = await import('../doctor/run-doctor.ts')
+  const { processSource } = await import('../base/config.ts')
+  const { runDoctor, titleChars } = await import('../inspect/doctor/run-doctor.ts')
   const view = await createCheckView<CheckLine>(log, json === true, (line) => writeCheck(line, titleChars))
   let held: ReturnType<typeof holdDatabase> | undefined
   const open = (settings: { databaseUrl: string | undefined; home: string }): Promise<OpenDatabase> => {

@@ -1,7 +1,7 @@
 /** What a closed terminal does to a process. */
 import { closeSync, readFileSync, readlinkSync } from 'node:fs'
 import { isatty } from 'node:tty'
-import { isNamedNohup } from '../terminal.ts'
+import { isNamedNohup } from '../base/terminal.ts'
 
 const parent = (name: string) => readFileSync(`/proc/${process.ppid}/${name}`, 'latin1')
 

@@ -1,6 +1,6 @@
 /** `leadpush integrations`: the API keys of automation platforms, and the hooks that these registered. */
 import type { Command } from 'commander'
-import { plural } from '../amounts.ts'
+import { plural } from '../base/amounts.ts'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
 import type { ListedHook } from '../integrations/integrations.ts'
@@ -51,7 +51,7 @@ characters. Only a hash of a key is stored.`,
 }
 
 async function readDatabaseSettings() {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
 }
 
@@ -133,7 +133,7 @@ function describeLast({ lastAt, lastStatus }: ListedHook): string {
 }
 
 async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
   return await withDatabase(settings, inShort, async ({ db }) => {
     const { revokeIntegration } = await import('../integrations/integrations.ts')

@@ -1,6 +1,6 @@
 /** Diagnostics, always on standard error: plain lines for people, or one JSON object a line. */
-import { LeadpushError, messageOf } from '../errors.ts'
-import { spellOut } from '../printable.ts'
+import { LeadpushError, messageOf } from '../base/errors.ts'
+import { spellOut } from '../base/printable.ts'
 import { gather } from './gather.ts'
 
 export type LogFields = Record<string, string | number | boolean | null | undefined>

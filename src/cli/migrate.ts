@@ -1,6 +1,6 @@
 /** `leadpush migrate`: brings the schema up to date. */
 import type { Command } from 'commander'
-import { plural } from '../amounts.ts'
+import { plural } from '../base/amounts.ts'
 import { type Act, type ExitCode, resolveSearches, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { writeJson, writeLine } from './output.ts'
@@ -15,7 +15,7 @@ export function addMigrate(program: Command, act: Act): void {
 }
 
 async function migrate(_log: Log, options: { json?: true }): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
   return await withDatabase(settings, { create: true, schema: 'any' }, async (opened) => {
     const { rideOut } = await import('../db/away.ts')

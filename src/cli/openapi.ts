@@ -12,7 +12,7 @@ export function addOpenapi(program: Command, act: Act): void {
 }
 
 async function printDocument(): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   const { buildOpenapi } = await import('../server/openapi.ts')
   await writeLine(JSON.stringify(buildOpenapi(readSettings(['automation', 'logFormat'], processSource())), null, 2))
   return 0

@@ -4,9 +4,9 @@
  */
 import { once } from 'node:events'
 import { stripVTControlCharacters } from 'node:util'
-import { codeOf } from '../errors.ts'
-import { spellOut } from '../printable.ts'
-import { isPlain } from '../terminal.ts'
+import { codeOf } from '../base/errors.ts'
+import { spellOut } from '../base/printable.ts'
+import { isPlain } from '../base/terminal.ts'
 import { gather } from './gather.ts'
 import { lineBreak, paint, tame } from './painted.ts'
 

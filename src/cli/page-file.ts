@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { codeOf, LeadpushError, messageOf } from '../errors.ts'
+import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { usageError } from './command.ts'
 import { write } from './output.ts'
 

@@ -3,8 +3,8 @@
  * from here alone: they bear a seal until they are written, and everything else that a terminal would obey is spelt out.
  */
 import { randomInt } from 'node:crypto'
-import { spell, unprintable } from '../printable.ts'
-import { isPlain } from '../terminal.ts'
+import { spell, unprintable } from '../base/printable.ts'
+import { isPlain } from '../base/terminal.ts'
 
 const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
 

@@ -1,6 +1,6 @@
 /** `leadpush preview`: what a push would send, without sending or writing anything. */
 import type { Command } from 'commander'
-import { bytes, count, plural } from '../amounts.ts'
+import { bytes, count, plural } from '../base/amounts.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { parseCount } from './options.ts'
@@ -67,7 +67,7 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
     throw usageError('--out goes with --user only.', 'A page shows what one user would get: name the user.')
   if (options.out !== undefined && options.body)
     throw usageError('--out and --body exclude each other.', 'A body is for programs, a page for people.')
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   const settings = readSettings(
     ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
     processSource(),
@@ -125,8 +125,8 @@ async function writePage(
   file: import('./page-file.ts').PageFile,
 ): Promise<number> {
   const { rideOut } = await import('../db/away.ts')
-  const { findDryRun } = await import('../dry-run/find-dry-run.ts')
-  const { buildDryRunPage } = await import('../dry-run/build-page.ts')
+  const { findDryRun } = await import('../inspect/preview-page/find-dry-run.ts')
+  const { buildDryRunPage } = await import('../inspect/preview-page/build-page.ts')
   const found = await rideOut(() => findDryRun(db, user, planned, settings))
   return await file.write(buildDryRunPage(found, settings.timeZone))
 }

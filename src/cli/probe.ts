@@ -1,7 +1,7 @@
 /** `leadpush probe`: for whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
 import type { Command } from 'commander'
-import { plural, seconds } from '../amounts.ts'
-import type { CheckLine, SummaryLine } from '../probe/run-probe.ts'
+import { plural, seconds } from '../base/amounts.ts'
+import type { CheckLine, SummaryLine } from '../receiver-kit/probe/run-probe.ts'
 import { agrees } from './ask.ts'
 import { createCheckView } from './check-view.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
@@ -45,8 +45,8 @@ Examples:
 }
 
 async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> {
-  const { processSource, readProxies, readSettings, readTogether } = await import('../config.ts')
-  const { planned, runProbe } = await import('../probe/run-probe.ts')
+  const { processSource, readProxies, readSettings, readTogether } = await import('../base/config.ts')
+  const { planned, runProbe } = await import('../receiver-kit/probe/run-probe.ts')
   const source = processSource()
   const names = ['receiverUrl', 'dataSource', 'timeoutMs', 'ratePerSecond', 'databaseUrl', 'home', 'logFormat'] as const
   const needed = { receiverUrl: 'it names the receiver to try' }

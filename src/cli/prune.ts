@@ -1,10 +1,10 @@
 /** `leadpush prune`: deletes what is old and needed no more. */
 import type { Command } from 'commander'
-import { bytes, count } from '../amounts.ts'
+import { bytes, count } from '../base/amounts.ts'
+import { messageOf } from '../base/errors.ts'
 import type { ThinIndex } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
-import { messageOf } from '../errors.ts'
-import type { PruneCounts, PrunedPart } from '../prune/prune.ts'
+import type { PruneCounts, PrunedPart } from '../upkeep/prune/prune.ts'
 import { type Act, type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { isLively, wrap, writeFacts, writeJson, writeLine } from './output.ts'
@@ -52,7 +52,7 @@ thin, one after the other. It may run beside pushes and imports.`,
 }
 
 async function runPrune(log: Log, options: PruneOptions): Promise<ExitCode> {
-  const { parseDuration, processSource, readSettings } = await import('../config.ts')
+  const { parseDuration, processSource, readSettings } = await import('../base/config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'maxLeadAgeMs', 'logFormat'], processSource())
   const olderThanMs = parseDuration(options.olderThan) ?? 0
   if (!(olderThanMs > 0 && olderThanMs <= olderThanDaysMax * 86_400_000)) {
@@ -69,7 +69,7 @@ async function pruneAndTell(
   settings: { olderThanMs: number; maxLeadAgeMs: number },
   { json, dryRun = false }: { json?: true; dryRun?: boolean },
 ): Promise<ExitCode> {
-  const { prune } = await import('../prune/prune.ts')
+  const { prune } = await import('../upkeep/prune/prune.ts')
   const { findThinIndexes, rebuildThinIndexes } = await import('../db/indexes.ts')
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })

@@ -1,6 +1,6 @@
 /** `leadpush report`: the state of things as one page, for people who would rather look. */
 import type { Command } from 'commander'
-import { bytes } from '../amounts.ts'
+import { bytes } from '../base/amounts.ts'
 import { type Act, type ExitCode, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { writeJson, writeLine } from './output.ts'
@@ -36,7 +36,7 @@ Examples:
 }
 
 async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'logFormat'] as const
   const settings = readSettings(names, processSource())
   const { openPageFile } = await import('./page-file.ts')
@@ -44,9 +44,9 @@ async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode
   try {
     return await withDatabase(settings, {}, async ({ db }) => {
       const startedAt = performance.now()
-      const { sentenceOf } = await import('../report/alarms.ts')
-      const { findFigures } = await import('../report/figures/find-figures.ts')
-      const { buildReport, buildHeadline } = await import('../report/page/build-report.ts')
+      const { sentenceOf } = await import('../inspect/status/alarms.ts')
+      const { findFigures } = await import('../inspect/report/figures/find-figures.ts')
+      const { buildReport, buildHeadline } = await import('../inspect/report/page/build-report.ts')
       const figures = await findFigures(db, settings)
       const size = await file.write(buildReport(figures, settings))
       const seconds = Math.round(performance.now() - startedAt) / 1_000

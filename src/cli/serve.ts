@@ -4,7 +4,7 @@ import type { PushProcessEnd, RequestEntry } from '../server/start-server.ts'
 import { type Act, type ExitCode, endEarly, withDatabase } from './command.ts'
 import { type Log, logError } from './log.ts'
 import { writeLine } from './output.ts'
-import { pushNeeds, pushSettingNames } from './push.ts'
+import { pushNeeds, pushSettingNames } from './push/command.ts'
 import { listenForStop } from './signals.ts'
 
 /** A connection of the pool on which the database is silent for so long is given up, and whoever waits for it answered. */
@@ -38,7 +38,7 @@ to it. /healthz, /readyz, /metrics and /openapi.json are for inside.`,
 }
 
 async function readServeSettings(options: ServeOptions) {
-  const { processSource, readProxies, readSettings, readTogether } = await import('../config.ts')
+  const { processSource, readProxies, readSettings, readTogether } = await import('../base/config.ts')
   const flags = {
     ...(options.host !== undefined && { host: { flag: '--host', value: options.host } }),
     ...(options.port !== undefined && { port: { flag: '--port', value: options.port } }),
@@ -58,7 +58,7 @@ async function readServeSettings(options: ServeOptions) {
 
 async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
   const settings = await readServeSettings(options)
-  const { buildChildEnvironment, processSource } = await import('../config.ts')
+  const { buildChildEnvironment, processSource } = await import('../base/config.ts')
   const { asDatabaseError } = await import('../db/away.ts')
   const { startServer } = await import('../server/start-server.ts')
   const limits = { silentMsMax: databaseSilentMsMax, connectionsMax }

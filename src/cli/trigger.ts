@@ -1,6 +1,6 @@
 /** `leadpush trigger`: new leads to the hooks of automation platforms. */
 import type { Command } from 'commander'
-import { count, plural, seconds } from '../amounts.ts'
+import { count, plural, seconds } from '../base/amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
@@ -40,7 +40,7 @@ nothing more for a minute, or for as long as its Retry-After asks.`,
 export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks'] as const
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'logFormat', ...triggerSettings], processSource())
   return await withDatabase(settings, inShort, (opened) => sendTriggers(log, opened, settings, options))
 }
@@ -52,7 +52,7 @@ export async function sendTriggers(
   settings: { leaseMs: number; maxLeadAgeMs: number; allowInsecureHooks: string | undefined },
   { json }: TriggerOptions,
 ): Promise<ExitCode> {
-  const { runTriggers } = await import('../integrations/triggers.ts')
+  const { runTriggers } = await import('../triggers/triggers.ts')
   const stop = listenForStop((signal) =>
     log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
   )

@@ -62,13 +62,13 @@ that the user had.`,
 }
 
 async function readDatabaseSettings() {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
 }
 
 async function importFiles(log: Log, files: string[], options: JsonOption & { rejects?: string }): Promise<ExitCode> {
   const settings = await readDatabaseSettings()
-  const { findRecordFiles } = await import('../leads/import-each.ts')
+  const { findRecordFiles } = await import('../records/import-each.ts')
   const { importUsers, userFormats } = await import('../users/import.ts')
   const { runImport } = await import('./import-view.ts')
   findRecordFiles(files, userFormats)
@@ -106,7 +106,7 @@ const describeQuery = ({ value, radius }: { value: string; radius: number }) =>
   radius > 0 ? `${value} (${radius} mi)` : value
 
 async function subscribe(log: Log, email: string, options: JsonOption): Promise<ExitCode> {
-  const { readPushSettings, sendPush } = await import('./push.ts')
+  const { readPushSettings, sendPush } = await import('./push/command.ts')
   const settings = await readPushSettings({})
   return await withDatabase(settings, inShort, async (opened) => {
     const { findUser, recordSubscription } = await import('../users/users.ts')
@@ -132,7 +132,7 @@ async function unsubscribe(email: string, { json }: JsonOption): Promise<ExitCod
 }
 
 async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
   const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
   return await withDatabase(settings, inShort, async (opened) => {
     const { rideOut } = await import('../db/away.ts')

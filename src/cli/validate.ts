@@ -1,7 +1,7 @@
 /** `leadpush validate`: settings, connection, schema and all data; or files, before they are imported or sent. */
 import type { Command } from 'commander'
-import { count, plural } from '../amounts.ts'
-import type { Finding, Findings } from '../validate/finding.ts'
+import { count, plural } from '../base/amounts.ts'
+import type { Finding, Findings } from '../inspect/validate/finding.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
@@ -56,8 +56,8 @@ async function validateFiles(
   options: ValidateOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../config.ts')
-  const { checkFiles, findFiles } = await import('../validate/files.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
+  const { checkFiles, findFiles } = await import('../inspect/validate/files.ts')
   readSettings(['logFormat'], processSource())
   const counts = { files: 0, records: 0 }
   return await show(log, checkFiles(findFiles(names), counts, signal), counts, options)
@@ -69,14 +69,14 @@ async function validateDatabase(
   options: ValidateOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { processSource, readProxies, readSettings, readTogether, settingNames } = await import('../config.ts')
+  const { processSource, readProxies, readSettings, readTogether, settingNames } = await import('../base/config.ts')
   const source = processSource()
   const [settings] = readTogether(
     () => readSettings(settingNames, source),
     () => readProxies(source),
   )
   return await withDatabase(settings, inShort, async (opened) => {
-    const { checkDatabase } = await import('../validate/database.ts')
+    const { checkDatabase } = await import('../inspect/validate/database.ts')
     log.info(`Database: ${opened.description}`)
     const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
     return await show(log, checkDatabase(opened.db, settings, counts, signal), counts, options)

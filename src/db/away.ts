@@ -3,8 +3,8 @@
  * restart) is ridden out.
  */
 import pRetry, { AbortError } from 'p-retry'
-import { codeOf, LeadpushError, messageOf } from '../errors.ts'
-import { databaseAwayMsMax } from '../limits.ts'
+import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import { databaseAwayMsMax } from '../base/limits.ts'
 
 const networkCodes = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT', 'EACCES',

@@ -1,6 +1,6 @@
 /** What a statement sets for its own transaction: what is on disk when it is confirmed, and how long it waits for locks. */
 import { sql } from 'kysely'
-import { lockWaitMsMax } from '../limits.ts'
+import { lockWaitMsMax } from '../base/limits.ts'
 
 /**
  * SQL for the first part of a statement. Where the server was told to confirm commits early, this transaction is not: the ids

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import type pg from 'pg'
-import { indexRebuildMsMax } from '../limits.ts'
+import { indexRebuildMsMax } from '../base/limits.ts'
 import type { Database, OpenDatabase } from './open.ts'
 import { ourTables } from './survey.ts'
 

@@ -5,8 +5,8 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Kysely, sql } from 'kysely'
-import { codeOf, LeadpushError, messageOf } from '../errors.ts'
-import { packageRoot } from '../root.ts'
+import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import { packageRoot } from '../base/package-root.ts'
 import { locks } from './locks.ts'
 
 const folder = join(packageRoot, 'sql')

@@ -2,11 +2,12 @@
  * One attempt: a delivery's body on its way to the receiver, and what came of it. It judges the answer (contract 4.5) and
  * words it for the operator; the ledger before and after it is its caller's.
  */
-import type { Http } from '../http.ts'
-import type { HttpAnswer, HttpNoAnswer } from '../http-exchange.ts'
-import { parseRetryAfter } from '../http-retry-after.ts'
-import { isAuthorityCode } from '../http-trouble.ts'
-import { retryAfterMsMax } from '../limits.ts'
+
+import { retryAfterMsMax } from '../base/limits.ts'
+import type { Http } from '../http/client.ts'
+import type { HttpAnswer, HttpNoAnswer } from '../http/exchange.ts'
+import { parseRetryAfter } from '../http/retry-after.ts'
+import { isAuthorityCode } from '../http/trouble.ts'
 
 export interface AttemptTarget {
   receiverUrl: string

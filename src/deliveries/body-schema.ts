@@ -1,8 +1,8 @@
 /** The strict schema of a delivery body, by contract 4. The size in bytes is checked where the bytes are. */
 import * as z from 'zod'
+import { leadsPerQueryMax, queriesPerUserMax } from '../base/limits.ts'
 import type { DeliveryBody } from '../index.ts'
 import { deliveredLeadSchema, type Lead } from '../leads/lead.ts'
-import { leadsPerQueryMax, queriesPerUserMax } from '../limits.ts'
 import { deliveredQuerySchema, type Query, queryHash } from '../users/query.ts'
 
 export interface BodyConflict {

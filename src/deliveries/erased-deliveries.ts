@@ -3,10 +3,10 @@
  * have their second attempt before them end. An attempt that a living process has recorded is finished by it, and is the last.
  */
 import { sql } from 'kysely'
+import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { endsLost, wasErased } from './ledger.ts'
 import { decodeRecipe } from './recipe.ts'
-import { isLive } from './workers.ts'
 
 const deliveriesPerFetch = 1_000
 

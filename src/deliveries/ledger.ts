@@ -4,16 +4,16 @@
  * that any number of processes may run them at once. Durations are milliseconds; every time is the database's.
  */
 import { type RawBuilder, sql } from 'kysely'
+import { retryAfterMsMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import { durably } from '../db/durably.ts'
+import { holdsLease, isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import type { LeadInBody } from '../leads/lead-store.ts'
-import { retryAfterMsMax } from '../limits.ts'
 import { makeAnew } from './made-anew.ts'
 import { decodeRecipe } from './recipe.ts'
 import { periodIn } from './runs.ts'
-import { holdsLease, isLive } from './workers.ts'
 
 export type DeliveryKind = Tables['deliveries']['kind']
 export type DeliveryStatus = Tables['deliveries']['status']

@@ -2,8 +2,9 @@
  * From a user's queries and what they match to the deliveries of one push (contract 4.3, 4.4). Pure: a preview plans with
  * the same function, so it shows what a push would send.
  */
+
+import { bodyBytesMax } from '../base/limits.ts'
 import type { LeadInBody } from '../leads/lead-store.ts'
-import { bodyBytesMax } from '../limits.ts'
 import { countBodyBytes } from './body.ts'
 import type { LeadToPlan, SharedLeads } from './shared-leads.ts'
 

@@ -1,12 +1,12 @@
 /** Runs: one row a `push` command, with the period it began in, how it ended, and whether it came to all its users. */
 import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { codeOf, LeadpushError } from '../base/errors.ts'
+import { frozenRunDays } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import { durably } from '../db/durably.ts'
+import { findOtherWorkers, isLive, type OtherWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
-import { codeOf, LeadpushError } from '../errors.ts'
-import { frozenRunDays } from '../limits.ts'
-import { findOtherWorkers, isLive, type OtherWorker } from './workers.ts'
 
 export type RunCommand = Tables['runs']['command']
 export type RunOutcome = Selectable<Tables['runs']>['outcome']

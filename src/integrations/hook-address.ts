@@ -5,8 +5,8 @@
 import { lookup, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { codeOf } from '../errors.ts'
-import { hookLookupMsMax, hookUrlCharsMax } from '../limits.ts'
+import { codeOf } from '../base/errors.ts'
+import { hookLookupMsMax, hookUrlCharsMax } from '../base/limits.ts'
 
 /** The addresses of a host name. Throws an error whose `code` is `ENOTFOUND` for a name without any, `EAI_AGAIN` for trouble. */
 export type FindAddresses = (hostname: string) => Promise<string[]>

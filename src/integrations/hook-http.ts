@@ -1,7 +1,8 @@
 /** How hooks are called: directly, never through a proxy, and only at URLs and addresses that they may have (contract 5.2). */
-import { createHttp, type Http } from '../http.ts'
-import type { HttpNoAnswer } from '../http-exchange.ts'
-import { hookRemovalTimeoutMs } from '../limits.ts'
+
+import { hookRemovalTimeoutMs } from '../base/limits.ts'
+import { createHttp, type Http } from '../http/client.ts'
+import type { HttpNoAnswer } from '../http/exchange.ts'
 import { findHookAddresses, findUrlProblem, type HookAddressOptions } from './hook-address.ts'
 import type { RemovedHook } from './hooks.ts'
 

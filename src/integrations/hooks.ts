@@ -1,8 +1,8 @@
 /** Hooks: the URLs that integrations register for triggers and take back (contract 5.3, 5.4). */
 import { hash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
+import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
-import { hooksPerIntegrationMax } from '../limits.ts'
 import { recordSubscriptionOwed } from '../users/users.ts'
 import { spellHookUrl } from './hook-address.ts'
 

@@ -4,10 +4,10 @@
  */
 import { hash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
+import { LeadpushError } from '../base/errors.ts'
+import { apiKeyCharsMax, apiKeyCharsMin } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { LeadpushError } from '../errors.ts'
-import { apiKeyCharsMax, apiKeyCharsMin } from '../limits.ts'
 import { findUser } from '../users/users.ts'
 import { deleteHooks, type RemovedHook } from './hooks.ts'
 

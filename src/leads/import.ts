@@ -5,7 +5,7 @@
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { withTransaction } from '../db/transaction.ts'
-import type { IgnoredFields } from './ignored-fields.ts'
+import type { IgnoredFields } from '../records/ignored-fields.ts'
 import {
   findRecordFiles,
   type ImportCounts,
@@ -14,10 +14,10 @@ import {
   type ImportProgress,
   importEach,
   type OnRejected,
-} from './import-each.ts'
+} from '../records/import-each.ts'
+import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { mergeLeads } from './merge.ts'
 import type { FieldMap } from './pick-fields.ts'
-import type { RecordFile, RecordFormat } from './read-records.ts'
 import { stageLeads } from './stage.ts'
 
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']

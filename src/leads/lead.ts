@@ -3,9 +3,9 @@
  * goes on the wire, and how a later record changes an earlier one. Imports, deliveries, triggers and the receiver read it.
  */
 import * as z from 'zod'
+import { hrefBytesMax, leadNumberMax } from '../base/limits.ts'
+import { isPlainToSee, notPlainToSee } from '../base/printable.ts'
 import type { FsboLead } from '../index.ts'
-import { hrefBytesMax, leadNumberMax } from '../limits.ts'
-import { isPlainToSee, notPlainToSee } from '../printable.ts'
 
 export type Lead = FsboLead
 

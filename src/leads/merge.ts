@@ -6,10 +6,10 @@ import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { listingWords } from '../matching/words.ts'
+import { type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findErasedAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { sha256 } from './stage.ts'
-import { type RejectOptions, rejectStaged } from './staged-rejects.ts'
 
 export interface MergeCounts {
   inserted: number

@@ -2,10 +2,10 @@
  * Takes the fields of a lead out of a record of an import, whatever its columns or keys are called: reads `--map`, numbers
  * that CSV holds as text, and what means unknown; counts the fields that a lead has not. Then the schema has the last word.
  */
-import { LeadpushError } from '../errors.ts'
-import { IgnoredFields } from './ignored-fields.ts'
+import { LeadpushError } from '../base/errors.ts'
+import { IgnoredFields } from '../records/ignored-fields.ts'
+import type { CsvHeader, ReadRecord } from '../records/record.ts'
 import { hrefSchema, isLeadField, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
-import type { CsvHeader, ReadRecord } from './record.ts'
 
 /** Fields and the column or key that each is read from. */
 export type FieldMap = ReadonlyMap<LeadField, string>

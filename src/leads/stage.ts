@@ -7,12 +7,12 @@ import type { Readable } from 'node:stream'
 import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { postalKey } from '../places/postal-key.ts'
-import type { IgnoredFields } from './ignored-fields.ts'
+import type { IgnoredFields } from '../records/ignored-fields.ts'
+import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
+import { type CsvHeader, onOneLine } from '../records/record.ts'
+import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
 import { type FieldMap, FieldPicker, type Picked } from './pick-fields.ts'
-import { type RecordFile, type RecordFormat, readRecords } from './read-records.ts'
-import { type CsvHeader, onOneLine } from './record.ts'
-import { type Problem, serialiseProblem } from './staged-rejects.ts'
 
 export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */

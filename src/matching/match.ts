@@ -4,10 +4,10 @@
  * costs little more than a rare one, whether it is common now or was long ago.
  */
 import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { codeOf, LeadpushError } from '../base/errors.ts'
+import { leadsPerQueryMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
-import { codeOf, LeadpushError } from '../errors.ts'
-import { leadsPerQueryMax } from '../limits.ts'
 import { blockStart, blocksBetween } from './blocks.ts'
 import { readIds } from './newest.ts'
 

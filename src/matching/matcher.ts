@@ -5,8 +5,8 @@
  */
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
+import { leadsPerQueryMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
-import { leadsPerQueryMax } from '../limits.ts'
 import { findMatches, findNewestByPlace, isTooSlow, type SearchToMatch } from './match.ts'
 import { mergeNewest } from './newest.ts'
 

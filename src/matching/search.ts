@@ -3,7 +3,7 @@
  * meaning, of any number of users, resolve to the same search.
  */
 import { createHash } from 'node:crypto'
-import { radiusMilesMax } from '../limits.ts'
+import { radiusMilesMax } from '../base/limits.ts'
 import { centreOf, type Point } from '../places/distance.ts'
 import { parsePlace } from '../places/parse-place.ts'
 import { findCodesWithin, type Places } from '../places/places.ts'

@@ -2,7 +2,7 @@
  * The one normalisation of text, for queries and listings alike: what PostgreSQL's `english` configuration gets to see are
  * plain words, so that its parser finds no hosts, paths, signs or compounds in it (contract 4.9).
  */
-import { searchedDescriptionCharsMax } from '../limits.ts'
+import { searchedDescriptionCharsMax } from '../base/limits.ts'
 import { findStateCode, findStateName } from '../places/states.ts'
 
 /** Longer than any query value: nothing could ever find such a word. PostgreSQL takes 2,046 bytes. */

@@ -3,10 +3,17 @@
  * user with those of their last weekly delivery with the same queries. A push and a preview ask it the same; it writes nothing.
  */
 import { sql } from 'kysely'
+import {
+  comparedDays,
+  comparedLeadsMin,
+  comparedListingsMin,
+  comparedWeeksMax,
+  userFall,
+  weekFall,
+} from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { type Feed, hasBegun, type OpenRun } from '../deliveries/runs.ts'
-import { comparedDays, comparedLeadsMin, comparedListingsMin, comparedWeeksMax, userFall, weekFall } from '../limits.ts'
 import type { UserPlan } from './planner.ts'
 
 export interface Week {

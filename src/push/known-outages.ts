@@ -1,10 +1,10 @@
 /** What processes tell each other of a receiver that is down (contract 4.12): a row a receiver. Every time is the database's. */
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
+import { outagePauseMsMax, outageSecondMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptKind } from '../deliveries/ledger.ts'
-import { outagePauseMsMax, outageSecondMs } from '../limits.ts'
 import { type KnownOutage, pauseAfter } from './outage.ts'
 
 const ms = (milliseconds: number) => sql`${milliseconds} * interval '1 millisecond'`

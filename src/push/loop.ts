@@ -3,18 +3,18 @@
  * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
  * costs; a receiver that is down as a whole is waited for.
  */
-import type { Proxies } from '../config.ts'
+import type { Proxies } from '../base/config.ts'
+import { messageOf } from '../base/errors.ts'
+import { Sleeper } from '../base/sleeper.ts'
 import { rideOut } from '../db/away.ts'
+import type { Worker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { type AttemptOutcome, sendAttempt } from '../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../deliveries/body.ts'
 import type { AttemptKind, LedgerDelivery, Reach, RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PushToBegin } from '../deliveries/record.ts'
-import type { Worker } from '../deliveries/workers.ts'
-import { messageOf } from '../errors.ts'
-import type { Http } from '../http.ts'
+import type { Http } from '../http/client.ts'
 import { isAtHand, type LeadStore } from '../leads/lead-store.ts'
-import { Sleeper } from '../sleeper.ts'
 import { Pace } from './pace.ts'
 import { ReceiverWatch } from './receiver-watch.ts'
 import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'

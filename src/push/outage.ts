@@ -2,8 +2,15 @@
  * Tells a receiver that is down as a whole from users whose deliveries fail, and when an attempt may be made all the same
  * (contract 4.12). It knows what it is told, of attempts and of what other processes found out, and the time that comes with it.
  */
+
+import {
+  outageCheckMs,
+  outageFailuresInARow,
+  outageFailuresMin,
+  outagePauseMs,
+  outagePauseMsMax,
+} from '../base/limits.ts'
 import type { AttemptKind } from '../deliveries/ledger.ts'
-import { outageCheckMs, outageFailuresInARow, outageFailuresMin, outagePauseMs, outagePauseMsMax } from '../limits.ts'
 
 /** An outage as the database has it, for all processes. Times are from now on. */
 export interface KnownOutage {

@@ -3,11 +3,11 @@
  * themselves. Whom the guard holds back is told, counted and left.
  */
 import { rideOut } from '../db/away.ts'
+import type { Worker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
 import type { DeliveryKind } from '../deliveries/ledger.ts'
 import type { Run } from '../deliveries/runs.ts'
-import type { Worker } from '../deliveries/workers.ts'
 import type { WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
 import { findReasonToHold } from './guard.ts'

@@ -2,14 +2,14 @@
  * The watch over the receiver (contract 4.12): brings together what this push meets, what other processes found out, and whether
  * the receiver can be reached at all while it is down.
  */
-import type { Proxies } from '../config.ts'
+import type { Proxies } from '../base/config.ts'
+import { outageCheckMs, outageLookMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import type { AttemptKind } from '../deliveries/ledger.ts'
-import type { Http } from '../http.ts'
-import { findProxy, reach } from '../http-reach.ts'
-import { outageCheckMs, outageLookMs } from '../limits.ts'
+import type { Http } from '../http/client.ts'
+import { findProxy, reach } from '../http/reach.ts'
 import { KnownOutages } from './known-outages.ts'
 import { Outage, pauseAfter } from './outage.ts'
 

@@ -5,6 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { rideOut } from '../db/away.ts'
+import type { Worker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import {
@@ -30,7 +31,6 @@ import {
   recordOutcomes,
   recordPushes,
 } from '../deliveries/record.ts'
-import type { Worker } from '../deliveries/workers.ts'
 import type { UserCount } from './user-count.ts'
 
 export interface RecordedAttemptsContext {

@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
+import { isLive, Worker, waitForLeases } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { endFarPauses, isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
 import {
@@ -18,8 +19,7 @@ import {
   startRun,
   wasHeldBefore,
 } from '../deliveries/runs.ts'
-import { isLive, Worker, waitForLeases } from '../deliveries/workers.ts'
-import type { Http } from '../http.ts'
+import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
 import { isHeldBack, judge, type Verdict } from './guard.ts'
 import { type LoopSettings, type Planned, PushLoop } from './loop.ts'

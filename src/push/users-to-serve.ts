@@ -5,9 +5,9 @@
  */
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
+import { holdsLease, isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { periodBegins } from '../deliveries/runs.ts'
-import { holdsLease, isLive } from '../deliveries/workers.ts'
 
 export interface UserToServe {
   id: number

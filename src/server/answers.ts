@@ -3,8 +3,8 @@
  * OpenAPI document.
  */
 import * as z from 'zod'
-import { flatLeadSchema } from '../integrations/flat-lead.ts'
-import { hookUrlCharsMax } from '../limits.ts'
+import { hookUrlCharsMax } from '../base/limits.ts'
+import { flatLeadSchema } from '../triggers/flat-lead.ts'
 
 const msg = z.string().meta({ description: 'A sentence for a person.' })
 const done = { ok: z.literal(true), msg }

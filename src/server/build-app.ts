@@ -3,11 +3,11 @@
  * refusals and trouble are answered. It knows nothing of listening, nor of how a push is sent.
  */
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { requestBodyBytesMax } from '../base/limits.ts'
 import { isDatabaseError } from '../db/away.ts'
-import { buildHardServer, type HardServer, jsonType } from '../hard-server.ts'
+import { buildHardServer, type HardServer, jsonType } from '../http/hard-server.ts'
 import { isPublicAddress } from '../integrations/hook-address.ts'
 import type { FoundIntegration } from '../integrations/integrations.ts'
-import { requestBodyBytesMax } from '../limits.ts'
 import { addressOf, CallerChecks, type CallerOptions, plainAddress } from './caller.ts'
 import { buildRefusal, buildUnavailable, Refusal, tooLarge, unknownPath } from './refusal.ts'
 import { Routes, type RoutesContext } from './routes.ts'

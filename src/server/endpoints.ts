@@ -1,10 +1,10 @@
 /** What the four endpoints do once the caller is known (contract 5, 5.3, 5.4). */
 import type { FastifyRequest } from 'fastify'
+import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import { checkHookUrl, findUrlProblem } from '../integrations/hook-address.ts'
 import { type HooksToRemove, hasHook, registerHook, removeHooks } from '../integrations/hooks.ts'
-import { findSampleLeads } from '../integrations/sample-leads.ts'
-import { hooksPerIntegrationMax } from '../limits.ts'
+import { findSampleLeads } from '../triggers/sample-leads.ts'
 import { type Done, type SampleAnswer, type SubscribeAnswer, subscribeBodySchema, type TestAnswer } from './answers.ts'
 import { Refusal } from './refusal.ts'
 

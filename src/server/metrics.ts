@@ -1,7 +1,7 @@
 /** What a Prometheus can scrape: requests, child processes, what is owed, and the process itself. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { untrustedProxyMetric } from '../listen.ts'
-import { packageVersion } from '../root.ts'
+import { packageVersion } from '../base/package-root.ts'
+import { untrustedProxyMetric } from '../http/listen.ts'
 
 export interface Metrics {
   contentType: string

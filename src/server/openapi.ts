@@ -1,5 +1,5 @@
 /** The OpenAPI 3.1 document: the endpoints, the delivery and the triggers, from the schemas that check and type them. */
-import { packageVersion } from '../root.ts'
+import { packageVersion } from '../base/package-root.ts'
 import { buildContent, buildSchemas, type SchemaName } from './openapi/schemas.ts'
 import { delivery, newLead } from './openapi/webhooks.ts'
 

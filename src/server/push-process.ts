@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import { packageRoot } from '../root.ts'
+import { packageRoot } from '../base/package-root.ts'
 
 export interface PushProcess {
   /** Never rejects. */

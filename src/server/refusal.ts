@@ -1,5 +1,5 @@
 /** A request that is not granted: the status, and a sentence that a person can act on. */
-import { requestBodyBytesMax } from '../limits.ts'
+import { requestBodyBytesMax } from '../base/limits.ts'
 
 export class Refusal extends Error {
   readonly status: number

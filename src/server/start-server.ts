@@ -1,6 +1,6 @@
 /** `serve` as a whole: the endpoints on their address, the subscription pushes behind them, and how both come to an end. */
 
-import { listenOn } from '../listen.ts'
+import { listenOn } from '../http/listen.ts'
 import { countOwedSubscriptions } from '../push/subscriptions.ts'
 import { type AppOptions, buildApp, type RequestEntry } from './build-app.ts'
 import { createMetrics } from './metrics.ts'

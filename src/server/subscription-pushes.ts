@@ -4,9 +4,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
+import { pushChildrenMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { pushChildrenMax } from '../limits.ts'
 import { findWaitingSubscriptions } from '../push/subscriptions.ts'
 import type { UserToServe } from '../push/users-to-serve.ts'
 import type { PushProcess, PushProcessEnd } from './push-process.ts'

@@ -5,7 +5,8 @@
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { withTransaction } from '../db/transaction.ts'
-import type { IgnoredFields } from '../leads/ignored-fields.ts'
+import { findPlaces } from '../places/places.ts'
+import type { IgnoredFields } from '../records/ignored-fields.ts'
 import {
   findRecordFiles,
   type ImportCounts,
@@ -14,9 +15,8 @@ import {
   type ImportProgress,
   importEach,
   type OnRejected,
-} from '../leads/import-each.ts'
-import type { RecordFile, RecordFormat } from '../leads/read-records.ts'
-import { findPlaces } from '../places/places.ts'
+} from '../records/import-each.ts'
+import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { mergeUsers } from './merge.ts'
 import { Resolver, stageUsers } from './stage.ts'
 

@@ -1,9 +1,9 @@
 /** What a query is: its limits, its hash, and its JSON in `queryList`. Users' imports, deliveries and the receiver read it. */
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
+import { queryValueCharsMax, radiusMilesMax } from '../base/limits.ts'
 import type { Query } from '../index.ts'
 import { textSchema } from '../leads/lead.ts'
-import { queryValueCharsMax, radiusMilesMax } from '../limits.ts'
 
 export type { Query }
 

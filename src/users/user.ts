@@ -4,10 +4,10 @@
  */
 
 import * as z from 'zod'
-import { formatPath } from '../errors.ts'
-import type { IgnoredFields } from '../leads/ignored-fields.ts'
-import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../limits.ts'
-import { isPlainToSee, notPlainToSee } from '../printable.ts'
+import { formatPath } from '../base/errors.ts'
+import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../base/limits.ts'
+import { isPlainToSee, notPlainToSee } from '../base/printable.ts'
+import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { findSameHash, type Query, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
 
 /** What a record knows of a user: a field that is unknown to it is not there. */

@@ -1,10 +1,10 @@
 /** Users as commands meet them: found by e-mail, listed, subscribed to the lead push and off it, removed. */
 import { sql } from 'kysely'
+import { LeadpushError } from '../base/errors.ts'
+import { subscriptionPauseMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import { briefly } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
-import { LeadpushError } from '../errors.ts'
-import { subscriptionPauseMs } from '../limits.ts'
 import type { Query } from './query.ts'
 
 export interface FoundUser {

@@ -12,11 +12,11 @@ import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import autocannon from 'autocannon'
 import Fastify from 'fastify'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/open.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
-import { packageRoot } from '../../src/root.ts'
 
 const connections = 64
 const turns = 4

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import { packageRoot } from '../../src/root.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { findScript } from '../support/scripts.ts'
 
 test('processes, database and receiver are killed, stopped and frozen, and nobody is lost or served twice', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { packageRoot } from '../../src/root.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { findScript } from '../support/scripts.ts'
 
 test('serve is killed at random, and every subscription that it answered with 200 leads to one push', async () => {

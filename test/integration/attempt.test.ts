@@ -5,10 +5,10 @@ import http from 'node:http'
 import net from 'node:net'
 import { after, test } from 'node:test'
 import tls from 'node:tls'
-import type { Proxies } from '../../src/config.ts'
+import type { Proxies } from '../../src/base/config.ts'
+import { packageRoot, packageVersion } from '../../src/base/package-root.ts'
 import { type AttemptOutcome, sendAttempt } from '../../src/deliveries/attempt.ts'
-import { createHttp, type Http } from '../../src/http.ts'
-import { packageRoot, packageVersion } from '../../src/root.ts'
+import { createHttp, type Http } from '../../src/http/client.ts'
 import {
   certificate,
   findClosedPort,

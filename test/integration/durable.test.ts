@@ -1,12 +1,12 @@
 /** A server that confirms commits before they are on disk, and dies: what the ledger relies on must be there all the same. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { Worker } from '../../src/db/leases.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { recordDueAttempts, recordUnsent } from '../../src/deliveries/ledger.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { startRun } from '../../src/deliveries/runs.ts'
-import { Worker } from '../../src/deliveries/workers.ts'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { seedUsers } from '../support/seed.ts'
 

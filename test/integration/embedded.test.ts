@@ -8,10 +8,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { LeadpushError } from '../../src/base/errors.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
 import { enterEmbedded, keepEmbedded, stopEmbedded } from '../../src/db/embedded.ts'
-import { LeadpushError } from '../../src/errors.ts'
-import { packageRoot } from '../../src/root.ts'
 import { findScript } from '../support/scripts.ts'
 
 const isRoot = process.getuid?.() === 0

@@ -1,9 +1,9 @@
 /** A probe against receivers that are right, and against ones that are wrong in one thing each: it must name that, and no more. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { bodyBytesMax } from '../../src/limits.ts'
-import { type CheckLine, type ProbeOptions, planned, runProbe } from '../../src/probe/run-probe.ts'
-import { startReceiver } from '../../src/receiver/receiver.ts'
+import { bodyBytesMax } from '../../src/base/limits.ts'
+import { type CheckLine, type ProbeOptions, planned, runProbe } from '../../src/receiver-kit/probe/run-probe.ts'
+import { startReceiver } from '../../src/receiver-kit/receiver/receiver.ts'
 import { createDatabase } from '../support/database.ts'
 import { type Faults, startProbedReceiver } from '../support/probed-receiver.ts'
 import { findClosedPort } from '../support/sockets.ts'

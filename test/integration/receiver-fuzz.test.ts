@@ -4,7 +4,7 @@ import net from 'node:net'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { completeLead, leadFields } from '../../src/leads/lead.ts'
-import { startReceiver } from '../../src/receiver/receiver.ts'
+import { startReceiver } from '../../src/receiver-kit/receiver/receiver.ts'
 import { createDatabase } from '../support/database.ts'
 
 const database = await createDatabase()

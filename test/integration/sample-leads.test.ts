@@ -1,8 +1,8 @@
 /** What a platform is shown of a user's leads (contract 5, /sample). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { findSampleLeads } from '../../src/integrations/sample-leads.ts'
 import { leadFields } from '../../src/leads/lead.ts'
+import { findSampleLeads } from '../../src/triggers/sample-leads.ts'
 import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { seedLeads } from '../support/seed.ts'

@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
-import { packageRoot } from '../../src/root.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 
 export interface Ended {
   code: number | null

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { packageRoot, packageVersion } from '../../src/root.ts'
+import { packageRoot, packageVersion } from '../../src/base/package-root.ts'
 import { type Ended, packAndInstall } from './install.ts'
 
 const installed = await packAndInstall()

@@ -4,7 +4,7 @@ import type { OpenDatabase } from '../../src/db/open.ts'
 import type { TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
-import { runTriggers } from '../../src/integrations/triggers.ts'
+import { runTriggers } from '../../src/triggers/triggers.ts'
 
 export interface TestHook {
   id: string

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { after } from 'node:test'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { importLeads, type LeadImportOptions } from '../../src/leads/import.ts'
-import type { Rejected } from '../../src/leads/import-each.ts'
 import type { Lead, LeadPatch } from '../../src/leads/lead.ts'
+import type { Rejected } from '../../src/records/import-each.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'leadpush-test-'))
 after(() => rmSync(folder, { recursive: true, force: true }))

@@ -1,7 +1,7 @@
 /** What tests read in the project's Markdown: headings, tables, blocks of code, words in backticks, links. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import { packageRoot } from '../../src/root.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 
 export interface Table {
   head: string[]

@@ -2,7 +2,7 @@
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
-import { neverValidReceiverKey } from '../../src/limits.ts'
+import { neverValidReceiverKey } from '../../src/base/limits.ts'
 import { listen } from './sockets.ts'
 
 export interface Faults {

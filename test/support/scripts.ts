@@ -1,6 +1,6 @@
 /** The program and scripts of `test/`, which run as processes of their own: as built for the run, or, where a test is run by itself, as they stand. */
 import { join } from 'node:path'
-import { packageRoot } from '../../src/root.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 
 /** Names the folder of the built tests. */
 export const buildVariable = 'TEST_BUILD'

@@ -1,7 +1,7 @@
 /** Real sockets for tests: servers that do on the wire just what a test says, and requests sent byte by byte. */
 import net from 'node:net'
 import { join } from 'node:path'
-import { packageRoot } from '../../src/root.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 
 export interface Listening {
   port: number

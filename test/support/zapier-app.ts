@@ -3,7 +3,7 @@ import { fork, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { packageRoot } from '../../src/root.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { cleanEnvironment } from './program.ts'
 
 const installMsMax = 120_000

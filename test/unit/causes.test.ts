@@ -4,9 +4,9 @@ import http from 'node:http'
 import { test } from 'node:test'
 import { describeNoAnswer, sendAttempt } from '../../src/deliveries/attempt.ts'
 import { wasErased } from '../../src/deliveries/ledger.ts'
-import { createHttp } from '../../src/http.ts'
-import { describeTrouble, type TroubleStage } from '../../src/http-trouble.ts'
-import { CauseTally, causeOf } from '../../src/report/causes.ts'
+import { createHttp } from '../../src/http/client.ts'
+import { describeTrouble, type TroubleStage } from '../../src/http/trouble.ts'
+import { CauseTally, causeOf } from '../../src/inspect/status/causes.ts'
 import { listen } from '../support/sockets.ts'
 
 const target = { receiverUrl: 'http://receiver.example/leads', dataSource: 'leadpush', timeoutMs: 30_000 }

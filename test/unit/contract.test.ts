@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { definitions } from '../../src/base/config.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
 import { exitCodes } from '../../src/cli/signals.ts'
-import { definitions } from '../../src/config.ts'
-import { packageRoot } from '../../src/root.ts'
 import { contract, findTable, spansOf } from '../support/markdown.ts'
 
 const text = readFileSync(join(packageRoot, 'docs/contract.md'), 'utf8')

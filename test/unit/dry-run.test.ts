@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { buildDryRunPage } from '../../src/dry-run/build-page.ts'
-import type { DryRun } from '../../src/dry-run/find-dry-run.ts'
-import { type DryQuery, shareOut } from '../../src/dry-run/queries.ts'
-import { buildHeadline, clip, describeCut, describeKind, findAlarms } from '../../src/dry-run/wording.ts'
+import { buildDryRunPage } from '../../src/inspect/preview-page/build-page.ts'
+import type { DryRun } from '../../src/inspect/preview-page/find-dry-run.ts'
+import { type DryQuery, shareOut } from '../../src/inspect/preview-page/queries.ts'
+import { buildHeadline, clip, describeCut, describeKind, findAlarms } from '../../src/inspect/preview-page/wording.ts'
 
 const [monday, friday] = [new Date('2026-11-16T07:30:00Z'), new Date('2026-11-20T07:30:00Z')]
 const times = { day: (at: Date | null) => at?.toISOString().slice(0, 10) ?? '', moment: (at: Date) => at.toISOString() }

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import net from 'node:net'
 import { test } from 'node:test'
-import { createHttp } from '../../src/http.ts'
+import { hookLookupMsMax } from '../../src/base/limits.ts'
+import { createHttp } from '../../src/http/client.ts'
 import { checkHookUrl, findHookAddresses, isPublicAddress, spellHookUrl } from '../../src/integrations/hook-address.ts'
-import { hookLookupMsMax } from '../../src/limits.ts'
 import { listen } from '../support/sockets.ts'
 
 const answers: Record<string, string[]> = {

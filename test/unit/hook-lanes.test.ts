@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HookLanes, type Lane } from '../../src/integrations/hook-lanes.ts'
+import { HookLanes, type Lane } from '../../src/triggers/hook-lanes.ts'
 
 const hookOf = (id: string, isUnproven = false) => ({
   id, url: `https://hooks.example.com/${id}`, integrationId: 1, signingSecret: 'whsec_', isUnproven, lookedImportId: 1,

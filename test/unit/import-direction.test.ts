@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { test } from 'node:test'
-import { packageRoot } from '../../src/root.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 
 const source = join(packageRoot, 'src')
 const files = readdirSync(source, { recursive: true, encoding: 'utf8' })

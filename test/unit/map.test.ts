@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { land } from '../../src/page/map/outline.ts'
-import { buildCircle, buildView, height, width } from '../../src/page/map/view.ts'
-import { buildMap, type MapParts } from '../../src/page/map.ts'
+import { land } from '../../src/inspect/page/map/outline.ts'
+import { buildCircle, buildView, height, width } from '../../src/inspect/page/map/view.ts'
+import { buildMap, type MapParts } from '../../src/inspect/page/map.ts'
 import { distanceMiles } from '../../src/places/distance.ts'
 import { places } from '../support/places.ts'
 

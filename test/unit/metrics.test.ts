@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { PushMetrics } from '../../src/cli/push-metrics.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
+import { PushMetrics } from '../../src/cli/push/metrics.ts'
 import type { DeliveryLine, SummaryLine } from '../../src/index.ts'
-import { packageRoot } from '../../src/root.ts'
 import { createMetrics } from '../../src/server/metrics.ts'
 import { askPromtool, type Family, readExposition } from '../support/exposition.ts'
 
@@ -128,7 +128,7 @@ test('names follow the conventions, and alerts name what there is', async (t) =>
     for (const name of used) assert.ok(names.has(name), `${name} of ${alert.split('\n')[0]} is written by nothing`)
   }
   const settings = new Set(text.match(/LEADPUSH_[A-Z_]+/g))
-  const config = readFileSync(join(packageRoot, 'src/config.ts'), 'utf8')
+  const config = readFileSync(join(packageRoot, 'src/base/config.ts'), 'utf8')
   for (const name of settings) assert.ok(config.includes(`'${name}'`), name)
   const said = askPromtool(['test', 'rules', join(packageRoot, 'test/support/prometheus/leadpush.rules.test.yml')])
   if (said === undefined) t.diagnostic('there is no promtool here: the alerts were not tried')

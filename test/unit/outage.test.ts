@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import * as limits from '../../src/limits.ts'
+import * as limits from '../../src/base/limits.ts'
 import { Outage, pauseAfter } from '../../src/push/outage.ts'
 
 const patienceMs = 60_000

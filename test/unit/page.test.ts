@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import { buildDocument, buildKeyFigures, buildSection } from '../../src/page/document.ts'
-import { escapeHtml, html } from '../../src/page/html.ts'
-import { buildTable } from '../../src/page/table.ts'
+import { buildDocument, buildKeyFigures, buildSection } from '../../src/inspect/page/document.ts'
+import { escapeHtml, html } from '../../src/inspect/page/html.ts'
+import { buildTable } from '../../src/inspect/page/table.ts'
 
 const hostile = `<script>alert("1")</script>'&`
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Command } from 'commander'
+import { definitions } from '../../src/base/config.ts'
 import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
 import { exitCodes } from '../../src/cli/signals.ts'
-import { definitions } from '../../src/config.ts'
 import { documents, findTable, manual, readExampleLines, spansOf } from '../support/markdown.ts'
 
 const exampleLines = readExampleLines()

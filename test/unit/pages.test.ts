@@ -3,13 +3,13 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { definitions, readSettings, type SettingName } from '../../src/config.ts'
-import { checkTitles } from '../../src/doctor/run-doctor.ts'
-import { shownMax } from '../../src/dry-run/find-dry-run.ts'
-import { countedMax } from '../../src/dry-run/queries.ts'
-import * as limits from '../../src/limits.ts'
-import { weeksShown } from '../../src/report/figures/weeks.ts'
-import { packageRoot } from '../../src/root.ts'
+import { definitions, readSettings, type SettingName } from '../../src/base/config.ts'
+import * as limits from '../../src/base/limits.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
+import { checkTitles } from '../../src/inspect/doctor/run-doctor.ts'
+import { shownMax } from '../../src/inspect/preview-page/find-dry-run.ts'
+import { countedMax } from '../../src/inspect/preview-page/queries.ts'
+import { weeksShown } from '../../src/inspect/report/figures/weeks.ts'
 import { documents, findDeadLinks, findTable, manual, readDocument, spansOf } from '../support/markdown.ts'
 
 const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))
@@ -149,7 +149,7 @@ test('the types that the pages import are there to be imported', () => {
 
 test('every metric that the pages name is one', () => {
   const named = manual.prose.flatMap(spansOf).filter((span) => /^leadpush_\w+$/.test(span))
-  const sources = ['src/server/metrics.ts', 'src/cli/push-metrics.ts', 'src/listen.ts'].map((file) => readFileSync(join(packageRoot, file), 'utf8'))
+  const sources = ['src/server/metrics.ts', 'src/cli/push/metrics.ts', 'src/http/listen.ts'].map((file) => readFileSync(join(packageRoot, file), 'utf8'))
   assert.ok(named.length >= 4)
   assert.deepEqual(named.filter((name) => !sources.some((source) => source.includes(name))), [])
 }) // biome-ignore format: dense

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LeadpushError } from '../../src/errors.ts'
-import { IgnoredFields } from '../../src/leads/ignored-fields.ts'
+import { LeadpushError } from '../../src/base/errors.ts'
 import { FieldPicker, parseFieldMap, parseNumberText } from '../../src/leads/pick-fields.ts'
+import { IgnoredFields } from '../../src/records/ignored-fields.ts'
 
 const href = 'https://example.com/1'
 const raw = Buffer.alloc(0)

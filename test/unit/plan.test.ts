@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { bodyBytesMax } from '../../src/base/limits.ts'
 import { buildBody, countBodyBytes } from '../../src/deliveries/body.ts'
 import { planDeliveries } from '../../src/deliveries/plan.ts'
 import { SharedLeads } from '../../src/deliveries/shared-leads.ts'
-import { bodyBytesMax } from '../../src/limits.ts'
 
 interface Query {
   json: string

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readProxies } from '../../src/config.ts'
+import { readProxies } from '../../src/base/config.ts'
 
 const cwd = '/nowhere/at/all'
 const read = (env: Record<string, string>) => readProxies({ env, cwd })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ProgressCount } from '../../src/cli/push-progress.ts'
+import { ProgressCount } from '../../src/cli/push/progress.ts'
 import type { DeliveryLine } from '../../src/index.ts'
 
 let nowMs = 0

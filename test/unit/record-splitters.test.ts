@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LeadpushError } from '../../src/errors.ts'
-import type { ReadRecord, Splitter } from '../../src/leads/record.ts'
-import { ArraySplitter } from '../../src/leads/split-array.ts'
-import { CsvSplitter, splitCells } from '../../src/leads/split-csv.ts'
-import { LineSplitter } from '../../src/leads/split-lines.ts'
-import { recordBytesMax } from '../../src/limits.ts'
+import { LeadpushError } from '../../src/base/errors.ts'
+import { recordBytesMax } from '../../src/base/limits.ts'
+import type { ReadRecord, Splitter } from '../../src/records/record.ts'
+import { ArraySplitter } from '../../src/records/split-array.ts'
+import { CsvSplitter, splitCells } from '../../src/records/split-csv.ts'
+import { LineSplitter } from '../../src/records/split-lines.ts'
 
 function split(splitter: Splitter, input: string | Buffer, chunkBytes: number): ReadRecord[] {
   const bytes = Buffer.from(input as string)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { IgnoredFields } from '../../src/leads/ignored-fields.ts'
+import { IgnoredFields } from '../../src/records/ignored-fields.ts'
 import { queryHash, serialiseQuery } from '../../src/users/query.ts'
 import { type ParsedUser, parseUser } from '../../src/users/user.ts'
 

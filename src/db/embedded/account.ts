@@ -5,7 +5,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
-import { codeOf, LeadpushError } from '../../errors.ts'
+import { codeOf, LeadpushError } from '../../base/errors.ts'
 import type { Place } from './place.ts'
 
 const nobody = 65_534

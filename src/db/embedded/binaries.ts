@@ -6,7 +6,7 @@ import { constants } from 'node:fs'
 import { chmod, copyFile, lstat, mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
-import { codeOf, LeadpushError } from '../../errors.ts'
+import { codeOf, LeadpushError } from '../../base/errors.ts'
 import { type Account, runAs } from './account.ts'
 
 export interface Binaries {

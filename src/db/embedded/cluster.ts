@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { lchown, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { codeOf, LeadpushError } from '../../errors.ts'
+import { codeOf, LeadpushError } from '../../base/errors.ts'
 import { type Account, runAs } from './account.ts'
 import type { Binaries } from './binaries.ts'
 import { databaseName, type Place, roleName, unusableHome } from './place.ts'

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { chmod, lchown, lstat, mkdir, realpath, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { codeOf, LeadpushError, messageOf } from '../../errors.ts'
+import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 
 export const roleName = 'leadpush'
 export const databaseName = 'leadpush'

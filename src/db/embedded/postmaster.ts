@@ -11,7 +11,7 @@ import { link, open, readdir, readFile, readlink, rename, rm, stat } from 'node:
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { codeOf } from '../../errors.ts'
+import { codeOf } from '../../base/errors.ts'
 import { type Account, spawnAs } from './account.ts'
 import type { Binaries } from './binaries.ts'
 import { type Place, port, unusableHome } from './place.ts'

@@ -1,9 +1,9 @@
 /** The schemas of the OpenAPI document, made from those that check bodies and type answers, each with an example. */
 import * as z from 'zod'
 import { deliveryBodySchema } from '../../deliveries/body-schema.ts'
-import { buildFlatLead, flatLeadSchema } from '../../integrations/flat-lead.ts'
 import { buildExampleLead } from '../../leads/example-lead.ts'
 import { deliveredLeadSchema } from '../../leads/lead.ts'
+import { buildFlatLead, flatLeadSchema } from '../../triggers/flat-lead.ts'
 import { deliveredQuerySchema } from '../../users/query.ts'
 import {
   doneSchema,

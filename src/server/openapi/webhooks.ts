@@ -1,5 +1,5 @@
 /** What leadpush itself sends, as the OpenAPI document has it: the delivery (contract 4) and the trigger (contract 6). */
-import { bodyBytesMax, receiverKeyCharsMax } from '../../limits.ts'
+import { bodyBytesMax, receiverKeyCharsMax } from '../../base/limits.ts'
 import { buildContent } from './schemas.ts'
 
 const text = { type: 'string', minLength: 1 }

@@ -1,0 +1,39 @@
+/** `leadpush completion`: a script with which a shell completes commands, options, choices and files; it starts nothing itself. */
+import { Argument, type Command } from 'commander'
+import type { Act, ExitCode } from '../command.ts'
+import type { Log } from '../log.ts'
+import { write } from '../output.ts'
+
+const shells = ['bash', 'zsh', 'fish'] as const
+
+export function addCompletion(program: Command, act: Act): void {
+  program
+    .command('completion')
+    .description('Print a script with which a shell completes the words of a command.')
+    .addArgument(new Argument('<shell>', 'for which shell').choices(shells))
+    .addHelpText(
+      'after',
+      `
+Print it again after an upgrade.
+
+Examples:
+  source <(leadpush completion bash)        this shell; every one: a line in ~/.bashrc
+  leadpush completion zsh > "\${fpath[1]}/_leadpush"        then start zsh anew
+  leadpush completion fish > ~/.config/fish/completions/leadpush.fish`,
+    )
+    .action(act((_log: Log, shell: (typeof shells)[number]) => print(program, shell)))
+}
+
+async function print(program: Command, shell: (typeof shells)[number]): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../../base/config.ts')
+  const { listCommands } = await import('./words.ts')
+  readSettings(['logFormat'], processSource())
+  const commands = listCommands(program)
+  const script = {
+    bash: async () => (await import('./bash.ts')).writeBash(commands),
+    zsh: async () => (await import('./zsh.ts')).writeZsh(commands),
+    fish: async () => (await import('./fish.ts')).writeFish(commands),
+  }[shell]
+  await write(await script())
+  return 0
+}

@@ -1,0 +1,77 @@
+/** `leadpush explain`: why a listing was, or was not, sent to a user. */
+import type { Command } from 'commander'
+import { count, timeFormat } from '../../base/amounts.ts'
+import { type Act, type ExitCode, inShort, withDatabase } from '../command.ts'
+import type { Log } from '../log.ts'
+import { writeJson, writeLine } from '../output.ts'
+import { paint } from '../painted.ts'
+
+interface ExplainOptions {
+  user: string
+  json?: true
+}
+
+/** So many queries and deliveries are shown to a person, those that match first. */
+const shownMax = 50
+
+export function addExplain(program: Command, act: Act): void {
+  program
+    .command('explain')
+    .description('Tell why a listing was, or was not, sent to a user: queries, distance, rank, age, deliveries.')
+    .argument('<href>', 'the URL of the listing, as it was imported')
+    .requiredOption('--user <email>', 'whom it was sent to, or should have been')
+    .option('--json', 'print one JSON object')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush explain --user user@example.com https://listings.example/1
+  leadpush explain --user user@example.com https://listings.example/1 --json | jq -r .answer
+
+--json prints {"type":"explanation","user","href","period","answer"} with what the
+answer rests on: "subscribed","servedAt","owed","held"; "postalCode","importedAt"
+(null: long ago), "seenAt","ageSeconds","deliverableUntil","tooOld"; "queries", each with "matches",
+"distanceMiles","words","rank","matching" (null: more than "counted" newest);
+"planned" (the query that brings it, and the part); "deliveries" that held it, each
+with "changed", the fields that have changed since, and "attemptLog"; "untold".`,
+    )
+    .action(act(explainListing))
+}
+
+async function explainListing(_log: Log, href: string, { user, json }: ExplainOptions): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../../base/config.ts')
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
+    processSource(),
+  )
+  return await withDatabase(settings, inShort, async ({ db }) => {
+    const { rideOut } = await import('../../db/away.ts')
+    const { explain } = await import('../../inspect/explain/explain.ts')
+    const { tell } = await import('./view.ts')
+    const explanation = await rideOut(() => explain(db, { email: user, href }, settings))
+    const told = tell(explanation, settings.maxLeadAgeMs, timeFormat(settings.timeZone))
+    if (json) await writeJson(toLine(explanation, told.answer))
+    else await writeTold(told)
+    return 0
+  })
+}
+
+type Explanation = import('../../inspect/explain/explain.ts').Explanation
+
+function toLine({ user, href, period, deliveries, ...facts }: Explanation, answer: string): object {
+  const shown = deliveries.map(({ userId: _, email: __, ...delivery }) => delivery)
+  return { type: 'explanation', user, href, period, answer, ...facts, deliveries: shown }
+}
+
+async function writeTold({ answer, user, listing, queries, deliveries }: import('./view.ts').Told) {
+  await writeLine(paint('bold', answer), '', user, listing)
+  for (const [title, sentences] of [
+    ['Queries', queries],
+    ['Deliveries', deliveries],
+  ] as const) {
+    if (sentences.length > 0) await writeLine('', paint('dim', title))
+    for (const sentence of sentences.slice(0, shownMax)) await writeLine(sentence)
+    const more = sentences.length - shownMax
+    if (more > 0) await writeLine(`… and ${count(more)} more: --json shows all.`)
+  }
+}

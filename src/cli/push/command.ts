@@ -1,0 +1,250 @@
+/** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
+import { type Command, Option } from 'commander'
+import { plural } from '../../base/amounts.ts'
+import { databaseSilentMsMax } from '../../base/limits.ts'
+import type { Database } from '../../db/open.ts'
+import type { PushRequest } from '../../push/run-push.ts'
+import { agrees } from '../ask.ts'
+import { type Act, type ExitCode, onEarlyEnd, usageError, withDatabase } from '../command.ts'
+import { boundHeap } from '../heap.ts'
+import type { Log } from '../log.ts'
+import { parseCount } from '../options.ts'
+import { listenForStop } from '../signals.ts'
+import type { PushMetrics } from './metrics.ts'
+
+export interface PushOptions {
+  all?: true
+  user?: string
+  resume?: true
+  failed?: true
+  unknown?: true
+  /** For `serve`, which must not send a further delivery where another was faster. */
+  owed?: true
+  /** Others have it: whoever tries it is sent to `preview`. */
+  dryRun?: true
+  force?: true
+  yes?: true
+  limit?: number
+  accept?: true
+  concurrency?: string
+  rate?: string
+  metricsFile?: string
+  json?: true
+}
+
+export function addPush(program: Command, act: Act): void {
+  program
+    .command('push')
+    .description('Send deliveries to the receiver, and record what came of them.')
+    .option('--all', 'the weekly delivery: every subscribed user who has none in this period yet')
+    .option('--user <email>', 'one user, now')
+    .option('--resume', 'go on with what was interrupted, and send subscription pushes that are owed')
+    .option('--failed', 'a further delivery for users whose delivery of this period failed')
+    .option('--force', 'with --all: also a further delivery for those who had theirs')
+    .option('--yes', 'with --force: go on without asking first')
+    .option('--limit <n>', 'with --all: serve so many users and be over', parseCount)
+    .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
+    .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
+    .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
+    .option('--accept', 'send what the guard holds back, also while the receiver is down')
+    .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
+    .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
+    .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush push --all                    for cron, weekly; twice sends nothing twice
+  leadpush push --all --limit 5          a careful beginning
+  leadpush push --user user@example.com  one user, also outside the week
+  leadpush push --resume                 after a crash or a stop; for cron, hourly
+  leadpush push --failed                 once the receiver is repaired
+  leadpush push --all --accept           what the guard holds back is right all the same
+  leadpush push --all --metrics-file /var/lib/node_exporter/leadpush-all.prom
+
+On a terminal --force says how many users would get a further delivery, and asks.
+
+Give each line of a crontab a metrics file of its own, which ends in .prom. It is
+replaced as a whole at the end, whatever the end is, and twice a minute before.`,
+    )
+    .action(act(push))
+}
+
+function checkOptions(options: PushOptions): void {
+  if (options.dryRun)
+    throw usageError(
+      'Nothing was sent: `leadpush preview` is the dry run of a push.',
+      'It shows what `push --all` would send now; with --user EMAIL, --force or --failed what that would.',
+    )
+  const forms = [
+    options.all && '--all',
+    options.user !== undefined && '--user',
+    options.resume && '--resume',
+    options.failed && '--failed',
+  ]
+  const given = forms.filter((form) => typeof form === 'string')
+  if (given.length === 0)
+    throw usageError('What shall be pushed?', 'Give one of --all, --user EMAIL, --resume, --failed.')
+  if (given.length > 1) throw usageError(`${given.join(' and ')} exclude each other.`, 'Give one of them.')
+  if (options.force && !options.all) throw usageError('--force goes with --all only.')
+  if (options.yes && !options.force) throw usageError('--yes goes with --all --force only.')
+  if (options.limit !== undefined && !options.all) throw usageError('--limit goes with --all only.')
+  if (options.owed && options.user === undefined) throw usageError('--owed goes with --user only.')
+  if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
+}
+
+export const pushSettingNames = [
+  'databaseUrl', 'home', 'receiverUrl', 'dataSource', 'concurrency', 'ratePerSecond', 'timeoutMs', 'retryDelayMs',
+  'outageMs', 'leaseMs', 'guard', 'maxLeadAgeMs', 'timeZone', 'logFormat', 'pingUrl',
+] as const // biome-ignore format: a list
+
+export const pushNeeds = {
+  receiverUrl:
+    'a push needs to know where to send: the full URL of the receiver, such as https://receiver.example/leads',
+}
+
+export async function readPushSettings(options: Pick<PushOptions, 'concurrency' | 'rate'>) {
+  const { processSource, readProxies, readSettings, readTogether } = await import('../../base/config.ts')
+  const flags = {
+    ...(options.concurrency !== undefined && { concurrency: { flag: '--concurrency', value: options.concurrency } }),
+    ...(options.rate !== undefined && { ratePerSecond: { flag: '--rate', value: options.rate } }),
+  }
+  const source = processSource(flags)
+  const [settings, proxies] = readTogether(
+    () => readSettings(pushSettingNames, source, pushNeeds),
+    () => readProxies(source),
+  )
+  return { ...settings, receiverUrl: settings.receiverUrl ?? '', proxies }
+}
+
+async function push(log: Log, options: PushOptions): Promise<ExitCode> {
+  checkOptions(options)
+  const metrics = await openMetrics(log, options)
+  const settings = await readPushSettings(options)
+  const ping = options.all ? await createPing(log, settings) : undefined
+  // a signal that comes before the push listens for it
+  const forget = ping && onEarlyEnd(() => ping('fail'))
+  await ping?.('start')
+  try {
+    const exitCode = await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, async (opened) => {
+      log.info(`Database: ${opened.description}`)
+      if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
+      return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {
+        ...options,
+        metrics,
+      })
+    })
+    forget?.()
+    await ping?.(exitCode === 0 ? 'success' : 'fail')
+    return exitCode
+  } catch (error) {
+    forget?.()
+    await ping?.('fail')
+    throw error
+  }
+}
+
+/** Who sits at the terminal is told how many get a second one; what runs by itself is not held up. */
+async function agreeToForce(
+  log: Log,
+  db: Database,
+  settings: { timeZone: string; maxLeadAgeMs: number },
+  limit: number | undefined,
+): Promise<void> {
+  if (!process.stdin.isTTY || !process.stdout.isTTY) return
+  const { rideOut } = await import('../../db/away.ts')
+  const { findPeriod } = await import('../../deliveries/runs.ts')
+  const { countUsersToServe, forcedPass } = await import('../../push/users-to-serve.ts')
+  const { period } = await findPeriod(db, settings)
+  const { free, held } = await rideOut(() => countUsersToServe(db, forcedPass(period)))
+  const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
+  if (users === 0) return
+  log.warn(`${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`)
+  if (await agrees('Send them?')) return
+  throw usageError(
+    'Nothing was sent: it was not agreed to.',
+    'With --yes it does not ask; without --force nobody gets two.',
+  )
+}
+
+async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics | undefined> {
+  if (options.metricsFile === undefined) return undefined
+  const { keepMetricsFile } = await import('./metrics-file.ts')
+  const command = options.all
+    ? options.force
+      ? 'force'
+      : 'all'
+    : options.resume
+      ? 'resume'
+      : options.failed
+        ? 'failed'
+        : 'user'
+  return keepMetricsFile(log, options.metricsFile, command)
+}
+
+async function findRequest(log: Log, db: Database, options: PushOptions): Promise<PushRequest> {
+  if (options.all) return { what: 'all', force: options.force ?? false, limit: options.limit }
+  if (options.resume) return { what: 'resume' }
+  if (options.failed) return { what: 'failed', unknown: options.unknown ?? false }
+  const { findUser } = await import('../../users/users.ts')
+  const { user, owed, subscribed } = await findUser(db, options.user ?? '')
+  if (options.owed) return { what: 'user', user, owed, owedOnly: true }
+  if (!subscribed) log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
+  return { what: 'user', user, owed }
+}
+
+/** Runs a push with everything that a person or a machine sees of it. */
+export async function sendPush(
+  log: Log,
+  opened: { db: Database },
+  settings: Awaited<ReturnType<typeof readPushSettings>>,
+  request: PushRequest,
+  options: { json?: true; accept?: true; metrics?: PushMetrics | undefined },
+): Promise<ExitCode> {
+  await boundHeap()
+  const { createHttp } = await import('../../http/client.ts')
+  const { runPush } = await import('../../push/run-push.ts')
+  const { tellAll } = await import('../../push/reporter.ts')
+  const { createPushView } = await import('./view.ts')
+  const http = createHttp(settings)
+  const view = await createPushView(log, { json: options.json ?? false, single: request.what === 'user' })
+  const stop = listenForStop((signal) => {
+    view.reporter.waits('what is under way')
+    log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
+  })
+  try {
+    const { db } = opened
+    const { metrics } = options
+    const reporter = metrics ? tellAll(view.reporter, metrics) : view.reporter
+    const end = await runPush({ db, http, settings, request, accept: options.accept, reporter, stop: stop.signal })
+    metrics?.noteEnd(end)
+    await view.end(end.summary, end)
+    return stop.exitCode ?? (end.ok ? 0 : 1)
+  } finally {
+    view.stop()
+    stop.dispose()
+    await http.close()
+  }
+}
+
+/** The dead man's switch: trouble with it is logged, and changes nothing. */
+async function createPing(log: Log, settings: Awaited<ReturnType<typeof readPushSettings>>) {
+  const { pingUrl } = settings
+  if (pingUrl === undefined) return undefined
+  const { createHttp } = await import('../../http/client.ts')
+  const { pingTimeoutMs } = await import('../../base/limits.ts')
+  return async (what: 'start' | 'success' | 'fail') => {
+    const url = new URL(pingUrl)
+    if (what !== 'success') url.pathname = `${url.pathname.replace(/\/$/, '')}/${what}`
+    const http = createHttp({ concurrency: 1, timeoutMs: pingTimeoutMs, proxies: settings.proxies })
+    try {
+      const outcome = await http.get(url.href, pingTimeoutMs)
+      const trouble =
+        outcome.kind === 'no-answer' ? outcome.error : outcome.status >= 400 ? `HTTP ${outcome.status}` : undefined
+      if (trouble !== undefined) log.warn(`LEADPUSH_PING_URL: the ping (${what}) did not arrive: ${trouble}`)
+    } finally {
+      await http.close()
+    }
+  }
+}

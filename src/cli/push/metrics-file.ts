@@ -1,0 +1,92 @@
+/**
+ * The file of `push --metrics-file`: whole or not there, under its name at once, readable for node exporter, and written at
+ * the very end of the process, whatever ends it.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  fchmodSync,
+  fsyncSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { codeOf, messageOf } from '../../base/errors.ts'
+import type { RunCommand } from '../../deliveries/runs.ts'
+import { usageError } from '../command.ts'
+import type { Log } from '../log.ts'
+import { PushMetrics } from './metrics.ts'
+
+/** So often it is written while a push runs. */
+const updateMs = 30_000
+/** A file that is longer is none that was written here. */
+const readBytesMax = 256 * 1024
+const mode = 0o644
+
+/** Beside the file, so that a rename suffices; its name has no ending that a collector reads. */
+const temporaryName = (file: string) => join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}.tmp`)
+
+function replaceFile(file: string, text: string): void {
+  const temporary = temporaryName(file)
+  try {
+    const handle = openSync(temporary, 'wx', mode)
+    try {
+      // whatever the umask is: another user collects it
+      fchmodSync(handle, mode)
+      writeSync(handle, text)
+      fsyncSync(handle)
+    } finally {
+      closeSync(handle)
+    }
+    renameSync(temporary, file)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  }
+}
+
+/** What is there of an earlier run. Throws where the file cannot be written. */
+function openFile(file: string): string {
+  if (file === '' || file.endsWith('/')) throw new Error('it names no file')
+  const found = lstatSync(file, { throwIfNoEntry: false })
+  // a rename would replace a device, or a link, by a file
+  if (found && !found.isFile()) throw new Error('it is there, and is no regular file')
+  const temporary = temporaryName(file)
+  closeSync(openSync(temporary, 'wx', mode))
+  rmSync(temporary)
+  if (!found || found.size > readBytesMax) return ''
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** Throws `usage` where FILE cannot be written; trouble that comes later is a warning, and changes nothing. */
+export function keepMetricsFile(log: Log, file: string, command: RunCommand): PushMetrics {
+  let before: string
+  try {
+    before = openFile(file)
+  } catch (error) {
+    const why = { ENOENT: 'there is no such folder', EACCES: 'this user may not write there' }[codeOf(error) ?? '']
+    const hint = 'Name a file in a folder that this user may write to: it is written beside it, then renamed.'
+    throw usageError(`--metrics-file ${file} cannot be written: ${why ?? messageOf(error)}`, hint)
+  }
+  const metrics = new PushMetrics(command, before, Date.now())
+  let isTroubled = false
+  const write = (exitCode: number | undefined) => {
+    try {
+      replaceFile(file, metrics.render(Date.now(), exitCode))
+    } catch (error) {
+      if (!isTroubled) log.warn(`--metrics-file ${file} could not be written: ${messageOf(error)}`)
+      isTroubled = true
+    }
+  }
+  setInterval(() => write(undefined), updateMs).unref()
+  process.once('exit', (exitCode) => write(exitCode))
+  return metrics
+}

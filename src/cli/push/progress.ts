@@ -1,0 +1,125 @@
+/** How far a push is: on a terminal a line that moves and never wraps, elsewhere a line of the log every 10 s. */
+
+import { count, plural, seconds } from '../../base/amounts.ts'
+import type { PushLine } from '../../index.ts'
+import type { PushReporter } from '../../push/reporter.ts'
+import type { Log } from '../log.ts'
+import { isLively } from '../output.ts'
+
+const plainProgressMs = 10_000
+const livelyProgressMs = 200
+/** The rate is that of the last one to two of these. */
+const rateWindowMs = 10_000
+/** The spinner, a space, and the last column, which some terminals wrap at. */
+const besideChars = 3
+
+/** Counts what the reporter tells, and words it. */
+export class ProgressCount {
+  private readonly now: () => number
+  private readonly startMs: number
+  private total: number | undefined
+  private done = 0
+  private undelivered = 0
+  private toTryAgain = 0
+  private waiting: { for: string; sinceMs: number } | undefined
+  private marks: [older: { ms: number; done: number }, newer: { ms: number; done: number }]
+
+  constructor(now: () => number = () => performance.now()) {
+    this.now = now
+    this.startMs = now()
+    const mark = { ms: this.startMs, done: 0 }
+    this.marks = [mark, mark]
+  }
+
+  setTotal(users: number): void {
+    this.total = users
+  }
+
+  noteAttempt({ attempt, error }: Pick<Parameters<PushReporter['attempt']>[0], 'attempt' | 'error'>): void {
+    if (attempt === 1 && error !== null) this.toTryAgain++
+  }
+
+  add(line: PushLine): void {
+    if (line.type !== 'delivery') return
+    // of those that another process left the first attempt was not seen here; of those that are left it stays to come
+    if (line.attempts === 2) this.toTryAgain = Math.max(0, this.toTryAgain - 1)
+    if (line.status === 'pending') return
+    if (line.part === line.parts) this.done++
+    if (line.status !== 'delivered') this.undelivered++
+  }
+
+  waits(what: string | undefined): void {
+    this.waiting = what === undefined ? undefined : { for: what, sinceMs: this.now() }
+  }
+
+  /** What is least needed goes first where there is no room for all; `columns` may be infinite. */
+  text(columns: number): string {
+    const { waiting } = this
+    if (this.total === undefined && !waiting) return 'Looking for what is to be sent'.slice(0, Math.max(1, columns))
+    const users = `${count(this.done)} of ${plural(Math.max(this.total ?? 0, this.done), 'user')}`
+    const rate = this.rate()
+    const waitedSeconds = waiting ? Math.floor((this.now() - waiting.sinceMs) / 1_000) : 0
+    const left = Math.max(0, (this.total ?? 0) - this.done)
+    const pieces: [text: string | false, weight: number][] = [
+      [users, 4],
+      [!waiting && `${rate.toFixed(rate < 10 ? 1 : 0)}/s`, 0],
+      [!waiting && left > 0 && rate > 0 && `${seconds(left / rate)} left`, 2],
+      [this.undelivered > 0 && `${count(this.undelivered)} not delivered`, 3],
+      [this.toTryAgain > 0 && `${count(this.toTryAgain)} to try again`, 1],
+      [
+        waiting !== undefined &&
+          `waiting for ${waiting.for}: ${waitedSeconds < 120 ? `${waitedSeconds} s` : seconds(waitedSeconds)}`,
+        5,
+      ],
+    ]
+    const shown = pieces.flatMap(([text, weight]) => (text === false ? [] : [{ text, weight }]))
+    const join = () => shown.map(({ text }) => text).join(', ')
+    while (shown.length > 1 && join().length > columns) {
+      const least = shown.reduce((a, b) => (b.weight < a.weight ? b : a))
+      shown.splice(shown.indexOf(least), 1)
+    }
+    const text = join()
+    return text.length > columns ? `${text.slice(0, Math.max(0, columns - 1))}…` : text
+  }
+
+  /** Users a second. */
+  private rate(): number {
+    const ms = this.now()
+    const [older, newer] = this.marks
+    if (ms - newer.ms >= rateWindowMs) this.marks = [newer, { ms, done: this.done }]
+    return ((this.done - older.done) * 1_000) / Math.max(ms - older.ms, 1)
+  }
+}
+
+export class Progress {
+  readonly count = new ProgressCount()
+  private timer: NodeJS.Timeout | undefined
+  private spinner: import('ora').Ora | undefined
+
+  async start(log: Log, json: boolean): Promise<void> {
+    if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
+      const { default: ora } = await import('ora')
+      this.spinner = ora({ text: this.livelyText(), stream: process.stderr, discardStdin: false }).start()
+      this.timer = setInterval(this.render, livelyProgressMs)
+      process.stderr.on('resize', this.render)
+    } else {
+      this.timer = setInterval(() => log.info(this.count.text(Number.POSITIVE_INFINITY)), plainProgressMs)
+    }
+    this.timer.unref()
+  }
+
+  private readonly render = () => {
+    if (this.spinner) this.spinner.text = this.livelyText()
+  }
+
+  private livelyText(): string {
+    return this.count.text(process.stderr.columns - besideChars)
+  }
+
+  stop(): void {
+    clearInterval(this.timer)
+    process.stderr.off('resize', this.render)
+    this.spinner?.stop()
+    this.spinner = undefined
+  }
+}

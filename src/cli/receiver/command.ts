@@ -1,0 +1,154 @@
+/** `leadpush receiver`: a strict reference receiver, for whoever develops one, and for trying a sender. */
+import type { Command } from 'commander'
+import { messageOf } from '../../base/errors.ts'
+import type { Database } from '../../db/open.ts'
+import type { Faults } from '../../receiver-kit/receiver/faults.ts'
+import { type Act, type ExitCode, usageError, withDatabase } from '../command.ts'
+import type { Log } from '../log.ts'
+import { writeLine } from '../output.ts'
+import { listenForStop } from '../signals.ts'
+
+const delayMsMax = 600_000
+const keysBytesMax = 16 * 1024 * 1024
+
+export function addReceiver(program: Command, act: Act): void {
+  program
+    .command('receiver')
+    .description(
+      'Run a strict reference receiver for development: checks every rule of a delivery, and shows what came.',
+    )
+    .option('--host <address>', 'where to listen (127.0.0.1)')
+    .option('--port <port>', 'on which port; 0 takes a free one (8080)')
+    .option('--keys <file>', 'take these user keys alone: `users` of the database, `-`, or a file, one key a line')
+    .option('--fail <status:count>', 'answer the next COUNT requests with STATUS; repeat it for a script', collect)
+    .option('--drop [count]', 'then break the connection of the next COUNT requests (1)')
+    .option('--delay <duration>', 'wait before each answer, such as 2s')
+    .option('--json', 'print one JSON object a request')
+    .addHelpText(
+      'after',
+      `
+Any path will do, and without --keys any well-formed user key. It keeps leads by
+href under the null rule, in the database: a value that is null never wipes out
+one that came before. Answers are JSON; what is wrong with a request is listed
+in \`problems\`, each with its clause, where it is, and what is wrong.
+
+Examples:
+  leadpush receiver --port 9000
+  leadpush receiver --fail 503:2 --fail 429 --drop --delay 250ms
+  leadpush receiver --keys users --json`,
+    )
+    .action(act(receive))
+}
+
+const collect = (value: string, earlier: string[] = []) => [...earlier, value]
+
+interface ReceiverCommandOptions {
+  host?: string
+  port?: string
+  keys?: string
+  fail?: string[]
+  delay?: string
+  drop?: string | true
+  json?: true
+}
+
+async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitCode> {
+  const { processSource, readSettings } = await import('../../base/config.ts')
+  const { startReceiver } = await import('../../receiver-kit/receiver/receiver.ts')
+  const { createReceiverView } = await import('./view.ts')
+  const flags = {
+    ...(options.host !== undefined && { host: { flag: '--host', value: options.host } }),
+    ...(options.port !== undefined && { port: { flag: '--port', value: options.port } }),
+  }
+  const settings = readSettings(['databaseUrl', 'home', 'host', 'port', 'logFormat'], processSource(flags))
+  const faults = await readFaults(options)
+  const chooseKeys = await readKeys(options)
+  return await withDatabase(settings, { create: true }, async (opened) => {
+    const stop = listenForStop(() => {})
+    const { host, port } = settings
+    const knowsKey = chooseKeys(opened.db)
+    const view = await createReceiverView(log, { json: options.json ?? false })
+    try {
+      const receiver = await startReceiver({
+        db: opened,
+        host,
+        port,
+        faults,
+        ...(knowsKey && { knowsKey }),
+        onDelivery: (delivery) => view.show(delivery),
+        onTrouble: (error) => log.error(messageOf(error)),
+      })
+      await writeLine(`leadpush receiver listening on ${receiver.url}`)
+      await new Promise<void>((resolve) => {
+        if (stop.signal.aborted) resolve()
+        else stop.signal.addEventListener('abort', () => resolve(), { once: true })
+      })
+      await receiver.close()
+      return 0
+    } finally {
+      view.stop()
+      stop.dispose()
+    }
+  })
+}
+
+async function readInput(): Promise<string> {
+  let text = ''
+  for await (const chunk of process.stdin.setEncoding('utf8')) {
+    text += chunk
+    if (text.length > keysBytesMax) throw new Error(`it holds more than ${keysBytesMax} bytes`)
+  }
+  return text
+}
+
+type KnowsKey = (key: string) => boolean | Promise<boolean>
+
+/** Which keys are taken, once there is a database. A key has no place in a list of processes, so none is an argument. */
+async function readKeys({ keys }: ReceiverCommandOptions): Promise<(db: Database) => KnowsKey | undefined> {
+  if (keys === undefined) return () => undefined
+  if (keys === 'users') {
+    const { isReceiverKey } = await import('../../users/users.ts')
+    return (db) => (key) => isReceiverKey(db, key)
+  }
+  const { readSmallFile } = await import('../../base/small-file.ts')
+  const { receiverKeySchema } = await import('../../users/user.ts')
+  let text = ''
+  try {
+    text = keys === '-' ? await readInput() : readSmallFile(keys, keysBytesMax)
+  } catch (error) {
+    throw usageError(`--keys: ${JSON.stringify(keys)} cannot be read: ${messageOf(error)}`)
+  }
+  const known = new Set<string>()
+  for (const [at, line] of text.split('\n').entries()) {
+    const key = line.trim()
+    if (key === '') continue
+    const parsed = receiverKeySchema.safeParse(key)
+    if (!parsed.success) throw usageError(`--keys: line ${at + 1} ${parsed.error.issues[0]?.message}`)
+    known.add(key)
+  }
+  return () => (key) => known.has(key)
+}
+
+async function readFaults({ fail = [], delay, drop }: ReceiverCommandOptions): Promise<Faults> {
+  const { parseDuration } = await import('../../base/config.ts')
+  const { parseFail } = await import('../../receiver-kit/receiver/faults.ts')
+  const faults: Faults = {
+    fail: fail.map((text) => {
+      const parsed = parseFail(text)
+      if (parsed) return parsed
+      throw usageError(`--fail: holds "${text}"; allowed: a status from 300 to 599 and how often, such as 503:2`)
+    }),
+  }
+  if (delay !== undefined) {
+    const delayMs = parseDuration(delay)
+    if (delayMs === undefined || delayMs > delayMsMax)
+      throw usageError(`--delay: holds "${delay}"; allowed: a duration up to 10m, such as 2s`)
+    faults.delayMs = delayMs
+  }
+  if (drop !== undefined) {
+    const text = drop === true ? '1' : drop
+    if (!/^[1-9]\d{0,8}$/.test(text)) throw usageError(`--drop: holds "${text}"; allowed: a whole number, 1 or more`)
+    faults.drop = Number(text)
+  }
+  return faults
+}

@@ -1,0 +1,90 @@
+/** What `receiver` shows: a line a request as it comes, what is wrong with it below, and on a terminal the counts so far, moving. */
+
+import { bytes, count, plural } from '../../base/amounts.ts'
+import type { ReceivedDelivery } from '../../receiver-kit/receiver/receiver.ts'
+import type { Log } from '../log.ts'
+import { isLively, writeJson, writeLineNow } from '../output.ts'
+import { paint } from '../painted.ts'
+
+const livelyProgressMs = 200
+/** So much may wait for a reader who is behind; what comes then is not shown, so that nobody's request waits for it. */
+const waitingBytesMax = 4 * 1024 * 1024
+
+export interface ReceiverView {
+  show(delivery: ReceivedDelivery): void
+  stop(): void
+}
+
+const describeApplied = ({ new: added, changed, unchanged, kept }: NonNullable<ReceivedDelivery['applied']>) =>
+  [
+    `${count(added)} new`,
+    `${count(changed)} changed`,
+    `${count(unchanged)} unchanged`,
+    ...(kept > 0 ? [`${plural(kept, 'value')} kept by the null rule`] : []),
+  ].join(', ')
+
+/** The lines for a person. */
+export function describeRequest(delivery: ReceivedDelivery): string[] {
+  const { at, status, msg, user, queries, leads, applied, times, problems } = delivery
+  const isTaken = status !== null && status < 300
+  const answer = paint(isTaken ? 'green' : 'red', status === null ? '–––' : String(status))
+  const who = user === null ? '' : `  user ${user}`
+  const what = isTaken ? `${plural(leads, 'lead')} for ${plural(queries, 'query')}, ` : ''
+  const how = applied ? describeApplied(applied) : problems.length > 0 && !isTaken ? 'refused' : msg
+  const again = times > 1 ? ` (key seen ${times} times)` : ''
+  const head = `${at.toTimeString().slice(0, 8)}  ${answer}${who}  ${what}${bytes(delivery.bytes)}: ${how}${again}`
+  const wrong = problems.map(({ clause, path, message }) => `               ${path} ${message} (contract ${clause})`)
+  return [head, ...wrong]
+}
+
+/** Counts of all that came. */
+class Totals {
+  private requests = 0
+  private taken = 0
+  private readonly leads = { new: 0, changed: 0, unchanged: 0, kept: 0 }
+
+  add({ status, applied }: ReceivedDelivery): void {
+    this.requests++
+    if (status !== null && status < 300) this.taken++
+    for (const name of ['new', 'changed', 'unchanged', 'kept'] as const) this.leads[name] += applied?.[name] ?? 0
+  }
+
+  text(): string {
+    const others = this.requests - this.taken
+    const refused = others > 0 ? `, ${count(others)} not` : ''
+    return `${plural(this.requests, 'request')}: ${count(this.taken)} taken${refused}; leads: ${describeApplied(this.leads)}`
+  }
+}
+
+export async function createReceiverView(log: Log, { json }: { json: boolean }): Promise<ReceiverView> {
+  const totals = new Totals()
+  let unshown = 0
+  let spinner: import('ora').Ora | undefined
+  let timer: NodeJS.Timeout | undefined
+  if (isLively() && log.format === 'pretty' && !json) {
+    const { default: ora } = await import('ora')
+    spinner = ora({ text: totals.text(), stream: process.stderr, discardStdin: false }).start()
+    timer = setInterval(() => {
+      if (spinner) spinner.text = totals.text()
+    }, livelyProgressMs)
+  }
+  const print = (delivery: ReceivedDelivery) => {
+    if (json) return void writeJson({ type: 'request', ...delivery })
+    spinner?.clear()
+    writeLineNow(...describeRequest(delivery))
+    spinner?.render()
+  }
+  return {
+    show(delivery) {
+      totals.add(delivery)
+      if (process.stdout.writableLength > waitingBytesMax) unshown++
+      else print(delivery)
+    },
+    stop() {
+      clearInterval(timer)
+      spinner?.stop()
+      if (unshown > 0) log.warn(`${plural(unshown, 'request')} came faster than they were read, and were not shown.`)
+      if (!json) log.info(totals.text())
+    },
+  }
+}

@@ -1,0 +1,220 @@
+/** `leadpush status`: how the period and the last runs went, one user's deliveries, and a check for a monitor. */
+import type { Command } from 'commander'
+import { count, plural, seconds, timeFormat } from '../../base/amounts.ts'
+import type { Database } from '../../db/open.ts'
+import type { RunReport, Status } from '../../inspect/status/status.ts'
+import type { UserDelivery } from '../../inspect/status/user-deliveries.ts'
+import { type Act, type ExitCode, inShort, usageError, withDatabase } from '../command.ts'
+import type { Log } from '../log.ts'
+import { writeFacts, writeJson, writeLine, writeTable } from '../output.ts'
+import { paint, paintStatus } from '../painted.ts'
+
+interface StatusOptions {
+  user?: string
+  check?: true
+  quiet?: true
+  json?: true
+}
+
+interface StatusSettings {
+  timeZone: string
+  maxLeadAgeMs: number
+  feedMaxAgeMs: number | undefined
+}
+
+/** So many deliveries of a user are shown to a person. */
+const deliveriesShown = 50
+
+export function addStatus(program: Command, act: Act): void {
+  program
+    .command('status')
+    .description('Show how the period and the last runs went, and what is left to do.')
+    .option('--user <email>', 'the deliveries of one user, with their attempts')
+    .option('--check', 'exit 1 if somebody should look: for a monitor')
+    .option('--quiet', 'with --check: print nothing but what somebody should look at')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush status
+  leadpush status --user user@example.com
+  leadpush status --check --quiet        what a monitor runs once a day
+
+--check exits 1, and says first what to do, if deliveries are stuck, failed or
+unknown; if users were left out, are held back by the guard, or if half of them
+have no lead to send; if no whole \`push --all\` came to its end in 8 days; if
+triggers were given up, dropped or not sent, or a hook has failed for a day; or
+if no listings were imported for LEADPUSH_FEED_MAX_AGE.`,
+    )
+    .action(act(status))
+}
+
+async function status(_log: Log, options: StatusOptions): Promise<ExitCode> {
+  if (options.check && options.user !== undefined) throw usageError('--check and --user exclude each other.')
+  if (options.quiet && !options.check) throw usageError('--quiet goes with --check.')
+  const { processSource, readSettings } = await import('../../base/config.ts')
+  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'logFormat'] as const
+  const settings = readSettings(names, processSource())
+  return await withDatabase(settings, inShort, async ({ db }) => {
+    if (options.user !== undefined) return await showUser(db, options.user, settings, options)
+    return await showStatus(db, settings, options)
+  })
+}
+
+async function showStatus(
+  db: Database,
+  settings: StatusSettings,
+  { check, quiet, json }: StatusOptions,
+): Promise<ExitCode> {
+  const { findStatus } = await import('../../inspect/status/status.ts')
+  const found = await findStatus(db, settings)
+  const alarms = check ? await listAlarms(db, found, settings) : undefined
+  if (json) await writeJson(toStatusLine(found, alarms))
+  else {
+    if (alarms) await writeAlarms(alarms, quiet)
+    if (!quiet) await writeStatus(db, found, settings.timeZone)
+  }
+  return alarms && alarms.length > 0 ? 1 : 0
+}
+
+async function listAlarms(db: Database, found: Status, settings: StatusSettings): Promise<string[]> {
+  const { findAlarms, sentenceOf } = await import('../../inspect/status/alarms.ts')
+  return (await findAlarms(db, found, settings)).map(sentenceOf)
+}
+
+async function writeAlarms(alarms: readonly string[], quiet: true | undefined): Promise<void> {
+  for (const alarm of alarms) await writeLine(`${paint('red', 'check')}  ${alarm}`)
+  if (quiet) return
+  if (alarms.length === 0) await writeLine(`${paint('green', 'check')}  All is well.`)
+  await writeLine('')
+}
+
+/** contract 3; `alarms` only where a check was asked for. */
+function toStatusLine(found: Status, alarms: string[] | undefined): object {
+  const { period, subscribed, delivered, failed, unknown, pending, stuck, owed, held, lastRun, hooksInTrouble } = found
+  const run = lastRun && {
+    startedAt: lastRun.startedAt,
+    endedAt: lastRun.endedAt,
+    outcome: lastRun.outcome,
+    command: lastRun.command,
+    period: lastRun.period,
+  }
+  const line = {
+    type: 'status',
+    period,
+    subscribed,
+    delivered,
+    failed,
+    unknown,
+    owed,
+    lastRun: run ?? null,
+    hooksInTrouble,
+  }
+  return { ...line, pending, stuck, ...(held && { held }), ...(alarms && { alarms }) }
+}
+
+async function writeStatus(db: Database, found: Status, timeZone: string): Promise<void> {
+  const { describeHeld, findLastRuns, findTroubledHooks } = await import('../../inspect/status/status.ts')
+  const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
+  const time = timeFormat(timeZone)
+  await writeFacts(describeStatus(found, timeZone))
+  if (found.held) await writeLine(`${paint('red', 'held')}  The guard holds back ${describeHeld(found.held)}.`)
+  const runs = await findLastRuns(db)
+  if (runs.length > 0) await writeRuns(runs, time)
+  if (found.stuck > 0) await writeStuck(db, time)
+  if (found.failed + found.unknown > 0) await writeEnded(db, found)
+  if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db), found.hooksInTrouble, time)
+  const advice = adviseOn(found)
+  if (advice.length > 0) await writeLine('')
+  for (const sentence of advice) await writeLine(sentence)
+}
+
+function describeStatus(found: Status, timeZone: string): [string, string][] {
+  const facts: [string, string][] = [
+    ['period', `${found.period} (${timeZone})`],
+    ['subscribed', plural(found.subscribed, 'user')],
+    ['delivered', paint('green', plural(found.delivered, 'delivery'))],
+    ['failed', found.failed > 0 ? paint('red', plural(found.failed, 'delivery')) : '0'],
+    ['unknown', found.unknown > 0 ? paint('yellow', plural(found.unknown, 'delivery')) : '0'],
+  ]
+  if (found.pending > 0) {
+    const stuck = found.stuck > 0 ? `, ${paint('red', `${count(found.stuck)} stuck`)}` : ''
+    facts.push(['pending', `${plural(found.pending, 'delivery')}${stuck}`])
+  }
+  facts.push(['owed', found.owed > 0 ? paint('yellow', plural(found.owed, 'user')) : '0 users'])
+  return facts
+}
+
+async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): Promise<void> {
+  await writeLine('', paint('bold', 'Last runs'))
+  const commands = { all: '--all', force: '--all --force', resume: '--resume', failed: '--failed', user: '--user' }
+  const rows = runs.map(({ startedAt, endedAt, command, period, outcome }) => {
+    const took = endedAt === null ? '' : seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)
+    return [time(startedAt), `push ${commands[command]}`, period, paintStatus(outcome), took]
+  })
+  const heads = ['begun', 'run', 'period', 'outcome', 'took']
+  await writeTable(
+    heads.map((head) => ({ head })),
+    rows,
+  )
+}
+
+/** What to do next, a sentence each. */
+function adviseOn({
+  stuck,
+  failedWithoutLater,
+  unknownWithoutLater,
+  owed,
+  held,
+  subscribed,
+  lastRun,
+}: Status): string[] {
+  const advice: string[] = []
+  const isRunning = lastRun?.outcome === 'running'
+  if (subscribed === 0) advice.push('Nobody is subscribed yet: leadpush users import FILE')
+  if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
+  if (held) {
+    advice.push('Once what was imported is mended: leadpush push --all')
+    advice.push('If what is held back is right: leadpush push --all --accept')
+  } else if (stuck === 0 && owed > 0 && !isRunning)
+    advice.push('To serve the users that are owed a delivery: leadpush push --all')
+  if (failedWithoutLater > 0) advice.push('Once the cause of what failed is mended: leadpush push --failed')
+  if (unknownWithoutLater > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
+  return advice
+}
+
+async function showUser(
+  db: Database,
+  email: string,
+  { timeZone }: StatusSettings,
+  { json }: StatusOptions,
+): Promise<ExitCode> {
+  const { findUser } = await import('../../users/users.ts')
+  const { findUserDeliveries } = await import('../../inspect/status/user-deliveries.ts')
+  const found = await findUser(db, email)
+  const deliveries = findUserDeliveries(db, found.user.id)
+  if (json) {
+    const { toDeliveryLine } = await import('../../push/reporter.ts')
+    for await (const { attemptLog, createdAt, recipe: _, ...delivery } of deliveries) {
+      await writeJson({ ...toDeliveryLine(delivery), createdAt, attemptLog })
+    }
+    return 0
+  }
+  await writeFacts([
+    ['user', found.user.email],
+    ['subscribed', `${found.subscribed ? 'yes' : 'no'}${found.owed ? ', a subscription push is owed' : ''}`],
+  ])
+  const shown: UserDelivery[] = []
+  let more = false
+  for await (const delivery of deliveries) {
+    more = shown.length === deliveriesShown
+    if (more) break
+    shown.push(delivery)
+  }
+  await writeLine('')
+  if (shown.length === 0) await writeLine('No delivery yet.')
+  else await (await import('./trouble-view.ts')).writeDeliveries(shown, timeFormat(timeZone))
+  if (more) await writeLine(`These are the newest ${count(deliveriesShown)}; --json shows all.`)
+  return 0
+}

@@ -1,0 +1,172 @@
+/**
+ * A process that pushes is a row of `workers` with a lease. While the lease runs, what the process has taken is left alone;
+ * the row is renewed three times a lease, and everything that the process records checks it in the same statement.
+ */
+import { hostname } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type RawBuilder, sql } from 'kysely'
+import { rideOut } from './away.ts'
+import { durably } from './durably.ts'
+import type { Database } from './open.ts'
+
+/** A worker whose lease has been over for so long has left its row behind. */
+const workerDaysMax = 1
+const deadPerStart = 100
+
+/** SQL: whether the worker in the row `worker` holds its lease. Nothing else compares the end of a lease with the clock. */
+export const holdsLease = (worker: RawBuilder<unknown>) => sql<boolean>`${worker}.lease_end > now()`
+
+/** SQL: whether the lease of the worker in the row `worker` has been over for so long that its row may go. */
+export const isLongDead = (worker: RawBuilder<unknown>) =>
+  sql<boolean>`${worker}.lease_end < now() - ${workerDaysMax} * interval '1 day'`
+
+/** SQL: whether the worker with the id `workerId` holds its lease. */
+export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
+  return sql<boolean>`exists (select from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)})`
+}
+
+export class Worker {
+  private readonly db: Database
+  private readonly leaseMs: number
+  private timer: NodeJS.Timeout | undefined
+  /** The last one is the current; the ones before lost their lease. */
+  private readonly allIds: number[] = []
+  private renewing: Promise<void> | undefined
+
+  private constructor(db: Database, leaseMs: number) {
+    this.db = db
+    this.leaseMs = leaseMs
+  }
+
+  static async start(db: Database, leaseMs: number): Promise<Worker> {
+    const worker = new Worker(db, leaseMs)
+    await worker.register()
+    await rideOut(() => worker.forgetDead())
+    worker.timer = setInterval(() => void worker.renew().catch(() => {}), Math.max(100, leaseMs / 3))
+    worker.timer.unref()
+    return worker
+  }
+
+  get id(): number {
+    return this.allIds.at(-1) ?? 0
+  }
+
+  /** The ids under which this process has recorded anything. */
+  get ids(): readonly number[] {
+    return this.allIds
+  }
+
+  /**
+   * Extends the lease. If it has run out (the process was frozen, the database away), the process goes on as a new worker:
+   * what it had taken may be another's by now.
+   */
+  async renew(): Promise<void> {
+    this.renewing ??= this.renewOnce().finally(() => {
+      this.renewing = undefined
+    })
+    return this.renewing
+  }
+
+  private async renewOnce(): Promise<void> {
+    const renewed = await this.db
+      .updateTable('workers')
+      .set({ lease_until: this.leaseEnd(), renewed_at: sql`now()` })
+      .where('id', '=', this.id)
+      .where(holdsLease(sql`workers`))
+      .executeTakeFirst()
+    if (renewed.numUpdatedRows === 0n) await this.register()
+  }
+
+  private async register(): Promise<void> {
+    const { rows } = await rideOut(() =>
+      sql<{ id: number }>`
+        with durable as materialized (${durably})
+        insert into workers (host, process_id, lease_until)
+        select ${hostname()}, ${process.pid}, ${this.leaseEnd()} from durable returning id
+      `.execute(this.db),
+    )
+    const id = rows[0]?.id ?? 0
+    if (this.allIds.length > 0) await this.takeRunAlong(id)
+    this.allIds.push(id)
+  }
+
+  /** Rows of processes that were killed: whether they are there or not, what these had is free. */
+  private async forgetDead(): Promise<void> {
+    await sql`
+      delete from workers where id = any (array(
+        select id from workers w where ${isLongDead(sql`w`)}
+        limit ${deadPerStart} for update skip locked
+      ))
+    `.execute(this.db)
+  }
+
+  private async takeRunAlong(id: number): Promise<void> {
+    await this.db
+      .updateTable('runs')
+      .set({ worker_id: id })
+      .where('worker_id', 'in', this.allIds)
+      .where('outcome', '=', 'running')
+      .execute()
+  }
+
+  private leaseEnd() {
+    return sql<Date>`now() + ${this.leaseMs} * interval '1 millisecond'`
+  }
+
+  /** Ends the lease; what the process still has is free from now on. */
+  async stop(): Promise<void> {
+    clearInterval(this.timer)
+    await this.db.deleteFrom('workers').where('id', 'in', this.ids).execute()
+  }
+}
+
+export interface OtherWorker {
+  id: number
+  /** How long its lease still runs, in milliseconds. */
+  leaseMs: number
+}
+
+/** Live workers `w` other than ours for which `isAtWork` holds. */
+export async function findOtherWorkers(
+  db: Database,
+  workerIds: readonly number[],
+  isAtWork: RawBuilder<boolean>,
+): Promise<OtherWorker[]> {
+  const { rows } = await sql<OtherWorker>`
+    select w.id, (extract(epoch from w.lease_end - now()) * 1000)::double precision as "leaseMs" from workers w
+    where ${holdsLease(sql`w`)} and w.id <> all (${workerIds}) and (${isAtWork})
+  `.execute(db)
+  return rows
+}
+
+const leaseLookMs = 250
+
+/**
+ * Waits once for the leases of others that have something in hand, for no longer than they had to run; one that is renewed,
+ * or that finishes, is waited for no longer. Whether any lease ran out.
+ */
+export async function waitForLeases(
+  findOthers: () => Promise<OtherWorker[]>,
+  { stop, onWait }: { stop: AbortSignal; onWait(text: string): void },
+): Promise<boolean> {
+  const find = () => rideOut(findOthers)
+  const since = performance.now()
+  let waitingFor = await find()
+  const startMs = Math.max(0, ...waitingFor.map(({ leaseMs }) => leaseMs))
+  if (startMs > 0) {
+    const seconds = Math.ceil(startMs / 1_000)
+    onWait(`Another process has work in hand: waiting until its lease is over (${seconds} s) or renewed.`)
+  }
+  let ranOut = false
+  while (waitingFor.length > 0 && !stop.aborted) {
+    await delay(leaseLookMs, undefined, { signal: stop }).catch(() => {})
+    const passedMs = performance.now() - since
+    const now = new Map((await find()).map(({ id, leaseMs }) => [id, leaseMs]))
+    ranOut ||= waitingFor.some(({ id }) => !now.has(id))
+    // renewed: its lease ends later than it did when this one began to wait
+    waitingFor = waitingFor.filter(
+      ({ id, leaseMs }) => (now.get(id) ?? Number.POSITIVE_INFINITY) + passedMs < leaseMs + leaseLookMs,
+    )
+  }
+  return ranOut && !stop.aborted
+}

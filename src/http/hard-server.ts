@@ -1,0 +1,160 @@
+/**
+ * The HTTP server under the endpoints and the reference receiver, hardened: every connection is bounded in time, bytes and
+ * number, whoever says nothing or speaks slowly shuts nobody out, and whatever is no HTTP is answered in JSON too.
+ */
+import http from 'node:http'
+import type { Socket } from 'node:net'
+import { codeOf } from '../base/errors.ts'
+
+const headBytesMax = 16 * 1024
+const headMsMax = 5_000
+/** Longer than the proxies before it keep an idle connection, so that it is they who close it. */
+const keepAliveMs = 65_000
+/** Under the usual limit of 1,024 open files. */
+const connectionsMax = 500
+/** Of one connection there may be many at once, in a pipeline. */
+const requestsMax = 1_000
+/** A client that is still sending must be able to read its answer before the connection goes. */
+const lingerMs = 2_000
+
+export interface HardServerOptions {
+  /** Also gets what comes with `Expect: 100-continue`, before it is said that the sender may go on. */
+  handle: http.RequestListener
+  /** How long a request may take to arrive. */
+  requestMsMax: number
+  /** So long nothing may move on the connection while a request is under way: not even its answer is read. */
+  stallMsMax: number
+  /** The body of an answer that is not the handler's. */
+  buildRefusal(msg: string): string
+  /** What the handler never saw, or (`isSeen`) has seen the beginning of, was answered so. */
+  onRefused(refused: { status: number; address: string; msg: string; isSeen: boolean }): void
+}
+
+export interface HardServer {
+  server: http.Server
+  /** No new connections and requests; ends those that are idle, and the rest after `graceMs`. */
+  close(graceMs: number): Promise<void>
+}
+
+export const jsonType = 'application/json; charset=utf-8'
+/** Of every answer: there may be e-mails and contacts in it, which nobody on the way may keep (contract 5.1). */
+const cacheControl = 'no-store'
+
+/** Where a connection is: the request that it brought last, until it is answered in full. */
+type Connections = Map<Socket, http.ServerResponse | undefined>
+
+const parserAnswers: Readonly<Record<string, readonly [status: number, msg: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, `The headers are too long: at most ${headBytesMax} bytes.`],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request took too long to arrive.'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'The chunk extensions of the body are too long.'],
+}
+
+function answerRaw(socket: Socket, status: number, body: string): void {
+  socket.end(
+    `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\nContent-Type: ${jsonType}\r\n` +
+      `Cache-Control: ${cacheControl}\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}
+
+/** Over `connectionsMax` the one that has kept us waiting for longest has to go, or else the newcomer. */
+function makeRoom(connections: Connections, newcomer: Socket): void {
+  if (connections.size <= connectionsMax) return
+  for (const [socket, response] of connections) {
+    if (response === undefined || !response.req.complete) return void socket.destroy()
+  }
+  newcomer.destroy()
+}
+
+/** Closes in a way that lets a client which is still sending read its answer: a socket with unread bytes would be reset. */
+function lingerOn(socket: Socket, connections: Connections): void {
+  const closeNow = socket.destroySoon.bind(socket)
+  socket.destroySoon = () => {
+    if (connections.get(socket)?.req.complete !== false) return closeNow()
+    socket.end()
+    const timer = setTimeout(() => socket.destroy(), lingerMs)
+    socket.once('close', () => clearTimeout(timer))
+  }
+}
+
+export function buildHardServer(options: HardServerOptions): HardServer {
+  const { handle, buildRefusal, onRefused, requestMsMax, stallMsMax } = options
+  const connections: Connections = new Map()
+  let requests = 0
+
+  const onRequest = (request: http.IncomingMessage, response: http.ServerResponse) => {
+    const { socket } = request
+    // the order is that of the last sign of life
+    connections.delete(socket)
+    connections.set(socket, response)
+    requests++
+    response.setHeader('Cache-Control', cacheControl)
+    response.once('close', () => {
+      requests--
+      if (connections.get(socket) !== response || !request.complete) return
+      connections.delete(socket)
+      if (!socket.destroyed) connections.set(socket, undefined)
+    })
+    if (requests <= requestsMax) return handle(request, response)
+    const msg = 'Too many requests are under way: try again in a second.'
+    const body = buildRefusal(msg)
+    onRefused({ status: 503, address: socket.remoteAddress ?? '', msg, isSeen: false })
+    response
+      .writeHead(503, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body), 'Retry-After': '1' })
+      .end(body)
+  }
+
+  const refuse = (socket: Socket, status: number, msg: string) => {
+    onRefused({ status, address: socket.remoteAddress ?? '', msg, isSeen: connections.get(socket) !== undefined })
+    answerRaw(socket, status, buildRefusal(msg))
+  }
+
+  const server = http.createServer(
+    {
+      maxHeaderSize: headBytesMax,
+      headersTimeout: headMsMax,
+      requestTimeout: requestMsMax,
+      keepAliveTimeout: keepAliveMs,
+      connectionsCheckingInterval: 1_000,
+      // refused by the endpoints themselves, in JSON
+      requireHostHeader: false,
+    },
+    onRequest,
+  )
+  server.timeout = stallMsMax
+  server.on('checkContinue', onRequest)
+  server.on('checkExpectation', onRequest)
+  server.on('connection', (socket: Socket) => {
+    connections.set(socket, undefined)
+    socket.on('close', () => connections.delete(socket))
+    lingerOn(socket, connections)
+    makeRoom(connections, socket)
+  })
+  server.on('connect', (_request, socket) => refuse(socket as Socket, 400, 'This is no proxy.'))
+  server.on('clientError', (error, stream) => {
+    const socket = stream as Socket
+    const response = connections.get(socket)
+    // what follows a request may be no HTTP: that request is answered all the same
+    if (response?.req.complete && !response.writableFinished) response.once('finish', () => socket.destroySoon())
+    else if (!socket.writable || response?.headersSent || socket.bytesRead === 0 || codeOf(error) === 'ECONNRESET') {
+      socket.destroy()
+    } else {
+      const [status, msg] = parserAnswers[codeOf(error) ?? ''] ?? [400, 'This is no valid HTTP request.']
+      refuse(socket, status, msg)
+    }
+  })
+
+  return {
+    server,
+    async close(graceMs) {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+      for (const [socket, response] of connections) {
+        if (response === undefined) socket.destroy()
+        else if (!response.headersSent) response.setHeader('Connection', 'close')
+      }
+      const timer = setTimeout(() => server.closeAllConnections(), graceMs)
+      await closed
+      clearTimeout(timer)
+    },
+  }
+}

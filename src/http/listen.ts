@@ -1,0 +1,27 @@
+/** Servers of leadpush on their addresses. */
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { LeadpushError, messageOf } from '../base/errors.ts'
+
+/** Listens; port 0 takes a free one. Throws `usage` where that is not possible there. */
+export async function listenOn(server: Server, host: string, port: number): Promise<{ url: string; port: number }> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, host, () => {
+        server.off('error', reject)
+        resolve()
+      })
+    })
+  } catch (error) {
+    throw new LeadpushError('usage', `Cannot listen on ${host}, port ${port}: ${messageOf(error)}`, {
+      hint: 'Choose another with --host and --port; port 0 takes a free one.',
+      cause: error,
+    })
+  }
+  const taken = (server.address() as AddressInfo).port
+  return { url: `http://${host.includes(':') ? `[${host}]` : host}:${taken}`, port: taken }
+}
+
+/** What `serve` counts requests of a proxy under that it does not trust, and `doctor` looks for. */
+export const untrustedProxyMetric = 'leadpush_http_requests_forwarded_untrusted_total'

@@ -1,0 +1,61 @@
+/** What went wrong on the wire, in plain words for the operator: made from error codes alone, so that no secret and no text of the peer gets in. */
+import { messageOf } from '../base/errors.ts'
+
+/** `connect`: nothing was sent; `request`: no response headers yet; `response`: they came, its end did not. */
+export type TroubleStage = 'connect' | 'request' | 'response'
+
+const connectTexts: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'its host name is unknown',
+  EAI_AGAIN: 'its host name could not be looked up just now',
+  ENOTPUBLIC: 'it leads to an address that is not public',
+  ECONNREFUSED: 'the connection was refused: nothing listens there',
+  ECONNRESET: 'the connection broke while it was being made',
+  EHOSTUNREACH: 'there is no route to it',
+  ENETUNREACH: 'there is no route to it',
+  ETIMEDOUT: 'there was no connection in time',
+  UND_ERR_CONNECT_TIMEOUT: 'there was no connection in time',
+  TIMEOUT: 'there was no connection in time',
+  UND_ERR_SOCKET: 'the proxy closed the connection',
+}
+
+const certificateCodes =
+  /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_)/
+const certificateTexts: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: "its certificate has expired, by this machine's clock",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet, by this machine's clock",
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name',
+}
+
+/** Whether the code is that of a certificate which is not trusted. */
+export const isCertificateCode = (code: string | undefined): boolean =>
+  code !== undefined && certificateCodes.test(code)
+
+/** Whether it is one that another certificate authority would mend: neither its time nor its name is wrong. */
+export const isAuthorityCode = (code: string | undefined): boolean =>
+  code !== undefined && isCertificateCode(code) && certificateTexts[code] === undefined
+
+function describeConnect(code: string | undefined, error: unknown): string {
+  if (code !== undefined && connectTexts[code]) return connectTexts[code]
+  if (code !== undefined && isCertificateCode(code)) return certificateTexts[code] ?? 'its certificate is not trusted'
+  if (code === 'EPROTO' || code?.startsWith('ERR_SSL')) return 'the TLS handshake failed'
+  // undici's own words, with nothing in them but the status
+  const refused = /^Proxy response \((\d{3})\)/.exec(messageOf(error))
+  if (refused) return `the proxy refused the tunnel with ${refused[1]}`
+  return 'the connection could not be made'
+}
+
+function describeSent(stage: 'request' | 'response', code: string | undefined): string {
+  const answer = stage === 'request' ? 'an answer' : 'the end of the answer'
+  if (code === 'TIMEOUT') return `${answer} did not come in time`
+  if (code?.startsWith('HPE_') || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'the answer is no valid HTTP'
+  if (code === 'UND_ERR_HEADERS_OVERFLOW') return 'the headers of the answer are too long'
+  return `the connection broke before ${answer} came`
+}
+
+/** One line, such as `the connection was refused: nothing listens there (ECONNREFUSED)`. */
+export function describeTrouble(stage: TroubleStage, code: string | undefined, error: unknown): string {
+  // what undici makes of a 407 to a request in absolute form
+  if (code === 'UND_ERR_INVALID_ARG') return 'the proxy asks for a user name and password (407)'
+  const text = stage === 'connect' ? describeConnect(code, error) : describeSent(stage, code)
+  return code === undefined || code === 'TIMEOUT' ? text : `${text} (${code})`
+}

@@ -1,0 +1,127 @@
+/** What the database holds of past pushes: what is left undone in it, and whether its tables are kept in order. */
+import { sql } from 'kysely'
+import { findThinIndexes, type ThinIndex } from '../../db/indexes.ts'
+import { isLive } from '../../db/leases.ts'
+import type { Database, OpenDatabase } from '../../db/open.ts'
+import { findUpkeep, type ServerFacts, type Upkeep } from '../../db/survey.ts'
+import { findInterruptedRuns } from '../../deliveries/runs.ts'
+import { findAlarms } from '../status/alarms.ts'
+import { findStatus } from '../status/status.ts'
+import {
+  type Check,
+  type DoctorContext,
+  failure,
+  formatBytes,
+  judge,
+  skipped,
+  type Trouble,
+  type Verdict,
+  warning,
+} from './check.ts'
+
+/** An hourly `push --resume` should have come by. */
+const overdueHours = 2
+
+/** Deliveries that should have had their attempt long ago, and the last push to its end that could have seen to what is left. */
+async function findLeftBehind(db: Database): Promise<{ overdue: number; lastRunId: number | null }> {
+  const { rows } = await sql<{ overdue: number; lastRunId: number | null }>`
+    select (
+        select count(*) from deliveries d where d.status = 'pending'
+          and d.due_at < now() - ${overdueHours} * interval '1 hour' and not ${isLive(sql`d.worker_id`)}
+      ) as overdue,
+      (
+        select max(id) from runs where command in ('all', 'force', 'resume') and outcome in ('complete', 'failures')
+          and started_at > now() - ${overdueHours} * interval '1 hour'
+      ) as "lastRunId"
+  `.execute(db)
+  return rows[0] ?? { overdue: 0, lastRunId: null }
+}
+
+const resume = 'Run `leadpush push --resume`, and let cron do so every hour.'
+const seeWhy = 'See in `leadpush status` why; the next push that cron begins tries again.'
+const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+async function checkLedger(context: DoctorContext): Promise<Verdict> {
+  const { timeZone, maxLeadAgeMs, feedMaxAgeMs } = context.inspection.settings
+  if (timeZone === undefined || maxLeadAgeMs === undefined) return skipped('settings that it needs are wrong')
+  const { db } = context.opened as OpenDatabase
+  const status = await findStatus(db, { timeZone, maxLeadAgeMs })
+  const { overdue, lastRunId } = await findLeftBehind(db)
+  const interrupted = await findInterruptedRuns(db, status.period)
+  const runs = interrupted.filter(({ id }) => lastRunId === null || id >= lastRunId)
+  const troubles: Trouble[] = []
+  // what a push has just left, for a reason that it told, another one would leave too
+  if (lastRunId !== null && status.stuck > 0 && runs.length === 0) {
+    const message = `Deliveries that the last push left with an attempt to come: ${status.stuck}.`
+    troubles.push(warning(message, seeWhy))
+    status.stuck = 0
+  } else if (overdue > 0) {
+    const message = `Deliveries have waited for more than ${overdueHours} hours, in the hands of no living process: ${overdue}.`
+    troubles.push(failure(message, resume))
+  }
+  // what is held back is told below
+  if (runs.length > 0 && !status.held) {
+    const what = `${plural(runs.length, 'run')} of ${status.period}`
+    troubles.push(warning(`Interrupted, and not gone on with: ${what}.`, resume))
+  }
+  const settings = { maxLeadAgeMs, feedMaxAgeMs }
+  for (const { what, toDo } of await findAlarms(db, overdue > 0 ? { ...status, stuck: 0 } : status, settings)) {
+    troubles.push(warning(`${what}.`, `${toDo.charAt(0).toUpperCase()}${toDo.slice(1)}`))
+  }
+  const { subscribed, delivered, owed, period } = status
+  return judge(`${period}: ${plural(subscribed, 'subscribed user')}, ${delivered} delivered, ${owed} owed`, troubles)
+} // biome-ignore format: long sentences
+
+const frozenAgeMax = 1_000_000_000
+
+export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean, thin: readonly ThinIndex[] = []): Verdict {
+  const { databaseBytes, frozenAge, withoutAutovacuum, bloated, invalidIndexes } = upkeep
+  const troubles: Trouble[] = []
+  if (!autovacuum) {
+    troubles.push(warning('autovacuum is off: tables grow, and plans go by old figures.', 'Set autovacuum = on.'))
+  }
+  if (withoutAutovacuum.length > 0) {
+    const message = `autovacuum is off for ${withoutAutovacuum.join(', ')}.`
+    troubles.push(warning(message, `For each: alter table ${withoutAutovacuum[0]} reset (autovacuum_enabled).`))
+  }
+  if (bloated.length > 0) {
+    const message = `Many rows of ${bloated.join(', ')} are dead: autovacuum does not keep up, or an old transaction is open.`
+    troubles.push(warning(message, `Look for it in pg_stat_activity, then: vacuum (analyze) ${bloated.join(', ')}.`))
+  }
+  if (frozenAge > frozenAgeMax) {
+    const message = `The oldest transaction is ${(frozenAge / 1e9).toFixed(1)} thousand million back: at 2.1 the database stops.`
+    troubles.push(warning(message, 'Look for what holds vacuum up (pg_stat_activity, replication slots), then run vacuumdb.'))
+  }
+  if (invalidIndexes.length > 0) {
+    const message = `Indexes that are not valid: ${invalidIndexes.join(', ')}.`
+    troubles.push(warning(message, `For each: reindex index concurrently ${invalidIndexes[0]}; \`leadpush prune\` drops one that ends in _ccnew.`))
+  }
+  troubles.push(...judgeThin(thin))
+  return judge(`${formatBytes(databaseBytes)}; autovacuum is on, all indexes are valid`, troubles)
+} // biome-ignore format: long sentences
+
+function judgeThin(thin: readonly ThinIndex[]): Trouble[] {
+  if (thin.length === 0) return []
+  const told = thin.map(({ name, bytes, denseBytes }) => `${name} (${formatBytes(bytes)} instead of ${formatBytes(denseBytes)})`)
+  const others = thin.find(({ isOurs }) => !isOurs)
+  const remedy = others
+    ? `As the owner, for each: reindex index concurrently ${others.name}.`
+    : 'Run `leadpush prune --older-than 90d` once a month: it rebuilds them at its end.'
+  return [warning(`Thin indexes, of which little is filled: ${told.join(', ')}.`, remedy)]
+} // biome-ignore format: long sentences
+
+export const ledgerChecks: readonly Check[] = [
+  // it counts all users
+  { name: 'ledger', title: 'Ledger', needs: 'tables', limitMs: 12_000, run: checkLedger },
+  {
+    name: 'upkeep',
+    title: 'Upkeep',
+    needs: 'tables',
+    run: async ({ opened, facts }) =>
+      judgeUpkeep(
+        await findUpkeep((opened as OpenDatabase).db),
+        (facts as ServerFacts).autovacuum,
+        await findThinIndexes((opened as OpenDatabase).db),
+      ),
+  },
+]

@@ -1,0 +1,88 @@
+/** Which deliveries of a user held a listing, and in which state of it: read from their recipes. */
+import { sql } from 'kysely'
+import type { Database } from '../../db/open.ts'
+import { decodeRecipe } from '../../deliveries/recipe.ts'
+import { type Lead, type LeadField, leadFields } from '../../leads/lead.ts'
+import { findUserDeliveries, type UserDelivery } from '../status/user-deliveries.ts'
+import type { ExplainedListing } from './listing.ts'
+
+export interface ExplainedDelivery extends Omit<UserDelivery, 'recipe'> {
+  /** The fields of the listing that have changed since; empty where it was sent as it is now. */
+  changed: LeadField[]
+}
+
+export interface FoundDeliveries {
+  /** The newest first. */
+  with: ExplainedDelivery[]
+  /** Periods of weekly deliveries that were looked at. */
+  periods: Set<string>
+  /** Periods of deliveries of which it cannot be told: a state of some listing that was in them is not kept any more. */
+  untold: string[]
+  /** There are older ones, at which nobody looked. */
+  more: boolean
+}
+
+const deliveriesMax = 500
+const versionsMax = 200_000
+
+function findChanged(then: string, now: string): LeadField[] {
+  const [before, after] = [JSON.parse(then), JSON.parse(now)] as [Lead, Lead]
+  return leadFields.flatMap(({ name }) => (before[name] === after[name] ? [] : [name]))
+}
+
+/** Of a lead version: its JSON where it is of the listing, null where it is gone, undefined where it is of another. */
+class Versions {
+  private readonly known = new Map<number, string | null | undefined>()
+  private readonly db: Database
+  private readonly listing: ExplainedListing
+
+  constructor(db: Database, listing: ExplainedListing) {
+    this.db = db
+    this.listing = listing
+    this.known.set(listing.versionId, listing.json)
+  }
+
+  get isFull(): boolean {
+    return this.known.size > versionsMax
+  }
+
+  async find(versionIds: readonly number[]): Promise<(string | null | undefined)[]> {
+    const { versionId, baseVersionId } = this.listing
+    const possible = versionIds.filter((id) => id > baseVersionId && id <= versionId)
+    // no other version of a listing is in a delivery that has its current one
+    const unknown = possible.includes(versionId) ? [] : possible.filter((id) => !this.known.has(id))
+    for (const id of unknown) this.known.set(id, undefined)
+    if (unknown.length > 0) await this.read(unknown)
+    return possible.map((id) => this.known.get(id))
+  }
+
+  private async read(versionIds: readonly number[]): Promise<void> {
+    const { rows } = await sql<{ id: number; json: string | null }>`
+      select n.id, v.json from unnest(${versionIds}::bigint[]) as n (id) left join lead_versions v on v.id = n.id
+      where v.id is null or v.lead_id = ${this.listing.leadId}
+    `.execute(this.db)
+    for (const { id, json } of rows) this.known.set(id, json)
+  }
+}
+
+/** Looks at the user's deliveries from the newest back to when the listing first came. */
+export async function explainDeliveries(
+  db: Database,
+  userId: number,
+  listing: ExplainedListing,
+): Promise<FoundDeliveries> {
+  const versions = new Versions(db, listing)
+  const found: FoundDeliveries = { with: [], periods: new Set(), untold: [], more: false }
+  let looked = 0
+  for await (const { recipe, ...delivery } of findUserDeliveries(db, userId)) {
+    if (listing.importedAt !== null && delivery.createdAt < listing.importedAt) break
+    found.more = looked++ >= deliveriesMax || versions.isFull
+    if (found.more) break
+    if (delivery.kind === 'weekly') found.periods.add(delivery.period)
+    const states = await versions.find(decodeRecipe(recipe))
+    const then = states.find((json) => typeof json === 'string')
+    if (then !== undefined) found.with.push({ ...delivery, changed: findChanged(then, listing.json) })
+    else if (states.includes(null)) found.untold.push(delivery.period)
+  }
+  return found
+}

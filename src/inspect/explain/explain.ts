@@ -1,0 +1,127 @@
+/**
+ * Why a listing was, or was not, sent to a user: the facts. What a push would do is asked of what a push plans with, so that
+ * it cannot be anything else; `leadpush explain` puts them into words.
+ */
+import { sql } from 'kysely'
+import { LeadpushError } from '../../base/errors.ts'
+import type { Database } from '../../db/open.ts'
+import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
+import { findReasonToHold, judge } from '../../push/guard.ts'
+import { Planner } from '../../push/planner.ts'
+import { findUsersToServe, weeklyPass } from '../../push/users-to-serve.ts'
+import { findUser } from '../../users/users.ts'
+import { type ExplainedDelivery, explainDeliveries } from './deliveries.ts'
+import { findListing } from './listing.ts'
+import { type ExplainedQuery, explainQueries } from './queries.ts'
+
+export interface Explanation {
+  user: string
+  href: string
+  period: string
+  subscribed: boolean
+  /** When the weekly delivery of the period was begun; null: there is none yet. */
+  servedAt: Date | null
+  /** What the next push sends the user: the weekly delivery, the subscription push; null: nothing is owed. */
+  owed: 'weekly' | 'subscription' | null
+  /** Why what is owed is held back. */
+  held: string | null
+  postalCode: string
+  /** What is compared of it. */
+  postalKey: string
+  /** null: more than `importDays` ago. */
+  importedAt: Date | null
+  seenAt: Date
+  /** Since it was seen. */
+  ageSeconds: number
+  /** Until then it is delivered, if it is not seen again. */
+  deliverableUntil: Date
+  tooOld: boolean
+  queries: ExplainedQuery[]
+  /** Where it goes in a push that is planned now: the first query with it among its newest 300; null: it is in none. */
+  planned: { query: number; part: number; parts: number } | null
+  /** It exceeds a request of its own. */
+  tooLarge: boolean
+  /** Those that held it, the newest first. */
+  deliveries: ExplainedDelivery[]
+  /** Periods of deliveries of which it cannot be told, since what was in them is not kept any more. */
+  untold: string[]
+  /** There are older deliveries, at which nobody looked. */
+  more: boolean
+}
+
+/** Throws `usage` for a user or a listing that does not exist. */
+export async function explain(
+  db: Database,
+  { email, href }: { email: string; href: string },
+  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
+): Promise<Explanation> {
+  const { user, subscribed, owed: owesSubscription } = await findUser(db, email)
+  const listing = await findListing(db, href)
+  const { period, seenSince } = await findPeriod(db, settings)
+  const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
+
+  const planner = new Planner(db, seenSince)
+  const { value: plan } = await planner.plan([user], compared).next()
+  if (plan?.tooSlow !== undefined)
+    throw new LeadpushError('failed', `A query of ${user.email} takes too long to look up: ${plan.tooSlow}`)
+  const planned = plan?.queries ?? []
+  const delivery = plan?.deliveries.find(({ contents }) =>
+    contents.some(({ versionId }) => versionId === listing.versionId),
+  )
+  const broughtBy = planned.findIndex(({ versionIds }) => Array.from(versionIds).includes(listing.versionId))
+  const queries = await explainQueries(db, user.id, listing, planned, seenSince)
+  const found = await explainDeliveries(db, user.id, listing)
+  // an import may have brought a change of it meanwhile
+  if ((await findListing(db, href)).versionId !== listing.versionId) return explain(db, { email, href }, settings)
+
+  // the delivery may have been pruned, or have been that of a user who was removed and came again
+  const isLost =
+    servedAt !== null && servedAt >= (listing.importedAt ?? servedAt) && !found.periods.has(period) && !found.more
+
+  const nowMs = seenSince.getTime() + settings.maxLeadAgeMs
+  return {
+    user: user.email,
+    href,
+    period,
+    subscribed,
+    servedAt,
+    owed: owesSubscription && queries.length > 0 ? 'subscription' : next ? 'weekly' : null,
+    held: heldRun ?? (next && plan ? findReasonToHold(plan) : undefined) ?? null,
+    postalCode: listing.postalCode,
+    postalKey: listing.postalKey,
+    importedAt: listing.importedAt,
+    seenAt: listing.seenAt,
+    ageSeconds: Math.max(0, Math.round((nowMs - listing.seenAt.getTime()) / 1_000)),
+    deliverableUntil: new Date(listing.seenAt.getTime() + settings.maxLeadAgeMs),
+    tooOld: listing.seenAt < seenSince,
+    queries,
+    planned: delivery ? { query: broughtBy + 1, part: delivery.part, parts: delivery.parts } : null,
+    tooLarge: plan?.tooLarge.includes(href) ?? false,
+    deliveries: found.with,
+    untold: [...(isLost ? [period] : []), ...found.untold],
+    more: found.more,
+  }
+}
+
+/** When the user was served in the period, and whether a push of all users serves them next: what the guard says to all of it. */
+export async function findTurn(
+  db: Database,
+  user: { id: number; email: string },
+  period: string,
+  { guard, timeZone }: { guard: 'on' | 'off'; timeZone: string },
+) {
+  const { scope } = weeklyPass(period)
+  const claim = await db
+    .selectFrom('claims')
+    .select('claimed_at')
+    .where('scope', '=', scope)
+    .where('email', '=', user.email)
+    .executeTakeFirst()
+  if (claim) return { servedAt: claim.claimed_at, next: undefined, compared: [], heldRun: undefined }
+  const interrupted = await findInterruptedRuns(db, period)
+  const otherTimeZone = await findOtherTimeZone(db, timeZone)
+  const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted, timeZone, otherTimeZone })
+  const pass = { ...weeklyPass(period, earlier), only: sql<boolean>`u.id = ${user.id}` }
+  const [next] = await findUsersToServe(db, pass, undefined, 1)
+  return { servedAt: null, next, compared: pass.compared, heldRun: next && held }
+}

@@ -1,0 +1,66 @@
+/** The listing that is to be explained: as it is now, when it came, and when it was last seen. */
+import { sql } from 'kysely'
+import { LeadpushError } from '../../base/errors.ts'
+import type { Database } from '../../db/open.ts'
+import { isErased } from '../../leads/erasures.ts'
+import { hrefSchema } from '../../leads/lead.ts'
+import { sha256 } from '../../leads/stage.ts'
+
+export interface ExplainedListing {
+  leadId: number
+  versionId: number
+  /** Every version of it has a higher id; 0 where that import is no more. */
+  baseVersionId: number
+  postalCode: string
+  /** What is compared of its postal code. */
+  postalKey: string
+  json: string
+  /** When its first import began; null: so long ago that the import is no more. */
+  importedAt: Date | null
+  seenAt: Date
+}
+
+/** What is often lost or added on the way of a URL through a browser. */
+const spellingsOf = (href: string) => {
+  const other = href.replace(/^http(s?):/i, (_, s: string) => (s ? 'http:' : 'https:'))
+  return [other, href, other].flatMap((url, at) => {
+    const turned = url.endsWith('/') ? url.slice(0, -1) : `${url}/`
+    return at === 0 ? [url] : [turned]
+  })
+}
+
+/** Throws `usage` where `href` is no URL, or of no listing that is stored. */
+export async function findListing(db: Database, href: string): Promise<ExplainedListing> {
+  const problem = hrefSchema.safeParse(href).error?.issues[0]?.message
+  if (problem) {
+    throw new LeadpushError('usage', `The listing ${JSON.stringify(href)} ${problem}.`, {
+      hint: 'Give the `href` of the listing as it was imported.',
+    })
+  }
+  const { rows } = await sql<ExplainedListing>`
+    select l.id as "leadId", l.version_id as "versionId", coalesce(i.base_version_id, 0) as "baseVersionId", l.postal_key as "postalKey",
+      v.json, v.json::json ->> 'postalCode' as "postalCode", i.started_at as "importedAt", s.seen_at as "seenAt"
+    from leads l join lead_versions v on v.id = l.version_id left join imports i on i.id = l.first_import_id
+      join lead_seen s on s.lead_id = l.id
+    where l.href_sha256 = ${sha256(href)}
+  `.execute(db)
+  if (rows[0]) return rows[0]
+  throw new LeadpushError('usage', `There is no listing ${JSON.stringify(href)}.`, { hint: await adviseOn(db, href) })
+}
+
+async function adviseOn(db: Database, href: string): Promise<string> {
+  if (await isErased(db, href))
+    return 'It was erased with `leadpush leads forget`, and nothing is known of it any more.'
+  const similar = await findSimilar(db, href)
+  return similar
+    ? `There is ${JSON.stringify(similar)}: an \`href\` is compared as it stands.`
+    : 'It was never imported, or it was pruned or erased since. What is gone cannot be explained.'
+}
+
+async function findSimilar(db: Database, href: string): Promise<string | undefined> {
+  const spellings = spellingsOf(href)
+  const { rows } = await sql<{ hash: Buffer }>`
+    select href_sha256 as hash from leads where href_sha256 = any (${spellings.map(sha256)})
+  `.execute(db)
+  return spellings.find((spelling) => rows.some(({ hash }) => hash.equals(sha256(spelling))))
+}

@@ -1,0 +1,109 @@
+/**
+ * What a push of one user would send, and what it would leave out and why: the facts for who looks before sending. Planned by
+ * what a push plans with; reads only.
+ */
+import { sql } from 'kysely'
+import type { Database } from '../../db/open.ts'
+import { type DeliveryKind, isTooLate } from '../../deliveries/ledger.ts'
+import { distanceMiles } from '../../places/distance.ts'
+import { findTowns, type Town } from '../../places/towns.ts'
+import { findReasonToHold } from '../../push/guard.ts'
+import type { Preview } from '../../push/preview.ts'
+import { findLeadsBefore } from '../../push/users-to-serve.ts'
+import type { FoundUser } from '../../users/users.ts'
+import { findTurn } from '../explain/explain.ts'
+import { type DryLead, findDryLeads, findPlaced, type LeadsAt } from './leads.ts'
+import { type DryQuery, findDryQueries, shareOut } from './queries.ts'
+
+export interface DryRun {
+  user: string
+  subscribed: boolean
+  kind: 'single' | 'subscription'
+  period: string
+  madeAt: Date
+  parts: { leads: number; queries: number; bytes: number }[]
+  leads: number
+  bytes: number
+  queries: DryQuery[]
+  /** Listings that exceed a request, by their href. */
+  tooLarge: string[]
+  /** What was begun before, has an attempt left, and is not part of this push: the longest due first. */
+  begun: BegunDelivery[]
+  /** When the user was served in this period; null: not yet. */
+  servedAt: Date | null
+  /** Why the guard would hold back the weekly delivery that the user is owed. */
+  held: string | null
+  /** The newest ones, with the query that brings them (its number) and their distance to it. */
+  shown: (DryLead & { query: number; miles: number | null })[]
+  points: LeadsAt[]
+  unplaced: number
+  towns: Town[]
+}
+
+export interface BegunDelivery {
+  kind: DeliveryKind
+  period: string
+  part: number
+  parts: number
+  leads: number
+  createdAt: Date
+}
+
+/** So many listings are on a page. */
+export const shownMax = 1_000
+const begunMax = 20
+
+async function findBegun(db: Database, userId: number): Promise<BegunDelivery[]> {
+  const { rows } = await sql<BegunDelivery>`
+    select d.kind, d.period, d.part, d.parts, d.leads, d.created_at as "createdAt" from deliveries d
+    where d.user_id = ${userId} and d.status = 'pending' and d.attempts < 2 and d.end_reason is null and not ${isTooLate}
+    order by d.due_at limit ${begunMax}
+  `.execute(db)
+  return rows
+}
+
+/** `planned` has come to the user: its lines were read to their end. */
+export async function findDryRun(
+  db: Database,
+  { user, subscribed, owed }: FoundUser,
+  planned: Preview,
+  settings: { guard: 'on' | 'off'; maxLeadAgeMs: number; timeZone: string },
+): Promise<DryRun> {
+  const { lastPlan: plan, period, seenSince } = planned
+  if (plan === undefined) throw new Error('nothing was planned')
+  const queries = await findDryQueries(db, plan, seenSince)
+  const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
+  const before = await findLeadsBefore(db, [user], new Map([[user.id, plan.queriesMark]]), compared)
+  const { broughtBy } = shareOut(plan)
+  const versionIds = [...broughtBy.keys()].sort((a, b) => b - a)
+  const leads = await findDryLeads(db, versionIds.slice(0, shownMax))
+  const { points, unplaced } = await findPlaced(db, versionIds)
+  const circles = queries.flatMap(({ centre, radius }) => (centre ? [{ ...centre, radiusMiles: radius }] : []))
+  return {
+    user: user.email,
+    subscribed,
+    kind: owed ? 'subscription' : 'single',
+    period,
+    madeAt: new Date(seenSince.getTime() + settings.maxLeadAgeMs),
+    parts: plan.deliveries.map(({ leads, queries, bytes }) => ({ leads, queries, bytes })),
+    leads: plan.deliveries.reduce((sum, { leads }) => sum + leads, 0),
+    bytes: plan.deliveries.reduce((sum, { bytes }) => sum + bytes, 0),
+    queries,
+    tooLarge: plan.tooLarge,
+    begun: await findBegun(db, user.id),
+    servedAt,
+    held: heldRun ?? (next && findReasonToHold({ ...plan, leadsBefore: before.get(user.id) })) ?? null,
+    shown: leads.map((lead) => {
+      const query = broughtBy.get(lead.versionId) ?? 0
+      return { ...lead, query: query + 1, miles: measure(queries[query], lead) }
+    }),
+    points,
+    unplaced,
+    towns: points.length + circles.length > 0 ? await findTowns(db, [...points, ...circles]) : [],
+  }
+}
+
+function measure(query: DryQuery | undefined, { latitude, longitude }: DryLead): number | null {
+  if (!query?.centre || latitude === null || longitude === null) return null
+  return distanceMiles(query.centre, { latitude, longitude })
+}

@@ -1,0 +1,73 @@
+/** Everything that a report shows, as plain data: a statement a figure, whatever number of users, leads and weeks there is. */
+import type { Database } from '../../../db/open.ts'
+import { findPeriod } from '../../../deliveries/runs.ts'
+import { type Alarm, findAlarms } from '../../status/alarms.ts'
+import { findLastRuns, findStatus, type RunReport, type Status } from '../../status/status.ts'
+import { type FeedDay, findFeedDays } from './feed.ts'
+import { findLatency, type Latency } from './latency.ts'
+import { findWhereAll, type WhereAll } from './places.ts'
+import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.ts'
+import { type CauseShown, type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
+import { findWeeks, type Week } from './weeks.ts'
+
+export interface Figures {
+  madeAt: Date
+  status: Status
+  /** What somebody should look at. */
+  alarms: Alarm[]
+  /** Subscribed users who get nothing, since they ask for nothing. */
+  withoutQueries: number
+  runs: RunReport[]
+  weeks: Week[]
+  latency: Latency
+  /** Whether leads, bytes, times and latency come from a part of the ledger. */
+  isSampled: boolean
+  causes: CauseShown[]
+  users: Cut<UserInTrouble>
+  hooks: Awaited<ReturnType<typeof findHooks>>
+  days: FeedDay[]
+  where: WhereAll
+}
+
+const runsShown = 12
+/** This week and the one before: what can still be mended. */
+const weeksOfTrouble = 2
+
+export interface ReportSettings {
+  timeZone: string
+  maxLeadAgeMs: number
+  feedMaxAgeMs: number | undefined
+  /** A ledger of more is sampled. */
+  ledgerBytesMax?: number
+}
+
+/** Throws `usage` for a time zone that the database does not know. */
+export async function findFigures(db: Database, settings: ReportSettings): Promise<Figures> {
+  // a zone that it does not know has to be told of as such, before anything else meets it
+  await findPeriod(db, settings)
+  const status = await findStatus(db, settings)
+  const [alarms, runs, found] = await Promise.all([
+    findAlarms(db, status, settings),
+    findLastRuns(db, runsShown),
+    readSnapshot(db, (snapshot) => readFigures(snapshot, settings)),
+  ])
+  return { status, alarms, runs, ...found }
+}
+
+async function readFigures(snapshot: Snapshot, settings: ReportSettings) {
+  const ledger = await findLedger(snapshot, settings.ledgerBytesMax)
+  const weeks = await findWeeks(snapshot, ledger, settings.timeZone)
+  const periods = weeks.map(({ period }) => period)
+  const troubled = periods.slice(-weeksOfTrouble)
+  return {
+    ...(await findMoment(snapshot)),
+    weeks,
+    latency: await findLatency(snapshot, ledger, periods[0] ?? ''),
+    isSampled: ledger.share < 1,
+    causes: await findCauses(snapshot, troubled),
+    users: await findUsersInTrouble(snapshot, troubled),
+    hooks: await findHooks(snapshot),
+    days: await findFeedDays(snapshot, settings.timeZone),
+    where: await findWhereAll(snapshot),
+  }
+}

@@ -1,0 +1,115 @@
+/** What became of each of the last weeks: how its deliveries ended, how much went out, and how soon. */
+import { sql } from 'kysely'
+import { hasBegun } from '../../../deliveries/runs.ts'
+import { countMissed } from '../../status/missed.ts'
+import type { Ledger, Snapshot } from './reading.ts'
+
+export interface Week {
+  /** `2026-W47` */
+  period: string
+  /** Its Monday, `2026-11-16`. */
+  monday: string
+  /** Deliveries. */
+  delivered: number
+  failed: number
+  unknown: number
+  /** Users who were due, and got no delivery at all: the guard held them back, or the push did not come to them. */
+  missed: number
+  /** Of all its deliveries; null where the sample has none of them. */
+  leads: number | null
+  bytes: number | null
+  /** From the beginning of its first weekly run that delivered to the first and to the last weekly delivery, seconds. */
+  firstSeconds: number | null
+  lastSeconds: number | null
+}
+
+export const weeksShown = 13
+/** An installation that is younger has empty weeks before it; so many in all are shown of it. */
+const weeksAtLeast = 6
+
+type Ends = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown'> & { held: number }
+
+/** Counted in the index of ended deliveries alone. */
+async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
+  const { rows } = await sql<Ends>`
+    with weeks as materialized (
+      select to_char(monday, 'IYYY-"W"IW') as period, to_char(monday, 'YYYY-MM-DD') as monday
+      from generate_series(date_trunc('week', now() at time zone ${timeZone}) - ${weeksShown - 1} * interval '1 week',
+        date_trunc('week', now() at time zone ${timeZone}), interval '1 week') as monday
+    ),
+    ends as (
+      select period, status, count(*) as n from deliveries
+      where status in ('delivered', 'failed', 'unknown') and period >= (select min(period) from weeks) group by period, status
+    ),
+    runs_of_all as (
+      select period, held_users, resumable, id = max(id) over (partition by period) as is_last from runs
+      where command in ('all', 'force', 'resume') and listings is not null and ${hasBegun(sql`runs`)} and period >= (select min(period) from weeks)
+    ),
+    -- what users a run held stands with it until another has gone on with it, which none does with a limit
+    held as (
+      select period, coalesce(max(held_users) filter (where is_last or resumable), 0) as n from runs_of_all group by period
+    )
+    select w.period, w.monday, coalesce(max(e.n) filter (where e.status = 'delivered'), 0) as delivered,
+      coalesce(max(e.n) filter (where e.status = 'failed'), 0) as failed,
+      coalesce(max(e.n) filter (where e.status = 'unknown'), 0) as unknown, coalesce(max(h.n), 0) as held
+    from weeks w left join ends e on e.period = w.period left join held h on h.period = w.period
+    group by w.period, w.monday order by w.period
+  `.execute(snapshot)
+  return rows
+}
+
+interface Amount {
+  period: string
+  deliveries: number
+  leads: number
+  bytes: number
+  firstSeconds: number | null
+  lastSeconds: number | null
+}
+
+async function findAmounts(snapshot: Snapshot, ledger: Ledger, since: string): Promise<Amount[]> {
+  const { rows } = await sql<Amount>`
+    with of_runs as (
+      select period, case when kind = 'weekly' then run_id end as run_id, count(*) as deliveries, sum(leads)::bigint as leads,
+        sum(bytes)::bigint as bytes, min(came_at) filter (where kind = 'weekly') as first_at,
+        max(came_at) filter (where kind = 'weekly') as last_at
+      from (
+        select period, kind, run_id, leads, bytes, case
+            when status <> 'delivered' then null
+            when second_status between 200 and 299 then second_at + second_ms * interval '1 millisecond'
+            else first_at + first_ms * interval '1 millisecond' end as came_at
+        from ${ledger.rows} where period >= ${since}
+      ) d
+      group by 1, 2
+    )
+    select d.period, sum(d.deliveries)::bigint as deliveries, sum(d.leads)::bigint as leads, sum(d.bytes)::bigint as bytes,
+      extract(epoch from min(d.first_at) - min(r.started_at))::double precision as "firstSeconds",
+      extract(epoch from max(d.last_at) - min(r.started_at))::double precision as "lastSeconds"
+    from of_runs d left join runs r on r.id = d.run_id group by d.period
+  `.execute(snapshot)
+  return rows
+}
+
+/** The last weeks, the oldest first, each there whether anything was sent in it or not, but for those before the first. */
+export async function findWeeks(snapshot: Snapshot, ledger: Ledger, timeZone: string): Promise<Week[]> {
+  const found = await findEnds(snapshot, timeZone)
+  const missed = await countMissed(
+    snapshot,
+    found.map(({ period }) => period),
+  )
+  // of a week whose claims are gone the run alone tells
+  const all = found.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
+  const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
+  const ends = all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
+  const amounts = await findAmounts(snapshot, ledger, ends[0]?.period ?? '')
+  const byPeriod = new Map(amounts.map((amount) => [amount.period, amount]))
+  return ends.map((week) => {
+    const found = byPeriod.get(week.period)
+    const ended = week.delivered + week.failed + week.unknown
+    // a sample says how much a delivery carries, the index how many there are
+    const scale = ledger.share === 1 ? 1 : ended / (found?.deliveries || 1)
+    const amount = (sum: number | undefined) => (sum === undefined ? (ended === 0 ? 0 : null) : Math.round(sum * scale))
+    const { firstSeconds = null, lastSeconds = null } = found ?? {}
+    return { ...week, leads: amount(found?.leads), bytes: amount(found?.bytes), firstSeconds, lastSeconds }
+  })
+}

@@ -1,0 +1,72 @@
+/** The page of a report, from its figures. Pure: what it shows comes in, and nothing of it is a key or a lead's contact. */
+import { seconds } from '../../../base/amounts.ts'
+import { packageVersion } from '../../../base/package-root.ts'
+import { buildDocument, buildSection } from '../../page/document.ts'
+import { type Html, html } from '../../page/html.ts'
+import { buildHatches } from '../../page/plot.ts'
+import { buildTable } from '../../page/table.ts'
+import type { Figures } from '../figures/find-figures.ts'
+import { buildHeader, buildHeadline, isEmpty } from './headline.ts'
+import { buildListings } from './listings.ts'
+import { buildReceiver } from './receiver.ts'
+import { buildTroubles } from './troubles.ts'
+import { buildWeeks } from './weeks.ts'
+import { commandNames, createWording, type Wording } from './wording.ts'
+
+function buildRuns({ runs }: Figures, { time }: Wording): Html {
+  const tones: Partial<Record<string, 'good' | 'doubtful'>> = {
+    complete: 'good',
+    failures: 'doubtful',
+    interrupted: 'doubtful',
+  }
+  return buildSection({
+    id: 'runs',
+    title: 'The last runs',
+    body: buildTable({
+      caption: 'The last runs',
+      captionHidden: true,
+      columns: [
+        { head: 'begun' },
+        { head: 'run' },
+        { head: 'week' },
+        { head: 'outcome' },
+        { head: 'took', isNumber: true },
+      ],
+      rows: runs.map(({ startedAt, endedAt, command, period, outcome }) => {
+        const took = endedAt === null ? undefined : (endedAt.getTime() - startedAt.getTime()) / 1_000
+        const tone = tones[outcome]
+        return [
+          time(startedAt),
+          `push ${commandNames[command]}`,
+          period,
+          { text: outcome, ...(tone && { tone }) },
+          took === undefined ? '' : { text: seconds(took), sort: took },
+        ]
+      }),
+    }),
+  })
+}
+
+function buildFooter({ madeAt, isSampled, users, hooks }: Figures, { time, timeZone }: Wording): Html {
+  const namesUsers = users.total + hooks.total > 0
+  return html`<p>Made by leadpush ${packageVersion} on ${time(madeAt)}; times are those of ${timeZone}.${
+    isSampled &&
+    ' The ledger is long: leads, bytes, times and latencies are estimated from a part of it, all other figures are counted.'
+  }${namesUsers && ' This page holds e-mail addresses of users: keep it as you keep those.'}</p>
+`
+}
+
+export { buildHeadline }
+
+/** One file of HTML. */
+export function buildReport(figures: Figures, { timeZone }: { timeZone: string }): string {
+  const wording = createWording(timeZone)
+  return buildDocument({
+    title: `leadpush report ${figures.status.period}`,
+    header: buildHeader(figures, wording),
+    main: isEmpty(figures)
+      ? html``
+      : html`${buildHatches()}${buildWeeks(figures, wording)}${buildTroubles(figures, wording)}${buildReceiver(figures)}${buildListings(figures)}${figures.runs.length > 0 && buildRuns(figures, wording)}`,
+    footer: buildFooter(figures, wording),
+  })
+}

@@ -1,0 +1,109 @@
+/** The top of a report: whether all is well, in one sentence, what to do if it is not, and the figures of the week. */
+import { count, plural, seconds } from '../../../base/amounts.ts'
+import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
+import { type Html, html } from '../../page/html.ts'
+import { sentenceOf } from '../../status/alarms.ts'
+import { describeHeld } from '../../status/status.ts'
+import type { Figures } from '../figures/find-figures.ts'
+import { commandNames, size, type Wording } from './wording.ts'
+
+/** Nothing was imported, nobody is subscribed, nothing was ever sent. */
+export const isEmpty = ({ status, runs, where, days }: Figures): boolean =>
+  status.subscribed === 0 && runs.length === 0 && where.leads === 0 && days.every(({ imports }) => imports === 0)
+
+function list(parts: readonly string[]): string {
+  return parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`
+}
+
+/** More of them make a headline that nobody reads; the lines below it tell all. */
+const troublesNamed = 3
+
+function nameTroubles({ alarms }: Figures): string {
+  const named = alarms.slice(0, troublesNamed).map(({ about }) => about)
+  return list(alarms.length > troublesNamed ? [...named, `${alarms.length - troublesNamed} more`] : named)
+}
+
+/** Answers `is all well?`. */
+export function buildHeadline(figures: Figures): string {
+  const { status, alarms } = figures
+  if (isEmpty(figures)) return 'There is nothing to report yet.'
+  if (alarms.length > 0) return `Somebody should look at ${nameTroubles(figures)}.`
+  if (status.subscribed === 0) return 'All is well, and nobody is subscribed yet.'
+  if (status.lastRun?.outcome === 'running') return 'All is well: a push is on its way.'
+  if (status.owed > 0) return `All is well; ${plural(status.owed, 'user')} will get theirs with the next push.`
+  return 'All is well.'
+}
+
+function buildLead(figures: Figures): Html {
+  const { period, delivered, failed, unknown, owed } = figures.status
+  if (isEmpty(figures)) {
+    return html`<p class="lead">Bring listings and users in, look at what would be sent, and send it. Then make this page again.</p>
+<p><code>leadpush leads import listings.csv</code><br><code>leadpush users import users.json</code><br><code>leadpush preview</code><br><code>leadpush push --all</code></p>
+`
+  }
+  const week = figures.weeks.at(-1)
+  const carried = delivered > 0 && week?.leads ? ` with ${plural(week.leads, 'lead')} (${size(week.bytes ?? 0)})` : ''
+  const approximately = figures.isSampled && carried ? ', approximately' : ''
+  const troubled = failed + unknown === 0 ? 'none failed' : `${count(failed)} failed and ${count(unknown)} are unknown`
+  const waiting = owed === 0 ? 'nobody is waiting' : `${plural(owed, 'user')} ${owed === 1 ? 'is' : 'are'} waiting`
+  return html`<p class="lead">In week ${period} so far ${plural(delivered, 'delivery')} arrived${carried}${approximately}; ${troubled}; ${waiting}.</p>
+`
+}
+
+function describeLastRun({ status, runs }: Figures, { time }: Wording): KeyFigure {
+  const { lastRun } = status
+  const [run] = runs
+  if (!lastRun || !run) return { name: 'Last run', value: 'none', note: 'no push was ever begun' }
+  const { startedAt, endedAt, outcome, command } = lastRun
+  const took =
+    endedAt === null
+      ? ''
+      : html` <span class="whole">in ${seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)}</span>`
+  const tone = outcome === 'complete' ? 'good' : outcome === 'running' ? undefined : 'doubtful'
+  const note = html`<span class="whole">${time(startedAt)}</span> <span class="whole">push ${commandNames[command]}</span>${took}`
+  return { name: 'Last run', value: outcome, note, ...(tone && { tone }) }
+}
+
+function buildFigures(figures: Figures, wording: Wording): Html {
+  const { subscribed, delivered, failed, unknown, owed, pending, stuck, held } = figures.status
+  const { withoutQueries } = figures
+  const missed = figures.weeks.at(-1)?.missed ?? 0
+  const total = delivered + failed + unknown + missed
+  const share = (value: number) => (total === 0 ? {} : { note: `${wording.percent(value / total)} of ${count(total)}` })
+  return buildKeyFigures([
+    {
+      name: 'Subscribed users',
+      value: count(subscribed),
+      ...(withoutQueries > 0 && { note: `${count(withoutQueries)} without a query` }),
+    },
+    { name: 'Delivered', value: count(delivered), ...share(delivered) },
+    { name: 'Failed', value: count(failed), ...share(failed), ...(failed > 0 && { tone: 'bad' }) },
+    { name: 'Unknown', value: count(unknown), ...share(unknown), ...(unknown > 0 && { tone: 'doubtful' }) },
+    ...(missed > 0 ? [{ name: 'Got nothing', value: count(missed), ...share(missed), tone: 'bad' as const }] : []),
+    ...(pending > 0
+      ? [
+          {
+            name: 'On their way',
+            value: count(pending),
+            ...(stuck > 0 && { note: `${count(stuck)} stuck`, tone: 'bad' as const }),
+          },
+        ]
+      : []),
+    { name: 'Owed', value: count(owed), note: owed === 1 ? 'user' : 'users' },
+    describeLastRun(figures, wording),
+    held
+      ? { name: 'Guard', value: 'holds', note: describeHeld(held), tone: 'bad' }
+      : { name: 'Guard', value: 'clear', note: 'holds nothing back' },
+  ])
+}
+
+export function buildHeader(figures: Figures, wording: Wording): Html {
+  const { alarms, status, madeAt } = figures
+  return html`<p class="kicker">leadpush report · ${status.period} · ${wording.time(madeAt)} (${wording.timeZone})</p>
+<h1>${buildHeadline(figures)}</h1>
+${buildLead(figures)}${
+  alarms.length > 0 &&
+  html`<ul class="alarms">${alarms.map((alarm) => html`<li>${wording.code(sentenceOf(alarm))}</li>`)}</ul>
+`
+}${buildFigures(figures, wording)}`
+}

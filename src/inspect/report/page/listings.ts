@@ -1,0 +1,88 @@
+/** The listings of a report: what came in a day, and where they are. */
+import { count, plural } from '../../../base/amounts.ts'
+import { buildSection } from '../../page/document.ts'
+import { type Html, html } from '../../page/html.ts'
+import { buildMap } from '../../page/map.ts'
+import { buildBars, buildFigure } from '../../page/plot.ts'
+import type { Figures } from '../figures/find-figures.ts'
+import { short, shortDay } from './wording.ts'
+
+function buildDays({ days }: Figures): Html {
+  const last = days.findLast(({ imports }) => imports > 0)
+  const total = (of: 'inserted' | 'updated') => days.reduce((sum, day) => sum + day[of], 0)
+  const summary = last
+    ? `${count(total('inserted'))} new and ${count(total('updated'))} changed in ${days.length} days; on ${shortDay(last.day)}, the last day with an import, ${count(last.inserted)} and ${count(last.updated)}.`
+    : `Nothing was imported in the last ${days.length} days.`
+  return buildFigure({
+    title: 'New and changed listings a day',
+    summary,
+    drawing: last
+      ? buildBars(summary, {
+          categories: days.map(({ day }) => shortDay(day)),
+          series: [
+            { name: 'New', fill: 'accent', values: days.map(({ inserted }) => inserted) },
+            { name: 'Changed', fill: 'soft', values: days.map(({ updated }) => updated) },
+          ],
+          format: short,
+          widthsPx: [340, 900],
+        })
+      : html``,
+    table: {
+      caption: 'New and changed listings a day',
+      columns: [
+        { head: 'day' },
+        ...['imports', 'new', 'changed', 'rejected'].map((head) => ({ head, isNumber: true })),
+      ],
+      rows: days
+        .map(({ day, imports, inserted, updated, rejected }) => [
+          day,
+          ...[imports, inserted, updated, rejected].map((n) => ({ text: count(n), sort: n })),
+        ])
+        .toReversed(),
+    },
+  })
+}
+
+function buildWhere({ where }: Figures): Html {
+  const { leads, unplaced, points, queries, queriesShown, circles, searches, states, towns } = where
+  const summary = [
+    `${plural(leads, 'listing')}.`,
+    queries > 0 &&
+      `${plural(queries, 'query')} for places${queriesShown < queries ? `; drawn are the ${plural(circles.length, 'circle')} that most of them ask for, of ${count(searches)}` : ''}.`,
+  ]
+    .filter(Boolean)
+    .join(' ')
+  return buildFigure({
+    title: 'Where listings are, and where users look for them',
+    summary,
+    drawing: buildMap({
+      id: 'where',
+      title: 'Listings and the circles of queries',
+      description: summary,
+      points,
+      counted: ['listing', 'listings'],
+      circles,
+      circled: "a query's radius",
+      towns,
+      unplaced,
+    }),
+    table: {
+      caption: 'Listings and users by state',
+      columns: [{ head: 'state' }, { head: 'listings', isNumber: true }, { head: 'users', isNumber: true }],
+      rows: states.map(({ state, leads, users }) => [
+        state,
+        { text: count(leads), sort: leads },
+        { text: count(users), sort: users },
+      ]),
+    },
+  })
+}
+
+export function buildListings(figures: Figures): Html {
+  const { leads, queries } = figures.where
+  return buildSection({
+    id: 'listings',
+    title: 'Listings',
+    body: html`${buildDays(figures)}${leads + queries > 0 && buildWhere(figures)}`,
+  })
+}

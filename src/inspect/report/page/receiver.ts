@@ -1,0 +1,83 @@
+/** The receiver of a report: how long attempts took, and whether that changes. */
+import { count, plural } from '../../../base/amounts.ts'
+import { buildSection } from '../../page/document.ts'
+import { type Html, html } from '../../page/html.ts'
+import { buildBars, buildDistribution, buildFigure } from '../../page/plot.ts'
+import type { Figures } from '../figures/find-figures.ts'
+import { milliseconds, short, shortWeek } from './wording.ts'
+
+/** A latency of some milliseconds, and one of a timeout: each mark of the axis is ten times the one before. */
+const decade = (ms: number) => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`)
+
+function buildSpread({ latency, isSampled }: Figures, all: NonNullable<Figures['latency']['all']>): Html {
+  const marks = (['p50', 'p95', 'p99'] as const).map((name) => ({
+    name: `${name} ${milliseconds(all[name])}`,
+    ms: all[name],
+  }))
+  const summary = `Half of ${isSampled ? 'a sample of ' : ''}${plural(latency.attempts, 'attempt')} took ${milliseconds(all.p50)} or less, 95 % ${milliseconds(all.p95)} or less, 99 % ${milliseconds(all.p99)} or less.`
+  return buildFigure({
+    title: 'How long an attempt took',
+    summary,
+    drawing: buildDistribution(summary, {
+      bars: latency.bars,
+      marks,
+      format: decade,
+      formatCount: short,
+      widthsPx: [340, 500],
+    }),
+    table: {
+      caption: 'How long an attempt took',
+      columns: [{ head: 'took' }, { head: 'attempts', isNumber: true }],
+      rows: latency.bars.map((bar) => [
+        { text: `${milliseconds(bar.fromMs)} to ${milliseconds(bar.toMs)}`, sort: bar.fromMs },
+        { text: count(bar.count), sort: bar.count },
+      ]),
+    },
+  })
+}
+
+function buildTrend({ latency, weeks }: Figures): Html {
+  const byPeriod = new Map(latency.weeks.map((week) => [week.period, week]))
+  const slow = weeks.map(({ period }) => byPeriod.get(period)?.p95 ?? 0)
+  const newest = latency.weeks.at(-1)
+  const summary = newest ? `95 % of the attempts of ${newest.period} took ${milliseconds(newest.p95)} or less.` : ''
+  return buildFigure({
+    title: 'The slow end (p95), week by week',
+    summary,
+    drawing: buildBars(summary, {
+      categories: weeks.map(({ period }) => shortWeek(period)),
+      series: [{ name: 'p95', fill: 'accent', values: slow }],
+      format: (value) => (value === 0 ? '0' : milliseconds(value)),
+      heightPx: 240,
+      widthsPx: [340, 500],
+    }),
+    table: {
+      caption: 'Attempts by week',
+      columns: [{ head: 'week' }, ...['attempts', 'p50', 'p95', 'p99'].map((head) => ({ head, isNumber: true }))],
+      rows: latency.weeks
+        .map(({ period, attempts, p50, p95, p99 }) => [
+          period,
+          { text: count(attempts), sort: attempts },
+          ...[p50, p95, p99].map((ms) => ({ text: milliseconds(ms), sort: ms })),
+        ])
+        .toReversed(),
+    },
+  })
+}
+
+export function buildReceiver(figures: Figures): Html {
+  const { all } = figures.latency
+  return buildSection({
+    id: 'receiver',
+    title: 'The receiver',
+    intro: 'From connecting to the end of the answer, of first and second attempts.',
+    body: all
+      ? html`<div class="columns">
+${buildSpread(figures, all)}
+${buildTrend(figures)}
+</div>
+`
+      : html`<p>No attempt was made in these weeks.</p>
+`,
+  })
+}

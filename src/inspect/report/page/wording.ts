@@ -1,0 +1,73 @@
+/** How a report words times, shares and commands. */
+import { timeFormat } from '../../../base/amounts.ts'
+import { type Html, html } from '../../page/html.ts'
+import type { RunReport } from '../../status/status.ts'
+
+export const commandNames: Readonly<Record<RunReport['command'], string>> = {
+  all: '--all',
+  force: '--all --force',
+  resume: '--resume',
+  failed: '--failed',
+  user: '--user',
+}
+
+export interface Wording {
+  timeZone: string
+  /** `2026-11-16 06:00` */
+  time(at: Date | null): string
+  /** `99.2 %`; never 100 or 0 for what is only nearly that. */
+  percent(share: number): string
+  /** A sentence whose commands stand between backticks. */
+  code(sentence: string): Html[]
+}
+
+function percent(share: number): string {
+  if (share === 0 || share === 1) return `${share * 100} %`
+  const hundred = share * 100
+  if (hundred > 99.9) return 'over 99.9 %'
+  return hundred < 0.1 ? 'under 0.1 %' : `${hundred.toFixed(1)} %`
+}
+
+export function createWording(timeZone: string): Wording {
+  const format = timeFormat(timeZone)
+  return {
+    timeZone,
+    time: (at) => format(at).slice(0, 16),
+    percent,
+    code: (sentence) =>
+      sentence.split('`').map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : html`${part}`)),
+  }
+}
+
+/** 1234567 as `1.2M`: for an axis. */
+export const short = (value: number): string =>
+  new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 }).format(value)
+
+/** Milliseconds as `250 ms`, `1.2 s`, `2 min`. */
+export function milliseconds(value: number): string {
+  if (value < 1_000) return `${Math.round(value)} ms`
+  const inSeconds = value / 1_000
+  if (inSeconds < 120) return `${Number(inSeconds.toPrecision(inSeconds < 10 ? 2 : 3))} s`
+  return `${Math.round(inSeconds / 60)} min`
+}
+
+/** `2026-W47` as `W47`. */
+export const shortWeek = (period: string): string => period.slice(5)
+
+/** `2026-11-21` as `Nov 21`. */
+export const shortDay = (day: string): string =>
+  new Intl.DateTimeFormat('en-US', { month: 'short', day: 'numeric', timeZone: 'UTC' }).format(
+    new Date(`${day}T00:00:00Z`),
+  )
+
+/** Bytes as `390 MB`, `1.2 GB`: for an axis, and for sums. */
+export function size(value: number): string {
+  const [unit, of] = value < 1e6 ? ['kB', 1e3] : value < 1e9 ? ['MB', 1e6] : value < 1e12 ? ['GB', 1e9] : ['TB', 1e12]
+  return value === 0 ? '0' : `${Number((value / of).toPrecision(3))} ${unit}`
+}
+
+/** The unit that durations of up to `most` seconds are told in, and how many seconds it has. */
+export function unitOf(most: number): { unit: string; seconds: number } {
+  if (most < 120) return { unit: 's', seconds: 1 }
+  return most < 7_200 ? { unit: 'min', seconds: 60 } : { unit: 'h', seconds: 3_600 }
+}

@@ -1,0 +1,147 @@
+/** What a monitor should call somebody for, and what to do: the lines of `status --check`, of `doctor` and at the top of a report. */
+import { count, plural, span } from '../../base/amounts.ts'
+import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.ts'
+import type { Database } from '../../db/open.ts'
+import { type ConcernSettings, type Concerns, findConcerns } from './concerns.ts'
+import { describeHeld, type Status } from './status.ts'
+
+export interface Alarm {
+  /** Part of a sentence: somebody should look at … */
+  about: string
+  /** A sentence without its end. */
+  what: string
+  /** What clears it; a sentence that begins small. */
+  toDo: string
+}
+
+const have = (value: number) => (value === 1 ? 'has' : 'have')
+const aDay = leftDays === 1 ? 'a day' : `${leftDays} days`
+
+function* listDeliveries(status: Status): Generator<Alarm> {
+  const { stuck, failedWithoutLater, unknownWithoutLater, period } = status
+  if (stuck > 0) {
+    const deliveries = plural(stuck, 'delivery')
+    yield {
+      about: `${deliveries} that nobody has in hand`,
+      what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt in the hands of no living process`,
+      toDo: 'run `leadpush push --resume`.',
+    }
+  }
+  if (failedWithoutLater + unknownWithoutLater === 0) return
+  const ends = [
+    [failedWithoutLater, 'failed', 'that failed'] as const,
+    [unknownWithoutLater, 'may not have arrived', 'of which it is unknown whether it arrived'] as const,
+  ].filter(([users]) => users > 0)
+  const texts = ends.map(([users, , how]) => `${plural(users, 'user')} ${have(users)} a delivery of ${period} ${how}`)
+  const again = unknownWithoutLater > 0 ? '--failed --unknown' : '--failed'
+  yield {
+    about: `deliveries that ${ends.map(([, end]) => end).join(' or ')}`,
+    what: `${texts.join(', ')}, and none later that was delivered`,
+    toDo: `mend the cause, then run \`leadpush push ${again}\`.`,
+  }
+}
+
+function* listUsers({ period, held, subscribed }: Status, { left, without, weekly }: Concerns): Generator<Alarm> {
+  const serve = held ? '`leadpush push --all --accept`' : '`leadpush push --all`'
+  if (held) {
+    yield {
+      about: 'what the guard holds back',
+      what: `The guard holds back ${describeHeld(held)} in ${period}`,
+      toDo: `ask \`leadpush preview\` why, mend what was imported${held.reason === null ? ', or the query that takes too long,' : ''} and run \`leadpush push --all\`, or send it all the same with ${serve}.`,
+    }
+  }
+  if (left > 0) {
+    const users = plural(left, 'user')
+    yield {
+      about: `${users} whom a push left`,
+      what: `${users} whom a push set out to serve ${have(left)} been owed a delivery for more than ${aDay}`,
+      toDo: `see in \`leadpush status\` how the last runs ended, then run ${serve}.`,
+    }
+  }
+  if (without.users > 0) {
+    const users = plural(without.users, 'user')
+    yield {
+      about: `${users} without a delivery in two weeks`,
+      what: `${users} who ${without.users === 1 ? 'was' : 'were'} due in ${without.period} got no delivery in it, and ${have(without.users)} none in ${period} yet`,
+      toDo: `run ${serve}.`,
+    }
+  }
+  if (subscribed > 0 && !weekly.lately) {
+    yield {
+      about: 'a weekly push that did not run',
+      what: weekly.ever
+        ? `No whole \`push --all\` came to its end in the last ${monitoredRunDays} days`
+        : 'No whole `push --all` has come to its end yet',
+      toDo: `run ${serve}, and let cron do so once a week.`,
+    }
+  }
+} // biome-ignore format: long sentences
+
+function* listListings({ withoutLeads, feed }: Concerns): Generator<Alarm> {
+  const { users, without, isPart } = withoutLeads
+  if (users > 0 && without >= users * withoutLeadShare) {
+    const share = isPart
+      ? `About ${Math.round((100 * without) / users)} % of the subscribed users`
+      : `${count(without)} of ${plural(users, 'subscribed user')} with queries`
+    yield {
+      about: 'users for whom there is no lead',
+      what: `${share} ${isPart || without !== 1 ? 'have' : 'has'} no lead to send`,
+      toDo: 'bring current listings in with `leadpush leads import FILE`; `leadpush preview` shows who would get none.',
+    }
+  }
+  if (feed) {
+    yield {
+      about: 'listings that are no longer imported',
+      what: `No import of listings came to its end since ${feed.lastAt.toISOString().slice(0, 16)}Z (LEADPUSH_FEED_MAX_AGE is ${span(feed.maxAgeMs / 1_000)})`,
+      toDo: 'find out why the feed stopped, then run `leadpush leads import FILE`.',
+    }
+  }
+}
+
+function* listHooks({ hooks }: Concerns): Generator<Alarm> {
+  const { abandoned, dropped, waiting, failing } = hooks
+  const revoke = ({ integrationId }: { integrationId: number | null }) => `\`leadpush integrations revoke ${integrationId}\``
+  if (waiting.count > 0) {
+    yield {
+      about: 'triggers that nobody sends',
+      what: `Triggers for ${plural(waiting.count, 'hook')} have been due for more than ${aDay}, and no \`trigger\` has run`,
+      toDo: 'run `leadpush trigger`, and let cron do so every few minutes.',
+    }
+  }
+  if (failing.count > 0) {
+    yield {
+      about: `${plural(failing.count, 'hook')} that fail${failing.count === 1 ? 's' : ''}`,
+      what: `${plural(failing.count, 'hook')} ${have(failing.count)} failed for more than ${aDay}`,
+      toDo: `see in \`leadpush status\` why, mend it and run \`leadpush trigger\`, or end a connection that is over with ${revoke(failing)}.`,
+    }
+  }
+  if (abandoned.count > 0) {
+    yield {
+      about: 'triggers that were given up',
+      what: `Triggers for ${plural(abandoned.count, 'hook')} were given up in the last day`,
+      toDo: `see in \`leadpush status\` why and mend it, or end a connection that is over with ${revoke(abandoned)}; ${aDay} after the last of them this ends.`,
+    }
+  }
+  if (dropped.count > 0) {
+    yield {
+      about: 'triggers that were dropped',
+      what: `New listings for ${plural(dropped.count, 'hook')} were dropped in the last day, beyond the newest of a run`,
+      toDo: `import less at a time, each time with \`leadpush leads import FILE --trigger\`, or end a connection that is over with ${revoke(dropped)}; ${aDay} after the last of them this ends.`,
+    }
+  }
+} // biome-ignore format: long sentences
+
+/** None: all is well. */
+export const listAlarms = (status: Status, concerns: Concerns): Alarm[] => [
+  ...listDeliveries(status),
+  ...listUsers(status, concerns),
+  ...listListings(concerns),
+  ...listHooks(concerns),
+]
+
+export async function findAlarms(db: Database, status: Status, settings: ConcernSettings): Promise<Alarm[]> {
+  return listAlarms(status, await findConcerns(db, status, settings))
+}
+
+/** A sentence or two. */
+export const sentenceOf = ({ what, toDo }: Alarm): string => `${what}: ${toDo}`

@@ -1,0 +1,117 @@
+/**
+ * What a monitor asks besides the state of the period: whether users were left out, whether listings and triggers still flow. Each
+ * figure is a statement that goes by an index, or once through the users; it reads, and writes nothing.
+ */
+import { sql } from 'kysely'
+import { leftDays, monitoredRunDays } from '../../base/limits.ts'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { countLeft, countWithoutTwoPeriods } from './missed.ts'
+import type { Status } from './status.ts'
+import { findWithoutLeads, type WithoutLeads } from './without-leads.ts'
+
+export interface Concerns {
+  /** Users whom a push set out to serve and has left for a day, but for those whom the guard holds back. */
+  left: number
+  /** Users who were due in the period before, and had nothing in it, nor in this one. */
+  without: { period: string; users: number }
+  /** Whether a whole `push --all` came to its end ever, and so lately that a monitor can rest. */
+  weekly: { ever: boolean; lately: boolean }
+  withoutLeads: WithoutLeads
+  hooks: HookConcerns
+  /** When listings were last imported, where that is too long ago. */
+  feed: { lastAt: Date; maxAgeMs: number } | undefined
+}
+
+/** Hooks, each with the integration of one of them. */
+interface HookConcerns {
+  abandoned: Hooks
+  dropped: Hooks
+  /** Something has been due for a day, and no run of `trigger` looked or tried. */
+  waiting: Hooks
+  /** What fails now has failed for a day. */
+  failing: Hooks
+}
+
+interface Hooks {
+  count: number
+  integrationId: number | null
+}
+
+export interface ConcernSettings {
+  maxLeadAgeMs: number
+  feedMaxAgeMs: number | undefined
+}
+
+const sinceDays = sql<Date>`(now() - ${leftDays} * interval '1 day')`
+
+const hookConcerns = {
+  abandoned: sql<boolean>`h.abandoned_at > ${sinceDays}`,
+  dropped: sql<boolean>`h.dropped_at > ${sinceDays}`,
+  // what an import brought is due before anybody has looked whom it is for
+  waiting: sql<boolean>`(h.due_at <= ${sinceDays} and coalesce(h.last_at, '-infinity') <= ${sinceDays}
+    or h.looked_import_id < (select max(i.id) from imports i where i.inserted > 0 and i.started_at <= ${sinceDays}))`,
+  failing: sql<boolean>`h.failing_since <= ${sinceDays} and exists (select from triggers t where t.hook_id = h.id and t.attempts > 0)`,
+}
+
+async function findHookConcerns(db: Database): Promise<HookConcerns> {
+  const found = await Promise.all(
+    Object.entries(hookConcerns).map(async ([name, condition]) => {
+      const { rows } = await sql<Hooks>`
+        select count(*) as count, min(h.integration_id) as "integrationId" from hooks h where ${condition}
+      `.execute(db)
+      return [name, rows[0]]
+    }),
+  )
+  return Object.fromEntries(found)
+}
+
+async function findWeekly(db: Database): Promise<Concerns['weekly']> {
+  const { rows } = await sql<Concerns['weekly']>`
+    select count(*) > 0 as ever, count(*) filter (where ended_at >= now() - ${monitoredRunDays} * interval '1 day') > 0 as lately
+    from runs where came_to_end and command in ('all', 'force') and resumable and ended_at <= now()
+  `.execute(db)
+  return rows[0] ?? { ever: false, lately: false }
+}
+
+async function findFeed(db: Database, maxAgeMs: number | undefined): Promise<Concerns['feed']> {
+  if (maxAgeMs === undefined) return undefined
+  const { rows } = await sql<{ lastAt: Date }>`
+    select started_at as "lastAt" from imports where id = (select max(id) from imports)
+      and started_at < now() - ${maxAgeMs} * interval '1 millisecond'
+  `.execute(db)
+  return rows[0] && { ...rows[0], maxAgeMs }
+}
+
+async function findPeriodBefore(db: Database, period: string): Promise<string> {
+  const { rows } = await sql<{ before: string }>`
+    select to_char(to_date(${period}, 'IYYY-"W"IW') - 7, 'IYYY-"W"IW') as before
+  `.execute(db)
+  return rows[0]?.before ?? ''
+}
+
+export async function findConcerns(
+  db: Database,
+  { period, seenSince, held }: Pick<Status, 'period' | 'seenSince' | 'held'>,
+  settings: ConcernSettings,
+): Promise<Concerns> {
+  return await rideOut(async () => {
+    const before = await findPeriodBefore(db, period)
+    const [left, users, weekly, hooks, feed] = await Promise.all([
+      countLeft(db, period),
+      countWithoutTwoPeriods(db, before, period),
+      findWeekly(db),
+      findHookConcerns(db),
+      findFeed(db, settings.feedMaxAgeMs),
+    ])
+    const heldUsers = held === undefined ? 0 : held.reason === null ? held.users : left.weekly
+    return {
+      left: Math.max(0, left.weekly - heldUsers) + left.others,
+      without: { period: before, users },
+      weekly,
+      withoutLeads: await findWithoutLeads(db, seenSince),
+      hooks,
+      feed,
+    }
+  })
+}

@@ -1,0 +1,144 @@
+/**
+ * `status`: what the ledger says of the current period and of the last runs, and whether a monitor should call somebody. It
+ * reads, and writes nothing; every statement is bounded in what it returns.
+ */
+import { sql } from 'kysely'
+import { rideOut } from '../../db/away.ts'
+import { isLive } from '../../db/leases.ts'
+import type { Database } from '../../db/open.ts'
+import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
+import { hasQueries, isClaimed, isTheLastWord, weeklyScope } from '../../push/users-to-serve.ts'
+import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
+
+export interface RunReport {
+  command: RunCommand
+  period: string
+  startedAt: Date
+  endedAt: Date | null
+  /** `interrupted` where its process died, whether anybody has noted that or not. */
+  outcome: RunOutcome
+}
+
+export interface Status {
+  period: string
+  /** Listings that were last seen before it are not delivered. */
+  seenSince: Date
+  subscribed: number
+  /** Deliveries of the period, by how they ended. */
+  delivered: number
+  failed: number
+  unknown: number
+  /** Deliveries of any period that are to get an attempt, or are getting one. */
+  pending: number
+  /** Those of them that no living process has in hand. */
+  stuck: number
+  /** Users for whom `push --failed` would make a delivery anew, and those for whom `--unknown` would. */
+  failedWithoutLater: number
+  unknownWithoutLater: number
+  /** Users: without their weekly delivery in the period, with a subscription push to come, or with a delivery pending. */
+  owed: number
+  lastRun: RunReport | undefined
+  /** What the guard holds back in the period, since its last weekly run: all, with the reason, or so many users. */
+  held: { reason: string | null; users: number } | undefined
+  hooksInTrouble: number
+}
+
+const runsShown = 5
+const troublesShown = 20
+
+async function countEnded(db: Database, period: string) {
+  const { rows } = await sql<{ delivered: number; failed: number; unknown: number }>`
+    select count(*) filter (where status = 'delivered') as delivered, count(*) filter (where status = 'failed') as failed,
+      count(*) filter (where status = 'unknown') as unknown
+    from deliveries where period = ${period} and status in ('delivered', 'failed', 'unknown')
+  `.execute(db)
+  return rows[0] ?? { delivered: 0, failed: 0, unknown: 0 }
+}
+
+async function countPending(db: Database) {
+  const { rows } = await sql<{ pending: number; stuck: number }>`
+    select count(*) as pending, count(*) filter (where not ${isLive(sql`d.worker_id`)}) as stuck
+    from deliveries d where d.status = 'pending'
+  `.execute(db)
+  return rows[0] ?? { pending: 0, stuck: 0 }
+}
+
+async function countWithoutLater(db: Database, period: string) {
+  const { rows } = await sql<Pick<Status, 'failedWithoutLater' | 'unknownWithoutLater'>>`
+    select count(distinct d.user_id) filter (where d.status = 'failed') as "failedWithoutLater",
+      count(distinct d.user_id) filter (where d.status = 'unknown') as "unknownWithoutLater"
+    from deliveries d join users u on u.id = d.user_id
+    where d.period = ${period} and d.status in ('failed', 'unknown') and u.subscribed and ${hasQueries} and ${isTheLastWord}
+  `.execute(db)
+  return rows[0] ?? { failedWithoutLater: 0, unknownWithoutLater: 0 }
+}
+
+async function countUsers(db: Database, period: string) {
+  const { rows } = await sql<{ subscribed: number; owed: number }>`
+    select (select count(*) from users where subscribed) as subscribed, count(*) as owed from (
+      select u.id from users u
+      where u.subscribed and not ${isClaimed(weeklyScope(period))}
+        and exists (select from queries q where q.user_id = u.id)
+      union
+      select u.id from users u
+      where u.subscription_owed_at is not null and exists (select from queries q where q.user_id = u.id)
+      union
+      select u.id from deliveries d join users u on u.id = d.user_id where d.status = 'pending'
+    ) owed
+  `.execute(db)
+  return rows[0] ?? { subscribed: 0, owed: 0 }
+}
+
+async function findHeld(db: Database, period: string): Promise<Status['held']> {
+  // what users it held stands with a run until another has gone on with it, which none does with a limit
+  const { rows } = await sql<{ reason: string | null; users: number }>`
+    select max(held) filter (where is_last and not came_to_end) as reason,
+      coalesce(max(held_users) filter (where is_last or resumable), 0) as users
+    from (
+      select *, id = max(id) over () as is_last from runs
+      where period = ${period} and command in ('all', 'force', 'resume') and listings is not null and ${hasBegun(sql`runs`)}
+    ) weekly
+  `.execute(db)
+  const [found] = rows
+  return found && (found.reason !== null || found.users > 0) ? found : undefined
+}
+
+/** The last runs, the newest first. */
+export async function findLastRuns(db: Database, limit: number = runsShown): Promise<RunReport[]> {
+  const { rows } = await rideOut(() =>
+    sql<RunReport>`
+      select command, period, started_at as "startedAt", ended_at as "endedAt",
+        case when outcome = 'running' and not ${isLive(sql`r.worker_id`)} then 'interrupted' else outcome end as outcome
+      from runs r where ${hasBegun(sql`r`)} order by started_at desc, id desc limit ${limit}
+    `.execute(db),
+  )
+  return rows
+}
+
+/** The state of the period that the database's clock says, in the time zone. Throws `usage` for one it does not know. */
+export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
+  const { period, seenSince } = await findPeriod(db, settings)
+  const [ended, pending, withoutLater, users, held, [lastRun], hooksInTrouble] = await rideOut(() =>
+    Promise.all([
+      countEnded(db, period),
+      countPending(db),
+      countWithoutLater(db, period),
+      countUsers(db, period),
+      findHeld(db, period),
+      findLastRuns(db, 1),
+      countHooksInTrouble(db),
+    ]),
+  )
+  return { period, seenSince, ...users, ...ended, ...pending, ...withoutLater, held, lastRun, hooksInTrouble }
+}
+
+/** Hooks whose triggers fail, or were given up lately. */
+export function findTroubledHooks(db: Database, limit = troublesShown): Promise<HookInTrouble[]> {
+  return rideOut(() => findHooksInTrouble(db, limit))
+}
+
+/** `the weekly run (800 listings …)`, `3 users`. */
+export function describeHeld({ reason, users }: NonNullable<Status['held']>): string {
+  if (reason !== null) return `the weekly run (${reason.replace(/^held: /, '')})`
+  return users === 1 ? '1 user' : `${users} users`
+}

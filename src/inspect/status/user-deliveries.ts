@@ -1,0 +1,72 @@
+/** `status --user`: the deliveries of one user with what came of each attempt, the newest first, a page at a time. */
+import { sql } from 'kysely'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { type LedgerDelivery, ledgerColumns } from '../../deliveries/ledger.ts'
+
+export interface AttemptReport {
+  at: Date
+  /** Null while it is under way, and where nobody recorded its end. */
+  durationMs: number | null
+  /** Of a complete answer. */
+  httpStatus: number | null
+  error: string | null
+}
+
+export interface UserDelivery extends LedgerDelivery {
+  createdAt: Date
+  /** Of its body: `decodeRecipe` reads it. */
+  recipe: Buffer
+  attemptLog: AttemptReport[]
+}
+
+interface Row extends Omit<UserDelivery, 'attemptLog'> {
+  /** To the microsecond, which a Date has not. */
+  cursor: string
+  first_at: Date | null
+  first_ms: number | null
+  first_status: number | null
+  first_error: string | null
+  second_at: Date | null
+  second_ms: number | null
+  second_status: number | null
+  second_error: string | null
+}
+
+const deliveriesPerPage = 200
+
+function toUserDelivery(row: Row): UserDelivery {
+  const { cursor: _, first_at, first_ms, first_status, first_error, ...rest } = row
+  const { second_at, second_ms, second_status, second_error, ...delivery } = rest
+  const attempts = [
+    { at: first_at, durationMs: first_ms, httpStatus: first_status, error: first_error },
+    { at: second_at, durationMs: second_ms, httpStatus: second_status, error: second_error },
+  ]
+  const made = attempts.flatMap(({ at, ...attempt }) => (at === null ? [] : [{ at, ...attempt }]))
+  return { ...delivery, attemptLog: made }
+}
+
+/** All deliveries of the user `userId`; of one push the parts in their order. */
+export async function* findUserDeliveries(db: Database, userId: number): AsyncGenerator<UserDelivery> {
+  let last: Row | undefined
+  for (;;) {
+    const before: Row | undefined = last
+    const behind =
+      before === undefined
+        ? sql`true`
+        : sql`d.created_at <= ${before.cursor}::timestamptz and (d.created_at < ${before.cursor}::timestamptz
+            or (d.part, d.idempotency_key) > (${before.part}, ${before.idempotencyKey}))`
+    const { rows } = await rideOut(() =>
+      sql<Row>`
+        select ${ledgerColumns}, u.email, d.created_at as "createdAt", d.created_at::text as cursor,
+          d.recipe, d.first_at, d.first_ms, d.first_status, d.first_error, d.second_at, d.second_ms, d.second_status, d.second_error
+        from deliveries d join users u on u.id = d.user_id
+        where d.user_id = ${userId} and ${behind}
+        order by d.created_at desc, d.part, d.idempotency_key limit ${deliveriesPerPage}
+      `.execute(db),
+    )
+    for (const row of rows) yield toUserDelivery(row)
+    last = rows.at(-1)
+    if (rows.length < deliveriesPerPage) return
+  }
+}

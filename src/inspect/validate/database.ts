@@ -1,0 +1,33 @@
+/** `validate` without files: everything that the database holds, in the order settings, users, hooks, leads. */
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
+import { hasOutdated } from '../../matching/searches.ts'
+import { findPlaces } from '../../places/places.ts'
+import type { Findings } from './finding.ts'
+import { checkHooks, type HookCounts } from './hooks.ts'
+import { checkLeads } from './leads.ts'
+import { findSettingProblems, type SettingsToCheck } from './settings.ts'
+import { checkUsers, type UserCounts } from './users.ts'
+
+export interface DatabaseCounts extends UserCounts, HookCounts {
+  leads: number
+}
+
+/** Throws `usage` for a time zone that the database does not know. `counts` goes up as it goes on. */
+export async function* checkDatabase(
+  db: Database,
+  settings: SettingsToCheck & { maxLeadAgeMs: number },
+  counts: DatabaseCounts,
+  signal?: AbortSignal,
+): Findings {
+  await findPeriod(db, settings)
+  yield* findSettingProblems(settings, await findOtherTimeZone(db, settings.timeZone))
+  if (await rideOut(() => hasOutdated(db))) {
+    const message = 'were resolved by an older version of this program: they may match other listings now'
+    yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }
+  }
+  yield* checkUsers(db, await rideOut(() => findPlaces(db)), counts, signal)
+  yield* checkHooks(db, settings, counts, signal)
+  yield* checkLeads(db, counts, signal)
+}

@@ -1,0 +1,83 @@
+/** `validate` of every hook: whether its URL may be called (contract 5.2), and its name leads somewhere, now. */
+import { LRUCache } from 'lru-cache'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { checkHookUrl, findUrlProblem } from '../../integrations/hook-address.ts'
+import type { Finding, Findings } from './finding.ts'
+
+export interface HookCounts {
+  hooks: number
+}
+
+const hooksPerPage = 256
+const lookupsAtOnce = 32
+/** Most hooks are at few platforms: each host is looked up once. */
+const hostsKept = 10_000
+
+interface HookRow {
+  id: string
+  url: string
+  email: string
+}
+
+async function findPage(db: Database, last: string | undefined): Promise<HookRow[]> {
+  const page = db
+    .selectFrom('hooks as h')
+    .innerJoin('integrations as i', 'i.id', 'h.integration_id')
+    .innerJoin('users as u', 'u.id', 'i.user_id')
+    .select(['h.id', 'h.url', 'u.email'])
+    .orderBy('h.id')
+    .limit(hooksPerPage)
+  return await (last === undefined ? page : page.where('h.id', '>', last)).execute()
+}
+
+class HostCheck {
+  private readonly allowInsecure: boolean
+  private readonly kept = new LRUCache<string, Promise<{ problem: string | undefined }>>({ max: hostsKept })
+
+  constructor(allowInsecure: boolean) {
+    this.allowInsecure = allowInsecure
+  }
+
+  async findProblem(url: string): Promise<string | undefined> {
+    const problem = findUrlProblem(url, this.allowInsecure)
+    if (problem !== undefined) return problem
+    const { origin } = new URL(url)
+    const found =
+      this.kept.get(origin) ??
+      checkHookUrl(origin, { allowInsecure: this.allowInsecure }).then((wrong) => ({ problem: wrong }))
+    this.kept.set(origin, found)
+    return (await found).problem
+  }
+}
+
+const hint = 'Its triggers fail until the platform registers another one; `leadpush integrations list` shows them.'
+
+/** All that is wrong with the hooks, by their ids; `counts` goes up as they are looked at. */
+export async function* checkHooks(
+  db: Database,
+  { allowInsecureHooks }: { allowInsecureHooks: string | undefined },
+  counts: HookCounts,
+  signal?: AbortSignal,
+): Findings {
+  const hosts = new HostCheck(allowInsecureHooks !== undefined)
+  for (let last: string | undefined; !signal?.aborted; ) {
+    const page = await rideOut(() => findPage(db, last))
+    if (page.length === 0) return
+    last = page.at(-1)?.id
+    for (let at = 0; at < page.length && !signal?.aborted; at += lookupsAtOnce) {
+      const some = page.slice(at, at + lookupsAtOnce)
+      const problems = await Promise.all(some.map(({ url }) => hosts.findProblem(url)))
+      counts.hooks += some.length
+      for (const [n, { id, email }] of some.entries()) {
+        const problem = problems[n]
+        if (problem !== undefined) yield describe(id, email, problem)
+      }
+    }
+  }
+}
+
+function describe(id: string, email: string, problem: string): Finding {
+  const message = `may not be called: ${problem.replace(/\.$/, '')}`
+  return { type: 'problem', where: `hook ${id} of ${email}`, path: 'url', message, hint }
+}

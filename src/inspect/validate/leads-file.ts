@@ -1,0 +1,50 @@
+/** `validate FILE.ndjson`, `FILE.csv`, also with `.gz`: whether `leads import` would take each record of a file. */
+import { LeadpushError, messageOf } from '../../base/errors.ts'
+import { FieldPicker } from '../../leads/pick-fields.ts'
+import { postalKey } from '../../places/postal-key.ts'
+import { type RecordFile, readRecords } from '../../records/read-records.ts'
+import type { Findings } from './finding.ts'
+
+interface Progress {
+  records: number
+}
+
+/**
+ * Every record that the import would reject, where `FILE:LINE`, and why the file breaks off, if it does; then, as notes, the
+ * fields that an import ignores. `progress` counts the records.
+ */
+export async function* checkLeadsFile(file: RecordFile, progress: Progress, signal?: AbortSignal): Findings {
+  const picker = new FieldPicker()
+  try {
+    for await (const page of readRecords(file, { signal })) {
+      if (page.header) picker.setHeader(page.header)
+      for (const record of page.records) {
+        progress.records++
+        const picked = picker.pick(record)
+        const where = `${file.name}:${record.line}`
+        if (!('patch' in picked)) yield { type: 'problem', where, ...picked }
+        else if (picked.patch.postalCode === undefined) {
+          const message = 'is missing: only a listing that is known already may leave it out'
+          yield { type: 'problem', where, path: 'postalCode', message }
+        } else if (postalKey(picked.patch.postalCode) === undefined) {
+          yield { type: 'problem', where, path: 'postalCode', message: 'is no postal code' }
+        }
+      }
+    }
+  } catch (error) {
+    if (signal?.aborted) return
+    if (!(error instanceof LeadpushError)) throw error
+    yield {
+      type: 'problem',
+      where: file.name,
+      path: '',
+      message: messageOf(error),
+      hint: 'An import would take nothing of this file.',
+    }
+  }
+  for (const [field, records] of Object.entries(picker.ignored.toObject())) {
+    const message = `is no field of a lead: ignored in ${records} ${records === 1 ? 'record' : 'records'}`
+    const hint = 'An import reads a field from a column of another name with --map FIELD=COLUMN.'
+    yield { type: 'note', where: file.name, path: field, message, hint }
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * `validate` of every listing: whether what is delivered of it is a lead as contract 4.2 has it, fits into a request, and is
+ * what the columns beside it say. Pages of bounded bytes, however large a listing is.
+ */
+import { hash } from 'node:crypto'
+import { sql } from 'kysely'
+import { formatPath } from '../../base/errors.ts'
+import { describeIssues } from '../../base/issues.ts'
+import { bodyBytesMax } from '../../base/limits.ts'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { countBodyBytes } from '../../deliveries/body.ts'
+import { deliveredLeadSchema, type Lead } from '../../leads/lead.ts'
+import { postalKey } from '../../places/postal-key.ts'
+import { serialiseQuery } from '../../users/query.ts'
+import type { Finding, Findings } from './finding.ts'
+
+interface LeadRow {
+  id: number
+  href_sha256: Buffer
+  json_sha256: Buffer
+  postal_key: string
+  /** Of the version; null where that is gone. */
+  lead_id: number | null
+  superseded: boolean
+  json: string | null
+  bytes: number | null
+  seen: boolean
+}
+
+const leadsPerPage = 1_000
+/** A page ends after so much JSON; a single listing may have more. */
+const pageBytes = 4 * 1024 * 1024
+
+/** The shortest there is: what does not fit beside it fits into no request. */
+const shortestQueryBytes = Buffer.byteLength(serialiseQuery({ type: 'text', value: 'a', radius: 0 }))
+
+const importAgain = 'Import the listing again with `leadpush leads import`.'
+const restore = 'The tables were changed by something else: restore them from a backup.'
+
+async function findPage(db: Database, lastId: number): Promise<LeadRow[]> {
+  const { rows } = await rideOut(() =>
+    sql<LeadRow>`
+      select * from (
+        select l.id, l.href_sha256, l.json_sha256, l.postal_key, v.lead_id, v.superseded_at is not null as superseded, v.json,
+          v.bytes, s.lead_id is not null as seen,
+          sum(coalesce(v.bytes, 0)) over (order by l.id) - coalesce(v.bytes, 0) as bytes_before
+        from (
+          select id, href_sha256, json_sha256, postal_key, version_id from leads
+          where id > ${lastId} order by id limit ${leadsPerPage}
+        ) l
+        left join lead_versions v on v.id = l.version_id left join lead_seen s on s.lead_id = l.id
+      ) page
+      where bytes_before < ${pageBytes} order by id
+    `.execute(db),
+  )
+  return rows
+}
+
+const sha256 = (text: string) => hash('sha256', text, 'buffer')
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return undefined
+  }
+}
+
+function checkLead(row: LeadRow): Finding[] {
+  const found: Finding[] = []
+  const value = row.json === null ? undefined : parse(row.json)
+  const href = (value as Partial<Lead> | null | undefined)?.href
+  const where = typeof href === 'string' ? `lead ${href}` : `lead number ${row.id}`
+  const add = (path: string, message: string, hint: string) => {
+    found.push({ type: 'problem', where, path, message, hint })
+  }
+  if (!row.seen) add('', 'is not known to have been seen: it is never delivered', restore)
+  if (row.json === null || row.bytes === null) {
+    add('', 'has lost its current version: it cannot be delivered', restore)
+    return found
+  }
+  if (row.lead_id !== row.id || row.superseded) add('', 'has the version of another listing, or an old one', restore)
+  if (!sha256(row.json).equals(row.json_sha256)) add('', 'has other JSON than the import wrote', restore)
+  if (countBodyBytes(1, shortestQueryBytes, 1, row.bytes) > bodyBytesMax) {
+    const message = `has ${row.bytes} bytes of JSON: no request of ${bodyBytesMax} bytes has room for it, so it is left out`
+    add('', message, 'Import it again with a shorter description.')
+  }
+  const parsed = deliveredLeadSchema.safeParse(value)
+  if (!parsed.success) {
+    if (typeof value !== 'object' || value === null) add('', 'is no JSON object', restore)
+    else {
+      for (const issue of describeIssues(parsed.error.issues, value))
+        add(formatPath(issue.path), issue.message, importAgain)
+    }
+    return found
+  }
+  if (!sha256(parsed.data.href).equals(row.href_sha256)) add('href', 'is not the one that it is found by', restore)
+  if (postalKey(parsed.data.postalCode) !== row.postal_key) {
+    add('postalCode', `is not where it is looked for (${row.postal_key})`, restore)
+  }
+  return found
+}
+
+/** All that is wrong with the listings, by their ids; `counts` goes up as they are looked at. */
+export async function* checkLeads(db: Database, counts: { leads: number }, signal?: AbortSignal): Findings {
+  let lastId = 0
+  while (!signal?.aborted) {
+    const page = await findPage(db, lastId)
+    const last = page.at(-1)
+    if (last === undefined) return
+    lastId = last.id
+    for (const row of page) {
+      counts.leads++
+      yield* checkLead(row)
+    }
+  }
+}

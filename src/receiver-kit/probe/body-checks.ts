@@ -1,0 +1,129 @@
+/** Checks of what a receiver must take (contract 4.2, 4.3, 4.10): deliveries of every size and content that a push may send. */
+import { bodyBytesMax, leadNumberMax, leadsPerQueryMax } from '../../base/limits.ts'
+import { both, type Check, fail, judgeAccepted, type ProbeContext, pass, warn } from './check.ts'
+import { buildBody, buildBodyOf, buildLongHref, otherQuery, query } from './made-up.ts'
+
+const atOnce = 8
+
+/** A check that one delivery is taken. */
+function taken(check: Omit<Check, 'run'>, build: (context: ProbeContext) => Buffer, advice: string): Check {
+  return {
+    ...check,
+    run: async (context) =>
+      judgeAccepted(await context.sender.send(build(context), { key: context.madeUp.newKey() }), advice),
+  }
+}
+
+export const example: Check = taken(
+  {
+    name: 'example',
+    title: 'An ordinary delivery is taken',
+    clause: '4.1',
+    sends: 'a delivery with one query and one lead of which all is known',
+  },
+  ({ madeUp }) => buildBody([query], [madeUp.lead('example')]),
+  'Answer a right delivery with a 2xx; nothing else was tried.',
+)
+
+export const bodyChecks: readonly Check[] = [
+  taken(
+    { name: 'bare-lead', title: 'A lead of which little is known is taken', clause: '4.2', sends: 'a lead with null and 0 for all that is optional, and without fullAddress' },
+    ({ madeUp }) => buildBody([query], [madeUp.bareLead('bare')]),
+    'Every field but href and postalCode may be unknown: null, 0, and fullAddress left out.',
+  ),
+  taken(
+    { name: 'no-leads', title: 'A delivery without leads is taken', clause: '4.3', sends: 'a query and an empty list of leads' },
+    () => buildBody([query], []),
+    'A user whose queries match nothing gets a delivery with `fsbos` empty.',
+  ),
+  taken(
+    { name: 'queries', title: 'Queries of each type are taken', clause: '4.2', sends: 'a zipcode query, a text query with a radius of 2.5, and one with a radius of 0' },
+    ({ madeUp }) => buildBody([query, otherQuery, { type: 'text', value: 'pool', radius: 0 }], madeUp.leads('queries', 2)),
+    'A query is a zipcode or a text, with a radius in miles that may be 0 or a fraction.',
+  ),
+  taken(
+    { name: 'text', title: 'Text in any script is taken', clause: '4.2', sends: 'text with accents, emoji, Chinese, quotes, line breaks, HTML' },
+    ({ madeUp }) => {
+      const description = 'made up: ünïcode 🏡 房子 "quoted" \\ back\nline\u2028line\ttab <b>bold</b> \u0001 %s {{x}} \'; --'
+      return buildBody([query], [madeUp.lead('text', { description, contactName: 'Zoë O’Made-up 🏠' })])
+    },
+    'A body is UTF-8 JSON; text may hold any character but NUL.',
+  ),
+  taken(
+    { name: 'extremes', title: 'The largest values are taken', clause: '4.10', sends: 'a price of 1e12, fractions, an href of 2,048 bytes, an idempotency key of 64 characters' },
+    ({ madeUp }) => {
+      const { href } = madeUp.lead('extremes')
+      return buildBody([query], [madeUp.lead('extremes', { href: buildLongHref(href), price: leadNumberMax, bathrooms: 2.25 })])
+    },
+    'Numbers go to 1e12, and may have fractions; an href has up to 2,048 bytes.',
+  ),
+  taken(
+    { name: 'leads-300', title: '300 leads of one query are taken', clause: '4.3', sends: '300 leads of one query' },
+    ({ madeUp }) => buildBody([query], madeUp.leads('many', leadsPerQueryMax)),
+    'One query may bring 300 leads.',
+  ),
+  taken(
+    { name: 'leads-600', title: '600 leads of two queries are taken', clause: '4.3', sends: '600 leads of two queries' },
+    ({ madeUp }) => buildBody([query, otherQuery], madeUp.leads('many', 2 * leadsPerQueryMax)),
+    'Each query may bring 300 leads, and a delivery may have many queries.',
+  ),
+  taken(
+    { name: 'body-5-mb', title: 'A body of 5,000,000 bytes is taken', clause: '4.2', sends: '300 leads with long descriptions, 5,000,000 bytes' },
+    ({ madeUp }) => buildBodyOf(bodyBytesMax, [query], madeUp.leads('large', leadsPerQueryMax)),
+    'Raise the limit of the receiver, and of a proxy before it, to 5,000,000 bytes.',
+  ),
+  {
+    name: 'unknown-field',
+    title: 'A field that is not known does no harm',
+    clause: '4.2',
+    sends: 'a lead with a further field, as a later version may have it',
+    async run({ sender, madeUp }) {
+      const lead = { ...madeUp.lead('unknown'), schemaVersion: 'v0.2.0', madeUpField: 'made up' }
+      const sent = await sender.send(buildBody([query], [lead]), { key: madeUp.newKey() })
+      const isClear = sent.ok || (sent.status !== null && sent.status >= 400 && sent.status < 500)
+      return isClear ? pass(sent) : fail(sent, 'Pass over a field that is not known, or refuse it with a 4xx.')
+    },
+  },
+  {
+    name: 'several-at-once',
+    title: 'Several deliveries at once are taken',
+    clause: '4.5',
+    sends: `${atOnce} deliveries at the same moment, each with a key of its own`,
+    async run({ sender, madeUp }) {
+      const sent = await Promise.all(
+        Array.from({ length: atOnce }, (_, at) =>
+          sender.send(buildBody([query], [madeUp.lead('shared'), madeUp.lead(`at-once-${at}`)]), {
+            key: madeUp.newKey(),
+            apart: true,
+          }),
+        ),
+      )
+      const refused = sent.filter(({ ok }) => !ok)
+      if (refused.length === 0) return pass({ received: `${atOnce} times a 2xx` })
+      const advice = 'A push has LEADPUSH_CONCURRENCY (16) requests under way at once: take them, or have that lowered.'
+      return fail({ received: `${refused.length} of ${atOnce} were not taken. ${both(...refused.slice(0, 3)).received}` }, advice)
+    },
+  },
+  {
+    name: 'slow-body',
+    title: 'A body that comes slowly is read to its end before it is answered',
+    clause: '4.5',
+    sends: 'a delivery in two halves, a second apart',
+    async run({ sender, madeUp, pauseMs }) {
+      const whole = buildBody([query], [madeUp.lead('slow')])
+      let isSent = false
+      const halves = async function* () {
+        yield whole.subarray(0, whole.length / 2)
+        await new Promise((resolve) => setTimeout(resolve, pauseMs))
+        isSent = true
+        yield whole.subarray(whole.length / 2)
+      }
+      const pending = sender.send({ length: whole.length, pieces: halves() }, { key: madeUp.newKey(), apart: true })
+      const sent = await pending.then((it) => ({ ...it, isEarly: !isSent }))
+      if (sent.ok && !sent.isEarly) return pass(sent)
+      const received = `${sent.received}${sent.isEarly ? ', before the second half was sent' : ''}`
+      if (!sent.ok) return warn({ received }, 'Give a slow sender time: leadpush gives an attempt 30 s.')
+      return fail({ received }, 'Answer with a 2xx only when the whole body was read and its leads are committed.')
+    },
+  },
+] // biome-ignore format: tables

@@ -1,0 +1,89 @@
+/**
+ * What a probe sends: deliveries with listings that are plainly made up, under hrefs of this probe alone, so that a receiver can
+ * tell them, and find them again to delete them. Pure.
+ */
+import { randomUUID } from 'node:crypto'
+import { hrefBytesMax } from '../../base/limits.ts'
+import type { BodyInPieces } from '../../http/client.ts'
+import { completeLead, type Lead, type LeadPatch } from '../../leads/lead.ts'
+import type { Query } from '../../users/query.ts'
+
+export const madeUpHref = 'https://example.com/leadpush-probe/'
+/** What stands for a user's key where none is given. */
+export const madeUpKey = 'leadpush-probe-made-up-key'
+
+const description = 'A made-up listing, sent by `leadpush probe`: there is no such home. Delete it at will.'
+
+export const query: Query = { type: 'zipcode', value: '78704', radius: 5 }
+export const otherQuery: Query = { type: 'text', value: 'Austin, TX', radius: 2.5 }
+
+export interface MadeUp {
+  /** Unique for this probe. */
+  id: string
+  /** A listing of which everything is known; the same name is the same listing. */
+  lead(name: string | number, patch?: Partial<Lead>): Lead
+  /** One of which only what is required is known. */
+  bareLead(name: string): Lead
+  leads(name: string, count: number): Lead[]
+  newKey(): string
+}
+
+export function makeUp(): MadeUp {
+  const id = randomUUID()
+  let keys = 0
+  const hrefOf = (name: string | number) => `${madeUpHref}${id}/${name}`
+  const lead = (name: string | number, patch: LeadPatch = {}) =>
+    completeLead({
+      href: hrefOf(name), postalCode: '78704', price: 350_000, rawListingDate: '3 days ago', sqft: 1_850, bedrooms: 3,
+      bathrooms: 2.5, yearBuilt: 1999, description, propertyType: 'single family', contactName: 'Made-up Owner',
+      contactPhone: '512-555-0100', contactEmail: 'made-up-owner@example.com', fullAddress: '1 Probe Street, Austin, TX 78704',
+      address: '1 Probe Street', secondAddress: 'Unit 2', city: 'Austin', state: 'TX', country: 'US', ...patch,
+    }) // biome-ignore format: a record
+  return {
+    id,
+    lead: (name, patch = {}) => ({ ...lead(name), ...patch }),
+    bareLead: (name) => completeLead({ href: hrefOf(name), postalCode: '78704' }),
+    leads: (name, count) => Array.from({ length: count }, (_, at) => lead(`${name}-${at + 1}`)),
+    newKey: () => `leadpush-probe-${id}-${++keys}`,
+  }
+}
+
+export function buildBody(queryList: readonly Query[], fsbos: readonly object[]): Buffer {
+  return Buffer.from(JSON.stringify({ queryList, fsbos }))
+}
+
+/** A body of exactly `length` bytes: its leads' descriptions are made longer, all about alike. */
+export function buildBodyOf(length: number, queries: readonly Query[], leads: readonly Lead[]): Buffer {
+  const missing = length - buildBody(queries, leads).length
+  const each = Math.floor(missing / leads.length)
+  const rest = missing - each * leads.length
+  const longer = leads.map((lead, at) => ({
+    ...lead,
+    description: `${lead.description}${' '.padEnd(each + (at < rest ? 1 : 0), 'made up ')}`,
+  }))
+  return buildBody(queries, longer)
+}
+
+const pieceBytes = 64 * 1024
+
+/** A right delivery but for its size, of which no more is in memory than a piece. */
+export function buildEndless(length: number, lead: Lead): BodyInPieces {
+  const mark = '@@'
+  const [head = '', tail = ''] = buildBody([query], [{ ...lead, description: mark }])
+    .toString()
+    .split(mark)
+  const piece = Buffer.alloc(pieceBytes, 'x')
+  return {
+    length,
+    pieces: (async function* () {
+      yield Buffer.from(head)
+      for (let left = length - head.length - tail.length; left > 0; left -= pieceBytes) {
+        yield left < pieceBytes ? piece.subarray(0, left) : piece
+      }
+      yield Buffer.from(tail)
+    })(),
+  }
+}
+
+/** The longest href there may be. */
+export const buildLongHref = (href: string) => `${href}/${'a'.repeat(hrefBytesMax - href.length - 1)}`

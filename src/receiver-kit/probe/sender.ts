@@ -1,0 +1,153 @@
+/** How a probe sends: each request as a delivery goes out, and what came back in words and as far as the receiver tells it. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Proxies } from '../../base/config.ts'
+import { buildHeaders, describeNoAnswer } from '../../deliveries/attempt.ts'
+import { type BodyInPieces, createHttp, type Http, type HttpPost } from '../../http/client.ts'
+import type { HttpOutcome } from '../../http/exchange.ts'
+import { Pace } from '../../push/pace.ts'
+
+export interface SenderOptions {
+  receiverUrl: string
+  dataSource: string
+  timeoutMs: number
+  ratePerSecond: number | undefined
+  receiverKey: string
+  proxies: Proxies
+}
+
+/** What became of the leads of a delivery, where the answer tells it. */
+export interface Counts {
+  new: number
+  changed: number
+  unchanged: number
+}
+
+export interface Sent {
+  /** Null where no complete answer came. */
+  status: number | null
+  ok: boolean
+  outcome: HttpOutcome
+  /** What came, in a line. */
+  received: string
+  counts: Counts | undefined
+}
+
+export interface SendOptions {
+  /** The idempotency key. */
+  key: string
+  /** Headers that differ; null leaves one out. */
+  headers?: Readonly<Record<string, string | null>>
+  /** Over a connection that no other request goes over before or after. */
+  apart?: boolean
+}
+
+const shownCharsMax = 160
+
+const asObject = (value: unknown) => (typeof value === 'object' && value !== null ? value : {})
+
+function parseAnswer(body: Buffer | undefined): Record<string, unknown> {
+  try {
+    return asObject(JSON.parse(body?.toString() ?? '')) as Record<string, unknown>
+  } catch {
+    return {}
+  }
+}
+
+const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0
+
+function readCounts(answer: Record<string, unknown>): Counts | undefined {
+  const { new: added, changed, unchanged } = answer
+  return [added, changed, unchanged].every(isCount) ? ({ new: added, changed, unchanged } as Counts) : undefined
+}
+
+export class ProbeSender {
+  readonly #options: SenderOptions
+  readonly #http: Http
+  readonly #pace: Pace
+  requests = 0
+  /** Of requests that went one after the other over the same place: how many could have used a connection again, did, and broke it. */
+  readonly connections = { chances: 0, reused: 0, broken: 0 }
+  /** Requests that were answered. */
+  answers = 0
+  slowestMs = 0
+  timeouts = 0
+  compressed = 0
+  /** Requests in a row to which no answer came. */
+  unanswered = 0
+  /** Whether the receiver asked to slow down. */
+  throttled = 0
+
+  constructor(options: SenderOptions) {
+    this.#options = options
+    this.#http = createHttp({ timeoutMs: options.timeoutMs, concurrency: 1, proxies: options.proxies })
+    this.#pace = new Pace(options.ratePerSecond)
+  }
+
+  async send(body: Buffer | BodyInPieces, { key, headers = {}, apart = false }: SendOptions): Promise<Sent> {
+    const { receiverUrl: url, timeoutMs, dataSource, receiverKey, proxies } = this.#options
+    for (let waitMs = this.#pace.take(performance.now()); waitMs > 0; waitMs = this.#pace.take(performance.now())) {
+      await sleep(waitMs)
+    }
+    const usual = buildHeaders(dataSource, { idempotencyKey: key, receiverKey })
+    const given = new Map<string, string>()
+    for (let at = 0; at < usual.length; at += 2) given.set(usual[at] ?? '', usual[at + 1] ?? '')
+    for (const [name, value] of Object.entries(headers)) {
+      if (value === null) given.delete(name)
+      else given.set(name, value)
+    }
+    const post: HttpPost = { url, headers: [...given].flat(), body, timeoutMs, keepsAnswer: true }
+    this.requests++
+    const startedMs = performance.now()
+    const http = apart ? createHttp({ timeoutMs, concurrency: 1, proxies }) : this.#http
+    const outcome = await http.post(post)
+    if (apart) void http.close()
+    else this.#noteConnection(outcome)
+    // how long a body in pieces takes is the probe's own doing
+    const tookMs = Buffer.isBuffer(body) ? performance.now() - startedMs : 0
+    if (outcome.kind === 'answer') this.slowestMs = Math.max(this.slowestMs, tookMs)
+    return this.#read(outcome)
+  }
+
+  close(): Promise<void> {
+    return this.#http.close()
+  }
+
+  #noteConnection(outcome: HttpOutcome): void {
+    const { connections } = this
+    if (this.requests > 1) connections.chances++
+    if (!outcome.reused) return
+    if (outcome.kind === 'answer') connections.reused++
+    else if (outcome.code !== 'TIMEOUT') connections.broken++
+  }
+
+  #read(outcome: HttpOutcome): Sent {
+    if (outcome.kind === 'no-answer') {
+      this.unanswered++
+      if (outcome.code === 'TIMEOUT') this.timeouts++
+      const received = describeNoAnswer(outcome, this.#options)
+      return { status: null, ok: false, outcome, received, counts: undefined }
+    }
+    this.unanswered = 0
+    this.answers++
+    if (outcome.contentEncoding !== undefined && outcome.contentEncoding !== 'identity') this.compressed++
+    const { status } = outcome
+    if (status === 429) this.throttled++
+    const ok = status >= 200 && status < 300
+    const answer = parseAnswer(outcome.body)
+    const said = this.#quote(answer)
+    const redirect = status >= 300 && status < 400 ? ' (a redirect, which is not followed)' : ''
+    const received = `HTTP ${status}${redirect}${said}`
+    return { status, ok, outcome, received, counts: ok ? readCounts(answer) : undefined }
+  }
+
+  /** The receiver's own sentence, if it has one: without the user's key and without what a terminal would obey. */
+  #quote(answer: Record<string, unknown>): string {
+    const text = [answer.msg, answer.message, answer.error].find((value) => typeof value === 'string')
+    if (typeof text !== 'string' || text === '') return ''
+    const safe = text
+      .slice(0, 2_000)
+      .replaceAll(this.#options.receiverKey, '…')
+      .replace(/[\p{C}\s]+/gu, ' ')
+    return ` – “${safe.length > shownCharsMax ? `${safe.slice(0, shownCharsMax)}…` : safe}”`
+  }
+}

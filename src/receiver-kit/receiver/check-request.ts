@@ -1,0 +1,112 @@
+/**
+ * The rules of a delivery, one by one (contract 4), against the request as it came. Pure: what is wrong comes back as a
+ * list, each problem with its clause and place, and the status that fits the gravest.
+ */
+import type { IncomingMessage } from 'node:http'
+import { bodyBytesMax, receiverKeyCharsMax } from '../../base/limits.ts'
+import { findBodyProblems, parseBody } from '../../deliveries/body-problems.ts'
+import type { DeliveryBody } from '../../index.ts'
+
+export interface Problem {
+  clause: string
+  /** Where it is: `method`, `header X-Data-Source`, `fsbos[3].price`. */
+  path: string
+  message: string
+}
+
+export interface Refusal {
+  status: number
+  problems: Problem[]
+}
+
+export interface DeliveryHead {
+  receiverKey: string
+  dataSource: string
+  idempotencyKey: string
+  /** Bytes of the body. */
+  length: number
+}
+
+const problemsMax = 20
+const moreMessage = 'has more wrong with it, which is not listed'
+
+const visible = (charsMax: number) => ({
+  pattern: new RegExp(`^[!-~]{1,${charsMax}}$`),
+  allowed: `must have 1 to ${charsMax} visible ASCII characters`,
+})
+
+/** The headers that are the delivery's own, by their names in lower case; the order is that of their gravity. */
+const rules = [
+  { name: 'Content-Length', pattern: /^\d{1,15}$/, allowed: 'must be there, as a number: the body may not be chunked', status: 411 },
+  { name: 'Content-Type', pattern: /^application\/json$/i, allowed: 'must be application/json', status: 415 },
+  { name: 'X-Service-API-Key', ...visible(receiverKeyCharsMax), status: 401 },
+  { name: 'X-Data-Source', ...visible(100), status: 400 },
+  { name: 'X-Idempotency-Key', ...visible(64), status: 400 },
+] as const // biome-ignore format: a table
+
+function valuesOf(request: IncomingMessage, name: string): string[] {
+  const found: string[] = []
+  const { rawHeaders } = request
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() === name) found.push(rawHeaders[at + 1] ?? '')
+  }
+  return found
+}
+
+export type CheckedHead = { head: DeliveryHead } | { refusal: Refusal }
+
+/** What the headers say, or all that is wrong with them. Never quotes a value: it may be a key. */
+export function checkHead(request: IncomingMessage): CheckedHead {
+  const problems: Problem[] = []
+  let status = 0
+  const add = (itsStatus: number, path: string, message: string, clause = '4.1') => {
+    status ||= itsStatus
+    problems.push({ clause, path, message })
+  }
+  if (request.method !== 'POST') add(405, 'method', 'must be POST')
+  if (request.httpVersion === '1.1' && !request.headers.host) add(400, 'header Host', 'is missing')
+  if (request.url?.includes('?')) add(400, 'URL', 'must have no query parameters')
+  if (request.headers['transfer-encoding'] !== undefined) {
+    add(411, 'header Transfer-Encoding', 'must not be there: the body is sent with its length')
+  }
+  if (request.headers['content-encoding'] !== undefined) {
+    add(415, 'header Content-Encoding', 'must not be there: the body is sent as it is', '4.2')
+  }
+  const given: string[] = []
+  for (const { name, pattern, allowed, status: itsStatus } of rules) {
+    const values = valuesOf(request, name.toLowerCase())
+    given.push(values[0] ?? '')
+    if (values.length === 0) add(itsStatus, `header ${name}`, `is missing: ${allowed}`)
+    else if (values.length > 1) add(itsStatus, `header ${name}`, 'is there more than once')
+    else if (!pattern.test(values[0] ?? '')) add(itsStatus, `header ${name}`, allowed)
+  }
+  const [length, , receiverKey = '', dataSource = '', idempotencyKey = ''] = given
+  const bytes = Number(length)
+  if (bytes > bodyBytesMax) {
+    status = status === 405 ? status : 413
+    problems.push({ clause: '4.2', path: 'body', message: `has ${bytes} bytes: at most ${bodyBytesMax}` })
+  }
+  if (status > 0) return { refusal: { status, problems } }
+  return { head: { receiverKey, dataSource, idempotencyKey, length: bytes } }
+}
+
+/** The body of a delivery, or what is wrong with it: 400 for what is no JSON in UTF-8, 422 for JSON that is no delivery. */
+export function checkBody(bytes: Buffer): { body: DeliveryBody } | { refusal: Refusal } {
+  const parsed = parseBody(bytes)
+  const found = 'value' in parsed ? findBodyProblems(parsed.value) : [parsed.problem]
+  const problems: Problem[] = []
+  for (const { clause, path, message } of found) {
+    const isLast = problems.length === problemsMax
+    problems.push(isLast ? { clause, path: 'body', message: moreMessage } : { clause, path: path || 'body', message })
+    if (isLast) break
+  }
+  if ('value' in parsed && problems.length === 0) return { body: parsed.value as DeliveryBody }
+  return { refusal: { status: 'value' in parsed ? 422 : 400, problems } }
+}
+
+/** The sentence for a person: the first problem, and how many more there are. */
+export function describeProblems(what: string, [first, ...more]: readonly Problem[]): string {
+  if (!first) return `${what}.`
+  const rest = more.length > 0 ? `, and ${more.length} more` : ''
+  return `${what}: ${first.path} ${first.message} (docs/contract.md ${first.clause})${rest}.`
+}

@@ -1,0 +1,48 @@
+/** What a request gets, in this order: the faults that were asked for, the rules of its headers, its user's key, its delivery. */
+import { setTimeout as wait } from 'node:timers/promises'
+import { neverValidReceiverKey } from '../../base/limits.ts'
+import type { OpenDatabase } from '../../db/open.ts'
+import { type CheckedHead, describeProblems, type Problem } from './check-request.ts'
+import { countFaults, type Faults } from './faults.ts'
+import type { ReadBody } from './read-body.ts'
+import { takeDelivery, type Verdict } from './take-delivery.ts'
+
+export interface JudgeOptions {
+  db: OpenDatabase
+  faults?: Faults
+  /** Whether a user has this key; without it every well-formed one is taken. */
+  knowsKey?: (key: string) => boolean | Promise<boolean>
+}
+
+const full: Verdict = { status: 503, msg: 'Too many deliveries at once; try again later.' }
+const unknownKey: Problem = {
+  clause: '4.1',
+  path: 'header X-Service-API-Key',
+  message: 'is the key of no user of this receiver',
+}
+
+/** `closing` ends the delays. What it returns throws what the database throws. */
+export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing: AbortSignal) {
+  const { delayMs = 0 } = faults
+  const nextFault = countFaults(faults)
+  const delay = async () => {
+    if (delayMs > 0) await wait(delayMs, undefined, { signal: closing }).catch(() => {})
+  }
+  const refuse = async (status: number, problems: Problem[]): Promise<Verdict> => {
+    await delay()
+    return { status, problems, msg: describeProblems('This is no valid delivery', problems) }
+  }
+  return async (checked: CheckedHead, { bytes, length, isWhole }: ReadBody): Promise<Verdict> => {
+    if (!isWhole) return { status: 0, msg: `The sender broke off after ${length} bytes of the body.` }
+    const fault = nextFault()
+    if (fault) await delay()
+    if (fault?.kind === 'fail') return { status: fault.status, msg: 'A fault that was asked for.', fault: 'fail' }
+    if (fault) return { status: 0, msg: 'Dropped, as was asked for.', fault: 'drop' }
+    if ('refusal' in checked) return await refuse(checked.refusal.status, checked.refusal.problems)
+    const { head } = checked
+    if (bytes.length < head.length) return full
+    const isKnown = head.receiverKey !== neverValidReceiverKey && (await (knowsKey?.(head.receiverKey) ?? true))
+    if (!isKnown) return await refuse(401, [unknownKey])
+    return await takeDelivery(db.db, head, bytes, { delay, delayMs })
+  }
+}

@@ -1,0 +1,88 @@
+/**
+ * What the receiver makes of a delivery whose headers are right: its body is checked, its key claimed, its leads kept, and the
+ * answer worded.
+ */
+
+import { attemptsMax } from '../../base/limits.ts'
+import type { Database } from '../../db/open.ts'
+import { checkBody, type DeliveryHead, describeProblems, type Problem } from './check-request.ts'
+import type { Fault } from './faults.ts'
+import { type Applied, applyDelivery, claimDelivery, giveUpClaim } from './receiver-store.ts'
+
+/** How a request is answered, and what is told about it. */
+export interface Verdict {
+  /** 0: not answered, the connection is dropped. */
+  status: number
+  msg: string
+  problems?: Problem[]
+  /** More fields of the answer. */
+  body?: Record<string, unknown>
+  queries?: number
+  leads?: number
+  applied?: Applied
+  times?: number
+  fault?: Fault['kind']
+}
+
+/** Longer than applying takes, shorter than anyone waits to try again after a receiver was killed. */
+const claimMs = 30_000
+
+const key = 'header X-Idempotency-Key'
+
+/** What is wrong with a delivery whose key was there before, and what that is answered with. */
+const repeats = {
+  'under-way': {
+    status: 409,
+    problem: { clause: '4.5', path: key, message: 'is under way: its first attempt is not answered yet' },
+  },
+  'other-body': {
+    status: 422,
+    problem: { clause: '4.5', path: 'body', message: 'is not the one that came with this key before' },
+  },
+} as const
+
+/**
+ * `delay` is waited for with the delivery under way, and takes `delayMs` at most. Throws what the database throws; the delivery
+ * is then as if it had not come.
+ */
+export async function takeDelivery(
+  db: Database,
+  head: DeliveryHead,
+  bytes: Buffer,
+  { delay, delayMs }: { delay: () => Promise<void>; delayMs: number },
+): Promise<Verdict> {
+  const checked = checkBody(bytes)
+  if ('refusal' in checked) {
+    await delay()
+    return { ...checked.refusal, msg: describeProblems('The body is no valid delivery', checked.refusal.problems) }
+  }
+  const { queryList, fsbos } = checked.body
+  const claim = await claimDelivery(db, head, bytes, claimMs + delayMs)
+  const { times } = claim
+  const common = { queries: queryList.length, leads: fsbos.length, times }
+  const tooOften = {
+    clause: '4.6',
+    path: key,
+    message: `came ${times} times: at most ${attemptsMax} attempts are made`,
+  }
+  const problems: Problem[] = times > attemptsMax ? [tooOften] : []
+  const repeated = (kind: keyof typeof repeats): Verdict => {
+    const { status, problem } = repeats[kind]
+    problems.unshift(problem)
+    return { ...common, status, problems, msg: describeProblems('This key came before', problems) }
+  }
+  await delay()
+  if (claim.kind === 'same') {
+    const msg = 'This delivery came before; nothing was applied twice.'
+    return { status: 200, msg, body: { repeated: true }, problems, ...common }
+  }
+  if (claim.kind !== 'mine') return repeated(claim.kind)
+  try {
+    const applied = await applyDelivery(db, head, fsbos, claim.claim)
+    if (!applied) return repeated('under-way')
+    return { status: 200, msg: 'Taken.', body: { repeated: false, ...applied }, applied, problems, ...common }
+  } catch (error) {
+    await giveUpClaim(db, head, claim.claim).catch(() => {})
+    throw error
+  }
+}

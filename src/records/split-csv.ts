@@ -1,0 +1,124 @@
+/**
+ * Cuts CSV (RFC 4180) into records and cells; the first record is the header. Reads what spreadsheets write: a byte order
+ * mark, either line end, line ends and quotes inside quotes; a quote in the middle of a bare cell is itself.
+ */
+import { LeadpushError } from '../base/errors.ts'
+import { recordBytesMax } from '../base/limits.ts'
+import {
+  badRecord, type CsvHeader, decode, notUtf8, type ReadRecord, RecordBytes, type Splitter, tooLargeRecord, withoutReturn,
+} from './record.ts' // biome-ignore format: a list
+
+const [quote, comma, lineFeed] = [34, 44, 10]
+/** Where in a cell the scanner is. */
+const atStart = 0
+const bare = 1
+const quoted = 2
+const afterQuote = 3
+
+/** The cells of one record; undefined where something follows a closing quote. */
+export function splitCells(text: string): string[] | undefined {
+  const cells: string[] = []
+  let from = 0
+  for (;;) {
+    let next: number
+    if (text.charCodeAt(from) === quote) {
+      let close = text.indexOf('"', from + 1)
+      let doubled = false
+      while (close >= 0 && text.charCodeAt(close + 1) === quote) {
+        doubled = true
+        close = text.indexOf('"', close + 2)
+      }
+      if (close < 0) return undefined
+      const cell = text.slice(from + 1, close)
+      cells.push(doubled ? cell.replaceAll('""', '"') : cell)
+      next = close + 1
+      if (next < text.length && text.charCodeAt(next) !== comma) return undefined
+    } else {
+      next = text.indexOf(',', from)
+      if (next < 0) next = text.length
+      cells.push(text.slice(from, next))
+    }
+    if (next >= text.length) return cells
+    from = next + 1
+  }
+}
+
+export class CsvSplitter implements Splitter {
+  header: CsvHeader | undefined
+  #line = 1
+  #beginsOn = 1
+  #state = atStart
+  readonly #coming = new RecordBytes()
+
+  push(chunk: Buffer): ReadRecord[] {
+    const records: ReadRecord[] = []
+    let state = this.#state
+    let from = 0
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at]
+      if (byte === lineFeed) this.#line++
+      if (state === quoted) {
+        if (byte === quote) state = afterQuote
+      } else if (byte === lineFeed) {
+        this.#coming.add(chunk.subarray(from, at))
+        this.#take(records)
+        from = at + 1
+        state = atStart
+      } else if (byte === comma) state = atStart
+      else if (byte === quote && state !== bare) state = quoted
+      else state = bare
+    }
+    this.#coming.add(chunk.subarray(from))
+    this.#state = state
+    return records
+  }
+
+  end(): ReadRecord[] {
+    if (this.#state === quoted) {
+      throw new LeadpushError(
+        'failed',
+        `it breaks off inside quotes, in the record that begins on line ${this.#beginsOn}`,
+      )
+    }
+    const records: ReadRecord[] = []
+    this.#take(records)
+    return records
+  }
+
+  #take(records: ReadRecord[]): void {
+    const line = this.#beginsOn
+    this.#beginsOn = this.#line
+    const { bytes, tooLarge } = this.#coming.take()
+    const raw = withoutReturn(bytes)
+    if (raw.length === 0) return
+    if (!this.header) {
+      this.header = readHeader(raw, tooLarge)
+      return
+    }
+    const record = tooLarge || raw.length > recordBytesMax ? tooLargeRecord(line, raw) : this.#read(line, raw)
+    if (record) records.push(record)
+  }
+
+  #read(line: number, raw: Buffer): ReadRecord | undefined {
+    const text = decode(raw)
+    if (text === undefined) return badRecord(line, raw, notUtf8)
+    const cells = splitCells(text)
+    if (cells === undefined) return badRecord(line, raw, 'has something between a closing quote and the next comma')
+    const columns = this.header?.names.length ?? 0
+    if (cells.length === columns) return { line, raw, cells }
+    if (cells.length === 1 && text.trim() === '') return undefined
+    return badRecord(line, raw, `has ${cells.length} cells where the header has ${columns}`)
+  }
+}
+
+function readHeader(raw: Buffer, tooLarge: boolean): CsvHeader {
+  const text = tooLarge ? undefined : decode(raw)
+  if (text === undefined) throw new LeadpushError('failed', `its first line is no header of a CSV file: it ${notUtf8}`)
+  // else all of the file would be its header, and nothing of it a record
+  if (/\r/.test(text.trimEnd().replace(/"[^"]*"/g, ''))) {
+    throw new LeadpushError('failed', 'its lines end in a carriage return alone: they must end in LF or CR LF')
+  }
+  const names = splitCells(text)
+  if (!names) throw new LeadpushError('failed', 'its first line is no header of a CSV file: its quotes are wrong')
+  return { names: names.map((name) => name.trim()), raw }
+}

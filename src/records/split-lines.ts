@@ -1,0 +1,49 @@
+/** Cuts NDJSON into records: a JSON text a line, blank lines between them are nothing. */
+import { LeadpushError } from '../base/errors.ts'
+import {
+  notJson,
+  parseJsonRecord,
+  type ReadRecord,
+  RecordBytes,
+  type Splitter,
+  tooLargeRecord,
+  trimSpace,
+} from './record.ts'
+
+export class LineSplitter implements Splitter {
+  #line = 1
+  readonly #coming = new RecordBytes()
+
+  push(chunk: Buffer): ReadRecord[] {
+    const records: ReadRecord[] = []
+    let from = 0
+    for (let at = chunk.indexOf(0x0a); at >= 0; at = chunk.indexOf(0x0a, from)) {
+      this.#coming.add(chunk.subarray(from, at))
+      const record = this.#take()
+      if (record) records.push(record)
+      this.#line++
+      from = at + 1
+    }
+    this.#coming.add(chunk.subarray(from))
+    return records
+  }
+
+  end(): ReadRecord[] {
+    const endsInBrace = this.#coming.lastByte === 0x7d
+    const record = this.#take()
+    if (!record) return []
+    const isCut = record.error?.startsWith(notJson) || (record.error !== undefined && !endsInBrace)
+    if (isCut) {
+      throw new LeadpushError('failed', `it breaks off in line ${this.#line}, which is no JSON and has no line end`)
+    }
+    return [record]
+  }
+
+  #take(): ReadRecord | undefined {
+    if (this.#coming.isEmpty) return undefined
+    const { bytes, tooLarge } = this.#coming.take()
+    if (tooLarge) return tooLargeRecord(this.#line, bytes)
+    const raw = trimSpace(bytes)
+    return raw.length === 0 ? undefined : parseJsonRecord(this.#line, raw)
+  }
+}

@@ -1,0 +1,263 @@
+/**
+ * The first half of `trigger`: which new leads are due for which hooks (contract 6.1). Each hook knows up to which import it
+ * was looked at; what came in since then is taken together once for many hooks, and matched by what their users' queries
+ * mean. A group of hooks is looked at in one transaction, so that nothing is forgotten or found twice.
+ */
+import { sql } from 'kysely'
+import { leadsPerHookMax } from '../base/limits.ts'
+import { rideOut } from '../db/away.ts'
+import { locks } from '../db/locks.ts'
+import type { Database, OpenDatabase } from '../db/open.ts'
+import { kyselyOn, withTransaction } from '../db/transaction.ts'
+
+/** So many hooks are looked at together; of so many what was found is recorded in one transaction, which locks them for that long. */
+const hooksPerGroup = 1_000
+const hooksPerRecord = 50
+/** Hooks times new leads, a statement: what it would have to hold if every lead were for everybody. */
+const pairsPerStatement = 5_000_000
+/** So many searches by words make an index of the new leads' words worth its while. */
+const searchesPerIndex = 10
+
+export interface Looked {
+  hooks: number
+  /** Triggers that are due now. */
+  found: number
+  /** Leads beyond the 300 newest of a hook. */
+  dropped: number
+}
+
+export interface LookOptions {
+  /** The last import that is committed, and is to be looked at. */
+  upTo: number
+  /** A listing that was not seen for longer is for nobody. */
+  maxLeadAgeMs: number
+  stop: AbortSignal
+  onAway?: (error: unknown) => void
+  /** After each group. */
+  onLooked?: (looked: Looked) => void
+}
+
+/**
+ * Looks at all hooks that were registered before that import. Any number of processes may do so at once: each takes the
+ * groups that no other has, and waits at the end for those that others have. Returns early when `stop` is aborted.
+ */
+export async function lookForLeads(opened: OpenDatabase, options: LookOptions): Promise<Looked> {
+  const { upTo } = options
+  const sum: Looked = { hooks: 0, found: 0, dropped: 0 }
+  for (const waiting of [false, true]) {
+    for (let last = ''; !options.stop.aborted; ) {
+      const ids = await rideOut(() => findHooksToLook(opened.db, upTo, last), options.onAway)
+      if (ids.length === 0) break
+      last = ids.at(-1) as string
+      const looked = await lookInTransaction(opened, ids, waiting, options)
+      sum.hooks += looked.hooks
+      sum.found += looked.found
+      sum.dropped += looked.dropped
+      options.onLooked?.(looked)
+    }
+  }
+  return sum
+}
+
+async function findHooksToLook(db: Database, upTo: number, last: string): Promise<string[]> {
+  const after = last === '' ? sql`` : sql`and id > ${last}`
+  const { rows } = await sql<{ id: string }>`
+    select id from hooks where looked_import_id < ${upTo} ${after} order by id limit ${hooksPerGroup}
+  `.execute(db)
+  return rows.map(({ id }) => id)
+}
+
+const nothing: Looked = { hooks: 0, found: 0, dropped: 0 }
+
+async function lookInTransaction(
+  opened: OpenDatabase,
+  ids: readonly string[],
+  waiting: boolean,
+  { upTo, maxLeadAgeMs, stop, onAway }: LookOptions,
+): Promise<Looked> {
+  const work = () =>
+    withTransaction(
+      opened,
+      async (connection) => lookAtGroup(opened.db, kyselyOn(connection), ids, upTo, waiting, maxLeadAgeMs),
+      stop,
+    )
+  return await rideOut(work, onAway).catch((error) => {
+    if (stop.aborted) return nothing
+    throw error
+  })
+}
+
+/** Looks on `db`, in its transaction, and records in short ones of their own on `outside`. */
+async function lookAtGroup(
+  outside: Database,
+  db: Database,
+  ids: readonly string[],
+  upTo: number,
+  waiting: boolean,
+  maxLeadAgeMs: number,
+): Promise<Looked> {
+  if (!(await takeTurn(db, ids, waiting))) return nothing
+  const { rows: hooks } = await sql<{ id: string; looked: number }>`
+    select id, looked_import_id as looked from hooks where id = any (${ids}::uuid[]) and looked_import_id < ${upTo}
+  `.execute(db)
+  if (hooks.length === 0) return nothing
+  // whoever looks and is cut off from the database must not hold the hooks until the network notices
+  await sql`
+    select set_config(name, value, true)
+    from (values ('jit', 'off'), ('work_mem', '64MB'), ('idle_in_transaction_session_timeout', '60s')) as s (name, value)
+  `.execute(db)
+  const hookIds = hooks.map(({ id }) => id)
+  const since = hooks.reduce((least, { looked }) => Math.min(least, looked), upTo)
+  const fresh = await collectFresh(db, hookIds, since, upTo, maxLeadAgeMs)
+  await sql`create temp table due_leads (
+    hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint
+  ) on commit drop`.execute(db)
+  const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
+  for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
+  await sql`create index on due_leads (hook_id)`.execute(db)
+  const sum = { ...nothing }
+  for (let at = 0; at < hooks.length; at += hooksPerRecord) {
+    const some = hooks.slice(at, at + hooksPerRecord)
+    const looked = await recordDue(outside, some, await readDue(db, some), upTo)
+    sum.hooks += looked.hooks
+    sum.found += looked.found
+    sum.dropped += looked.dropped
+  }
+  return sum
+}
+
+/** Two that looked at the same hooks would find the same; the first goes on. Such a lock holds up nobody but who looks. */
+async function takeTurn(db: Database, [first = '']: readonly string[], waiting: boolean): Promise<boolean> {
+  const key = sql`${locks.look}, hashtext(${first})`
+  if (waiting) {
+    await sql`select pg_advisory_xact_lock(${key})`.execute(db)
+    return true
+  }
+  const { rows } = await sql<{ taken: boolean }>`select pg_try_advisory_xact_lock(${key}) as taken`.execute(db)
+  return rows[0]?.taken === true
+}
+
+/** Makes `fresh_leads`, the leads of the imports after `since`, and returns how many they are. */
+async function collectFresh(
+  db: Database,
+  hookIds: readonly string[],
+  since: number,
+  upTo: number,
+  maxLeadAgeMs: number,
+): Promise<number> {
+  const counted = await sql<{ n: number }>`
+    select count(distinct q.search_id) as n from hooks h join integrations i on i.id = h.integration_id
+      join queries q on q.user_id = i.user_id join searches s on s.id = q.search_id
+    where h.id = any (${hookIds}::uuid[]) and s.words is not null
+  `.execute(db)
+  const byWords = counted.rows[0]?.n ?? 0
+  // every version of theirs lies above those that there were before the first of these imports
+  const base = sql`(select base_version_id from imports where id > ${since} order by id limit 1)`
+  await sql`create temp table fresh_leads (
+    lead_id bigint, version_id bigint, postal_key text, import_id bigint, occurred_at timestamptz, search tsvector
+  ) on commit drop`.execute(db)
+  const { numAffectedRows } = await sql`
+    insert into fresh_leads
+    select l.id, l.version_id, l.postal_key, l.first_import_id, i.started_at, ${byWords > 0 ? sql`l.search` : sql`null`}
+    from leads l join imports i on i.id = l.first_import_id join lead_seen s on s.lead_id = l.id
+    where l.version_id > ${base} and l.first_import_id > ${since} and l.first_import_id <= ${upTo}
+      and s.seen_at >= now() - ${maxLeadAgeMs} * interval '1 millisecond'
+  `.execute(db)
+  if (byWords > searchesPerIndex) {
+    await sql`create index on fresh_leads using gin (search) with (fastupdate = off)`.execute(db)
+  }
+  await sql`analyze fresh_leads`.execute(db)
+  return Number(numAffectedRows ?? 0)
+}
+
+/**
+ * Adds what is due for the hooks to `due_leads`, of each the 300 newest, with how many there are. Queries of one meaning are
+ * matched once; a lead that several queries of a user match is due once.
+ */
+async function collectDue(db: Database, hookIds: readonly string[]): Promise<void> {
+  await sql`
+    insert into due_leads select hook_id, version_id, lead_id, occurred_at, found from (${rankLeads(hookIds)}) ranked
+    where rank <= ${leadsPerHookMax}
+  `.execute(db)
+}
+
+interface HookToLook {
+  id: string
+  looked: number
+}
+
+/** What `due_leads` has for the hooks, as JSON. */
+async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<string> {
+  const { rows } = await sql<{ due: string }>`
+    select coalesce(json_agg(d), '[]')::text as due from due_leads d where hook_id = any (${hooks.map(({ id }) => id)}::uuid[])
+  `.execute(db)
+  return rows[0]?.due ?? '[]'
+}
+
+/** Records what is due, and that the hooks have been looked at: those that nobody has removed or looked at meanwhile. */
+async function recordDue(db: Database, hooks: readonly HookToLook[], due: string, upTo: number): Promise<Looked> {
+  const { rows } = await sql<Looked>`
+    with due as materialized (
+      select * from json_to_recordset(${due}::json)
+        as d (hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint)
+    ),
+    locked as materialized (
+      select h.id from hooks h
+        join unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map(({ looked }) => looked)}::bigint[]) as given (id, looked)
+        on given.id = h.id and given.looked = h.looked_import_id
+      order by h.id for update of h
+    ),
+    recorded as (
+      insert into triggers (hook_id, version_id, lead_id, occurred_at, due_at)
+      select hook_id, version_id, lead_id, occurred_at, occurred_at from due where hook_id in (select id from locked)
+      returning hook_id, due_at
+    ),
+    beyond as (
+      select hook_id, max(found) - ${leadsPerHookMax} as n from due where hook_id in (select id from locked)
+      group by hook_id having max(found) > ${leadsPerHookMax}
+    ),
+    looked as (
+      update hooks h set looked_import_id = ${upTo}, due_at = least(h.due_at, r.due_at),
+        dropped = h.dropped + coalesce(b.n, 0), dropped_at = case when b.n > 0 then now() else h.dropped_at end
+      from locked l left join (select hook_id, min(due_at) as due_at from recorded group by hook_id) r on r.hook_id = l.id
+        left join beyond b on b.hook_id = l.id
+      where h.id = l.id
+    )
+    select (select count(*) from locked) as hooks, (select count(*) from recorded) as found,
+      (select coalesce(sum(n), 0)::bigint from beyond) as dropped
+  `.execute(db)
+  return rows[0] ?? nothing
+}
+
+/** The new leads of each hook, the newest with the rank 1. */
+const rankLeads = (hookIds: readonly string[]) => sql`
+  with given as materialized (
+    select h.id, h.looked_import_id, i.user_id from hooks h join integrations i on i.id = h.integration_id
+    where h.id = any (${hookIds}::uuid[])
+  ),
+  wanted as materialized (
+    select distinct q.user_id, q.search_id from queries q where q.user_id in (select user_id from given)
+  ),
+  meant as materialized (select * from searches where id in (select search_id from wanted)),
+  places as materialized (select s.id as search_id, p.place from meant s cross join unnest(s.places) as p (place)),
+  with_words as materialized (
+    select s.id as search_id, s.kind, f.version_id, f.postal_key
+    from meant s join fresh_leads f on f.search @@ plainto_tsquery('english'::regconfig, s.words)
+  ),
+  matched as (
+    select p.search_id, f.version_id
+    from meant s join places p on p.search_id = s.id join fresh_leads f on f.postal_key = p.place
+    where s.kind = 'place'
+    union all
+    select search_id, version_id from with_words where kind = 'words'
+    union all
+    select w.search_id, w.version_id
+    from with_words w join places p on p.search_id = w.search_id and p.place = w.postal_key
+    where w.kind = 'both'
+  ),
+  for_user as (select distinct w.user_id, m.version_id from wanted w join matched m on m.search_id = w.search_id)
+  select g.id as hook_id, f.version_id, f.lead_id, f.occurred_at,
+    row_number() over (partition by g.id order by f.version_id desc) as rank, count(*) over (partition by g.id) as found
+  from given g join for_user u on u.user_id = g.user_id join fresh_leads f on f.version_id = u.version_id
+  where f.import_id > g.looked_import_id
+`

@@ -1,0 +1,83 @@
+/** One attempt of a trigger: what is sent, signed as Standard Webhooks 1.0 has it, and what came of it (contract 6.3, 6.4). */
+import { hash } from 'node:crypto'
+import { Webhook } from 'standardwebhooks'
+import { triggerRetryAfterMsMax, triggerTimeoutMs } from '../base/limits.ts'
+import { parseRetryAfter } from '../http/retry-after.ts'
+import type { HookHttp } from '../integrations/hook-http.ts'
+import type { Lead } from '../leads/lead.ts'
+import { buildFlatLead } from './flat-lead.ts'
+
+export interface TriggerRequest {
+  url: string
+  webhookId: string
+  href: string
+  body: string
+  signingSecret: string
+}
+
+export interface TriggerOutcome {
+  ok: boolean
+  /** 410: the platform has no use for the hook any more. */
+  gone: boolean
+  httpStatus: number | null
+  /** One line in plain words, without secrets and without text from the answer. */
+  error: string | null
+  /** How long the answer asks to wait. */
+  retryAfterMs: number | null
+  durationMs: number
+}
+
+/**
+ * The request that brings the lead to the hook. The `webhook-id` follows from hook, lead and event: whoever sends it again,
+ * after whatever happened, sends the same.
+ */
+export function buildTriggerRequest(
+  hook: { id: string; url: string; signingSecret: string },
+  leadJson: string,
+  occurredAt: Date,
+): TriggerRequest {
+  const lead = buildFlatLead(JSON.parse(leadJson) as Lead, occurredAt)
+  const webhookId = `msg_${hash('sha256', `${hook.id}\n${lead.id}\n${lead.occurredAt}`, 'base64url').slice(0, 32)}`
+  return {
+    url: hook.url,
+    webhookId,
+    href: lead.href,
+    body: JSON.stringify(lead),
+    signingSecret: hook.signingSecret,
+  }
+}
+
+function describeStatus(status: number): string {
+  if (status === 410) return 'HTTP 410: the platform has ended the hook'
+  if (status >= 300 && status < 400) return `HTTP ${status}: a redirect, which is not followed`
+  return `HTTP ${status}`
+}
+
+/** Sends one attempt, stamped with `now`. Never throws: every trouble is an outcome. */
+export async function sendTrigger(http: HookHttp, request: TriggerRequest, now: Date): Promise<TriggerOutcome> {
+  const startedMs = performance.now()
+  const { url, webhookId, body, signingSecret } = request
+  const headers = [
+    'Content-Type', 'application/json',
+    'webhook-id', webhookId,
+    'webhook-timestamp', String(Math.floor(now.getTime() / 1_000)),
+    'webhook-signature', new Webhook(signingSecret).sign(webhookId, now, body),
+  ] // biome-ignore format: pairs
+  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs: triggerTimeoutMs })
+  const durationMs = Math.round(performance.now() - startedMs)
+  if (outcome.kind === 'no-answer') {
+    const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${triggerTimeoutMs / 1_000} s)` : outcome.error
+    return { ok: false, gone: false, httpStatus: null, error, retryAfterMs: null, durationMs }
+  }
+  const { status } = outcome
+  const ok = status >= 200 && status < 300
+  const retryAfterMs = ok ? null : parseRetryAfter(outcome, now.getTime(), triggerRetryAfterMsMax)
+  return {
+    ok,
+    gone: status === 410,
+    httpStatus: status,
+    error: ok ? null : describeStatus(status),
+    retryAfterMs,
+    durationMs,
+  }
+}

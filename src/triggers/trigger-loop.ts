@@ -1,0 +1,287 @@
+/**
+ * The second half of `trigger`: sends what is due. Hooks are taken a few at a time, as long as there is room to send to more;
+ * how much each gets is decided by `HookLanes`.
+ */
+
+import { triggerPausesMs, triggerTimeoutMs } from '../base/limits.ts'
+import { Sleeper } from '../base/sleeper.ts'
+import { rideOut } from '../db/away.ts'
+import type { Worker } from '../db/leases.ts'
+import type { Database } from '../db/open.ts'
+import type { TriggerLine } from '../index.ts'
+import type { HookHttp } from '../integrations/hook-http.ts'
+import { LeadStore } from '../leads/lead-store.ts'
+import { HookLanes, type Lane } from './hook-lanes.ts'
+import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
+import {
+  endTrigger,
+  findLeadJson,
+  recordTriggers,
+  releaseHooks,
+  type TakenTrigger,
+  type TriggerToRecord,
+  type TriggerWorker,
+  takeHooks,
+  takeTriggers,
+} from './trigger-store.ts'
+
+export interface TriggerLoopContext {
+  db: Database
+  http: HookHttp
+  worker: Worker
+  leaseMs: number
+  dueUntil: string
+  /** Aborted: what is under way is finished and recorded, nothing is begun, the rest is given back. */
+  stop: AbortSignal
+  onTrigger(line: TriggerLine, durationMs: number): void
+  onAway(error: unknown): void
+}
+
+type Sent = TriggerToRecord & { lane: Lane; line: TriggerLine; durationMs: number }
+
+const hooksPerTake = 32
+const outcomesPerStatement = 128
+const lookAgainMs = 1_000
+/** Of the leads under way: a large one is sent beside few others. In memory a lead is several times as large. */
+const bytesUnderWayMax = 16 * 1024 * 1024
+
+export class TriggerLoop {
+  /** Triggers that this process took in hand, and those that ended with a hook that is gone. */
+  due = 0
+
+  private readonly context: TriggerLoopContext
+  private readonly leads: LeadStore
+  private readonly lanes = new HookLanes()
+  private bytesUnderWay = 0
+  private workerId: number
+  private readonly outcomes: Sent[] = []
+  private recording: Promise<void> | undefined
+  /** When it is worth while to look for hooks again, by `performance.now()`. */
+  private lookAtMs = 0
+  private readonly sleeper = new Sleeper()
+  private failure: unknown
+
+  constructor(context: TriggerLoopContext) {
+    this.context = context
+    this.leads = new LeadStore(context.db)
+    this.workerId = context.worker.id
+  }
+
+  /** There may be something due now that was not before. */
+  lookAgain(): void {
+    this.lookAtMs = 0
+    this.sleeper.wake()
+  }
+
+  /** Sends what is due until nothing is, once `found` has settled: until then more may come. */
+  async run(found: Promise<unknown>): Promise<void> {
+    let foundAll = false
+    const onFound = () => {
+      foundAll = true
+      this.lookAgain()
+    }
+    found.then(onFound, (error) => this.fail(error))
+    const wake = () => this.sleeper.wake()
+    this.context.stop.addEventListener('abort', wake)
+    try {
+      await this.fill(() => foundAll)
+    } catch (error) {
+      this.fail(error)
+    }
+    while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleeper.sleep(lookAgainMs)
+    this.context.stop.removeEventListener('abort', wake)
+    if (this.failure !== undefined) throw this.failure
+    await this.release(this.lanes.all())
+  }
+
+  private get stopping(): boolean {
+    return this.context.stop.aborted || this.failure !== undefined
+  }
+
+  private get store(): TriggerWorker {
+    return { ids: this.context.worker.ids, dueUntil: this.context.dueUntil }
+  }
+
+  private fail(error: unknown): void {
+    this.failure ??= error
+    this.sleeper.wake()
+  }
+
+  private async fill(hasFoundAll: () => boolean): Promise<void> {
+    while (!this.stopping) {
+      this.dropLostLanes()
+      const sureOfEnd = hasFoundAll()
+      const ready = this.lanes.findReady(performance.now())
+      const wanted = this.lanes.room - ready.length
+      let taken = 0
+      if (wanted > 0 && !this.lanes.isFull && this.lookAtMs <= performance.now()) {
+        taken = await this.takeHooks(Math.min(wanted, hooksPerTake))
+      }
+      if (ready.length > 0) await this.takeTriggers(ready)
+      await this.release(this.lanes.findDone())
+      if (ready.length > 0 || taken > 0) continue
+      if (sureOfEnd && this.lanes.size === 0 && this.lookAtMs > performance.now() && (await this.isDone())) return
+      await this.sleeper.sleep(this.untilNextMs())
+    }
+  }
+
+  /** A lease that was lost makes everything look as if nothing were due: only a process that has one may say so. */
+  private async isDone(): Promise<boolean> {
+    await rideOut(() => this.context.worker.renew(), this.context.onAway)
+    if (this.context.worker.id === this.workerId) return true
+    this.lookAtMs = 0
+    return false
+  }
+
+  private dropLostLanes(): void {
+    if (this.context.worker.id === this.workerId) return
+    this.workerId = this.context.worker.id
+    this.lanes.lose()
+    this.lookAtMs = 0
+  }
+
+  private untilNextMs(): number {
+    const nowMs = performance.now()
+    // it may have happened while something else was waited for
+    if (this.lanes.findReady(nowMs).length > 0 || this.lanes.findDone().length > 0) return 0
+    const mayTake = this.lanes.room > 0 && !this.lanes.isFull
+    return Math.min(mayTake ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs, this.lanes.untilNextMs(nowMs))
+  }
+
+  private async takeHooks(limit: number): Promise<number> {
+    const { db, onAway } = this.context
+    const which = { limit, alsoUnproven: this.lanes.hasRoomForUnproven, known: this.lanes.all().map(({ id }) => id) }
+    // what is found from here on is worth another look
+    this.lookAtMs = performance.now() + lookAgainMs
+    const hooks = await rideOut(() => takeHooks(db, this.store, which), onAway)
+    if (hooks.length === limit) this.lookAtMs = 0
+    this.lanes.add(hooks)
+    return hooks.length
+  }
+
+  private async takeTriggers(ready: Lane[]): Promise<void> {
+    const takenAtMs = performance.now()
+    const ids = ready.map(({ id }) => id)
+    const triggers = await rideOut(() => takeTriggers(this.context.db, this.store, ids), this.context.onAway)
+    const versionIds = triggers.map(({ versionId }) => versionId)
+    const leads = await rideOut(() => this.leads.findEach(versionIds), this.context.onAway)
+    const taken = new Set(triggers.map(({ hookId }) => hookId))
+    for (const lane of ready) if (!taken.has(lane.id)) lane.isEmpty = true
+    for (const [at, trigger] of triggers.entries()) {
+      const lane = this.lanes.get(trigger.hookId)
+      if (lane) this.begin(lane, trigger, leads[at]?.bytes ?? 0, takenAtMs)
+    }
+  }
+
+  private begin(lane: Lane, trigger: TakenTrigger, bytes: number, takenAtMs: number): void {
+    const end = this.lanes.begin(lane, performance.now())
+    this.due++
+    this.makeRoom(bytes)
+      .then(() => this.make(lane, trigger, takenAtMs))
+      .catch((error) => this.fail(error))
+      .finally(() => {
+        end()
+        this.bytesUnderWay -= bytes
+        this.sleeper.wake()
+      })
+  }
+
+  /** Waits until a lead of so many bytes may be taken into the process. */
+  private async makeRoom(bytes: number): Promise<void> {
+    while (this.bytesUnderWay > 0 && this.bytesUnderWay + bytes > bytesUnderWayMax && !this.stopping) {
+      await this.sleeper.sleep(lookAgainMs)
+    }
+    this.bytesUnderWay += bytes
+  }
+
+  private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
+    const { db, http, onAway } = this.context
+    if (this.giveUp(lane, takenAtMs)) return
+    const request = trigger.hasLead ? await this.buildRequest(lane, trigger) : undefined
+    if (request === undefined) {
+      await rideOut(() => endTrigger(db, trigger), onAway)
+      lane.underWay--
+      return
+    }
+    if (this.giveUp(lane, takenAtMs)) return
+    const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
+    this.note(lane, trigger, request, await sendTrigger(http, request, now))
+  }
+
+  /** A process that was frozen for so long has lost what it took; one that is stopped, or whose hook failed, gives it back. */
+  private giveUp(lane: Lane, takenAtMs: number): boolean {
+    const { leaseMs } = this.context
+    const isLate = performance.now() - takenAtMs > Math.max(leaseMs - triggerTimeoutMs, leaseMs / 2)
+    if (!this.stopping && !lane.isClosed && !isLate) return false
+    this.due--
+    lane.underWay--
+    lane.isEmpty = true
+    return true
+  }
+
+  private async buildRequest(lane: Lane, trigger: TakenTrigger): Promise<TriggerRequest | undefined> {
+    const { db, onAway } = this.context
+    // a version may be gone, with this process still having it, and the lead still there
+    const found = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
+    const json = found?.[0]?.json.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
+    return json === undefined ? undefined : buildTriggerRequest(lane, json, trigger.occurredAt)
+  }
+
+  private note(lane: Lane, trigger: TakenTrigger, { href, webhookId }: TriggerRequest, outcome: TriggerOutcome): void {
+    const { ok, gone, httpStatus, error, retryAfterMs, durationMs } = outcome
+    lane.isUnproven = httpStatus === null
+    lane.hasAnswered ||= httpStatus !== null
+    if (!ok) this.lanes.close(lane)
+    const abandoned = !ok && !gone && trigger.attempts >= triggerPausesMs.length
+    const status: TriggerLine['status'] = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
+    const line: TriggerLine = {
+      type: 'trigger', integration: lane.integrationId, hook: lane.id, href, webhookId, status,
+      attempts: trigger.attempts + 1, httpStatus, error,
+    } // biome-ignore format: in the order in which it is printed
+    const { hookId, versionId } = trigger
+    this.outcomes.push({
+      hookId,
+      versionId,
+      ok,
+      abandoned,
+      gone,
+      httpStatus,
+      error,
+      retryAfterMs,
+      lane,
+      line,
+      durationMs,
+    })
+    this.recording ??= this.record().finally(() => {
+      this.recording = undefined
+      this.sleeper.wake()
+    })
+  }
+
+  private async record(): Promise<void> {
+    const { db, onAway, onTrigger } = this.context
+    try {
+      while (this.outcomes.length > 0) {
+        const batch = this.outcomes.slice(0, outcomesPerStatement)
+        const ended = await rideOut(() => recordTriggers(db, this.store, batch), onAway)
+        this.due += ended
+        this.outcomes.splice(0, batch.length)
+        for (const { lane, line, durationMs } of batch) {
+          lane.underWay--
+          onTrigger(line, durationMs)
+        }
+        this.sleeper.wake()
+      }
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private async release(lanes: readonly Lane[]): Promise<void> {
+    if (lanes.length === 0) return
+    const isDue = await rideOut(() => releaseHooks(this.context.db, this.store, lanes), this.context.onAway)
+    this.lanes.letGo(lanes)
+    // what came in between, or was taken and not sent
+    if (isDue) this.lookAtMs = 0
+  }
+}

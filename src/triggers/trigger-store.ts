@@ -1,0 +1,233 @@
+/**
+ * What is recorded of triggers, before an attempt and after it. A hook is taken by one process, while its lease runs; each of
+ * its triggers is marked before it is sent, in a statement that checks the lease. Any number of processes may run these at
+ * once. Whoever needs rows of both locks hooks before triggers, in the order of their ids.
+ */
+import { sql } from 'kysely'
+import { triggerPausesMs } from '../base/limits.ts'
+import { isLive } from '../db/leases.ts'
+import type { Database } from '../db/open.ts'
+
+export interface TakenHook {
+  id: string
+  url: string
+  integrationId: number
+  signingSecret: string
+  /** It has not been called yet, or its last attempt brought no answer at all. */
+  isUnproven: boolean
+  /** Up to which import it was looked at when it was taken. */
+  lookedImportId: number
+}
+
+export interface TakenTrigger {
+  hookId: string
+  versionId: number
+  leadId: number
+  occurredAt: Date
+  /** Failed before. */
+  attempts: number
+  /** Whether the lead is still there. */
+  hasLead: boolean
+  /** Whether the version is: it may have been erased, or pruned. */
+  hasVersion: boolean
+  /** The database's clock. */
+  now: Date
+}
+
+export interface TriggerToRecord {
+  hookId: string
+  versionId: number
+  ok: boolean
+  /** It failed for the last time. */
+  abandoned: boolean
+  gone: boolean
+  httpStatus: number | null
+  error: string | null
+  retryAfterMs: number | null
+}
+
+/** Who sends: the ids of the process as a worker, the current one last, and what is due for its run: `timestamptz` as text. */
+export interface TriggerWorker {
+  ids: readonly number[]
+  dueUntil: string
+}
+
+/** SQL: a hook `h` that has a pause is left alone by a run that began in it (contract 6.5). */
+const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
+  sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
+
+const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
+
+/** The last import that is committed, and the time after it, to the microsecond. What failed from then on is for later runs. */
+export async function findRunStart(db: Database): Promise<{ lastImportId: number; dueUntil: string }> {
+  const { rows } = await sql<{ lastImportId: number; dueUntil: string }>`
+    select coalesce(max(id), 0) as "lastImportId", clock_timestamp()::text as "dueUntil" from imports
+  `.execute(db)
+  return rows[0] ?? { lastImportId: 0, dueUntil: '-infinity' }
+}
+
+/**
+ * Takes hooks for which something is due and that no other living process has, apart from the `known` ones: those that took their last trigger come first, those
+ * that did not answer last.
+ */
+export async function takeHooks(
+  db: Database,
+  worker: TriggerWorker,
+  { limit, alsoUnproven, known }: { limit: number; alsoUnproven: boolean; known: readonly string[] },
+): Promise<TakenHook[]> {
+  const isUnproven = sql<boolean>`(h.last_status is null)`
+  const { rows } = await sql<TakenHook>`
+    with found as materialized (
+      select h.id from hooks h
+      where h.due_at <= ${worker.dueUntil} and not ${isPaused(worker)} and h.id <> all (${known}::uuid[])
+        and (h.worker_id is null or h.worker_id = any (${worker.ids}) or not ${isLive(sql`h.worker_id`)})
+        ${alsoUnproven ? sql`` : sql`and not ${isUnproven}`}
+      order by ${isUnproven}, h.last_status >= 300, h.last_at is not null, h.due_at limit ${limit} for update skip locked
+    )
+    update hooks h set worker_id = ${currentOf(worker)} from integrations i
+    where h.id in (select id from found) and i.id = h.integration_id and ${isLive(sql`${currentOf(worker)}`)}
+    returning h.id, h.url, i.id as "integrationId", i.signing_secret as "signingSecret", ${isUnproven} as "isUnproven",
+      h.looked_import_id as "lookedImportId"
+  `.execute(db)
+  return rows
+}
+
+/** Marks the next trigger of each of the hooks that this process has: from now on it is being sent. */
+export async function takeTriggers(
+  db: Database,
+  worker: TriggerWorker,
+  hookIds: readonly string[],
+): Promise<TakenTrigger[]> {
+  const { rows } = await sql<TakenTrigger>`
+    update triggers t set worker_id = ${currentOf(worker)}
+    from unnest(${hookIds}::uuid[]) as given (id) join hooks h on h.id = given.id and h.worker_id = ${currentOf(worker)}
+        and not ${isPaused(worker)}
+      cross join lateral (
+        select version_id from triggers
+        where hook_id = h.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
+        order by version_id limit 1 for update skip locked
+      ) n
+    where t.hook_id = h.id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
+    returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
+      t.attempts, exists (select from leads l where l.id = t.lead_id) as "hasLead",
+      exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
+  `.execute(db)
+  return rows
+}
+
+/** The JSON of a lead as it is now; undefined where it has been erased. */
+export async function findLeadJson(db: Database, leadId: number): Promise<string | undefined> {
+  const found = await db
+    .selectFrom('leads as l')
+    .innerJoin('lead_versions as v', 'v.id', 'l.version_id')
+    .select('v.json')
+    .where('l.id', '=', leadId)
+    .executeTakeFirst()
+  return found?.json
+}
+
+/** Ends a trigger whose lead is gone. */
+export async function endTrigger(db: Database, { hookId, versionId }: TakenTrigger): Promise<void> {
+  await db.deleteFrom('triggers').where('hook_id', '=', hookId).where('version_id', '=', versionId).execute()
+}
+
+/**
+ * Records what came of attempts. A success counts whenever it comes; a failure counts while the trigger is in the hands of this
+ * process. Removes the hooks that are gone, and returns how many triggers, due and not begun, ended with these.
+ */
+export async function recordTriggers(
+  db: Database,
+  worker: TriggerWorker,
+  outcomes: readonly TriggerToRecord[],
+): Promise<number> {
+  const goneIds = [...new Set(outcomes.filter(({ gone }) => gone).map(({ hookId }) => hookId))]
+  const { rows } = await sql<{ n: number }>`
+    with outcome as materialized (
+      select * from unnest(${outcomes.map(({ hookId }) => hookId)}::uuid[],
+        ${outcomes.map(({ versionId }) => versionId)}::bigint[], ${outcomes.map(({ ok }) => ok)}::boolean[],
+        ${outcomes.map(({ abandoned }) => abandoned)}::boolean[], ${outcomes.map(({ httpStatus }) => httpStatus)}::integer[],
+        ${outcomes.map(({ error }) => error)}::text[], ${outcomes.map(({ retryAfterMs }) => retryAfterMs)}::double precision[])
+        with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, n)
+    ),
+    locked as materialized (
+      select id from hooks where id in (select hook_id from outcome) order by id for update
+    ),
+    ended as (
+      delete from triggers t using outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id
+        and (o.ok or (o.abandoned and t.worker_id = any (${worker.ids}))) and t.hook_id in (select id from locked)
+      returning t.hook_id, o.ok
+    ),
+    failed as (
+      update triggers t set attempts = t.attempts + 1, worker_id = null, last_error = o.error,
+        due_at = now() + interval '1 millisecond' * greatest(o.retry_after_ms,
+          (${[...triggerPausesMs]}::double precision[])[t.attempts + 1])
+      from outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id and not o.ok and not o.abandoned
+        and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked)
+    ),
+    abandoned as (select hook_id, count(*) as n from ended where not ok group by hook_id),
+    last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),
+    paused as (
+      select hook_id, now() + interval '1 millisecond' * max(greatest(retry_after_ms, ${triggerPausesMs[0]})) as until
+      from outcome where not ok group by hook_id
+    ),
+    noted as (
+      update hooks h set last_at = now(), last_status = l.status, last_error = l.error,
+        abandoned = h.abandoned + coalesce(a.n, 0), abandoned_at = case when a.n > 0 then now() else h.abandoned_at end,
+        abandoned_error = case when a.n > 0 then l.error else h.abandoned_error end,
+        failing_since = case when l.ok then null when l.any_ok then now() else coalesce(h.failing_since, now()) end,
+        paused_until = greatest(h.paused_until, p.until)
+      from last l left join abandoned a on a.hook_id = l.hook_id left join paused p on p.hook_id = l.hook_id
+      where h.id = l.hook_id and h.id in (select id from locked) and h.id <> all (${goneIds}::uuid[])
+    ),
+    removed as (delete from hooks where id = any (${goneIds}::uuid[]) and id in (select id from locked) returning id)
+    select count(*) as n from triggers
+    where hook_id in (select id from removed) and worker_id is null and due_at <= ${worker.dueUntil}
+  `.execute(db)
+  return rows[0]?.n ?? 0
+}
+
+/**
+ * Gives hooks back that this process has, with what was marked and not sent; returns whether something is due for one of them.
+ * What was found for a hook since it was taken is not seen by this statement, but told by the import that it was looked at for.
+ */
+export async function releaseHooks(
+  db: Database,
+  worker: TriggerWorker,
+  hooks: readonly Pick<TakenHook, 'id' | 'lookedImportId'>[],
+): Promise<boolean> {
+  const { rows } = await sql<{ isDue: boolean }>`
+    with given as materialized (
+      select * from unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map((hook) => hook.lookedImportId)}::bigint[])
+        as g (id, looked_import_id)
+    ),
+    locked as materialized (select id from hooks where id in (select id from given) order by id for update),
+    unmarked as (
+      update triggers set worker_id = null where hook_id in (select id from locked) and worker_id = any (${worker.ids})
+    ),
+    released as (
+      update hooks h set worker_id = null, due_at = case when h.looked_import_id = g.looked_import_id
+        then (select min(t.due_at) from triggers t where t.hook_id = h.id) else h.due_at end
+      from given g where h.id = g.id and h.id in (select id from locked) and h.worker_id = any (${worker.ids})
+    )
+    select exists (
+      select from hooks h join given g on g.id = h.id
+      where (h.worker_id is null or h.worker_id = any (${worker.ids})) and not ${isPaused(worker)} and (h.looked_import_id <> g.looked_import_id
+        or exists (select from triggers t where t.hook_id = h.id and t.due_at <= ${worker.dueUntil}))
+    ) as "isDue"
+  `.execute(db)
+  return rows[0]?.isDue ?? false
+}
+
+/** Triggers that are due for the run and were not sent: no living process has them in hand, or their hooks got a pause since it began. */
+export async function countLeft(
+  db: Database,
+  run: Pick<TriggerWorker, 'dueUntil'>,
+): Promise<{ left: number; waiting: number }> {
+  const { rows } = await sql<{ left: number; waiting: number }>`
+    select count(*) filter (where not ${isPaused(run)} and (h.worker_id is null or not ${isLive(sql`h.worker_id`)})) as "left",
+      count(*) filter (where ${isPaused(run)} and h.last_at >= ${run.dueUntil}) as waiting
+    from hooks h join triggers t on t.hook_id = h.id
+    where h.due_at <= ${run.dueUntil} and t.due_at <= ${run.dueUntil}
+  `.execute(db)
+  return rows[0] ?? { left: 0, waiting: 0 }
+}

@@ -1,0 +1,35 @@
+/** How many deliveries had gone out with what was erased, as far as the ledger still knows and a few seconds tell. */
+import { sql } from 'kysely'
+import type { Database } from '../../db/open.ts'
+import { decodeRecipe } from '../../deliveries/recipe.ts'
+
+export interface Sent {
+  /** Delivered, or perhaps. */
+  count: number
+  /** False: older ones were not looked at. */
+  complete: boolean
+}
+
+const lookMsMax = 10_000
+const blocksPerLook = 512
+
+/** From the end of the table back, where the newest mostly lie. */
+export async function countSent(db: Database, versionIds: readonly number[], stop: AbortSignal): Promise<Sent> {
+  const { rows: sizes } = await sql<{ blocks: number }>`
+    select pg_relation_size('deliveries') / current_setting('block_size')::bigint as blocks
+  `.execute(db)
+  const erased = new Set(versionIds)
+  const isErased = (id: number) => erased.has(id)
+  const untilMs = performance.now() + lookMsMax
+  let count = 0
+  for (let to = sizes[0]?.blocks ?? 0; to > 0; to -= blocksPerLook) {
+    if (stop.aborted || performance.now() > untilMs) return { count, complete: false }
+    const from = Math.max(0, to - blocksPerLook)
+    const { rows } = await sql<{ recipe: Buffer }>`
+      select recipe from deliveries where ctid >= ${`(${from},0)`}::tid and ctid < ${`(${to},0)`}::tid
+        and status in ('delivered', 'unknown')
+    `.execute(db)
+    for (const { recipe } of rows) if (decodeRecipe(recipe).some(isErased)) count++
+  }
+  return { count, complete: true }
+}

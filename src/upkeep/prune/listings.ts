@@ -1,0 +1,122 @@
+/**
+ * What of the listings is old and needed no more: listings that nobody saw for long, versions that were superseded, imports,
+ * searches that no query means. Imports take turns with it, batch by batch.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { importDays, pruneRowsMax } from '../../base/limits.ts'
+import { isLive } from '../../db/leases.ts'
+import { locks } from '../../db/locks.ts'
+import type { Tables } from '../../db/tables.ts'
+import { isUnderWay } from '../../deliveries/runs.ts'
+import { type PruneContext, sweepRows } from './sweep.ts'
+
+const turnLookMs = 200
+
+/**
+ * Runs `work` in a transaction that no import of the kind runs beside; waits for its turn between transactions, so that a
+ * stop is heard. Undefined when it was stopped before.
+ */
+async function inTurn<T>(
+  { db, stop }: PruneContext,
+  turn: number,
+  work: (transaction: Transaction<Tables>) => Promise<T>,
+): Promise<T | undefined> {
+  while (!stop.aborted) {
+    const done = await db.transaction().execute(async (transaction) => {
+      const { rows } = await sql<{ mine: boolean }>`select pg_try_advisory_xact_lock(${turn}) as mine`.execute(
+        transaction,
+      )
+      return rows[0]?.mine ? { result: await work(transaction) } : undefined
+    })
+    if (done) return done.result
+    await sleep(turnLookMs, undefined, { signal: stop }).catch(() => {})
+  }
+  return undefined
+}
+
+/** A trigger may come of it: no `trigger` run has looked at it yet. */
+const isNewToHook = (seen: RawBuilder<unknown>) => sql<boolean>`exists (
+  select from leads l join hooks h on h.looked_import_id < l.first_import_id where l.id = ${seen}.lead_id)`
+
+/** The listing in the row `seen` of `lead_seen` was seen neither since then nor within the maximum age, and no hook is still to get it. */
+const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknown>) => sql<boolean>`(${seen}.seen_at
+    < least(${before}::timestamptz, now() - ${maxLeadAgeMs} * interval '1 millisecond')
+  and not ${isNewToHook(seen)} and not exists (select from triggers g where g.lead_id = ${seen}.lead_id))`
+
+/**
+ * One that comes again is a new listing. Its last version is superseded by nothing from now on: whoever planned with it a moment
+ * ago still finds it.
+ */
+export function pruneLeads(context: PruneContext): Promise<number> {
+  return sweepRows(context, 'lead_seen', isStale(context, sql`t`), async (isMeant) => {
+    const deleted = await inTurn(context, locks.leadsImport, async (transaction) => {
+      const { rows } = await sql<{ found: number }>`
+        with stale as materialized (select t.lead_id from lead_seen t where ${isMeant} limit ${pruneRowsMax}),
+        unseen as (delete from lead_seen where lead_id = any (array(select lead_id from stale))),
+        gone as (delete from leads where id = any (array(select lead_id from stale)) returning version_id),
+        left_behind as (
+          update lead_versions set superseded_at = now() where id = any (array(select version_id from gone))
+        )
+        select count(*) as found from stale
+      `.execute(transaction)
+      return rows[0]?.found ?? 0
+    })
+    return deleted ?? 0
+  })
+}
+
+/**
+ * A delivery names versions that were current when its run began, or later; what an import supersedes bears the time at which
+ * its merge began, at most a day before it is to be seen. So whatever was superseded earlier is in no delivery to come.
+ */
+const neededSince = sql<Date>`(select coalesce(least(
+    (select min(r.started_at) from runs r where ${isUnderWay(sql`r`)}),
+    (select min(coalesce(r.started_at, d.created_at)) from deliveries d left join runs r on r.id = d.run_id
+      where d.status = 'pending')
+  ) - interval '1 day', 'infinity'))`
+
+export function pruneVersions(context: PruneContext): Promise<number> {
+  const isGone = sql<boolean>`not exists (select from leads l where l.id = t.lead_id)`
+  // what would have gone before is still there
+  const goes = sql<boolean>`exists (select from lead_seen s where s.lead_id = t.lead_id and ${isStale(context, sql`s`)})`
+  const isOrphan = context.dryRun ? sql<boolean>`(${isGone} or ${goes})` : isGone
+  const supersededAt = context.dryRun
+    ? sql<Date>`coalesce(t.superseded_at, case when ${goes} then now() end)`
+    : sql<Date>`t.superseded_at`
+  return sweepRows(
+    context,
+    'lead_versions',
+    sql`${supersededAt} < ${neededSince} and (
+      t.superseded_at < least(${context.before}::timestamptz, now() - interval '1 day') or ${isOrphan})`,
+  )
+}
+
+/**
+ * Not the last, nor those whose listings a hook is still to be looked at for. Of a listing whose import is gone it is known that it
+ * came long ago.
+ */
+export function pruneImports(context: PruneContext): Promise<number> {
+  return sweepRows(
+    context,
+    'imports',
+    sql`t.started_at < least(${context.before}::timestamptz, now() - ${importDays} * interval '1 day')
+      and t.id < (select max(id) from imports) and t.id <= coalesce((select min(looked_import_id) from hooks), t.id)`,
+  )
+}
+
+/** A push that read a user's queries a moment ago may still look for what they mean. */
+const isUnused = sql<boolean>`not exists (select from queries q where q.search_id = t.id)
+  and not exists (select from runs r where r.outcome = 'running' and ${isLive(sql`r.worker_id`)})`
+
+export function pruneSearches(context: PruneContext): Promise<number> {
+  return sweepRows(context, 'searches', isUnused, async (isMeant) => {
+    const deleted = await inTurn(context, locks.usersImport, async (transaction) => {
+      const { numAffectedRows } = await sql`
+        delete from searches where ctid = any (array(select t.ctid from searches t where ${isMeant} limit ${pruneRowsMax}))
+      `.execute(transaction)
+      return Number(numAffectedRows ?? 0)
+    })
+    return deleted ?? 0
+  })
+}

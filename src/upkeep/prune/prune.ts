@@ -1,0 +1,58 @@
+/**
+ * `prune`: deletes what is older than a duration and needed by nothing that is still to come. Each part works through its
+ * table in small transactions of its own, so it may be stopped at any time, run again, and run beside pushes and imports.
+ */
+import { sql } from 'kysely'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { noteRuns, pruneClaims, pruneDeliveries, pruneReceiver, pruneRuns, pruneWorkers } from './ledger.ts'
+import { pruneImports, pruneLeads, pruneSearches, pruneVersions } from './listings.ts'
+import type { PruneContext } from './sweep.ts'
+
+/** In this order: claims before the runs whose scopes they are in, listings before their versions. */
+const parts = {
+  deliveries: pruneDeliveries,
+  claims: pruneClaims,
+  runs: pruneRuns,
+  workers: pruneWorkers,
+  leads: pruneLeads,
+  versions: pruneVersions,
+  imports: pruneImports,
+  searches: pruneSearches,
+  receiverDeliveries: pruneReceiver,
+} as const satisfies Record<string, (context: PruneContext) => Promise<number>>
+
+export type PrunedPart = keyof typeof parts
+export type PruneCounts = Record<PrunedPart, number>
+
+export interface PruneOptions {
+  olderThanMs: number
+  /** Listings that were seen within it stay, however short `olderThanMs` is. */
+  maxLeadAgeMs: number
+  /** Delete nothing: count what would go. */
+  dryRun?: boolean
+  /** Aborted: it ends after the batch under way. */
+  stop: AbortSignal
+  onPart?: (part: PrunedPart) => void
+  onAway?: (error: unknown) => void
+}
+
+/** Returns the rows of each part that it deleted, or would; fewer than there were to delete if it was stopped. */
+export async function prune(
+  db: Database,
+  { olderThanMs, maxLeadAgeMs, dryRun = false, stop, onPart, onAway }: PruneOptions,
+): Promise<PruneCounts> {
+  const { rows } = await rideOut(
+    () =>
+      sql<{ before: string }>`select (now() - ${olderThanMs} * interval '1 millisecond')::text as before`.execute(db),
+    onAway,
+  )
+  const context = { db, before: rows[0]?.before ?? '', maxLeadAgeMs, dryRun, stop, onAway }
+  if (!dryRun) await noteRuns(context)
+  const counts = {} as PruneCounts
+  for (const [part, work] of Object.entries(parts) as [PrunedPart, (typeof parts)[PrunedPart]][]) {
+    onPart?.(part)
+    counts[part] = stop.aborted ? 0 : await work(context)
+  }
+  return counts
+}

@@ -1,0 +1,90 @@
+/**
+ * How old rows are found without an index that every delivery would have to pay for: by where they lie. A table is gone
+ * through once, a stretch of blocks at a time, and what is old in it is deleted, a bounded batch a transaction.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import { pruneRowsMax } from '../../base/limits.ts'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+
+export interface PruneContext {
+  db: Database
+  /** What is older than this goes: a `timestamptz` as text, to the microsecond. */
+  before: string
+  maxLeadAgeMs: number
+  /** Nothing is deleted: what would be is counted. */
+  dryRun: boolean
+  /** Aborted: nothing more is begun after the batch under way. */
+  stop: AbortSignal
+  onAway?: ((error: unknown) => void) | undefined
+}
+
+/** 16 MB of a table at most are looked at in one statement. */
+const blocksMax = 2_048
+const blocksAtFirst = 64
+
+/**
+ * Calls `work` for one stretch of `table` after the other with SQL that says whether the row `t` lies in it; it comes to at most
+ * `rowsMax` rows there and returns how many, and is called again for a stretch that had so many. Returns the sum.
+ */
+export async function sweep(
+  { db, stop, onAway }: Pick<PruneContext, 'db' | 'stop' | 'onAway'>,
+  table: string,
+  work: (isHere: RawBuilder<boolean>) => Promise<number>,
+  rowsMax = pruneRowsMax,
+): Promise<number> {
+  const { rows } = await rideOut(
+    () =>
+      sql<{ blocks: number }>`
+        select pg_relation_size(${table}::regclass) / current_setting('block_size')::bigint as blocks
+      `.execute(db),
+    onAway,
+  )
+  const blocks = rows[0]?.blocks ?? 0
+  let sum = 0
+  let span = blocksAtFirst
+  for (let from = 0; from < blocks && !stop.aborted; ) {
+    const isHere = sql<boolean>`t.ctid >= ${`(${from},0)`}::tid and t.ctid < ${`(${from + span},0)`}::tid`
+    const found = await rideOut(() => work(isHere), onAway)
+    sum += found
+    if (found >= rowsMax) {
+      span = Math.max(1, span >> 1)
+      continue
+    }
+    from += span
+    if (found * 4 < pruneRowsMax) span = Math.min(blocksMax, span * 2)
+  }
+  return sum
+}
+
+/** Deletes rows `t` for which `isMeant` holds, at most `pruneRowsMax`, and returns how many. */
+type DeleteRows = (isMeant: RawBuilder<boolean>) => Promise<number>
+
+/** Rows that somebody is at are left. */
+const deleteFrom =
+  ({ db }: PruneContext, table: string): DeleteRows =>
+  async (isMeant) => {
+    const { numAffectedRows } = await sql`
+      delete from ${sql.table(table)} where ctid = any (array(
+        select t.ctid from ${sql.table(table)} t where ${isMeant} limit ${pruneRowsMax} for update skip locked
+      ))
+    `.execute(db)
+    return Number(numAffectedRows ?? 0)
+  }
+
+/** Deletes the rows `t` of `table` for which `isOld` holds, or counts them. */
+export function sweepRows(
+  context: PruneContext,
+  table: string,
+  isOld: RawBuilder<boolean>,
+  deleteRows: DeleteRows = deleteFrom(context, table),
+): Promise<number> {
+  if (!context.dryRun) return sweep(context, table, (isHere) => deleteRows(sql`${isHere} and (${isOld})`))
+  const count = async (isHere: RawBuilder<boolean>) => {
+    const { rows } = await sql<{ n: number }>`
+      select count(*) as n from ${sql.table(table)} t where ${isHere} and (${isOld})
+    `.execute(context.db)
+    return rows[0]?.n ?? 0
+  }
+  return sweep(context, table, count, Number.POSITIVE_INFINITY)
+}
