@@ -1,0 +1,166 @@
+/** The rooms of `src/`: their order, who may import whom, and which room alone knows a library, the environment or exit codes. */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, sep } from 'node:path'
+import { test } from 'node:test'
+import { packageRoot } from '../../src/base/package-root.ts'
+import { findTable, readDocument, spansOf } from '../support/markdown.ts'
+
+/** From the bottom to the top: a room imports only rooms that stand before it. */
+const rooms = [
+  'index.ts',
+  'base',
+  'db',
+  'http',
+  'records',
+  'places',
+  'matching',
+  'leads',
+  'users',
+  'deliveries',
+  'integrations',
+  'triggers',
+  'push',
+  'upkeep',
+  'receiver-kit',
+  'inspect',
+  'server',
+  'cli',
+  'main.ts',
+]
+
+const source = join(packageRoot, 'src')
+const toSlashes = (path: string) => path.split(sep).join('/')
+const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .map(toSlashes)
+
+const roomOf = (path: string) => path.split('/')[0] ?? ''
+const readSource = (file: string) => readFileSync(join(source, file), 'utf8')
+
+interface Import {
+  file: string
+  /** A path below `src/`, or a package's name. */
+  target: string
+  isPackage: boolean
+}
+
+function readImports(file: string): Import[] {
+  const pattern = /^(?:import|export)\s[^;'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm
+  return [...readSource(file).matchAll(pattern)].map(([, from, bare, dynamic]) => {
+    const target = from ?? bare ?? dynamic ?? ''
+    if (target.startsWith('.')) {
+      return { file, target: toSlashes(relative(source, join(source, dirname(file), target))), isPackage: false }
+    }
+    const name = target.split('/').slice(0, target.startsWith('@') ? 2 : 1)
+    return { file, target: name.join('/'), isPackage: true }
+  })
+}
+
+const imports = files.flatMap(readImports)
+const inside = imports.filter(({ isPackage }) => !isPackage)
+const say = ({ file, target }: Import) => `${file} imports ${target}`
+
+test('the pattern sees imports of every form', () => {
+  const sees = (file: string, target: string) => imports.some((one) => one.file === file && one.target === target)
+  assert.ok(sees('db/open.ts', 'pg'))
+  assert.ok(sees('db/open.ts', 'db/embedded.ts'))
+  assert.ok(sees('db/embedded.ts', 'db/embedded/throw-away.ts'))
+  assert.ok(imports.some(({ file }) => file === 'main.ts'))
+})
+
+test('every entry of src/ is a room of the list, and every room is there', () => {
+  assert.deepEqual(readdirSync(source).sort(), [...rooms].sort())
+})
+
+test('a room imports only rooms before it', () => {
+  const wrong = inside.filter(({ file, target }) => {
+    return roomOf(file) !== roomOf(target) && rooms.indexOf(roomOf(target)) >= rooms.indexOf(roomOf(file))
+  })
+  assert.deepEqual(wrong.map(say), [])
+})
+
+test('ARCHITECTURE.md lists the same rooms, from the top to the bottom', () => {
+  const rows = findTable(readDocument('ARCHITECTURE.md'), 'room')
+  const told = rows.map(([room = '']) => spansOf(room)[0]?.replace(/\/$/, ''))
+  assert.deepEqual(told, [...rooms].reverse())
+})
+
+/** The first circle of files that import each other, types included, or nothing. */
+function findCircle(): string[] {
+  const targets = groupByFile()
+  const done = new Set<string>()
+  const visit = (file: string, path: string[]): string[] => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file]
+    if (done.has(file)) return []
+    for (const { target } of targets.get(file) ?? []) {
+      const circle = visit(target, [...path, file])
+      if (circle.length > 0) return circle
+    }
+    done.add(file)
+    return []
+  }
+  for (const file of files) {
+    const circle = visit(file, [])
+    if (circle.length > 0) return circle
+  }
+  return []
+}
+
+function groupByFile(): Map<string, Import[]> {
+  const groups = new Map<string, Import[]>()
+  for (const one of inside) groups.set(one.file, [...(groups.get(one.file) ?? []), one])
+  return groups
+}
+
+test('no files import each other in a circle, not even types', () => {
+  assert.deepEqual(findCircle(), [])
+})
+
+test('parts of a page know nothing of what it shows', () => {
+  const allowed = (target: string) => /^(base\/|index\.ts|inspect\/page\/)/.test(target)
+  const wrong = inside.filter(({ file, target }) => file.startsWith('inspect/page/') && !allowed(target))
+  assert.deepEqual(wrong.map(say), [])
+})
+
+const owners: Record<string, string> = {
+  pg: 'db/',
+  'pg-copy-streams': 'db/',
+  undici: 'http/',
+  commander: 'cli/',
+  ora: 'cli/',
+  'cli-table3': 'cli/',
+  fastify: 'server/',
+  'prom-client': 'server/',
+  'd3-scale': 'inspect/page/',
+  'd3-geo': 'inspect/page/',
+  'topojson-client': 'inspect/page/',
+  'us-atlas': 'inspect/page/',
+}
+
+for (const [name, owner] of Object.entries(owners)) {
+  test(`only ${owner} knows ${name}`, () => {
+    const wrong = imports.filter(({ file, target, isPackage }) => {
+      return isPackage && target === name && !file.startsWith(owner)
+    })
+    assert.deepEqual(wrong.map(say), [])
+  })
+}
+
+const words: [word: RegExp, what: string, allowed: RegExp][] = [
+  [/\bprocess\.env\b/, 'the environment', /^base\/(config|terminal)\.ts$/],
+  [/\bprocess\.exit\(|\bprocess\.exitCode\b/, 'exit codes', /^(cli\/|main\.ts$)/],
+]
+
+for (const [word, what, allowed] of words) {
+  test(`only ${allowed.source} knows ${what}`, () => {
+    assert.deepEqual(files.filter((file) => word.test(readSource(file)) && !allowed.test(file)), [])
+  })
+} // biome-ignore format: dense
+
+const linesPerFileMax = 400
+
+test('no file of src/ is longer than a person reads in one go', () => {
+  const long = files.filter((file) => readSource(file).split('\n').length > linesPerFileMax)
+  assert.deepEqual(long, [])
+})
