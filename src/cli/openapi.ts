@@ -14,6 +14,7 @@ export function addOpenapi(program: Command, act: Act): void {
 async function printDocument(): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
   const { buildOpenapi } = await import('../server/openapi.ts')
-  await writeLine(JSON.stringify(buildOpenapi(readSettings(['automation', 'logFormat'], processSource())), null, 2))
+  const document = buildOpenapi(readSettings(['automation', 'logFormat'], processSource()))
+  await writeLine(...JSON.stringify(document, null, 2).split('\n'))
   return 0
 }

@@ -112,7 +112,7 @@ async function tidy(opened: OpenDatabase, counts: PruneCounts): Promise<void> {
 }
 
 async function writeCounts(counts: PruneCounts, indexes: readonly ThinIndex[], dryRun: boolean): Promise<void> {
-  if (dryRun) await writeLine('Nothing was deleted. This would go:\n')
+  if (dryRun) await writeLine('Nothing was deleted. This would go:', '')
   const facts = (Object.keys(names) as PrunedPart[]).map((part) => [names[part], count(counts[part])] as const)
   await writeFacts([...facts, ['indexes', count(indexes.length)]])
   for (const { name, bytes: before, denseBytes } of indexes)

@@ -135,6 +135,9 @@ test('whatever the table of trouble says that the program prints, it prints', as
   house.receiver.answer = () => 503
   await run('push --all', { LEADPUSH_OUTAGE: '1s' })
 
+  // the receiver is well again by now, and nobody has noticed
+  await opened.pool.query('delete from receivers')
+
   // a push that hangs, with others beside it; then killed, and its lease over
   await house.put('users', makeUsers(1, 50))
   let hung: string | undefined

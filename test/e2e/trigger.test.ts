@@ -173,7 +173,7 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
     json: [status],
   } = await house.call('status --json')
   assert.equal(status.hooksInTrouble, 1)
-  assert.match((await house.call('status')).stdout, /\/failing\n {2}1 abandoned; .*HTTP 418/)
+  assert.match((await house.call('status')).stdout, /\/failing\n {2}1 failing, 1 abandoned; .*HTTP 418/)
   const { json: listed } = await house.call('integrations list --json')
   const hooks = listed.flatMap((integration) => integration.hooks)
   assert.equal(hooks.find(({ id }) => id === failing.id).lastStatus, 418)
