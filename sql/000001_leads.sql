@@ -13,7 +13,10 @@ create table imports (
   unchanged bigint not null default 0 check (unchanged >= 0),
   rejected bigint not null default 0 check (rejected >= 0),
   repeated bigint not null default 0 check (repeated >= 0),
-  filled_fields bigint not null default 0 check (filled_fields >= 0)
+  erased bigint not null default 0 check (erased >= 0),
+  filled_fields bigint not null default 0 check (filled_fields >= 0),
+  -- the last version before it: those of its leads lie above, which is how new leads are found without an index
+  base_version_id bigint not null default 0
 );
 
 create table leads (
@@ -25,7 +28,8 @@ create table leads (
   version_id bigint not null,
   -- of that version's json: an import tells by it what has not changed, without reading the json
   json_sha256 bytea not null check (octet_length(json_sha256) = 32),
-  first_import_id bigint not null references imports,
+  -- no foreign key: to delete an import would read all listings for it
+  first_import_id bigint not null,
   search tsvector not null
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
@@ -45,7 +49,9 @@ create index leads_by_word on leads using gin (search, version_blocks(version_id
 -- no foreign keys on these two: a million rows an import go through them, and only an import and an erasure write them
 create table lead_seen (
   lead_id bigint primary key,
-  seen_at timestamptz not null
+  seen_at timestamptz not null,
+  -- fields that the last record filled, without those that a listing cannot be without: the guard compares it
+  filled smallint
 ) with (fillfactor = 50);
 
 create sequence lead_version_ids;
@@ -59,3 +65,5 @@ create table lead_versions (
 );
 
 create index lead_versions_superseded on lead_versions (superseded_at) where superseded_at is not null;
+-- of a listing all that was ever kept of it; a version comes in here only when a later one replaces it: new listings pay nothing
+create index lead_versions_by_lead on lead_versions (lead_id) where superseded_at is not null;

@@ -33,13 +33,26 @@ create table runs (
   -- whether it came to every user that it set out to serve, by itself or by a later run that went on with it
   came_to_end boolean not null default false,
   -- whether `prune` was asked to delete what is as old: who was served by it may be forgotten
-  pruned boolean not null default false
+  pruned boolean not null default false,
+  -- what was imported in its week, when it began: distinct listings, and the fields that their last records filled
+  listings bigint,
+  filled_fields bigint,
+  -- why the guard held back all of it
+  held text,
+  -- begun with --accept
+  accepted boolean not null default false,
+  -- users whom the guard held back, and whom no later run of the period served
+  held_users integer not null default 0
 );
 
 create index runs_by_start on runs (started_at);
-create index runs_open on runs (period) where not came_to_end;
+create index runs_open on runs (period) where not came_to_end or held_users > 0;
+-- the few that are under way, and those that a monitor asks for, are found among years of them
+create index runs_under_way on runs (worker_id) where outcome = 'running';
+create index runs_complete on runs (ended_at) where came_to_end and command in ('all', 'force');
 
--- A stretch of the users, in their order, that a process is working on: others look elsewhere.
+-- A stretch of the users, in their order, that a process is working on: others look elsewhere. It is taken by one statement, which
+-- tells two processes that look at the same moment apart by its beginning.
 create table shares (
   worker_id bigint not null references workers on delete cascade,
   scope text not null,
@@ -47,10 +60,10 @@ create table shares (
   first_user_id bigint not null,
   last_place text not null,
   last_user_id bigint not null,
-  primary key (worker_id, scope, first_place, first_user_id)
+  primary key (scope, first_place, first_user_id)
 );
 
-create index shares_by_scope on shares (scope);
+create index shares_by_worker on shares (worker_id);
 
 -- Who was served in a scope: `weekly:2026-W47`, or that of one forced run. The row is written with the delivery, is what
 -- makes a second one impossible, and outlives the delivery and the user.
@@ -58,11 +71,15 @@ create table claims (
   scope text not null,
   email text not null,
   claimed_at timestamptz not null default now(),
+  -- of a weekly push: how many leads it had, and a hash of the queries; the guard compares the next one with it
+  leads integer,
+  queries_mark integer,
   primary key (scope, email)
 );
 
 create table deliveries (
-  idempotency_key text primary key check (idempotency_key ~ '^[!-~]{1,64}$'),
+  -- no counted repetition in it: that would be a fifteenth of what the ledger costs
+  idempotency_key text primary key check (length(idempotency_key) between 1 and 64 and idempotency_key !~ '[^!-~]'),
   run_id bigint not null,
   user_id bigint not null,
   period text not null,
@@ -117,4 +134,11 @@ create table receivers (
   tries integer not null default 0,
   next_at timestamptz not null default now(),
   second_at timestamptz
+);
+
+-- What an erasure ended of the deliveries that a living process has: it is to tell of them.
+create table erased_deliveries (
+  worker_id bigint not null references workers on delete cascade,
+  idempotency_key text not null,
+  primary key (worker_id, idempotency_key)
 );

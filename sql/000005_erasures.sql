@@ -18,15 +18,3 @@ create table erasures (
 -- learns of an erasure that was committed a moment ago.
 create sequence erasure_count;
 select setval('erasure_count', 1);
-
--- What an erasure ended of the deliveries that a living process has: it is to tell of them.
-create table erased_deliveries (
-  worker_id bigint not null references workers on delete cascade,
-  idempotency_key text not null,
-  primary key (worker_id, idempotency_key)
-);
-
-alter table imports add column erased bigint not null default 0 check (erased >= 0);
-
--- Of a listing all that was ever kept of it. A version comes in here only when a later one replaces it: new listings pay nothing.
-create index lead_versions_by_lead on lead_versions (lead_id) where superseded_at is not null;

@@ -1,6 +1,7 @@
 -- What a push writes for every delivery, as functions, whose plans are kept: reading and planning such statements anew each time
 -- cost as much as carrying them out. A kept plan must be right for an empty ledger and for a full one, whichever it was made for:
--- rows are looked up by their key alone, and whole tables are never read. None waits for a lock for longer than its caller waits for it.
+-- rows are looked up by their key alone, and whole tables are never read. None waits for a lock for longer than its caller waits
+-- for it.
 
 -- How a delivery stands: the HTTP status and the error that are told of it.
 create function told_status(d deliveries) returns integer language sql immutable
@@ -87,7 +88,8 @@ begin
       claimed as (
         insert into claims (scope, email, leads, queries_mark)
         -- everybody in one order, so that no two processes wait for each other
-        select scope, email, case kind when 'weekly' then leads end, case kind when 'weekly' then mark end from eligible where scope is not null order by scope, email
+        select scope, email, case kind when 'weekly' then leads end, case kind when 'weekly' then mark end from eligible
+        where scope is not null order by scope, email
         on conflict do nothing returning scope, email
       ),
       granted as (
