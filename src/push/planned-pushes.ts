@@ -10,6 +10,7 @@ import type { DeliveryKind } from '../deliveries/ledger.ts'
 import type { Run } from '../deliveries/runs.ts'
 import type { WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
+import { skipWithoutQueries } from './agenda.ts'
 import { findReasonToHold } from './guard.ts'
 import { type Planned, plannedMax } from './loop.ts'
 import { oneAhead } from './one-ahead.ts'
@@ -143,7 +144,7 @@ export class PlannedPushes {
 
   private report({ user, deliveries, tooLarge }: UserPlan): void {
     const { reporter } = this.context
-    if (deliveries.length === 0) reporter.line({ type: 'skip', user: user.email, reason: 'no queries' })
+    if (deliveries.length === 0) reporter.line(skipWithoutQueries(user.email))
     for (const href of tooLarge) reporter.line(tooLargeWarning(user.email, href))
   }
 

@@ -9,32 +9,18 @@ import { buildBody } from '../deliveries/body.ts'
 import { type DeliveryKind, isTooLate, isWanted, type RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
-import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
+import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
-import { findReasonToHold, judge } from './guard.ts'
+import { Agenda, type AgendaRequest, skipWithoutQueries } from './agenda.ts'
+import { findReasonToHold } from './guard.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan } from './planner.ts'
 import { Tally } from './reporter.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
-import {
-  type Cursor,
-  countServed,
-  countUsersToServe,
-  failedPass,
-  findUsersOwedSubscription,
-  findUsersToServe,
-  findUsersWithoutQueries,
-  forcedPass,
-  type Pass,
-  type UserToServe,
-  weeklyPass,
-} from './users-to-serve.ts'
+import { type Cursor, findUsersToServe, type Pass, type UserToServe } from './users-to-serve.ts'
 
-export type PreviewRequest =
-  | { what: 'all'; force: boolean }
-  | { what: 'failed'; unknown: boolean }
-  | { what: 'user'; user: UserToServe; owed: boolean }
+export type PreviewRequest = Exclude<AgendaRequest, { what: 'resume' }>
 
 export interface PreviewedDelivery {
   line: DeliveryLine
@@ -102,53 +88,29 @@ export class Preview {
   summary(seconds: number): Extract<PushLine, { type: 'summary' }> {
     const { deliveries, skipped, leads, bytes } = this.tally
     return {
-      type: 'summary', period: this.period, users: this.users.total + skipped - this.heldUsers + this.uncounted, deliveries, delivered: 0, failed: 0, unknown: 0,
+      type: 'summary', period: this.period, users: this.users.totalWith({ skipped, heldUsers: this.heldUsers, uncounted: this.uncounted }), deliveries, delivered: 0, failed: 0, unknown: 0,
       skipped, already: this.already, elsewhere: 0, owed: this.owed, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
   }
 
   private async *find(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
-    const { request } = this
-    if (request.what === 'user') {
-      yield* this.planSome([request.user], request.owed ? 'subscription' : 'single')
-      return
-    }
-    if (request.what === 'all') {
-      this.already = await rideOut(() => countServed(this.db, this.period))
-      yield* this.findInterrupted()
-      for await (const owed of findUsersOwedSubscription(this.db)) yield* this.planSome(owed, 'subscription')
-      for await (const user of findUsersWithoutQueries(this.db, weeklyPass(this.period).scope)) yield skipLine(user)
-    }
-    const { passes, held, isForeign } = await this.findPasses()
-    if (held === undefined) for (const pass of passes) yield* this.planPass(pass)
-    else {
-      for (const pass of passes) {
-        const left = await rideOut(() => countUsersToServe(this.db, pass, [], this.users.remembered))
-        this.owed += left.free
-        this.uncounted += left.uncounted
-      }
-      if (this.owed > 0 || isForeign) yield { type: 'skip', reason: held }
-    }
-  }
-
-  private async findPasses(): Promise<{ passes: Pass[]; held?: string | undefined; isForeign?: boolean }> {
-    const { db, request, period, guard, timeZone } = this
-    if (request.what === 'failed')
-      return { passes: [failedPass(period, 0, request.unknown ? ['failed', 'unknown'] : ['failed'])] }
-    if (request.what !== 'all') return { passes: [] }
-    const interrupted = await findInterruptedRuns(db, period)
+    const { db, request, period, timeZone, guard } = this
     const otherTimeZone = await findOtherTimeZone(db, timeZone)
-    const asked = { guard, accept: false, interrupted, timeZone, otherTimeZone }
-    const { held, guardsUsers, earlier } = await judge(db, period, asked)
-    const forced = interrupted
-      .filter(({ command }) => command === 'force')
-      .map(({ id }) => forcedPass(period, id, guardsUsers))
-    const further = request.force ? [forcedPass(period, undefined, guardsUsers)] : []
-    return {
-      passes: [weeklyPass(period, earlier), ...forced, ...further],
-      held,
-      isForeign: otherTimeZone !== undefined,
+    const agenda = new Agenda({ db, request, period, runId: undefined, timeZone, otherTimeZone, guard, accept: false })
+    await agenda.look()
+    this.already = await agenda.countAlready()
+    if (request.what === 'all') yield* this.findInterrupted()
+    for await (const step of agenda.steps()) {
+      if ('skip' in step) yield step.skip
+      else if ('users' in step) yield* this.planSome(step.users, step.kind)
+      else yield* this.planPass(step.pass)
     }
+    if (agenda.verdict?.held === undefined) return
+    const left = await agenda.count([], this.users.remembered)
+    this.owed += left.free
+    this.uncounted += left.uncounted
+    const reason = agenda.findReasonToHoldAll(left)
+    if (reason !== undefined) yield { type: 'skip', reason }
   }
 
   private async *planPass(pass: Pass) {
@@ -171,7 +133,7 @@ export class Preview {
         yield { type: 'skip', user: plan.user.email, reason } as const
         continue
       }
-      if (plan.deliveries.length === 0) yield skipLine(plan.user.email)
+      if (plan.deliveries.length === 0) yield skipWithoutQueries(plan.user.email)
       else {
         this.users.add(plan.user.id, kind === 'subscription')
         this.spread.add(
@@ -239,5 +201,3 @@ export class Preview {
     }
   }
 }
-
-const skipLine = (user: string) => ({ type: 'skip', user, reason: 'no queries' }) as const

@@ -12,7 +12,6 @@ import {
   endRun,
   findInterruptedRuns,
   findOthersAtWork,
-  type OpenRun,
   type Run,
   type RunCommand,
   recordFeed,
@@ -21,22 +20,12 @@ import {
 } from '../deliveries/runs.ts'
 import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
-import { isHeldBack, judge, type Verdict } from './guard.ts'
+import { Agenda, type AgendaRequest, type UsersLeft } from './agenda.ts'
+import { isHeldBack } from './guard.ts'
 import { type LoopSettings, type Planned, PushLoop } from './loop.ts'
 import { PlannedPushes } from './planned-pushes.ts'
 import { type PushReporter, Tally, toDeliveryLine } from './reporter.ts'
 import { UserCount } from './user-count.ts'
-import type { UserToServe } from './users-to-serve.ts'
-import {
-  countServed,
-  countUsersToServe,
-  failedPass,
-  findUsersOwedSubscription,
-  findUsersWithoutQueries,
-  forcedPass,
-  type Pass,
-  weeklyPass,
-} from './users-to-serve.ts'
 
 export interface PushSettings extends LoopSettings {
   leaseMs: number
@@ -46,11 +35,8 @@ export interface PushSettings extends LoopSettings {
 }
 
 export type PushRequest =
-  | { what: 'all'; force: boolean; limit: number | undefined }
-  | { what: 'resume' }
-  | { what: 'failed'; unknown: boolean }
-  /** `owedOnly`: nothing but the subscription push that is owed, or what was left of one. */
-  | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean }
+  /** `limit`: so many users are served. */
+  { what: 'all'; force: boolean; limit: number | undefined } | Exclude<AgendaRequest, { what: 'all' }>
 
 export interface PushEnd {
   summary: SummaryLine
@@ -80,12 +66,10 @@ class PushRun {
   private readonly users = new UserCount()
   private worker!: Worker
   private run!: Run
+  private agenda!: Agenda
   private planned!: PlannedPushes
-  private interrupted: OpenRun[] = []
   private toServe = 0
   private served = 0
-  /** Of a weekly push, once it is known what there is to do. */
-  private verdict: Verdict | undefined
   /** There are users to serve, and none of them is served. */
   private isHeld = false
   private wasHeldBefore = false
@@ -117,6 +101,10 @@ class PushRun {
     this.worker = await Worker.start(this.db, this.settings.leaseMs)
     this.run = await this.begin()
     const { db, worker, run, settings, reporter, stop } = this
+    this.agenda = new Agenda({
+      ...{ db, request: this.request, accept: this.accept, timeZone: settings.timeZone, guard: settings.guard },
+      ...{ period: run.period, runId: run.id, otherTimeZone: run.otherTimeZone },
+    })
     this.planned = new PlannedPushes({ db, worker, run, settings, reporter, stop })
     await rideOut(() => endFarPauses(this.db))
     const already = await this.prepare()
@@ -140,7 +128,7 @@ class PushRun {
     if (cameToEnd && left.elsewhere === 0 && this.limit === undefined)
       await closeInterruptedRuns(
         this.db,
-        this.interrupted.map(({ id }) => id),
+        this.agenda.interrupted.map(({ id }) => id),
         this.planned.heldUsers,
       )
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
@@ -156,13 +144,12 @@ class PushRun {
     const toldBefore = !stopped && this.isTold(loop, pending)
     if (this.heldAgain > 0)
       this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
-    // who is held back was skipped, and is owed
-    const others = skipped - (heldUsers - this.heldAgain) + left.uncounted
-    const users = this.request.what === 'user' ? 1 : this.users.total + others
+    const counted = { skipped, heldUsers: heldUsers - this.heldAgain, uncounted: left.uncounted }
+    const users = this.request.what === 'user' ? 1 : this.users.totalWith(counted)
     const seconds = Math.round(performance.now() - startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary', period: this.run.period, users, deliveries, delivered, failed, unknown, skipped, already,
-      elsewhere: left.elsewhere, owed: left.owed, leads, bytes, seconds,
+      elsewhere: left.elsewhere, owed: left.free, leads, bytes, seconds,
     } // biome-ignore format: in the order in which it is printed
     this.reporter.line(summary)
     return {
@@ -183,7 +170,8 @@ class PushRun {
 
   /** It goes on for the users alone who were held back by runs that came to all others. */
   private get tellsHeld(): boolean {
-    const { request, interrupted } = this
+    const { request } = this
+    const { interrupted } = this.agenda
     return request.what === 'resume' && interrupted.length > 0 && interrupted.every(({ cameToEnd }) => cameToEnd)
   }
 
@@ -219,55 +207,26 @@ class PushRun {
     }
     await this.findWork()
     this.reporter.total(Math.min(this.toServe, this.limit ?? this.toServe))
-    return this.request.what === 'all' ? await rideOut(() => countServed(this.db, this.run.period)) : 0
+    return await this.agenda.countAlready()
   }
 
   /** What others left, how many users there are to serve, and what the guard says of that. */
   private async findWork(): Promise<void> {
-    const { db, run, request } = this
-    if (request.what !== 'failed') this.interrupted = await findInterruptedRuns(db, run.period)
-    if (request.what === 'all' || (request.what === 'resume' && this.interrupted.length > 0)) await this.askGuard()
-    this.toServe = 0
-    let elsewhere = 0
-    for (const pass of this.passes()) {
-      const { free, held } = await rideOut(() => countUsersToServe(db, pass))
-      this.toServe += free
-      elsewhere += held
-    }
-    const reason = this.verdict?.held
-    const isForNobody = this.toServe + elsewhere === 0 && run.otherTimeZone === undefined
-    if (reason === undefined || this.isHeld || isForNobody) return
+    const { db, run, agenda, accept } = this
+    const wasAsked = agenda.verdict !== undefined
+    await agenda.look()
+    if (agenda.verdict && !wasAsked) await recordFeed(db, run.id, { ...agenda.verdict, accepted: accept })
+    const left = await agenda.count()
+    this.toServe = left.free
+    const reason = agenda.findReasonToHoldAll(left)
+    if (reason === undefined || this.isHeld) return
     this.isHeld = true
     this.wasHeldBefore = await wasHeldBefore(db, run.period, run.id)
     this.reporter.line({ type: 'skip', reason })
   }
 
-  private async askGuard(): Promise<void> {
-    if (this.verdict) return
-    const { accept, interrupted, run } = this
-    const { guard, timeZone } = this.settings
-    const { otherTimeZone } = run
-    this.verdict = await judge(this.db, run.period, { guard, accept, interrupted, timeZone, otherTimeZone })
-    await recordFeed(this.db, run.id, { ...this.verdict, accepted: accept })
-  }
-
   private get limit(): number | undefined {
     return this.request.what === 'all' ? this.request.limit : undefined
-  }
-
-  /** The ways through the users that this run goes, one after the other. */
-  private passes(): Pass[] {
-    const { request, run } = this
-    const { guardsUsers = false, earlier = [] } = this.verdict ?? {}
-    if (request.what === 'user') return []
-    if (request.what === 'failed')
-      return [failedPass(run.period, run.id, request.unknown ? ['failed', 'unknown'] : ['failed'])]
-    const forced = this.interrupted
-      .filter(({ command }) => command === 'force')
-      .map(({ id }) => forcedPass(run.period, id, guardsUsers))
-    const weekly = weeklyPass(run.period, earlier)
-    if (request.what === 'resume') return this.interrupted.length > 0 ? [weekly, ...forced] : []
-    return [weekly, ...forced, ...(request.force ? [forcedPass(run.period, run.id, guardsUsers)] : [])]
   }
 
   private get isOwedOnly(): boolean {
@@ -302,31 +261,17 @@ class PushRun {
   }
 
   private async *pushes(): AsyncGenerator<Planned> {
-    const { request } = this
-    if (request.what === 'user') {
-      if (this.isOwedOnly && !request.owed) return
-      yield* this.planned.ofUsers([request.user], { kind: request.owed ? 'subscription' : 'single', scope: null })
-      return
-    }
-    if (request.what !== 'failed') {
-      for await (const owed of findUsersOwedSubscription(this.db))
-        yield* this.planned.ofUsers(owed, { kind: 'subscription', scope: null })
-      if (request.what === 'all') await this.skipUsersWithoutQueries()
-    }
-    if (this.verdict?.held !== undefined) return
     const limit = this.limit ?? Number.POSITIVE_INFINITY
-    for (const pass of this.passes()) {
-      for await (const push of this.planned.ofPass(pass, this.toServe, () => limit - this.served)) {
-        if (this.served >= limit) break
-        yield push
-        this.served++
+    for await (const step of this.agenda.steps()) {
+      if ('skip' in step) this.reporter.line(step.skip)
+      else if ('users' in step) yield* this.planned.ofUsers(step.users, { kind: step.kind, scope: null })
+      else {
+        for await (const push of this.planned.ofPass(step.pass, this.toServe, () => limit - this.served)) {
+          if (this.served >= limit) break
+          yield push
+          this.served++
+        }
       }
-    }
-  }
-
-  private async skipUsersWithoutQueries(): Promise<void> {
-    for await (const email of findUsersWithoutQueries(this.db, weeklyPass(this.run.period).scope)) {
-      this.reporter.line({ type: 'skip', user: email, reason: 'no queries' })
     }
   }
 
@@ -343,31 +288,22 @@ class PushRun {
     if (stop.aborted) return false
     // or its lease was over before anybody waited
     if (await rideOut(() => isAnythingAbandoned(db))) return true
-    const known = new Set(this.interrupted.map(({ id }) => id))
+    const known = new Set(this.agenda.interrupted.map(({ id }) => id))
     return (await findInterruptedRuns(db, run.period)).some(({ id }) => !known.has(id))
   }
 
   /** What this run did not come to: users that are owed theirs, and what other processes have in hand. */
-  private async countLeft(): Promise<{ owed: number; uncounted: number; elsewhere: number }> {
-    if (this.request.what === 'user') return { owed: 0, uncounted: 0, elsewhere: 0 }
-    let owed = 0
-    let uncounted = 0
-    let elsewhere = 0
-    const { db, worker, users } = this
-    for (const pass of this.passes()) {
-      const left = await rideOut(() => countUsersToServe(db, pass, worker.ids, users.remembered))
-      const { held, free } = left
-      owed += free
-      uncounted += left.uncounted
-      elsewhere += held
-    }
+  private async countLeft(): Promise<UsersLeft> {
+    const { db, worker, users, agenda } = this
+    const left = await agenda.count(worker.ids, users.remembered)
+    if (this.request.what === 'user') return left
     const { rows } = await rideOut(() =>
       sql<{ n: number }>`
         select count(*) as n from deliveries d
-        where d.status = 'pending' and d.worker_id <> all (${this.worker.ids}) and ${isLive(sql`d.worker_id`)}
-      `.execute(this.db),
+        where d.status = 'pending' and d.worker_id <> all (${worker.ids}) and ${isLive(sql`d.worker_id`)}
+      `.execute(db),
     )
-    return { owed, uncounted, elsewhere: elsewhere + (rows[0]?.n ?? 0) }
+    return { ...left, elsewhere: left.elsewhere + (rows[0]?.n ?? 0) }
   }
 }
 

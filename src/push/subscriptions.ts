@@ -1,7 +1,7 @@
 /** Which subscription pushes wait for somebody to send them: those that are owed, and those that were begun and left. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import type { UserToServe } from './users-to-serve.ts'
+import { hasQueries, type UserToServe } from './users-to-serve.ts'
 
 export interface WaitingSubscriptions {
   /** The first of those whose turn it is, the oldest first. */
@@ -35,7 +35,7 @@ export async function findWaitingSubscriptions(
       from (
         select * from users where subscription_owed_at is not null order by subscription_owed_at limit ${lookedAtMax}
       ) u
-      where exists (select from queries q where q.user_id = u.id offset 0)
+      where ${hasQueries}
       union all
       select u.id, u.email, d.created_at, greatest(d.due_at, w.lease_end)
       from deliveries d cross join lateral (select * from users where id = d.user_id offset 0) u

@@ -23,4 +23,12 @@ export class UserCount {
     this.total++
     if (mayReturn) this.met.add(userId)
   }
+
+  /**
+   * `users` of a summary (contract 4.15): those it served, whoever else was `skipped`, and those it left who are not counted yet.
+   * Who is held back was skipped, and is left.
+   */
+  totalWith({ skipped, heldUsers, uncounted }: { skipped: number; heldUsers: number; uncounted: number }): number {
+    return this.total + skipped - heldUsers + uncounted
+  }
 }

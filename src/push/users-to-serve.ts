@@ -86,6 +86,13 @@ export function failedPass(period: string, runId: number, statuses: readonly ('f
   }
 }
 
+/** SQL: whether the user `u` is owed a weekly delivery of the period, whether or not a push has set out to make it. */
+export const isOwedWeekly = (period: string) =>
+  sql<boolean>`(u.subscribed and ${hasQueries} and not ${isClaimed(weeklyScope(period))})`
+
+/** SQL: whether the user `u` is owed a subscription push that is not begun. */
+export const isOwedSubscription = sql<boolean>`(u.subscription_owed_at is not null and ${hasQueries})`
+
 const owed = (pass: Pass) => sql`u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${pass.only}`
 
 /**
@@ -229,8 +236,7 @@ export async function* findUsersOwedSubscription(db: Database): AsyncGenerator<U
     const { rows } = await rideOut(() =>
       sql<UserToServe & { since: string }>`
         select u.id, u.email, u.subscription_owed_at::text as since from users u
-        where u.subscription_owed_at is not null and (u.subscription_owed_at, u.id) > (${since}::timestamptz, ${id})
-          and ${hasQueries}
+        where ${isOwedSubscription} and (u.subscription_owed_at, u.id) > (${since}::timestamptz, ${id})
         order by u.subscription_owed_at, u.id limit ${owedPerPage}
       `.execute(db),
     )

@@ -7,7 +7,15 @@ import { leftDays } from '../../base/limits.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { hasBegun, isPeriodOver } from '../../deliveries/runs.ts'
-import { countUsersToServe, forcedPass, hasQueries, isClaimed, weeklyScope } from '../../push/users-to-serve.ts'
+import {
+  countUsersToServe,
+  forcedPass,
+  hasQueries,
+  isClaimed,
+  isOwedSubscription,
+  isOwedWeekly,
+  weeklyScope,
+} from '../../push/users-to-serve.ts'
 
 /** SQL: whether `r` is a push of all users that has ended, or whose process is gone, and it is still known whom it served. */
 const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and ${hasBegun(sql`r`)}
@@ -45,10 +53,10 @@ export async function countLeft(db: Database, period: string): Promise<{ weekly:
   const { rows } = await sql<{ weekly: number; subscriptions: number }>`
     select count(*) filter (where weekly) as weekly, count(*) filter (where not weekly) as subscriptions from (
       select true as weekly from users u
-      where u.subscribed and u.due_since <= ${lastBegun(period, isLeftForDays)} and ${hasQueries} and not ${isClaimed(weeklyScope(period))}
+      where ${isOwedWeekly(period)} and u.due_since <= ${lastBegun(period, isLeftForDays)}
       union all
       select false from users u
-      where u.subscription_owed_at <= now() - ${leftDays} * interval '1 day' and ${hasQueries}
+      where ${isOwedSubscription} and u.subscription_owed_at <= now() - ${leftDays} * interval '1 day'
     ) left_behind
   `.execute(db)
   const { weekly = 0, subscriptions = 0 } = rows[0] ?? {}

@@ -7,7 +7,7 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
-import { hasQueries, isClaimed, isTheLastWord, weeklyScope } from '../../push/users-to-serve.ts'
+import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord } from '../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 
 export interface RunReport {
@@ -77,11 +77,9 @@ async function countUsers(db: Database, period: string) {
   const { rows } = await sql<{ subscribed: number; owed: number }>`
     select (select count(*) from users where subscribed) as subscribed, count(*) as owed from (
       select u.id from users u
-      where u.subscribed and not ${isClaimed(weeklyScope(period))}
-        and exists (select from queries q where q.user_id = u.id)
+      where ${isOwedWeekly(period)}
       union
-      select u.id from users u
-      where u.subscription_owed_at is not null and exists (select from queries q where q.user_id = u.id)
+      select u.id from users u where ${isOwedSubscription}
       union
       select u.id from deliveries d join users u on u.id = d.user_id where d.status = 'pending'
     ) owed
