@@ -3,12 +3,12 @@
 const sleepMsMax = 60_000
 
 export class Sleeper {
-  #wakers: (() => void)[] = []
+  private wakers: (() => void)[] = []
 
   /** Ends every sleep that has begun. */
   wake(): void {
-    const wakers = this.#wakers
-    this.#wakers = []
+    const wakers = this.wakers
+    this.wakers = []
     for (const waker of wakers) waker()
   }
 
@@ -16,7 +16,7 @@ export class Sleeper {
   async sleep(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, Math.max(1, Math.min(ms, sleepMsMax)))
-      this.#wakers.push(() => {
+      this.wakers.push(() => {
         clearTimeout(timer)
         resolve()
       })

@@ -1,4 +1,5 @@
 /** Checks that come one by one, for `doctor` and `probe`: what is being checked moves on a terminal, what came of it stays. */
+import type { Ora } from 'ora'
 import type { Log } from './log.ts'
 import { isLively, writeJson } from './output.ts'
 
@@ -8,7 +9,7 @@ export async function createCheckView<Line extends object>(
   json: boolean,
   write: (line: Line) => Promise<void>,
 ) {
-  let spinner: import('ora').Ora | undefined
+  let spinner: Ora | undefined
   if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
     const { default: ora } = await import('ora')
     spinner = ora({ stream: process.stderr, discardStdin: false })

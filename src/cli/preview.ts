@@ -1,10 +1,15 @@
 /** `leadpush preview`: what a push would send, without sending or writing anything. */
+
 import type { Command } from 'commander'
 import { bytes, count, plural } from '../base/amounts.ts'
+import type { Database } from '../db/open.ts'
+import type { DeliveryLine, LeadsPerUser } from '../index.ts'
+import type { FoundUser } from '../users/users.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { parseCount } from './options.ts'
 import { wrap, write, writeJson, writeLine, writeTable } from './output.ts'
+import type { PageFile } from './page-file.ts'
 import { paint } from './painted.ts'
 
 interface PreviewOptions {
@@ -84,10 +89,10 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
 }
 
 async function show(
-  db: import('../db/open.ts').Database,
+  db: Database,
   options: PreviewOptions,
   settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
-  file?: import('./page-file.ts').PageFile,
+  file?: PageFile,
 ): Promise<ExitCode> {
   const startedAt = performance.now()
   const { findUser } = await import('../users/users.ts')
@@ -118,11 +123,11 @@ async function show(
 }
 
 async function writePage(
-  db: import('../db/open.ts').Database,
-  user: import('../users/users.ts').FoundUser,
+  db: Database,
+  user: FoundUser,
   planned: Planned,
   settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
-  file: import('./page-file.ts').PageFile,
+  file: PageFile,
 ): Promise<number> {
   const { rideOut } = await import('../db/away.ts')
   const { findDryRun } = await import('../inspect/preview-page/find-dry-run.ts')
@@ -193,7 +198,7 @@ async function showTable(planned: Planned, limit?: number): Promise<void> {
   if (unshown > 0) await writeLine(`… and ${count(unshown)} more; --json lists all`)
 }
 
-function toRow(line: import('../index.ts').DeliveryLine, matches: number | null): string[] {
+function toRow(line: DeliveryLine, matches: number | null): string[] {
   const { user, kind, queries, leads, part, parts, attempts } = line
   // last, where nothing is cut for want of room
   return [
@@ -209,7 +214,7 @@ function toRow(line: import('../index.ts').DeliveryLine, matches: number | null)
 
 async function writeSummary(
   summary: { period: string; users: number; deliveries: number; skipped: number; leads: number; bytes: number },
-  leadsPerUser: import('../index.ts').LeadsPerUser | undefined,
+  leadsPerUser: LeadsPerUser | undefined,
 ): Promise<void> {
   if (summary.deliveries === 0) {
     await writeLine(`Nothing would be sent in ${summary.period}.`)

@@ -15,31 +15,31 @@ const header = Buffer.concat([Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1'), Buffe
 
 /** Encodes rows: `begin` with the number of columns, then each column in its order. */
 export class CopyRows {
-  #buffer = Buffer.allocUnsafe(firstBytes)
-  #at = 0
+  private buffer = Buffer.allocUnsafe(firstBytes)
+  private at = 0
 
   constructor() {
-    this.#at = header.copy(this.#buffer)
+    this.at = header.copy(this.buffer)
   }
 
   get isFull(): boolean {
-    return this.#at >= fullBytes
+    return this.at >= fullBytes
   }
 
   begin(columns: number): void {
-    this.#ensure(2)
-    this.#at = this.#buffer.writeInt16BE(columns, this.#at)
+    this.ensure(2)
+    this.at = this.buffer.writeInt16BE(columns, this.at)
   }
 
   null(): void {
-    this.#ensure(4)
-    this.#at = this.#buffer.writeInt32BE(-1, this.#at)
+    this.ensure(4)
+    this.at = this.buffer.writeInt32BE(-1, this.at)
   }
 
   integer(value: number): void {
-    this.#ensure(8)
-    this.#at = this.#buffer.writeInt32BE(4, this.#at)
-    this.#at = this.#buffer.writeInt32BE(value, this.#at)
+    this.ensure(8)
+    this.at = this.buffer.writeInt32BE(4, this.at)
+    this.at = this.buffer.writeInt32BE(value, this.at)
   }
 
   bigint(value: number | undefined): void {
@@ -47,9 +47,9 @@ export class CopyRows {
       this.null()
       return
     }
-    this.#ensure(12)
-    this.#at = this.#buffer.writeInt32BE(8, this.#at)
-    this.#at = this.#buffer.writeBigInt64BE(BigInt(value), this.#at)
+    this.ensure(12)
+    this.at = this.buffer.writeInt32BE(8, this.at)
+    this.at = this.buffer.writeBigInt64BE(BigInt(value), this.at)
   }
 
   bytea(value: Uint8Array | undefined): void {
@@ -57,10 +57,10 @@ export class CopyRows {
       this.null()
       return
     }
-    this.#ensure(4 + value.length)
-    this.#at = this.#buffer.writeInt32BE(value.length, this.#at)
-    this.#buffer.set(value, this.#at)
-    this.#at += value.length
+    this.ensure(4 + value.length)
+    this.at = this.buffer.writeInt32BE(value.length, this.at)
+    this.buffer.set(value, this.at)
+    this.at += value.length
   }
 
   text(value: string | undefined): void {
@@ -69,32 +69,32 @@ export class CopyRows {
       return
     }
     // a UTF-16 unit takes 3 bytes of UTF-8 at most
-    this.#ensure(4 + value.length * 3)
-    const bytes = this.#buffer.write(value, this.#at + 4, 'utf8')
-    this.#buffer.writeInt32BE(bytes, this.#at)
-    this.#at += 4 + bytes
+    this.ensure(4 + value.length * 3)
+    const bytes = this.buffer.write(value, this.at + 4, 'utf8')
+    this.buffer.writeInt32BE(bytes, this.at)
+    this.at += 4 + bytes
   }
 
   /** What was encoded; the next rows go to another buffer, because the connection may still be reading this one. */
   take(): Buffer {
-    const taken = this.#buffer.subarray(0, this.#at)
-    this.#buffer = Buffer.allocUnsafe(firstBytes)
-    this.#at = 0
+    const taken = this.buffer.subarray(0, this.at)
+    this.buffer = Buffer.allocUnsafe(firstBytes)
+    this.at = 0
     return taken
   }
 
   /** The end of the copy, after the last row. */
   finish(): Buffer {
-    this.#ensure(2)
-    this.#at = this.#buffer.writeInt16BE(-1, this.#at)
+    this.ensure(2)
+    this.at = this.buffer.writeInt16BE(-1, this.at)
     return this.take()
   }
 
-  #ensure(bytes: number): void {
-    if (this.#at + bytes <= this.#buffer.length) return
-    const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#at + bytes))
-    this.#buffer.copy(larger, 0, 0, this.#at)
-    this.#buffer = larger
+  private ensure(bytes: number): void {
+    if (this.at + bytes <= this.buffer.length) return
+    const larger = Buffer.allocUnsafe(Math.max(this.buffer.length * 2, this.at + bytes))
+    this.buffer.copy(larger, 0, 0, this.at)
+    this.buffer = larger
   }
 }
 

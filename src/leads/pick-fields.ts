@@ -74,33 +74,33 @@ export type Picked = { patch: LeadPatch & { href: string } } | { path: string; m
 
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
-  readonly #map: FieldMap
-  readonly #targets: Map<string, Target[]>
-  #header: CsvHeader | undefined
-  #columns: (Target[] | undefined)[] = []
+  private readonly map: FieldMap
+  private readonly targets: Map<string, Target[]>
+  private header: CsvHeader | undefined
+  private columns: (Target[] | undefined)[] = []
 
   constructor(map: FieldMap = new Map()) {
-    this.#map = map
-    this.#targets = targetsOf(map)
+    this.map = map
+    this.targets = targetsOf(map)
   }
 
   /** The columns of a CSV file. Throws `usage` where `--map` names one that is not there, or a field stands there twice. */
   setHeader(header: CsvHeader): void {
-    if (this.#header === header) return
-    this.#header = header
-    for (const [field, column] of this.#map) {
+    if (this.header === header) return
+    this.header = header
+    for (const [field, column] of this.map) {
       if (header.names.includes(column)) continue
       throw new LeadpushError('usage', `its header has no column ${column}, which --map reads ${field} from`)
     }
-    this.#columns = header.names.map((name) => this.#targets.get(name))
-    const twice = header.names.find((name, at) => this.#columns[at] && header.names.indexOf(name) !== at)
+    this.columns = header.names.map((name) => this.targets.get(name))
+    const twice = header.names.find((name, at) => this.columns[at] && header.names.indexOf(name) !== at)
     if (twice !== undefined) throw new LeadpushError('usage', `its header has the column ${twice} twice`)
   }
 
   /** The fields of one record, or what is wrong with it. */
   pick(record: ReadRecord): Picked {
     if (record.error !== undefined) return { path: '', message: record.error }
-    const patch = record.cells ? this.#pickCells(record.cells) : this.#pickKeys(record.value)
+    const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
     const parsed = leadPatchSchema.safeParse(patch)
     if (parsed.success) return { patch: parsed.data }
@@ -111,21 +111,21 @@ export class FieldPicker {
     return { path, message: isMissing ? 'is missing' : (issue?.message ?? 'is wrong'), ...(href && { href }) }
   }
 
-  #pickCells(cells: readonly string[]): Record<string, unknown> {
+  private pickCells(cells: readonly string[]): Record<string, unknown> {
     const patch: Record<string, unknown> = {}
     for (let at = 0; at < cells.length; at++) {
-      const targets = this.#columns[at]
+      const targets = this.columns[at]
       if (targets) for (const target of targets) put(patch, target, cells[at], true)
-      else this.ignored.add(this.#header?.names[at] ?? '')
+      else this.ignored.add(this.header?.names[at] ?? '')
     }
     return patch
   }
 
-  #pickKeys(value: unknown): Record<string, unknown> | undefined {
+  private pickKeys(value: unknown): Record<string, unknown> | undefined {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
     const patch: Record<string, unknown> = {}
     for (const key of Object.keys(value)) {
-      const targets = this.#targets.get(key)
+      const targets = this.targets.get(key)
       if (targets) for (const target of targets) put(patch, target, (value as Record<string, unknown>)[key], false)
       else this.ignored.add(key)
     }

@@ -19,25 +19,25 @@ const nameKey = (state: string, name: string) => `${state} ${foldName(name)}`
 /** Who looks up a few codes needs neither names nor an order: each is made when it is first asked for. */
 export class Places {
   readonly byCode: ReadonlyMap<string, PostalCode>
-  #byName: ReadonlyMap<string, readonly PostalCode[]> | undefined
-  #byLatitude: readonly PostalCode[] | undefined
-  readonly #named: readonly NamedCode[]
+  private builtByName: ReadonlyMap<string, readonly PostalCode[]> | undefined
+  private builtByLatitude: readonly PostalCode[] | undefined
+  private readonly named: readonly NamedCode[]
 
   constructor(named: readonly NamedCode[]) {
-    this.#named = named
+    this.named = named
     this.byCode = new Map(named.map((entry) => [entry.code, entry]))
   }
 
   /** By state and folded name: `TX austin`. */
   get byName(): ReadonlyMap<string, readonly PostalCode[]> {
-    this.#byName ??= buildNames(this.#named)
-    return this.#byName
+    this.builtByName ??= buildNames(this.named)
+    return this.builtByName
   }
 
   /** From south to north. */
   get byLatitude(): readonly PostalCode[] {
-    this.#byLatitude ??= [...this.#named].sort((a, b) => a.latitude - b.latitude)
-    return this.#byLatitude
+    this.builtByLatitude ??= [...this.named].sort((a, b) => a.latitude - b.latitude)
+    return this.builtByLatitude
   }
 }
 

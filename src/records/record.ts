@@ -41,43 +41,43 @@ const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || 
 
 /** The pieces of the record that is coming in. */
 export class RecordBytes {
-  #pieces: Buffer[] = []
-  #bytes = 0
+  private pieces: Buffer[] = []
+  private bytes = 0
   /** The last byte that is no white space: it tells whether a record that is too large was complete. */
   lastByte: number | undefined
 
   get isEmpty(): boolean {
-    return this.#bytes === 0
+    return this.bytes === 0
   }
 
   add(piece: Buffer): void {
     if (piece.length === 0) return
-    this.#bytes += piece.length
+    this.bytes += piece.length
     for (let at = piece.length - 1; at >= 0; at--) {
       if (isSpace(piece[at])) continue
       this.lastByte = piece[at]
       break
     }
     // two bytes more than a record may have: a line end may still be cut off
-    if (this.#bytes <= recordBytesMax + 2) this.#pieces.push(piece)
-    else if (this.#pieces.length > 0) {
-      const kept = Buffer.concat(this.#pieces).subarray(0, keptBytes)
-      this.#pieces = []
-      this.#kept = Buffer.from(kept)
+    if (this.bytes <= recordBytesMax + 2) this.pieces.push(piece)
+    else if (this.pieces.length > 0) {
+      const kept = Buffer.concat(this.pieces).subarray(0, keptBytes)
+      this.pieces = []
+      this.kept = Buffer.from(kept)
     }
   }
 
-  #kept: Buffer | undefined
+  private kept: Buffer | undefined
 
   /** The whole record, and what is coming in is empty again; `tooLarge` where only its beginning is left. */
   take(): { bytes: Buffer; tooLarge: boolean } {
-    const large = this.#bytes > recordBytesMax + 2
-    const first = this.#pieces[0]
-    const whole = this.#pieces.length === 1 && first ? first : Buffer.concat(this.#pieces)
-    const bytes = large ? (this.#kept ?? Buffer.alloc(0)) : whole
-    this.#pieces = []
-    this.#bytes = 0
-    this.#kept = undefined
+    const large = this.bytes > recordBytesMax + 2
+    const first = this.pieces[0]
+    const whole = this.pieces.length === 1 && first ? first : Buffer.concat(this.pieces)
+    const bytes = large ? (this.kept ?? Buffer.alloc(0)) : whole
+    this.pieces = []
+    this.bytes = 0
+    this.kept = undefined
     this.lastByte = undefined
     return { bytes, tooLarge: large }
   }

@@ -17,30 +17,30 @@ import {
 const [quote, comma, openBracket, backslash, closeBracket, openBrace, closeBrace] = [34, 44, 91, 92, 93, 123, 125]
 
 export class ArraySplitter implements Splitter {
-  #place: 'before' | 'inside' | 'after' = 'before'
-  #number = 0
-  #depth = 0
-  #inString = false
-  #escaped = false
-  readonly #coming = new RecordBytes()
+  private place: 'before' | 'inside' | 'after' = 'before'
+  private number = 0
+  private depth = 0
+  private inString = false
+  private escaped = false
+  private readonly coming = new RecordBytes()
 
   push(chunk: Buffer): ReadRecord[] {
     const records: ReadRecord[] = []
-    const inside = this.#place === 'before' ? this.#enter(chunk) : chunk
-    const rest = this.#place === 'inside' ? this.#split(inside, records) : inside
-    if (this.#place === 'after' && trimSpace(rest).length > 0) {
+    const inside = this.place === 'before' ? this.enter(chunk) : chunk
+    const rest = this.place === 'inside' ? this.split(inside, records) : inside
+    if (this.place === 'after' && trimSpace(rest).length > 0) {
       throw new LeadpushError('failed', 'something follows the end of its JSON array')
     }
     return records
   }
 
   end(): ReadRecord[] {
-    if (this.#place === 'after') return []
-    const where = this.#number === 0 ? '' : `, after element ${this.#number}`
+    if (this.place === 'after') return []
+    const where = this.number === 0 ? '' : `, after element ${this.number}`
     throw new LeadpushError('failed', `it breaks off${where}: its JSON array has no end`)
   }
 
-  #enter(chunk: Buffer): Buffer {
+  private enter(chunk: Buffer): Buffer {
     const text = trimSpace(chunk)
     if (text.length === 0) return text
     if (text[0] !== openBracket) {
@@ -49,17 +49,17 @@ export class ArraySplitter implements Splitter {
         'it does not begin with [: it is no JSON array (a file of JSON lines ends in .ndjson)',
       )
     }
-    this.#place = 'inside'
+    this.place = 'inside'
     // not of `text`: what it was trimmed of at its end may stand in a string
     return chunk.subarray(chunk.indexOf(openBracket) + 1)
   }
 
   /** Takes elements up to the end of the array, and returns what follows it. */
-  #split(chunk: Buffer, records: ReadRecord[]): Buffer {
+  private split(chunk: Buffer, records: ReadRecord[]): Buffer {
     // in locals: the loop looks at every byte
-    let depth = this.#depth
-    let inString = this.#inString
-    let escaped = this.#escaped
+    let depth = this.depth
+    let inString = this.inString
+    let escaped = this.escaped
     let from = 0
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at]
@@ -71,29 +71,29 @@ export class ArraySplitter implements Splitter {
       else if (byte === openBrace || byte === openBracket) depth++
       else if ((byte === closeBrace || byte === closeBracket) && depth > 0) depth--
       else if (depth === 0 && (byte === comma || byte === closeBracket)) {
-        this.#coming.add(chunk.subarray(from, at))
-        this.#take(byte === closeBracket, records)
+        this.coming.add(chunk.subarray(from, at))
+        this.take(byte === closeBracket, records)
         from = at + 1
         if (byte === closeBracket) {
-          this.#place = 'after'
+          this.place = 'after'
           return chunk.subarray(from)
         }
       }
     }
-    this.#coming.add(chunk.subarray(from))
-    this.#depth = depth
-    this.#inString = inString
-    this.#escaped = escaped
+    this.coming.add(chunk.subarray(from))
+    this.depth = depth
+    this.inString = inString
+    this.escaped = escaped
     return chunk.subarray(chunk.length)
   }
 
-  #take(isLast: boolean, records: ReadRecord[]): void {
-    const { bytes, tooLarge } = this.#coming.take()
+  private take(isLast: boolean, records: ReadRecord[]): void {
+    const { bytes, tooLarge } = this.coming.take()
     const raw = trimSpace(bytes)
-    if (isLast && this.#number === 0 && raw.length === 0) return
-    this.#number++
-    if (tooLarge) records.push(tooLargeRecord(this.#number, bytes))
-    else if (raw.length === 0) records.push(badRecord(this.#number, raw, notJson))
-    else records.push(parseJsonRecord(this.#number, raw))
+    if (isLast && this.number === 0 && raw.length === 0) return
+    this.number++
+    if (tooLarge) records.push(tooLargeRecord(this.number, bytes))
+    else if (raw.length === 0) records.push(badRecord(this.number, raw, notJson))
+    else records.push(parseJsonRecord(this.number, raw))
   }
 }

@@ -45,61 +45,61 @@ export function splitCells(text: string): string[] | undefined {
 
 export class CsvSplitter implements Splitter {
   header: CsvHeader | undefined
-  #line = 1
-  #beginsOn = 1
-  #state = atStart
-  readonly #coming = new RecordBytes()
+  private line = 1
+  private beginsOn = 1
+  private state = atStart
+  private readonly coming = new RecordBytes()
 
   push(chunk: Buffer): ReadRecord[] {
     const records: ReadRecord[] = []
-    let state = this.#state
+    let state = this.state
     let from = 0
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at]
-      if (byte === lineFeed) this.#line++
+      if (byte === lineFeed) this.line++
       if (state === quoted) {
         if (byte === quote) state = afterQuote
       } else if (byte === lineFeed) {
-        this.#coming.add(chunk.subarray(from, at))
-        this.#take(records)
+        this.coming.add(chunk.subarray(from, at))
+        this.take(records)
         from = at + 1
         state = atStart
       } else if (byte === comma) state = atStart
       else if (byte === quote && state !== bare) state = quoted
       else state = bare
     }
-    this.#coming.add(chunk.subarray(from))
-    this.#state = state
+    this.coming.add(chunk.subarray(from))
+    this.state = state
     return records
   }
 
   end(): ReadRecord[] {
-    if (this.#state === quoted) {
+    if (this.state === quoted) {
       throw new LeadpushError(
         'failed',
-        `it breaks off inside quotes, in the record that begins on line ${this.#beginsOn}`,
+        `it breaks off inside quotes, in the record that begins on line ${this.beginsOn}`,
       )
     }
     const records: ReadRecord[] = []
-    this.#take(records)
+    this.take(records)
     return records
   }
 
-  #take(records: ReadRecord[]): void {
-    const line = this.#beginsOn
-    this.#beginsOn = this.#line
-    const { bytes, tooLarge } = this.#coming.take()
+  private take(records: ReadRecord[]): void {
+    const line = this.beginsOn
+    this.beginsOn = this.line
+    const { bytes, tooLarge } = this.coming.take()
     const raw = withoutReturn(bytes)
     if (raw.length === 0) return
     if (!this.header) {
       this.header = readHeader(raw, tooLarge)
       return
     }
-    const record = tooLarge || raw.length > recordBytesMax ? tooLargeRecord(line, raw) : this.#read(line, raw)
+    const record = tooLarge || raw.length > recordBytesMax ? tooLargeRecord(line, raw) : this.read(line, raw)
     if (record) records.push(record)
   }
 
-  #read(line: number, raw: Buffer): ReadRecord | undefined {
+  private read(line: number, raw: Buffer): ReadRecord | undefined {
     const text = decode(raw)
     if (text === undefined) return badRecord(line, raw, notUtf8)
     const cells = splitCells(text)

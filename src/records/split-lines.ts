@@ -11,39 +11,39 @@ import {
 } from './record.ts'
 
 export class LineSplitter implements Splitter {
-  #line = 1
-  readonly #coming = new RecordBytes()
+  private line = 1
+  private readonly coming = new RecordBytes()
 
   push(chunk: Buffer): ReadRecord[] {
     const records: ReadRecord[] = []
     let from = 0
     for (let at = chunk.indexOf(0x0a); at >= 0; at = chunk.indexOf(0x0a, from)) {
-      this.#coming.add(chunk.subarray(from, at))
-      const record = this.#take()
+      this.coming.add(chunk.subarray(from, at))
+      const record = this.take()
       if (record) records.push(record)
-      this.#line++
+      this.line++
       from = at + 1
     }
-    this.#coming.add(chunk.subarray(from))
+    this.coming.add(chunk.subarray(from))
     return records
   }
 
   end(): ReadRecord[] {
-    const endsInBrace = this.#coming.lastByte === 0x7d
-    const record = this.#take()
+    const endsInBrace = this.coming.lastByte === 0x7d
+    const record = this.take()
     if (!record) return []
     const isCut = record.error?.startsWith(notJson) || (record.error !== undefined && !endsInBrace)
     if (isCut) {
-      throw new LeadpushError('failed', `it breaks off in line ${this.#line}, which is no JSON and has no line end`)
+      throw new LeadpushError('failed', `it breaks off in line ${this.line}, which is no JSON and has no line end`)
     }
     return [record]
   }
 
-  #take(): ReadRecord | undefined {
-    if (this.#coming.isEmpty) return undefined
-    const { bytes, tooLarge } = this.#coming.take()
-    if (tooLarge) return tooLargeRecord(this.#line, bytes)
+  private take(): ReadRecord | undefined {
+    if (this.coming.isEmpty) return undefined
+    const { bytes, tooLarge } = this.coming.take()
+    if (tooLarge) return tooLargeRecord(this.line, bytes)
     const raw = trimSpace(bytes)
-    return raw.length === 0 ? undefined : parseJsonRecord(this.#line, raw)
+    return raw.length === 0 ? undefined : parseJsonRecord(this.line, raw)
   }
 }

@@ -18,23 +18,23 @@ const knownPlacesMax = 1_000_000
 
 /** Resolves queries, and remembers the last ones: users ask for the same places. */
 export class Resolver {
-  readonly #places: Places
-  readonly #known = new LRUCache<string, ResolvedSearch | RefusedSearch>({
+  private readonly places: Places
+  private readonly known = new LRUCache<string, ResolvedSearch | RefusedSearch>({
     max: 5_000,
     maxSize: knownPlacesMax,
     sizeCalculation: (search) => 1 + ('places' in search ? (search.places?.length ?? 0) : 0),
   })
 
   constructor(places: Places) {
-    this.#places = places
+    this.places = places
   }
 
   resolve(query: Query): ResolvedSearch | RefusedSearch {
     const key = serialiseQuery(query)
-    const known = this.#known.get(key)
+    const known = this.known.get(key)
     if (known) return known
-    const resolved = resolveSearch(this.#places, query)
-    this.#known.set(key, resolved)
+    const resolved = resolveSearch(this.places, query)
+    this.known.set(key, resolved)
     return resolved
   }
 

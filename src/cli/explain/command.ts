@@ -1,10 +1,13 @@
 /** `leadpush explain`: why a listing was, or was not, sent to a user. */
+
 import type { Command } from 'commander'
 import { count, timeFormat } from '../../base/amounts.ts'
+import type { Explanation } from '../../inspect/explain/explain.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { writeJson, writeLine } from '../output.ts'
 import { paint } from '../painted.ts'
+import type { Told } from './view.ts'
 
 interface ExplainOptions {
   user: string
@@ -56,14 +59,12 @@ async function explainListing(_log: Log, href: string, { user, json }: ExplainOp
   })
 }
 
-type Explanation = import('../../inspect/explain/explain.ts').Explanation
-
 function toLine({ user, href, period, deliveries, ...facts }: Explanation, answer: string): object {
   const shown = deliveries.map(({ userId: _, email: __, ...delivery }) => delivery)
   return { type: 'explanation', user, href, period, answer, ...facts, deliveries: shown }
 }
 
-async function writeTold({ answer, user, listing, queries, deliveries }: import('./view.ts').Told) {
+async function writeTold({ answer, user, listing, queries, deliveries }: Told) {
   await writeLine(paint('bold', answer), '', user, listing)
   for (const [title, sentences] of [
     ['Queries', queries],

@@ -1,5 +1,6 @@
 /** How far a push is: on a terminal a line that moves and never wraps, elsewhere a line of the log every 10 s. */
 
+import type { Ora } from 'ora'
 import { count, plural, seconds } from '../../base/amounts.ts'
 import type { PushLine } from '../../index.ts'
 import type { PushReporter } from '../../push/reporter.ts'
@@ -94,7 +95,7 @@ export class ProgressCount {
 export class Progress {
   readonly count = new ProgressCount()
   private timer: NodeJS.Timeout | undefined
-  private spinner: import('ora').Ora | undefined
+  private spinner: Ora | undefined
 
   async start(log: Log, json: boolean): Promise<void> {
     if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {

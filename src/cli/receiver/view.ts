@@ -1,5 +1,6 @@
 /** What `receiver` shows: a line a request as it comes, what is wrong with it below, and on a terminal the counts so far, moving. */
 
+import type { Ora } from 'ora'
 import { bytes, count, plural } from '../../base/amounts.ts'
 import type { ReceivedDelivery } from '../../receiver-kit/receiver/receiver.ts'
 import type { Log } from '../log.ts'
@@ -59,7 +60,7 @@ class Totals {
 export async function createReceiverView(log: Log, { json }: { json: boolean }): Promise<ReceiverView> {
   const totals = new Totals()
   let unshown = 0
-  let spinner: import('ora').Ora | undefined
+  let spinner: Ora | undefined
   let timer: NodeJS.Timeout | undefined
   if (isLively() && log.format === 'pretty' && !json) {
     const { default: ora } = await import('ora')

@@ -61,9 +61,9 @@ function readCounts(answer: Record<string, unknown>): Counts | undefined {
 }
 
 export class ProbeSender {
-  readonly #options: SenderOptions
-  readonly #http: Http
-  readonly #pace: Pace
+  private readonly options: SenderOptions
+  private readonly http: Http
+  private readonly pace: Pace
   requests = 0
   /** Of requests that went one after the other over the same place: how many could have used a connection again, did, and broke it. */
   readonly connections = { chances: 0, reused: 0, broken: 0 }
@@ -78,14 +78,14 @@ export class ProbeSender {
   throttled = 0
 
   constructor(options: SenderOptions) {
-    this.#options = options
-    this.#http = createHttp({ timeoutMs: options.timeoutMs, concurrency: 1, proxies: options.proxies })
-    this.#pace = new Pace(options.ratePerSecond)
+    this.options = options
+    this.http = createHttp({ timeoutMs: options.timeoutMs, concurrency: 1, proxies: options.proxies })
+    this.pace = new Pace(options.ratePerSecond)
   }
 
   async send(body: Buffer | BodyInPieces, { key, headers = {}, apart = false }: SendOptions): Promise<Sent> {
-    const { receiverUrl: url, timeoutMs, dataSource, receiverKey, proxies } = this.#options
-    for (let waitMs = this.#pace.take(performance.now()); waitMs > 0; waitMs = this.#pace.take(performance.now())) {
+    const { receiverUrl: url, timeoutMs, dataSource, receiverKey, proxies } = this.options
+    for (let waitMs = this.pace.take(performance.now()); waitMs > 0; waitMs = this.pace.take(performance.now())) {
       await sleep(waitMs)
     }
     const usual = buildHeaders(dataSource, { idempotencyKey: key, receiverKey })
@@ -98,21 +98,21 @@ export class ProbeSender {
     const post: HttpPost = { url, headers: [...given].flat(), body, timeoutMs, keepsAnswer: true }
     this.requests++
     const startedMs = performance.now()
-    const http = apart ? createHttp({ timeoutMs, concurrency: 1, proxies }) : this.#http
+    const http = apart ? createHttp({ timeoutMs, concurrency: 1, proxies }) : this.http
     const outcome = await http.post(post)
     if (apart) void http.close()
-    else this.#noteConnection(outcome)
+    else this.noteConnection(outcome)
     // how long a body in pieces takes is the probe's own doing
     const tookMs = Buffer.isBuffer(body) ? performance.now() - startedMs : 0
     if (outcome.kind === 'answer') this.slowestMs = Math.max(this.slowestMs, tookMs)
-    return this.#read(outcome)
+    return this.read(outcome)
   }
 
   close(): Promise<void> {
-    return this.#http.close()
+    return this.http.close()
   }
 
-  #noteConnection(outcome: HttpOutcome): void {
+  private noteConnection(outcome: HttpOutcome): void {
     const { connections } = this
     if (this.requests > 1) connections.chances++
     if (!outcome.reused) return
@@ -120,11 +120,11 @@ export class ProbeSender {
     else if (outcome.code !== 'TIMEOUT') connections.broken++
   }
 
-  #read(outcome: HttpOutcome): Sent {
+  private read(outcome: HttpOutcome): Sent {
     if (outcome.kind === 'no-answer') {
       this.unanswered++
       if (outcome.code === 'TIMEOUT') this.timeouts++
-      const received = describeNoAnswer(outcome, this.#options)
+      const received = describeNoAnswer(outcome, this.options)
       return { status: null, ok: false, outcome, received, counts: undefined }
     }
     this.unanswered = 0
@@ -134,19 +134,19 @@ export class ProbeSender {
     if (status === 429) this.throttled++
     const ok = status >= 200 && status < 300
     const answer = parseAnswer(outcome.body)
-    const said = this.#quote(answer)
+    const said = this.quote(answer)
     const redirect = status >= 300 && status < 400 ? ' (a redirect, which is not followed)' : ''
     const received = `HTTP ${status}${redirect}${said}`
     return { status, ok, outcome, received, counts: ok ? readCounts(answer) : undefined }
   }
 
   /** The receiver's own sentence, if it has one: without the user's key and without what a terminal would obey. */
-  #quote(answer: Record<string, unknown>): string {
+  private quote(answer: Record<string, unknown>): string {
     const text = [answer.msg, answer.message, answer.error].find((value) => typeof value === 'string')
     if (typeof text !== 'string' || text === '') return ''
     const safe = text
       .slice(0, 2_000)
-      .replaceAll(this.#options.receiverKey, '…')
+      .replaceAll(this.options.receiverKey, '…')
       .replace(/[\p{C}\s]+/gu, ' ')
     return ` – “${safe.length > shownCharsMax ? `${safe.slice(0, shownCharsMax)}…` : safe}”`
   }
