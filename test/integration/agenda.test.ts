@@ -7,8 +7,9 @@ import { findPeriod } from '../../src/deliveries/runs.ts'
 import { createHttp } from '../../src/http/client.ts'
 import type { PushLine, SummaryLine } from '../../src/index.ts'
 import { Preview, type PreviewRequest } from '../../src/push/preview.ts'
-import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
+import { type PushRequest, runPush } from '../../src/push/run-push.ts'
 import { createDatabase } from '../support/database.ts'
+import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
@@ -19,10 +20,7 @@ const all = { what: 'all', force: false, limit: undefined } as const
 let opened: OpenDatabase
 let receiver: TestReceiver
 
-const settings = (): PushSettings => ({
-  receiverUrl: receiver.url, dataSource: 'leadpush', timeoutMs: 20_000, retryDelayMs: 0, concurrency: 4, ratePerSecond: undefined,
-  outageMs: 0, leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on',
-}) // biome-ignore format: short
+const settings = () => testPushSettings(receiver.url, { timeoutMs: 20_000, concurrency: 4 })
 
 /** Each answer of `answers` in turn, the last of them for ever; with `stopsAfter` the push is stopped after so many. */
 async function push(request: PushRequest, answers: number[] = [200], stopsAfter = Number.POSITIVE_INFINITY) {

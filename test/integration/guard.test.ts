@@ -12,6 +12,7 @@ import { Preview } from '../../src/push/preview.ts'
 import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
 import { prune } from '../../src/upkeep/prune/prune.ts'
 import { createDatabase } from '../support/database.ts'
+import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
@@ -85,10 +86,7 @@ class Weeks {
     const lines: PushLine[] = []
     const notes: string[] = []
     const before = this.receiver.requests.length
-    const settings: PushSettings = {
-      receiverUrl: this.receiver.url, dataSource: 'leadpush', timeoutMs: 5_000, retryDelayMs: 0, concurrency: 16,
-      ratePerSecond: undefined, outageMs: 0, leaseMs: 60_000, ...seen, ...more,
-    } // biome-ignore format: short
+    const settings = testPushSettings(this.receiver.url, { ...seen, ...more })
     const http = createHttp({ timeoutMs: settings.timeoutMs, concurrency: settings.concurrency })
     const reporter = {
       line: (line: PushLine) => void lines.push(line),

@@ -8,6 +8,7 @@ import { createHttp } from '../../src/http/client.ts'
 import type { PushLine } from '../../src/index.ts'
 import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
 import { createDatabase } from '../support/database.ts'
+import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
@@ -15,10 +16,7 @@ const all: PushRequest = { what: 'all', force: false, limit: undefined }
 
 async function push(db: Database, receiver: TestReceiver, more: Partial<PushSettings> = {}): Promise<PushLine[]> {
   const lines: PushLine[] = []
-  const settings: PushSettings = {
-    receiverUrl: receiver.url, dataSource: 'leadpush', timeoutMs: 5_000, retryDelayMs: 300, concurrency: 8,
-    ratePerSecond: undefined, outageMs: 0, leaseMs: 1_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, ...more,
-  } as PushSettings // biome-ignore format: short
+  const settings = testPushSettings(receiver.url, { retryDelayMs: 300, concurrency: 8, leaseMs: 1_000, ...more })
   const http = createHttp({ timeoutMs: settings.timeoutMs, concurrency: settings.concurrency })
   const reporter = {
     line: (line: PushLine) => void lines.push(line),

@@ -13,6 +13,7 @@ import { importUsers } from '../../src/users/import.ts'
 import { findUser, recordSubscription, recordUnsubscription, removeUser } from '../../src/users/users.ts'
 import { createDatabase } from '../support/database.ts'
 import { toLines } from '../support/import-files.ts'
+import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { type SeedUser, seedLeads, seedUsers } from '../support/seed.ts'
 
@@ -47,11 +48,7 @@ class House {
   ): Promise<Pushed> {
     const lines: PushLine[] = []
     const notes: string[] = []
-    const full: PushSettings = {
-      receiverUrl: this.receiver.url, dataSource: 'leadpush', timeoutMs: 5_000, retryDelayMs: 0, concurrency: 16,
-      ratePerSecond: undefined, outageMs: 0, leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000,
-      guard: 'on', ...settings,
-    } // biome-ignore format: short
+    const full = testPushSettings(this.receiver.url, settings)
     const http = createHttp({ timeoutMs: full.timeoutMs, concurrency: full.concurrency })
     try {
       const reporter = {

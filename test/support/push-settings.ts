@@ -1,0 +1,19 @@
+/** The settings of a push in this process: quick where nothing is to be waited for, and no outage is looked for. */
+import type { PushSettings } from '../../src/push/run-push.ts'
+
+export function testPushSettings(receiverUrl: string, changes: Partial<PushSettings> = {}): PushSettings {
+  return {
+    receiverUrl,
+    dataSource: 'leadpush',
+    timeoutMs: 5_000,
+    retryDelayMs: 0,
+    concurrency: 16,
+    ratePerSecond: undefined,
+    outageMs: 0,
+    leaseMs: 60_000,
+    timeZone: 'UTC',
+    maxLeadAgeMs: 30 * 86_400_000,
+    guard: 'on',
+    ...changes,
+  }
+}
