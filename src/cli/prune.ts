@@ -52,7 +52,8 @@ thin, one after the other. It may run beside pushes and imports.`,
 }
 
 async function runPrune(log: Log, options: PruneOptions): Promise<ExitCode> {
-  const { parseDuration, processSource, readSettings } = await import('../base/config.ts')
+  const { processSource, readSettings } = await import('../base/config.ts')
+  const { parseDuration } = await import('../base/setting-values.ts')
   const settings = readSettings(['databaseUrl', 'home', 'maxLeadAgeMs', 'logFormat'], processSource())
   const olderThanMs = parseDuration(options.olderThan) ?? 0
   if (!(olderThanMs > 0 && olderThanMs <= olderThanDaysMax * 86_400_000)) {

@@ -4,7 +4,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { outagePauseMsMax, outageSecondMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import type { AttemptKind } from '../deliveries/ledger.ts'
+import type { AttemptKind } from '../deliveries/due.ts'
 import { type KnownOutage, pauseAfter } from './outage.ts'
 
 const ms = (milliseconds: number) => sql`${milliseconds} * interval '1 millisecond'`

@@ -10,7 +10,7 @@ import {
   outagePauseMs,
   outagePauseMsMax,
 } from '../base/limits.ts'
-import type { AttemptKind } from '../deliveries/ledger.ts'
+import type { AttemptKind } from '../deliveries/due.ts'
 
 /** An outage as the database has it, for all processes. Times are from now on. */
 export interface KnownOutage {

@@ -11,16 +11,18 @@ import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import {
   type AttemptKind,
   type DueFrom,
-  endAbandoned,
-  endErased,
   findAdrift,
   findNextDue,
+  recordDueAttempts,
+  recordGivenBack,
+} from '../deliveries/due.ts'
+import {
+  endAbandoned,
+  endErased,
   findUsersBegun,
   type LedgerDelivery,
   type Reach,
   type RecordedAttempt,
-  recordDueAttempts,
-  recordGivenBack,
   recordUnsent,
   type Standing,
 } from '../deliveries/ledger.ts'

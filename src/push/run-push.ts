@@ -6,7 +6,8 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import { isLive, Worker, waitForLeases } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
-import { endFarPauses, isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
+import { endFarPauses } from '../deliveries/due.ts'
+import { isAnythingAbandoned, type Reach } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,

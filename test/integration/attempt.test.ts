@@ -552,7 +552,7 @@ test('https: to a receiver that speaks http:, and the other way round', async ()
 function attemptInProcess(url: string, env: Record<string, string>): Promise<AttemptOutcome> {
   const script = `
     import { sendAttempt } from './src/deliveries/attempt.ts'
-    import { createHttp } from './src/http.ts'
+    import { createHttp } from './src/http/client.ts'
     const http = createHttp({ timeoutMs: 5000, concurrency: 1 })
     const target = { receiverUrl: ${JSON.stringify(url)}, dataSource: 's', timeoutMs: 5000 }
     const outcome = await sendAttempt(http, target, { idempotencyKey: 'k', receiverKey: 'r', body: Buffer.from('{}') })

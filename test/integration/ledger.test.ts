@@ -6,19 +6,10 @@ import { sql } from 'kysely'
 import { Worker } from '../../src/db/leases.ts'
 import type { Database } from '../../src/db/open.ts'
 import { buildBody } from '../../src/deliveries/body.ts'
+import { type DueFrom, findAdrift, findNextDue, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
-import {
-  type DueFrom,
-  endAbandoned,
-  endErased,
-  findAdrift,
-  findNextDue,
-  recordDueAttempts,
-  recordGivenBack,
-  recordUnsent,
-  type Standing,
-} from '../../src/deliveries/ledger.ts'
+import { endAbandoned, endErased, recordUnsent, type Standing } from '../../src/deliveries/ledger.ts'
 import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'

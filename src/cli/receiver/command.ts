@@ -130,7 +130,7 @@ async function readKeys({ keys }: ReceiverCommandOptions): Promise<(db: Database
 }
 
 async function readFaults({ fail = [], delay, drop }: ReceiverCommandOptions): Promise<Faults> {
-  const { parseDuration } = await import('../../base/config.ts')
+  const { parseDuration } = await import('../../base/setting-values.ts')
   const { parseFail } = await import('../../receiver-kit/receiver/faults.ts')
   const faults: Faults = {
     fail: fail.map((text) => {

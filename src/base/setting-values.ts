@@ -1,0 +1,100 @@
+/** What a setting may hold: a schema for each kind, which says what is allowed in the words that an error shows. */
+import { isIP } from 'node:net'
+import * as z from 'zod'
+
+const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+
+/** `250ms`, `1.5s`, `2m`, `1h`, `30d` in milliseconds; undefined for anything else. */
+export function parseDuration(text: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text)
+  return match ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : undefined
+}
+
+export const refuse = (allowed: string) => ({ error: allowed })
+
+function describeDuration(min: string, max: string) {
+  const [minMs, maxMs] = [parseDuration(min) ?? 0, parseDuration(max) ?? 0]
+  return {
+    allowed: `a number with a unit (ms, s, m, h, d) from ${min} to ${max}, such as ${min === '0s' ? '5s' : min}`,
+    isWithin: (ms: number) => ms >= minMs && ms <= maxMs,
+  }
+}
+
+const parseOrNaN = (text: string) => parseDuration(text) ?? Number.NaN
+
+export function duration(min: string, max: string) {
+  const { allowed, isWithin } = describeDuration(min, max)
+  return z.string().transform(parseOrNaN).refine(isWithin, refuse(allowed))
+}
+
+export function durationOrOff(min: string, max: string) {
+  const { allowed, isWithin } = describeDuration(min, max)
+  return z
+    .string()
+    .transform((text) => (text === 'off' ? undefined : parseOrNaN(text)))
+    .refine((ms) => ms === undefined || isWithin(ms), refuse(`${allowed}, or \`off\``))
+}
+
+export function number(min: number, max: number, pattern: RegExp, allowed: string) {
+  return z
+    .string()
+    .refine((text) => pattern.test(text) && Number(text) >= min && Number(text) <= max, refuse(allowed))
+    .transform(Number)
+}
+
+export const integer = (min: number, max: number) => number(min, max, /^\d+$/, `a whole number from ${min} to ${max}`)
+
+export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
+  z.enum(values, refuse(values.length === 1 ? `\`${values[0]}\`, or unset` : values.join(' or ')))
+
+export const httpUrl = z.string().refine((text) => {
+  // a parser takes `https:///leads`, whose host was left empty, for a host of that name
+  if (!/^https?:\/\/[^/\\\s]\S*$/i.test(text)) return false
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
+}, refuse('a full http: or https: URL without a user name or password'))
+
+/** As pg reads it: spaces and a lone % are encoded for it, and the host may be missing. */
+function isPostgresUrl(text: string): boolean {
+  return /^postgres(ql)?:\/\//.test(text) && (URL.canParse(text) || URL.canParse(text.replace('@/', '@localhost/')))
+}
+
+export const postgresUrl = z
+  .string()
+  .refine(
+    isPostgresUrl,
+    refuse('a URL like postgresql://user:password@host:5432/database, with / # ? @ in the password as %2F %23 %3F %40'),
+  )
+
+export const limit = z.union([z.literal('off').transform(() => undefined), integer(1, 1_000_000)], {
+  error: 'a whole number from 1 to 1000000, or `off`',
+})
+
+function isRange(text: string): boolean {
+  const [address = '', bits, ...rest] = text.split('/')
+  const family = isIP(address)
+  const most = family === 4 ? 32 : 128
+  return (
+    family > 0 && rest.length === 0 && (bits === undefined || (/^(0|[1-9]\d*)$/.test(bits) && Number(bits) <= most))
+  )
+}
+
+export const ranges = z
+  .string()
+  .transform((text) => text.split(',').map((entry) => entry.trim()))
+  .refine(
+    (entries) => entries.every(isRange),
+    refuse('IP addresses or ranges, separated by commas: 10.0.0.1,10.1.0.0/16'),
+  )
+
+export const timeZone = z.string().refine((text) => {
+  // the first use of Intl costs more than all else here
+  if (text === 'UTC') return true
+  if (!/^[A-Za-z]/.test(text)) return false
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: text })
+    return true
+  } catch {
+    return false
+  }
+}, refuse('a time zone name of the IANA list, such as UTC or America/Chicago'))
