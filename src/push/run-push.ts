@@ -24,7 +24,7 @@ import type { SummaryLine } from '../index.ts'
 import { isHeldBack, judge, type Verdict } from './guard.ts'
 import { type LoopSettings, type Planned, PushLoop } from './loop.ts'
 import { PlannedPushes } from './planned-pushes.ts'
-import { type PushReporter, Tally, toDeliveryLine } from './reporter.ts'
+import { type PushReporter, Tally, tellLeftOwed, toDeliveryLine } from './reporter.ts'
 import { UserCount } from './user-count.ts'
 import type { UserToServe } from './users-to-serve.ts'
 import {
@@ -91,6 +91,8 @@ class PushRun {
   private wasHeldBefore = false
   /** Users who are held back, of whom a run before this one told. */
   private heldAgain = 0
+  /** Users whose subscription push was not begun, since another transaction went on changing them. */
+  private readonly leftOwed = new Set<number>()
 
   constructor(context: PushContext) {
     this.db = context.db
@@ -125,6 +127,7 @@ class PushRun {
     await loop.run(this.pushes())
     if (this.request.what === 'resume' && !this.stop.aborted && !loop.gaveUp && (await this.isMoreLeft())) {
       await this.findWork()
+      this.leftOwed.clear()
       loop = this.newLoop()
       await loop.run(this.pushes())
     }
@@ -145,8 +148,11 @@ class PushRun {
       )
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
     const { heldUsers, slowUsers } = this.planned
+    tellLeftOwed(this.reporter, this.leftOwed.size)
     const failures = failed + unknown
-    const complete = cameToEnd && failures + pending + heldUsers === 0
+    // nothing else was asked of `--user`; for others it is what `--resume` comes to
+    const leftOwed = this.request.what === 'user' ? this.leftOwed.size : 0
+    const complete = cameToEnd && failures + pending + heldUsers + leftOwed === 0
     await endRun(this.db, this.run.id, {
       outcome: stopped ? 'stopped' : complete ? 'complete' : 'failures',
       cameToEnd,
@@ -294,6 +300,7 @@ class PushRun {
       tellsAgain: this.request.what !== 'resume',
       planAnew: (pushes, erasures) => this.planned.again(pushes, erasures),
       onDelivery: (delivery) => reporter.line(toDeliveryLine(delivery)),
+      onLeftOwed: (userId) => this.leftOwed.add(userId),
       onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
         reporter.attempt({ runId: run.id, idempotencyKey, attempt, durationMs, httpStatus, error }),
       onNote: (note) => reporter.note(note),
@@ -349,7 +356,7 @@ class PushRun {
 
   /** What this run did not come to: users that are owed theirs, and what other processes have in hand. */
   private async countLeft(): Promise<{ owed: number; uncounted: number; elsewhere: number }> {
-    if (this.request.what === 'user') return { owed: 0, uncounted: 0, elsewhere: 0 }
+    if (this.request.what === 'user') return { owed: this.leftOwed.size, uncounted: 0, elsewhere: 0 }
     let owed = 0
     let uncounted = 0
     let elsewhere = 0
