@@ -53,6 +53,7 @@ export interface LoopContext {
   /** Plans again what was planned before listings were erased; `erasures` are counted now. */
   planAnew(pushes: readonly Planned[], erasures: number): Promise<Planned[]>
   onDelivery(delivery: LedgerDelivery): void
+  onLeftOwed(userId: number): void
   onAttempt(attempt: RecordedAttempt, outcome: AttemptOutcome): void
   onNote(note: string): void
   /** What it waits for from now on; undefined: for nothing any more. */
@@ -94,9 +95,9 @@ export class PushLoop {
 
   constructor(context: LoopContext) {
     this.context = context
-    const { db, http, worker, runId, period, reach, users, settings, onDelivery } = context
+    const { db, http, worker, runId, period, reach, users, settings, onDelivery, onLeftOwed } = context
     this.attempts = new RecordedAttempts({
-      ...{ db, worker, runId, period, reach, users, onDelivery },
+      ...{ db, worker, runId, period, reach, users, onDelivery, onLeftOwed },
       retryDelayMs: settings.retryDelayMs,
       concurrency: settings.concurrency,
       onAway: (error) => this.noteAway(error),

@@ -48,6 +48,8 @@ export interface RecordedAttemptsContext {
   /** Attempts under way at once. */
   concurrency: number
   onDelivery(delivery: LedgerDelivery): void
+  /** Another transaction went on changing the user for too long: the subscription push was not begun, and stays owed. */
+  onLeftOwed(userId: number): void
   onAway(error: unknown): void
   /** Outcomes were recorded, or recording them failed for good. */
   onFlushed(failure?: unknown): void
@@ -237,8 +239,11 @@ export class RecordedAttempts {
             // planned anew is a batch of which nothing was begun
             if (left !== pushes && recorded.erasures !== erasures) return erasures
             if (!recorded.live) await worker.renew()
-            else if (recorded.busy.length === 0 || this.busyMsLeft <= 0) return recorded.erasures
-            else {
+            else if (recorded.busy.length === 0) return recorded.erasures
+            else if (this.busyMsLeft <= 0) {
+              for (const { userId } of recorded.busy) this.context.onLeftOwed(userId)
+              return recorded.erasures
+            } else {
               this.busyMsLeft -= busyMs
               await delay(busyMs)
               left = recorded.busy

@@ -1,4 +1,5 @@
 /** What a push tells whoever watches it: the lines of `push --json`, as values. */
+import { count } from '../base/amounts.ts'
 import type { LedgerDelivery } from '../deliveries/ledger.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 
@@ -41,6 +42,16 @@ export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine {
     ...{ type: 'delivery', user, kind, idempotencyKey, period, part, parts, queries, leads, bytes },
     ...{ status, attempts, httpStatus, error },
   }
+}
+
+/** Of users whom another transaction is changing. */
+export function tellLeftOwed(reporter: PushReporter, users: number): void {
+  if (users === 0) return
+  const what = users === 1 ? 'A subscription push is' : `${count(users)} subscription pushes are`
+  const whom = users === 1 ? 'its user' : 'their users'
+  reporter.note(
+    `${what} still owed: an import, or another command, has ${whom} in hand. \`leadpush push --resume\` goes on.`,
+  )
 }
 
 /** Adds up the lines of a push as they come. */

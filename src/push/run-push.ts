@@ -25,7 +25,7 @@ import { Agenda, type AgendaRequest, type UsersLeft } from './agenda.ts'
 import { isHeldBack } from './guard.ts'
 import { type LoopSettings, type Planned, PushLoop } from './loop.ts'
 import { PlannedPushes } from './planned-pushes.ts'
-import { type PushReporter, Tally, toDeliveryLine } from './reporter.ts'
+import { type PushReporter, Tally, tellLeftOwed, toDeliveryLine } from './reporter.ts'
 import { UserCount } from './user-count.ts'
 
 export interface PushSettings extends LoopSettings {
@@ -76,6 +76,8 @@ class PushRun {
   private wasHeldBefore = false
   /** Users who are held back, of whom a run before this one told. */
   private heldAgain = 0
+  /** Users whose subscription push was not begun, since another transaction went on changing them. */
+  private readonly leftOwed = new Set<number>()
 
   constructor(context: PushContext) {
     this.db = context.db
@@ -114,6 +116,7 @@ class PushRun {
     await loop.run(this.pushes())
     if (this.request.what === 'resume' && !this.stop.aborted && !loop.gaveUp && (await this.isMoreLeft())) {
       await this.findWork()
+      this.leftOwed.clear()
       loop = this.newLoop()
       await loop.run(this.pushes())
     }
@@ -134,8 +137,11 @@ class PushRun {
       )
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
     const { heldUsers, slowUsers } = this.planned
+    tellLeftOwed(this.reporter, this.leftOwed.size)
     const failures = failed + unknown
-    const complete = cameToEnd && failures + pending + heldUsers === 0
+    // nothing else was asked of `--user`; for others it is what `--resume` comes to
+    const leftOwed = this.request.what === 'user' ? this.leftOwed.size : 0
+    const complete = cameToEnd && failures + pending + heldUsers + leftOwed === 0
     await endRun(this.db, this.run.id, {
       outcome: stopped ? 'stopped' : complete ? 'complete' : 'failures',
       cameToEnd,
@@ -254,6 +260,7 @@ class PushRun {
       tellsAgain: this.request.what !== 'resume',
       planAnew: (pushes, erasures) => this.planned.again(pushes, erasures),
       onDelivery: (delivery) => reporter.line(toDeliveryLine(delivery)),
+      onLeftOwed: (userId) => this.leftOwed.add(userId),
       onAttempt: ({ idempotencyKey, attempt }, { durationMs, httpStatus, error }) =>
         reporter.attempt({ runId: run.id, idempotencyKey, attempt, durationMs, httpStatus, error }),
       onNote: (note) => reporter.note(note),
@@ -297,7 +304,7 @@ class PushRun {
   private async countLeft(): Promise<UsersLeft> {
     const { db, worker, users, agenda } = this
     const left = await agenda.count(worker.ids, users.remembered)
-    if (this.request.what === 'user') return left
+    if (this.request.what === 'user') return { ...left, free: this.leftOwed.size }
     const { rows } = await rideOut(() =>
       sql<{ n: number }>`
         select count(*) as n from deliveries d

@@ -43,6 +43,16 @@ test('while an import of all users waits for one of them, pushes go on, subscrib
     assert.equal(pushed.code, 0, pushed.stderr)
     const weekly = deliveriesOf(pushed.json).filter(({ kind, status }) => kind === 'weekly' && status === 'delivered')
     assert.equal(weekly.length, users.length)
+    assert.match(
+      pushed.stderr,
+      /A subscription push is still owed: an import, or another command, has its user in hand\./,
+    )
+    assert.equal((await opened.pool.query(owed, [changed])).rowCount, 1)
+    const single = await house.run(`push --user ${changed} --json`)
+    assert.equal(single.code, 1, 'what it was asked for did not happen')
+    assert.match(single.stderr, /still owed.*`leadpush push --resume` goes on/)
+    const { users: asked, deliveries, owed: left } = single.json.at(-1) as Record<string, number>
+    assert.deepEqual({ asked, deliveries, left }, { asked: 1, deliveries: 0, left: 1 })
     assert.equal((await opened.pool.query(owed, [changed])).rowCount, 1)
     assert.ok(await isWaiting())
   } finally {
