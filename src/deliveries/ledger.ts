@@ -160,6 +160,12 @@ export async function endAbandoned(
   return rows
 }
 
+/** Whether a first attempt is under way that is this process's: another one may have taken it over, and be sending it. */
+const isFirstOf =
+  (workerIds: readonly number[]) =>
+  ({ attempts, underWay, workerId }: { attempts: number; underWay: boolean; workerId: number | null }) =>
+    attempts === 1 && underWay && workerId !== null && workerIds.includes(workerId)
+
 /**
  * Takes back attempts that were recorded and certainly not made: they are due at once. Of those with a listing that was erased
  * meanwhile second ones end, and first ones are made anew without it. Returns those that ended.
@@ -170,7 +176,8 @@ export async function recordUnsent(
   unsent: readonly string[],
 ): Promise<LedgerDelivery[]> {
   return await db.transaction().execute(async (transaction) => {
-    await makeAnew(transaction, unsent, ({ attempts, isEnding }) => attempts === 1 && isEnding)
+    const isOurs = isFirstOf(workerIds)
+    await makeAnew(transaction, unsent, (row) => isOurs(row) && row.isEnding)
     const { rows } = await sql<LedgerDelivery>`
       with durable as materialized (${durably})
       update deliveries d set
@@ -188,16 +195,20 @@ export async function recordUnsent(
  * Takes back an attempt that was recorded and not made because one of its listings is no more: a first one is due at once,
  * without it, and a second one ends its delivery, which is returned.
  */
-export async function endErased(db: Database, idempotencyKey: string): Promise<LedgerDelivery[]> {
+export async function endErased(
+  db: Database,
+  workerIds: readonly number[],
+  idempotencyKey: string,
+): Promise<LedgerDelivery[]> {
   return await db.transaction().execute(async (transaction) => {
-    await makeAnew(transaction, [idempotencyKey], ({ attempts, underWay }) => attempts === 1 && underWay)
+    await makeAnew(transaction, [idempotencyKey], isFirstOf(workerIds))
     const { rows } = await sql<LedgerDelivery>`
       update deliveries d set
         attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
         end_reason = case when attempts = 2 then ${wasErased} end,
         first_at = case when attempts = 1 then null else first_at end,
         status = case when attempts = 1 then 'pending' when first_open then 'unknown' else 'failed' end
-      where status = 'pending' and under_way and idempotency_key = ${idempotencyKey}
+      where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = ${idempotencyKey}
       returning ${ledgerColumns}, null as email
     `.execute(transaction)
     return rows.filter(({ status }) => status !== 'pending')

@@ -11,6 +11,7 @@ interface Row {
   key: string
   attempts: number
   underWay: boolean
+  workerId: number | null
   /** What waits for the end of its attempt. */
   isEnding: boolean
   queryList: string
@@ -26,12 +27,12 @@ const deliveriesPerStatement = 100
 export async function makeAnew(
   transaction: Database,
   keys: readonly string[],
-  isUnsent: (row: Pick<Row, 'attempts' | 'underWay' | 'isEnding'>) => boolean,
+  isUnsent: (row: Pick<Row, 'attempts' | 'underWay' | 'workerId' | 'isEnding'>) => boolean,
 ): Promise<number> {
   let made = 0
   for (let at = 0; at < keys.length; at += deliveriesPerStatement) {
     const { rows } = await sql<Row>`
-      select idempotency_key as key, attempts, under_way as "underWay", end_reason is not null as "isEnding",
+      select idempotency_key as key, attempts, under_way as "underWay", worker_id as "workerId", end_reason is not null as "isEnding",
         query_list as "queryList", recipe
       from deliveries where idempotency_key = any (${keys.slice(at, at + deliveriesPerStatement)}) and status = 'pending'
       order by idempotency_key for update

@@ -351,7 +351,8 @@ export class RecordedAttempts {
 
   /** The body of an attempt cannot be built any more: it is not made. */
   async endErased({ idempotencyKey, email }: RecordedAttempt): Promise<void> {
-    const ended = await rideOut(() => endErased(this.context.db, idempotencyKey))
+    const { db, worker } = this.context
+    const ended = await rideOut(() => endErased(db, worker.ids, idempotencyKey))
     for (const delivery of ended) this.context.onDelivery({ ...delivery, email })
     this.underWay.delete(idempotencyKey)
     // unless it ended

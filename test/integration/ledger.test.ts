@@ -317,7 +317,10 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
     ['second', 'failed', 2, 'HTTP 500'],
     ['succeeds', 'delivered', 1, null],
   ])
-  assert.deepEqual([await recordUnsent(db, worker.ids, ['taken-back']), await endErased(db, 'gone')], [[], []])
+  assert.deepEqual(
+    [await recordUnsent(db, worker.ids, ['taken-back']), await endErased(db, worker.ids, 'gone')],
+    [[], []],
+  )
   // whoever waits for the attempts does not end what is none of theirs any more
   await endDeliveries(db, keys, true)
   // the process that had it in hand tells of it, once
@@ -331,6 +334,25 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
     ['gone', 'taken-back', 'unbegun'].map((key) => [key, 1, 0, buildBody('[]', [], 29).length, []]),
   ) // biome-ignore format: a list
   assert.deepEqual((await endAbandoned(db)).map(endOf), [['dies', 'unknown', 1, erased]])
+})
+
+// A try whose answer was lost took back what another process was sending by then: a third request could follow.
+test('what was taken back, and is another process’s by then, is not taken back again', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const [late, live] = [await newWorker(), await newWorker()]
+  for (const key of ['gone', 'unsent']) {
+    await begin(late, key, true)
+    await sql`delete from claims`.execute(db)
+  }
+  const again = async () => [await endErased(db, late.ids, 'gone'), await recordUnsent(db, late.ids, ['unsent'])]
+  assert.deepEqual(await again(), [[], []])
+  await endLease(db, late.id)
+  assert.deepEqual((await take(db, live)).map(({ attempt }) => attempt), [1, 1]) // biome-ignore format: short
+  // what is under way waits for its end
+  await endDeliveries(db, ['unsent'])
+  const rows = () => db.selectFrom('deliveries').select(['attempts', 'under_way', 'end_reason', 'recipe']).execute()
+  const before = await rows()
+  assert.deepEqual([await again(), await rows()], [[[], []], before])
 })
 
 // The outcome was refused by a check of the table: `under_way` with another status than `pending`, and the run ended.
