@@ -24,7 +24,7 @@ export class KnownOutages {
       least(greatest(coalesce(extract(epoch from ${time} - now()) * 1000, 0), 0), ${msMax})::double precision`
     const { rows } = await sql<KnownOutage>`
       select tries, ${until(sql`next_at`, outagePauseMsMax)} as "nextMs",
-        ${until(sql`second_at + ${ms(outageSecondMs)}`, outageSecondMs)} as "secondMs"
+        ${until(sql`case when second_at <= now() then second_at + ${ms(outageSecondMs)} end`, outageSecondMs)} as "secondMs"
       from receivers where url_sha256 = ${this.id} and down_since is not null
     `.execute(this.db)
     return rows[0]
@@ -53,7 +53,7 @@ export class KnownOutages {
         update receivers set tries = tries + 1, next_at = now() + ${ms(pauseAfter(tries + 1))},
           second_at = case when ${kind === 'second'} then now() else second_at end
         where url_sha256 = ${this.id} and down_since is not null and tries = ${tries}
-          and (${kind === 'first'} or second_at is null or second_at <= now() - ${ms(outageSecondMs)})
+          and (${kind === 'first'} or second_at is null or second_at > now() or second_at <= now() - ${ms(outageSecondMs)})
       `.execute(this.db),
     )
     return numAffectedRows === 1n
