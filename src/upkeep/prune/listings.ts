@@ -35,9 +35,9 @@ async function inTurn<T>(
   return undefined
 }
 
-/** A trigger may come of it: no `trigger` run has looked at it yet. */
+/** A trigger may come of it: no `trigger` run has looked at it yet. The hooks are read once, not for each listing. */
 const isNewToHook = (seen: RawBuilder<unknown>) => sql<boolean>`exists (
-  select from leads l join hooks h on h.looked_import_id < l.first_import_id where l.id = ${seen}.lead_id)`
+  select from leads l where l.id = ${seen}.lead_id and l.first_import_id > (select min(looked_import_id) from hooks))`
 
 /** The listing in the row `seen` of `lead_seen` was seen neither since then nor within the maximum age, and no hook is still to get it. */
 const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknown>) => sql<boolean>`(${seen}.seen_at
