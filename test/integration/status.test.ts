@@ -5,6 +5,7 @@ import type { Database } from '../../src/db/open.ts'
 import { findInterruptedRuns } from '../../src/deliveries/runs.ts'
 import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
 import { findConcerns } from '../../src/inspect/status/concerns.ts'
+import { countLeft } from '../../src/inspect/status/missed.ts'
 import { findStuck } from '../../src/inspect/status/not-delivered.ts'
 import { findLastRuns, findStatus } from '../../src/inspect/status/status.ts'
 import { findUserDeliveries } from '../../src/inspect/status/user-deliveries.ts'
@@ -282,6 +283,18 @@ test('runs in the future, where a clock was ahead, count for nothing', async (t)
   await sql`update runs set started_at = now() - interval '1 minute'`.execute(db)
   assert.equal(await ranLately(), false)
   assert.equal((await findInterruptedRuns(db, period)).length, 2)
+})
+
+test('a process that died while a clock was ahead has left its users as any other', async (t) => {
+  const { db, period } = await open(t)
+  await seedUsers(db, [{ email: 'a@example.com' }])
+  await sql`update users set due_since = now() - interval '9 days'`.execute(db)
+  await sql`
+    insert into workers (host, process_id, lease_until, renewed_at) values ('host', 1, now() + interval '11 days', now() + interval '10 days')
+  `.execute(db)
+  const { id: workerId } = await db.selectFrom('workers').select('id').executeTakeFirstOrThrow()
+  await writeRun(db, period, { outcome: 'running', workerId, ended: sql`null`, cameToEnd: false })
+  assert.deepEqual(await countLeft(db, period), { weekly: 1, others: 0 })
 })
 
 test('what did not arrive is shown by cause, and what a later delivery made good is counted alone', async (t) => {

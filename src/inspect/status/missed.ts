@@ -24,7 +24,7 @@ const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and $
 
 /** SQL: whether `r` left what it had not done a day ago. The row of a process that is gone stays for a day. */
 const isLeftForDays = sql<boolean>`(
-  coalesce(r.ended_at, (select w.lease_until from workers w where w.id = r.worker_id), '-infinity')
+  coalesce(r.ended_at, (select w.lease_end from workers w where w.id = r.worker_id), '-infinity')
     <= now() - ${leftDays} * interval '1 day')`
 
 /** SQL: when the last such push of the period began; who was due by then was so at one of them. */
