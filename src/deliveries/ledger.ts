@@ -13,7 +13,7 @@ import { makeAnew } from './made-anew.ts'
 import { periodIn } from './runs.ts'
 
 export type DeliveryKind = Tables['deliveries']['kind']
-export type DeliveryStatus = Tables['deliveries']['status']
+type DeliveryStatus = Tables['deliveries']['status']
 
 /** A recorded attempt that this process is to make. */
 export interface RecordedAttempt {

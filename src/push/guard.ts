@@ -67,7 +67,7 @@ async function findFeed(db: Database, since: Date | undefined): Promise<Feed> {
 }
 
 /** The week of `period` so far: what was imported since the first weekly run of the last period that had one. */
-export async function findWeek(db: Database, period: string): Promise<Week> {
+async function findWeek(db: Database, period: string): Promise<Week> {
   const weeks = await rideOut(() => findWeeks(db, period))
   const accepted = weeks.find((week) => week.period === period)
   const earlier = weeks.filter((week) => week.period !== period)

@@ -40,7 +40,7 @@ export function addressOf(request: FastifyRequest): string {
 }
 
 /** Whose requests count together: an IPv6 network of 64 bits is a caller's own, to take any address of. */
-export function networkOf(address: string): string {
+function networkOf(address: string): string {
   if (isIP(address) !== 6) return address
   const { parts } = ipaddr.parse(address) as ipaddr.IPv6
   return `${parts.slice(0, 4).map((part) => part.toString(16)).join(':')}::/64` // biome-ignore format: short

@@ -25,7 +25,7 @@ const describeApplied = ({ new: added, changed, unchanged, kept }: NonNullable<R
   ].join(', ')
 
 /** The lines for a person. */
-export function describeRequest(delivery: ReceivedDelivery): string[] {
+function describeRequest(delivery: ReceivedDelivery): string[] {
   const { at, status, msg, user, queries, leads, applied, times, problems } = delivery
   const isTaken = status !== null && status < 300
   const answer = paint(isTaken ? 'green' : 'red', status === null ? '–––' : String(status))

@@ -8,7 +8,7 @@ import type { BodyInPieces } from '../../http/client.ts'
 import { completeLead, type Lead, type LeadPatch } from '../../leads/lead.ts'
 import type { Query } from '../../users/query.ts'
 
-export const madeUpHref = 'https://example.com/leadpush-probe/'
+const madeUpHref = 'https://example.com/leadpush-probe/'
 /** What stands for a user's key where none is given. */
 export const madeUpKey = 'leadpush-probe-made-up-key'
 

@@ -11,7 +11,7 @@ export interface FeedDay {
   rejected: number
 }
 
-export const daysShown = 42
+const daysShown = 42
 
 /** The last days, the oldest first, each there whether anything was imported on it or not. */
 export async function findFeedDays(snapshot: Snapshot, timeZone: string): Promise<FeedDay[]> {

@@ -37,7 +37,7 @@ export interface UserInTrouble {
 /** Texts of errors: more than the program can make. */
 const errorsRead = 300
 export const usersShown = 200
-export const hooksShown = 100
+const hooksShown = 100
 
 const why = sql`coalesce(d.end_reason, d.second_error, d.first_error)`
 
