@@ -82,23 +82,26 @@ const cancelMsMax = 5_000
 
 /** Ends with the signal too: the statement is looked for by its text, since behind a pooler nobody knows who carries it out. */
 async function runAlone(pool: pg.Pool, statement: string, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted()
   const text = `${statement} /* ${randomUUID()} */`
   const client = await pool.connect()
   let timer: NodeJS.Timeout | undefined
+  let giveUp = () => {}
   const given = new Promise<never>((_, reject) => {
-    signal.addEventListener('abort', () => {
+    giveUp = () => {
       timer = setTimeout(() => reject(signal.reason), cancelMsMax)
       pool.query('select pg_cancel_backend(pid) from pg_stat_activity where query = $1', [text]).catch(() => {})
-    })
+    }
   })
+  signal.addEventListener('abort', giveUp)
   try {
+    signal.throwIfAborted()
     await Promise.race([client.query(text), given])
     client.release()
   } catch (error) {
     client.release(true)
     throw error
   } finally {
+    signal.removeEventListener('abort', giveUp)
     clearTimeout(timer)
   }
 }
