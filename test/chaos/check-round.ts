@@ -219,7 +219,7 @@ function* checkSummary({ result, befell, args }: RanProcess, databaseTrouble: bo
   const left = count('pending') + summary.owed + summary.elsewhere
   if (result.code === 0 && failures > 0) yield `${about} ended with 0, and ${failures} failed`
   if (result.code === 0 && args[0] === '--all' && count('pending') + summary.owed > 0)
-    yield `${about} ended with 0, and not all is done`
+    yield `${about} ended with 0, and ${count('pending')} are pending: ${JSON.stringify(summary)}`
   if (result.code === 1 && failures + left === 0 && !/receiver is down/.test(result.stderr))
     yield `${about} ended with 1, and nothing failed: ${result.stderr.slice(-400)}`
 }
