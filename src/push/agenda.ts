@@ -103,8 +103,11 @@ export class Agenda {
     return [weekly, ...forced, ...(request.force ? [forcedPass(period, runId, guardsUsers)] : [])]
   }
 
-  /** The steps in their order, but for deliveries that were begun before, which come first or beside them. */
-  async *steps(): AsyncGenerator<AgendaStep> {
+  /**
+   * The steps in their order, but for deliveries that were begun before, which come first or beside them; `isAgain`: the same run has
+   * taken them before, and tells of nobody twice who gets nothing.
+   */
+  async *steps(isAgain = false): AsyncGenerator<AgendaStep> {
     const { db, request, period } = this.context
     if (request.what === 'user') {
       const { user, owed, owedOnly } = request
@@ -113,7 +116,7 @@ export class Agenda {
     }
     if (request.what !== 'failed')
       for await (const users of findUsersOwedSubscription(db)) yield { users, kind: 'subscription' }
-    if (request.what === 'all')
+    if (request.what === 'all' && !isAgain)
       for await (const email of findUsersWithoutQueries(db, weeklyScope(period)))
         yield { skip: skipWithoutQueries(email) }
     if (this.verdict?.held === undefined) for (const pass of this.passes) yield { pass }

@@ -120,14 +120,25 @@ class PushRun {
       loop = this.newLoop()
       await loop.run(this.pushes())
     }
+    // who had a stretch at the last look may have died while attempts were under way
+    if (this.request.what === 'all' && this.isThrough(loop) && this.isAnyLeft((await this.countLeft()).free)) {
+      loop = this.newLoop()
+      await loop.run(this.pushes(true))
+    }
 
     return await this.end(loop, already, startedAt)
   }
 
+  private readonly isThrough = (loop: PushLoop) => !this.stop.aborted && !loop.gaveUp && !this.isHeld
+
+  /** Of so many owed users: any but those whom the guard holds back. */
+  private readonly isAnyLeft = (owed: number) =>
+    this.request.what !== 'failed' && this.limit === undefined && owed > this.planned.heldUsers
+
   private async end(loop: PushLoop, already: number, startedAt: number): Promise<PushEnd> {
     const left = await this.countLeft()
     const stopped = this.stop.aborted
-    const cameToEnd = !stopped && !loop.gaveUp && !this.isHeld
+    const cameToEnd = this.isThrough(loop) && !this.isAnyLeft(left.free)
     // what another process has in hand of them, and may yet leave behind, stays to be resumed
     if (cameToEnd && left.elsewhere === 0 && this.limit === undefined)
       await closeInterruptedRuns(
@@ -268,9 +279,9 @@ class PushRun {
     }) // biome-ignore format: short
   }
 
-  private async *pushes(): AsyncGenerator<Planned> {
+  private async *pushes(isAgain = false): AsyncGenerator<Planned> {
     const limit = this.limit ?? Number.POSITIVE_INFINITY
-    for await (const step of this.agenda.steps()) {
+    for await (const step of this.agenda.steps(isAgain)) {
       if ('skip' in step) this.reporter.line(step.skip)
       else if ('users' in step) yield* this.planned.ofUsers(step.users, { kind: step.kind, scope: null })
       else {

@@ -1,7 +1,8 @@
 /**
  * `npm run chaos -- [--rounds N] [--minutes M] [--seed S] [--round R]`: pushes of the real program against a database and a
- * receiver that are killed, stopped, frozen and slowed at random, with the processes themselves; after each round the
- * receiver's own log and the ledger must agree. Exit 1 where they did not. `--round` plays one round of a seed again.
+ * receiver that are killed, stopped, frozen, slowed, throttling or absent at random, with the processes themselves, while all
+ * users and all listings are imported again; after each round the receiver's own log, the ledger and what the commands told
+ * must agree. Exit 1 where they did not. `--round` plays one round of a seed again.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,16 +18,18 @@ import { importUsers } from '../../src/users/import.ts'
 import { startProgram } from '../support/program.ts'
 import { findScript } from '../support/scripts.ts'
 import { checkRound, readEvidence } from './check-round.ts'
+import { importChanged, userLines } from './imports.ts'
 import { planRound, type RoundPlan } from './plan-round.ts'
 import { type BreakablePostgres, startPostgres } from './postgres.ts'
 import { Random } from './random.ts'
-import { importChanged, type RanRound, runRound } from './round.ts'
+import type { Command } from './receiver.ts'
+import { type RanRound, runRound } from './round.ts'
 
 const roundsByDefault = 20
 const templateName = 'chaos_template'
 
 async function query(url: string, ...statements: string[]): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 30_000, query_timeout: 30_000 })
   client.on('error', () => {})
   await client.connect()
   try {
@@ -36,22 +39,13 @@ async function query(url: string, ...statements: string[]): Promise<void> {
   }
 }
 
-function* userLines(random: Random): Generator<string> {
-  const towns = ['78704', '10001', '60601', '94103']
-  for (let at = 0; at < 60; at++) {
-    const query = (value: string) => ({ type: 'zipcode', value, radius: 0 })
-    const queries = at % 20 === 7 ? [query('99501'), query(random.one(towns))] : [query(random.one(towns))]
-    yield `${JSON.stringify({ email: `user-${at}@example.com`, receiverApiKey: `key-${at}`, queries })}\n`
-  }
-}
-
 async function makeTemplate(postgres: BreakablePostgres): Promise<void> {
   await query(postgres.url('postgres'), `create database ${templateName}`)
   const opened = await openDatabase({ databaseUrl: postgres.url(templateName), home: '' }, { schema: 'any' })
   try {
     await migrate(opened.db)
     await importChanged(opened, new Random('leads'), 'first')
-    const lines = userLines(new Random('users'))
+    const lines = userLines()
     await importUsers(opened, ['-'], { stdin: Readable.from(lines, { objectMode: false }) })
     await opened.pool.query('vacuum analyze')
   } finally {
@@ -74,6 +68,8 @@ class Chaos {
     attemptsLost: 0,
     users: 0,
     requests: 0,
+    throttled: 0,
+    refused: 0,
     violations: 0,
   }
   readonly troubles: Record<string, number> = {}
@@ -109,8 +105,8 @@ class Chaos {
     const database = `chaos_${round}`
     const early = plan.confirmsEarly ? [`alter database ${database} set synchronous_commit = off`] : []
     await query(postgres.url('postgres'), `create database ${database} template ${templateName}`, ...early)
-    const closeReceiver = (forMs: number) => void this.receiver.send(forMs)
-    const stage = { postgres, receiverPort, closeReceiver, logFolder, round, database, seed }
+    const tellReceiver = (command: Command) => void this.receiver.send(command)
+    const stage = { postgres, receiverPort, tellReceiver, logFolder, round, database, seed }
     const violations = await runRound(stage, plan, async (ran, db) => {
       const evidence = await readEvidence(db, ran, join(logFolder, `${round}.log`))
       this.add(plan, ran, evidence)
@@ -128,12 +124,16 @@ class Chaos {
     { requests, deliveries }: Awaited<ReturnType<typeof readEvidence>>,
   ): void {
     this.total.rounds++
-    this.total.processes += ran.processes.length + ran.settling.length
+    this.total.processes += ran.processes.length + ran.settling.length + ran.imports.length
     this.total.processKills += ran.kills.processes
     this.total.postgresKills += ran.kills.postgres
     for (const { underWay } of ran.killed) this.total.attemptsLost += underWay
     this.total.users += plan.users
     for (const came of requests.values()) this.total.requests += came.length
+    for (const { status = 0, refusing } of [...requests.values()].flat()) {
+      if (refusing) this.total.refused++
+      else if (status === 429) this.total.throttled++
+    }
     for (const { what } of plan.troubles) this.troubles[what] = (this.troubles[what] ?? 0) + 1
     for (const { status } of deliveries.values()) this.ended[status] = (this.ended[status] ?? 0) + 1
   }

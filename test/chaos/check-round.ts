@@ -1,12 +1,15 @@
-/** What must hold after a round, whatever happened in it (contract 4.5 to 4.8): the receiver's log against the ledger. */
+/** What must hold after a round, whatever happened in it (contract 4.5 to 4.8, 4.12, 4.15): the receiver's log against the ledger. */
 import { readFileSync } from 'node:fs'
 import { type Selectable, sql } from 'kysely'
+import { outageFailuresInARow } from '../../src/base/limits.ts'
 import type { Database } from '../../src/db/open.ts'
 import type { Tables } from '../../src/db/tables.ts'
-import type { Logged } from './receiver.ts'
-import { type RanProcess, type RanRound, retryDelayMs } from './round.ts'
+import { isKeyOf, usersMax } from './imports.ts'
+import type { Answer, Logged } from './receiver.ts'
+import { type RanImport, type RanProcess, type RanRound, retryDelayMs, sharedSender } from './round.ts'
 
-export interface Request {
+/** With its answer, if that was sent whole. */
+export interface Request extends Partial<Pick<Answer, 'status' | 'retryMs' | 'refusing'>> {
   id: number
   key: string
   userKey: string
@@ -16,11 +19,9 @@ export interface Request {
   bytes?: number
   /** When it was answered, or the sender left. */
   endedMs?: number
-  /** Of an answer that was sent whole. */
-  status?: number
 }
 
-type Delivery = Selectable<Tables['deliveries']> & { email: string; receiver_key: string }
+type Delivery = Selectable<Tables['deliveries']> & { email: string }
 
 export interface Evidence {
   round: RanRound
@@ -51,7 +52,9 @@ export function readLog(path: string): Map<string, Request[]> {
     if (logged.event === 'read') Object.assign(request, { sha256: logged.sha256, bytes: logged.bytes })
     else {
       request.endedMs = logged.atMs
-      if (logged.event === 'answered' && logged.how === 'whole') request.status = logged.status
+      if (logged.event !== 'answered' || logged.how !== 'whole') continue
+      const { status, retryMs, refusing } = logged
+      Object.assign(request, { status, retryMs, refusing })
     }
   }
   return requests
@@ -62,7 +65,7 @@ export async function readEvidence(db: Database, round: RanRound, logPath: strin
     .selectFrom('deliveries')
     .innerJoin('users', 'users.id', 'deliveries.user_id')
     .selectAll('deliveries')
-    .select(['users.email', 'users.receiver_key'])
+    .select('users.email')
     .execute()
   const users = await db.selectFrom('users').select(['id', 'email', 'subscribed']).execute()
   const { rows } = await sql<{ n: number }>`select count(*) as n from runs where command = 'force'`.execute(db)
@@ -79,6 +82,8 @@ const isSuccess = ({ status }: Request) => status !== undefined && status >= 200
 /** The sender may have got no complete answer. A 409 says nothing of the delivery either. */
 const isOpen = ({ status }: Request) => status === undefined || status === 409
 
+const userNumber = ({ email }: Delivery) => Number(/\d+/.exec(email)?.[0])
+
 function* checkWire({ requests, deliveries }: Evidence): Generator<string> {
   for (const [key, came] of requests) {
     const delivery = deliveries.get(key)
@@ -93,12 +98,13 @@ function* checkWire({ requests, deliveries }: Evidence): Generator<string> {
     const bodies = new Set(came.flatMap(({ sha256 = [] }) => sha256))
     if (bodies.size > 1) yield `${bodies.size} bodies under one key: ${about}`
     if (came.some(({ bytes = delivery.bytes }) => bytes !== delivery.bytes)) yield `a body of another length: ${about}`
-    if (came.some(({ userKey }) => userKey !== delivery.receiver_key)) yield `another user's key: ${about}`
+    if (came.some(({ userKey }) => !isKeyOf(userKey, userNumber(delivery)))) yield `another user's key: ${about}`
     const [first, second] = came
     if (
       first &&
       second &&
       first.process === second.process &&
+      first.process !== sharedSender &&
       second.cameMs < (first.endedMs ?? Number.POSITIVE_INFINITY)
     )
       yield `a process made both attempts at once: ${about}`
@@ -108,14 +114,17 @@ function* checkWire({ requests, deliveries }: Evidence): Generator<string> {
 /** Where nobody was stopped or frozen, a failed attempt is followed by the pause. */
 function* checkPauses({ round, requests, deliveries }: Evidence): Generator<string> {
   const { processes, plan } = round
-  const calm = ['kill', 'import', 'close receiver']
+  const calm = ['kill', 'import', 'close receiver', 'refuse', 'throttle']
   if (processes.some(({ befell }) => befell.some((what) => !calm.includes(what)))) return
   if (plan.troubles.some(({ what }) => !calm.includes(what))) return
   for (const [key, [first, second]] of requests) {
     // on a busy machine a process may lose its lease for a moment, and another goes on with what it had
-    if (first?.status === undefined || first.endedMs === undefined || second?.process !== first.process) continue
+    if (first?.status === undefined || first.endedMs === undefined) continue
+    if (second?.process !== first.process || first.process === sharedSender) continue
     const pauseMs = second.cameMs - first.endedMs
-    if (pauseMs < retryDelayMs - 2) yield `the second attempt came after ${pauseMs.toFixed(0)} ms: ${key}`
+    // a date is in whole seconds, as the clock that it is compared with
+    if (pauseMs < Math.max(retryDelayMs, first.retryMs ?? 0) - 2)
+      yield `the second attempt came after ${pauseMs.toFixed(0)} ms: ${key}`
     const recorded = deliveries.get(key)?.first_status ?? 0
     if (recorded >= 200 && recorded < 300) yield `sent again after a success: ${key}`
   }
@@ -187,10 +196,92 @@ function* checkProcess({ result, befell, args }: RanProcess, databaseTrouble: bo
   if (!ends.has(end)) yield `push ${args.join(' ')} ended with ${end}: ${result.stderr.slice(-400)}`
 }
 
+/** contract 3: a summary says what its lines say, and the exit code what the summary says. */
+function* checkSummary({ result, befell, args }: RanProcess, databaseTrouble: boolean): Generator<string> {
+  const summary = result.json.find(({ type }) => type === 'summary')
+  const about = `push ${args.join(' ')}`
+  if (!summary) {
+    if (befell.length === 0 && !databaseTrouble) yield `${about} told no summary: ${result.stderr.slice(-400)}`
+    return
+  }
+  const lines = result.json.filter(({ type }) => type === 'delivery')
+  const count = (status: string) => lines.filter((line) => line.status === status).length
+  const sum = (name: string) => lines.reduce((all, line) => all + line[name], 0)
+  const named = new Set(result.json.flatMap(({ user }) => user ?? [])).size
+  const wanted = {
+    ...{ deliveries: lines.length, delivered: count('delivered'), failed: count('failed'), unknown: count('unknown') },
+    ...{ leads: sum('leads'), bytes: sum('bytes') },
+  }
+  for (const [name, value] of Object.entries(wanted))
+    if (summary[name] !== value) yield `${about}: ${name} is ${summary[name]} in the summary, ${value} in its lines`
+  if (summary.users < named) yield `${about}: users is ${summary.users}, and ${named} are named`
+  const failures = summary.failed + summary.unknown
+  const left = count('pending') + summary.owed + summary.elsewhere
+  if (result.code === 0 && failures > 0) yield `${about} ended with 0, and ${failures} failed`
+  if (result.code === 0 && args[0] === '--all' && count('pending') + summary.owed > 0)
+    yield `${about} ended with 0, and ${count('pending')} are pending: ${JSON.stringify(summary)}`
+  if (result.code === 1 && failures + left === 0 && !/receiver is down/.test(result.stderr))
+    yield `${about} ended with 1, and nothing failed: ${result.stderr.slice(-400)}`
+}
+
+/** After it nothing is left, and everybody has a place in its summary. */
+function* checkLast({ round, users }: Evidence): Generator<string> {
+  const { result, args } = round.settling.at(-1) as RanProcess
+  const summary = result.json.find(({ type }) => type === 'summary')
+  if (summary?.owed !== 0 || summary?.elsewhere !== 0) yield `the last push left something: ${JSON.stringify(summary)}`
+  if (args[0] !== '--all') return
+  const weekly = result.json.filter(({ type, kind }) => type === 'delivery' && kind === 'weekly')
+  const served = summary.already + new Set(weekly.map(({ user }) => user)).size
+  const subscribed = users.filter((user) => user.subscribed).length
+  if (served !== subscribed)
+    yield `${served} users in the last summary, ${subscribed} are subscribed: ${JSON.stringify(summary)}`
+}
+
+function* checkImport({ what, killedAfterMs, result }: RanImport, databaseTrouble: boolean): Generator<string> {
+  const end = result.code ?? result.signal
+  const about = `${what} import ended with ${end}: ${result.stderr.slice(-400)}`
+  if (end === 'SIGKILL' && killedAfterMs !== undefined) return
+  if (end !== 0) {
+    if (!(databaseTrouble && end === 3 && /database/.test(result.stderr))) yield about
+    return
+  }
+  const { read, inserted, rejected, repeated } = result.json.find(({ type }) => type === 'summary') ?? {}
+  const all = what === 'users' ? usersMax : 120
+  if (read !== all || inserted + rejected + repeated !== 0) yield `${about} ${result.stdout.slice(-400)}`
+}
+
+/**
+ * contract 4.12: while everybody is refused a process makes at most so many first attempts as tell that it is down, and what was
+ * under way; no delivery of more users than that has both its attempts in it.
+ */
+function* checkOutage({ round, requests }: Evidence): Generator<string> {
+  if (round.plan.outage === '0s') return
+  const lost = [...requests.values()].filter((came) => came.length > 1 && came.every(({ refusing }) => refusing)).length
+  const allowed = round.processes.reduce((sum, { concurrency }) => sum + outageFailuresInARow + concurrency, 0)
+  if (lost > allowed) yield `${lost} deliveries had both attempts while everybody was refused, ${allowed} may`
+}
+
+/** Where nobody died and nothing broke, each recorded attempt was made. */
+function* checkAttempts({ round, requests, deliveries }: Evidence): Generator<string> {
+  const calm = ['import', 'refuse', 'throttle']
+  if (round.plan.troubles.some(({ what }) => !calm.includes(what))) return
+  for (const [key, { attempts, first_error }] of deliveries) {
+    const came = requests.get(key)?.length ?? 0
+    if (came !== attempts) yield `${attempts} attempts recorded, ${came} came (${first_error}): ${key}`
+  }
+}
+
 function* checkProcesses({ round }: Evidence): Generator<string> {
   const databaseTrouble = round.plan.troubles.some(({ what }) => /postgres|session/.test(what))
-  for (const ran of round.processes) yield* checkProcess(ran, databaseTrouble)
-  for (const ran of round.settling) yield* checkProcess(ran, false)
+  for (const ran of round.processes) {
+    yield* checkProcess(ran, databaseTrouble)
+    yield* checkSummary(ran, databaseTrouble)
+  }
+  for (const ran of round.settling) {
+    yield* checkProcess(ran, false)
+    yield* checkSummary(ran, false)
+  }
+  for (const ran of round.imports) yield* checkImport(ran, databaseTrouble)
   // as many as are being made, and as many again that are recorded ahead
   for (const { concurrency, underWay } of round.killed) {
     if (underWay > 2 * concurrency)
@@ -200,6 +291,8 @@ function* checkProcesses({ round }: Evidence): Generator<string> {
 
 /** Every violation, in a sentence. */
 export function checkRound(evidence: Evidence): string[] {
-  const checks = [checkWire, checkPauses, checkOutcomes, checkUsers, checkProcesses]
+  const checks = [
+    ...[checkWire, checkPauses, checkAttempts, checkOutcomes, checkOutage, checkUsers, checkProcesses, checkLast],
+  ]
   return checks.flatMap((check) => [...check(evidence)])
 }

@@ -1,6 +1,6 @@
 /**
  * The receiver, a process of its own: writes down every request before it answers, and drops, delays, refuses or answers it
- * as the seed has it. Started with the folder for its logs and the seed; the path of a request is
+ * as the seed has it; for a while it lets few through, refuses everybody or is gone, as it is told. Started with the folder for its logs and the seed; the path of a request is
  * `/ROUND/PROCESS/TEMPER`, and each round has a log.
  */
 import { createHash } from 'node:crypto'
@@ -14,26 +14,57 @@ import { Random } from './random.ts'
 export type Logged =
   | { event: 'came'; id: number; atMs: number; key: string; userKey: string; process: number }
   | { event: 'read'; id: number; atMs: number; sha256: string; bytes: number }
-  | { event: 'answered'; id: number; atMs: number; status: number; how: 'whole' | 'partly' | 'dropped' }
+  | ({ event: 'answered'; id: number; atMs: number } & Answer)
   | { event: 'closed'; id: number; atMs: number }
 
-export type Temper = 'well' | 'rough' | 'failing' | 'down'
+export interface Answer {
+  status: number
+  how: 'whole' | 'partly' | 'dropped'
+  /** What the `Retry-After` of a 429 or 503 asks for. */
+  retryMs?: number
+  /** Everybody is refused. */
+  refusing?: boolean
+}
+
+export type Temper = 'well' | 'rough' | 'failing' | 'throttling' | 'down'
+
+/** For so long it is not there, answers 503, or lets few through. */
+export interface Command {
+  mode: 'close receiver' | 'refuse' | 'throttle'
+  forMs: number
+}
 
 interface Mood {
   delayMs: number
-  how: 'whole' | 'partly' | 'dropped'
+  how: Answer['how']
   /** Drops without having read the body. */
   unread: boolean
   status: number
   headers: Record<string, string>
+  retryMs?: number
 }
 
-const faults = { well: 0.05, rough: 0.35, failing: 0.75, down: 1 }
+const faults = { well: 0.05, rough: 0.35, failing: 0.75, throttling: 0.55, down: 1 }
+/** While it throttles, so many are let through in so long. */
+const throttled = { requests: 2, inMs: 200 }
+
+/** With a `Retry-After` in seconds, as a date, or without one. */
+function busy(random: Random, status: 429 | 503): Pick<Mood, 'status' | 'headers' | 'retryMs'> {
+  const seconds = random.one([undefined, undefined, undefined, 0, 1])
+  if (seconds === undefined) return { status, headers: {} }
+  if (random.chance(0.7)) return { status, headers: { 'Retry-After': `${seconds}` }, retryMs: seconds * 1_000 }
+  const [date, at] = [Date.now(), Date.now() + seconds * 1_000].map((ms) => new Date(ms).toUTCString()) as [
+    string,
+    string,
+  ]
+  return { status, headers: { Date: date, 'Retry-After': at }, retryMs: seconds * 1_000 }
+}
 
 function findMood(random: Random, temper: Temper): Mood {
   const delayMs = random.chance(0.7) ? random.from(10, 120) : random.from(120, 400)
   const well: Mood = { delayMs, how: 'whole', unread: false, status: random.one([200, 200, 201, 204]), headers: {} }
   if (!random.chance(faults[temper])) return well
+  if (temper === 'throttling') return { ...well, delayMs: delayMs / 4, ...busy(random, 429) }
   const what = temper === 'down' ? random.one([2, 3, 7, 9]) : random.from(1, 12)
   if (what === 1) return { ...well, how: 'dropped', unread: true }
   if (what === 2) return { ...well, how: 'dropped' }
@@ -43,8 +74,29 @@ function findMood(random: Random, temper: Temper): Mood {
   if (what === 5) return { ...well, status: 409 }
   if (what === 6) return { ...well, status: 302, headers: { Location: '/elsewhere' } }
   if (what <= 8) return { ...well, status: 500 }
-  if (what <= 10) return { ...well, status: 503, headers: random.chance(0.3) ? { 'Retry-After': '1' } : {} }
-  return { ...well, status: random.one([429, 400, 422]) }
+  if (what <= 10) return { ...well, ...busy(random, 503) }
+  return { ...well, ...random.one([busy(random, 429), { status: 400 }, { status: 422 }]) }
+}
+
+/** What it was told to be for a while. */
+class Modes {
+  private readonly endsAt = { refuse: 0, throttle: 0 }
+  private passed = { window: 0, requests: 0 }
+
+  set({ mode, forMs }: Command): void {
+    if (mode !== 'close receiver') this.endsAt[mode] = performance.now() + forMs
+  }
+
+  get isRefusing(): boolean {
+    return performance.now() < this.endsAt.refuse
+  }
+
+  get isThrottling(): boolean {
+    if (performance.now() >= this.endsAt.throttle) return false
+    const window = Math.floor(performance.now() / throttled.inMs)
+    if (window !== this.passed.window) this.passed = { window, requests: 0 }
+    return ++this.passed.requests > throttled.requests
+  }
 }
 
 async function readBody(request: http.IncomingMessage): Promise<Buffer | undefined> {
@@ -57,12 +109,14 @@ async function readBody(request: http.IncomingMessage): Promise<Buffer | undefin
   }
 }
 
-function serve(folder: string, seed: string): http.Server {
+function serve(folder: string, seed: string, modes: Modes): http.Server {
   const logs = new Map<string, number>()
   const times = new Map<string, number>()
   let ids = 0
   return http.createServer(async (request, response) => {
-    if (request.method === 'HEAD') return void response.writeHead(request.url?.endsWith('/down') ? 503 : 200).end()
+    if (request.method === 'HEAD') {
+      return void response.writeHead(modes.isRefusing || request.url?.endsWith('/down') ? 503 : 200).end()
+    }
     const id = ++ids
     const [, round = '', sender = '', temper = ''] = (request.url ?? '').split('/')
     const file = logs.get(round) ?? openSync(`${folder}/${round}.log`, 'a')
@@ -77,7 +131,9 @@ function serve(folder: string, seed: string): http.Server {
     response.on('close', () => {
       if (!answered) log({ event: 'closed' })
     })
-    const mood = findMood(new Random(seed, round, key, nth), temper as Temper)
+    const random = new Random(seed, round, key, nth)
+    let mood = findMood(random, temper as Temper)
+    if (modes.isThrottling) mood = { ...mood, unread: false, delayMs: 5, how: 'whole', ...busy(random, 429) }
     if (!mood.unread) {
       const body = await readBody(request)
       if (body === undefined) return
@@ -86,7 +142,12 @@ function serve(folder: string, seed: string): http.Server {
     }
     if (response.closed || request.socket.destroyed) return
     answered = true
-    log({ event: 'answered', status: mood.status, how: mood.how })
+    // as late as this: nobody is answered otherwise once the first was refused
+    const refusing = modes.isRefusing
+    if (refusing) mood = { ...mood, how: 'whole', ...busy(random, 503) }
+    const answer: Answer = { status: mood.status, how: mood.how, ...(refusing && { refusing }) }
+    if (mood.retryMs !== undefined && mood.how === 'whole') answer.retryMs = mood.retryMs
+    log({ event: 'answered', ...answer })
     if (mood.how === 'dropped') request.socket.destroy()
     else if (mood.how === 'partly') {
       response.writeHead(mood.status, { 'Content-Length': '100' })
@@ -95,9 +156,12 @@ function serve(folder: string, seed: string): http.Server {
   })
 }
 
-/** Listens, tells its port, and closes itself for so many milliseconds as it is told. */
+/** Listens, tells its port, and does as it is told. */
 function main(folder: string, seed: string): void {
-  const server = serve(folder, seed)
+  const modes = new Modes()
+  const server = serve(folder, seed, modes)
+  // an attempt on a connection that has just been closed would be recorded and never come
+  server.keepAliveTimeout = 0
   const sockets = new Set<Socket>()
   server.on('connection', (socket) => {
     sockets.add(socket)
@@ -106,11 +170,12 @@ function main(folder: string, seed: string): void {
   })
   server.listen(0, '127.0.0.1', () => {
     const { port } = server.address() as AddressInfo
-    process.on('message', async (closedMs: number) => {
-      if (!server.listening) return
+    process.on('message', async (command: Command) => {
+      modes.set(command)
+      if (command.mode !== 'close receiver' || !server.listening) return
       server.close()
       for (const socket of sockets) socket.destroy()
-      await sleep(closedMs)
+      await sleep(command.forMs)
       server.listen(port, '127.0.0.1')
     })
     process.send?.(port)

@@ -3,18 +3,20 @@
  * run undisturbed until nothing is pending. What is left to check is the ledger and the receiver's log.
  */
 import { existsSync } from 'node:fs'
-import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { rideOut } from '../../src/db/away.ts'
 import { type Database, type OpenDatabase, openDatabase } from '../../src/db/open.ts'
-import { importLeads } from '../../src/leads/import.ts'
 import { type ProgramResult, type StartedProgram, startProgram } from '../support/program.ts'
-import type { PlannedProcess, RoundPlan, Trouble } from './plan-round.ts'
+import { importChanged, leadLines, userLines } from './imports.ts'
+import type { PlannedImport, PlannedProcess, RoundPlan, Trouble } from './plan-round.ts'
 import { type BreakablePostgres, signal } from './postgres.ts'
 import { Random } from './random.ts'
+import type { Command } from './receiver.ts'
 
 export const retryDelayMs = 100
+/** In place of the number of a process, where all post to one URL. */
+export const sharedSender = -1
 
 export interface RanProcess extends PlannedProcess {
   pid: number
@@ -23,9 +25,14 @@ export interface RanProcess extends PlannedProcess {
   result: ProgramResult
 }
 
+export interface RanImport extends PlannedImport {
+  result: ProgramResult
+}
+
 export interface RanRound {
   plan: RoundPlan
   processes: RanProcess[]
+  imports: RanImport[]
   /** The undisturbed runs at the end. */
   settling: RanProcess[]
   /** For each killed process: how many attempts of its were under way in the ledger. */
@@ -35,30 +42,12 @@ export interface RanRound {
 
 export interface Stage {
   postgres: BreakablePostgres
-  /** Tells the receiver to close itself for so long. */
-  closeReceiver(forMs: number): void
+  tellReceiver(command: Command): void
   receiverPort: number
   logFolder: string
   round: number
   database: string
   seed: string
-}
-
-/** Listings of a few towns; of one of them so long that its users get two parts. */
-export function* leadLines(random: Random, change: string): Generator<string> {
-  for (let at = 0; at < 120; at++) {
-    const long = at % 10 === 0
-    yield `${JSON.stringify({
-      href: `https://listings.example/${at}`,
-      postalCode: long ? '99501' : random.one(['78704', '10001', '60601', '94103']),
-      price: 100_000 + random.from(0, 900_000),
-      description: long ? `${change} ${'A long story. '.repeat(40_000)}` : `${change} ${'A house. '.repeat(40)}`,
-    })}\n`
-  }
-}
-
-export async function importChanged(opened: OpenDatabase, random: Random, change: string): Promise<void> {
-  await importLeads(opened, ['-'], { stdin: Readable.from(leadLines(random, change), { objectMode: false }) })
 }
 
 class Round {
@@ -89,6 +78,8 @@ class Round {
       this.programs[at] = this.start(planned, at)
     })
     await starting[0]
+    // as long as they take to begin, the import and the first request come at about the same time
+    const importing = plan.imports.map((planned) => this.import(planned))
     await this.firstRequest()
     const troubles = plan.troubles.map(async (trouble) => {
       await sleep(trouble.atMs)
@@ -101,8 +92,9 @@ class Round {
       const planned = plan.processes[at] as PlannedProcess
       return { ...planned, pid: this.programs[at]?.pid ?? 0, befell: this.befell[at] ?? [], result }
     })
+    const imports = await Promise.all(importing)
     const settling = await this.settle()
-    return { plan, processes, settling, killed: this.killed, kills: this.kills }
+    return { plan, processes, imports, settling, killed: this.killed, kills: this.kills }
   }
 
   /** Troubles before anything is sent would find nothing to break. */
@@ -113,11 +105,12 @@ class Round {
 
   private start(planned: PlannedProcess, at: number, { temper, outage }: RoundPlan = this.plan): StartedProgram {
     const { receiverPort, round } = this.stage
+    const sender = this.plan.sharesUrl ? sharedSender : at
     return startProgram(['push', ...planned.args, '--json'], {
       timeoutMs: 45_000,
       env: {
         DATABASE_URL: this.url,
-        LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${receiverPort}/${round}/${at}/${temper}`,
+        LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${receiverPort}/${round}/${sender}/${temper}`,
         LEADPUSH_CONCURRENCY: String(planned.concurrency),
         LEADPUSH_LEASE: '1s',
         LEADPUSH_TIMEOUT: '600ms',
@@ -126,6 +119,23 @@ class Round {
         LEADPUSH_GUARD: 'off',
       },
     })
+  }
+
+  /** All users, or all listings: it must hold up no push, and no push it. */
+  private async import(planned: PlannedImport): Promise<RanImport> {
+    await sleep(Math.max(0, planned.atMs))
+    const random = new Random(this.stage.seed, this.stage.round, planned.what)
+    const lines = planned.what === 'users' ? userLines(random) : leadLines(random, 'beside')
+    const program = startProgram([planned.what, 'import', '-', '--json'], {
+      timeoutMs: 45_000,
+      env: { DATABASE_URL: this.url },
+      input: [...lines].join(''),
+    })
+    if (planned.killedAfterMs !== undefined) {
+      await Promise.race([sleep(planned.killedAfterMs), program.done])
+      program.kill('SIGKILL')
+    }
+    return { ...planned, result: await program.done }
   }
 
   private async apply(trouble: Trouble): Promise<void> {
@@ -148,7 +158,10 @@ class Round {
           () => {}, // the database went away under it
         )
       case 'close receiver':
-        return this.stage.closeReceiver(trouble.forMs)
+      case 'refuse':
+      case 'throttle':
+        this.stage.tellReceiver({ mode: trouble.what, forMs: trouble.forMs })
+        return await sleep(trouble.forMs)
       default:
         return await this.troubleProcess(trouble)
     }
@@ -224,11 +237,16 @@ class Round {
       temper: this.plan.temper === 'down' ? 'rough' : this.plan.temper,
     }
     for (let turn = 0; turn < 6; turn++) {
-      const planned: PlannedProcess = { args: [turn % 2 === 0 ? '--resume' : '--all'], concurrency: 6, atMs: 0 }
+      const planned: PlannedProcess = {
+        args: [(turn + this.stage.round) % 2 === 0 ? '--resume' : '--all'],
+        concurrency: 6,
+        atMs: 0,
+      }
       const program = this.start(planned, 100 + turn, calm)
       ran.push({ ...planned, pid: program.pid, befell: [], result: await program.done })
       // a session that was killed at last makes the server recover
-      if (turn > 0 && (await rideOut(() => isSettled(this.opened.db)))) break
+      const isWhole = planned.args[0] === '--all'
+      if (isWhole && (await rideOut(() => isSettled(this.opened.db)))) break
     }
     return ran
   }

@@ -8,7 +8,7 @@ import { findScript } from '../support/scripts.ts'
 
 test('processes, database and receiver are killed, stopped and frozen, and nobody is lost or served twice', async () => {
   const { file, execArgv } = findScript('chaos/chaos.ts')
-  const args = [...execArgv, file, '--rounds', '2', '--minutes', '0.25', '--seed', '203']
+  const args = [...execArgv, file, '--rounds', '2', '--minutes', '0.25', '--seed', '2460']
   const child = spawn(process.execPath, args, { cwd: packageRoot, stdio: 'pipe', timeout: 150_000 })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text))

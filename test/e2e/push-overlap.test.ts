@@ -98,6 +98,27 @@ test('a living process renews its claims: a request slower than the lease is lef
   assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [4, 4])
 })
 
+test('a process dies while another makes its last attempt: that serves whom it had in hand, too', async () => {
+  let answerLast = (_: Answer) => {}
+  const lastAnswer = new Promise<Answer>((resolve) => (answerLast = resolve))
+  const never = new Promise<Answer>(() => {})
+  const house = await build(300, ({ path }) => (path === '/dies' ? never : lastAnswer))
+  const settings = { LEADPUSH_LEASE: '1s', LEADPUSH_CONCURRENCY: '256', LEADPUSH_RETRY_DELAY: '0s' }
+  const dies = start(house, 'dies', '--all', { ...settings, LEADPUSH_CONCURRENCY: '1' })
+  await requestsAtLeast(house.receiver, 1)
+  const lives = start(house, 'lives', '--all', settings)
+  await requestsAtLeast(house.receiver, 100)
+  await sleep(500)
+  dies.kill('SIGKILL')
+  await sleep(1_500)
+  answerLast(200)
+  const { code, json, stderr } = await lives.done
+  assert.equal(code, 0, stderr)
+  const { owed, users, delivered } = json.at(-1)
+  assert.deepEqual({ owed, users, delivered }, { owed: 0, users: 300, delivered: 300 })
+  assert.equal(house.receiver.keys().size, 300)
+})
+
 test('machines whose clocks are wrong by weeks push beside a right one: nobody twice, under the same weekly keys', async () => {
   const house = await build(300, answerTogether(3, 60))
   const shifted = (days: number) => ({
