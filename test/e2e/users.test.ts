@@ -205,6 +205,8 @@ test('a machine of another time zone is told so, and sends nothing weekly', asyn
   const held = await house.run('push --all --json', { env })
   assert.deepEqual([held.code, held.json[0].type, held.json[0].user, held.json.length], [1, 'skip', undefined, 2])
   assert.match(held.json[0].reason, /^held: .* Pacific\/Kiritimati, and the last run used UTC: .* use --accept$/)
+  const alarms = await house.run('status --check --quiet', { env })
+  assert.match(alarms.stdout, /: correct the setting and run `leadpush push --all`, or send it all the same with/)
   const other = await house.run('push --user user-0@example.com', { env })
   assert.deepEqual([other.code, house.receiver.requests.length], [0, 2])
   assert.match(other.stderr, /time zone UTC, this one Pacific\/Kiritimati/)

@@ -41,13 +41,19 @@ function* listDeliveries(status: Status): Generator<Alarm> {
   }
 }
 
+function mendHeld(reason: string | null): string {
+  if (reason?.startsWith('held: LEADPUSH_TIME_ZONE')) return 'correct the setting'
+  const query = reason === null ? ', or the query that takes too long,' : ''
+  return `ask \`leadpush preview\` why, mend what was imported${query}`
+}
+
 function* listUsers({ period, held, subscribed }: Status, { left, without, weekly }: Concerns): Generator<Alarm> {
   const serve = held ? '`leadpush push --all --accept`' : '`leadpush push --all`'
   if (held) {
     yield {
       about: 'what the guard holds back',
       what: `The guard holds back ${describeHeld(held)} in ${period}`,
-      toDo: `ask \`leadpush preview\` why, mend what was imported${held.reason === null ? ', or the query that takes too long,' : ''} and run \`leadpush push --all\`, or send it all the same with ${serve}.`,
+      toDo: `${mendHeld(held.reason)} and run \`leadpush push --all\`, or send it all the same with ${serve}.`,
     }
   }
   if (left > 0) {
