@@ -34,7 +34,9 @@ function describeRequest(delivery: ReceivedDelivery): string[] {
   const how = applied ? describeApplied(applied) : problems.length > 0 && !isTaken ? 'refused' : msg
   const again = times > 1 ? ` (key seen ${times} times)` : ''
   const head = `${at.toTimeString().slice(0, 8)}  ${answer}${who}  ${what}${bytes(delivery.bytes)}: ${how}${again}`
-  const wrong = problems.map(({ clause, path, message }) => `               ${path} ${message} (contract ${clause})`)
+  const wrong = problems.map(
+    ({ clause, path, message }) => `               ${path} ${message} (docs/contract.md ${clause})`,
+  )
   return [head, ...wrong]
 }
 
