@@ -18,10 +18,15 @@ const { db } = opened
 const monday = (weeksAgo: number) =>
   sql<Date>`date_trunc('week', now()) - ${weeksAgo} * interval '1 week' + interval '12 hours'`
 
+const twoHoursAgo = new Date(Date.now() - 2 * 3_600_000)
+
+/** When the push of that week began: then, but never in the future, as it would be on a Monday morning. */
+const begun = (weeksAgo: number) => sql<Date>`least(${monday(weeksAgo)}, ${twoHoursAgo}::timestamptz)`
+
 async function addRun(weeksAgo: number, heldUsers = 0): Promise<number> {
   const { rows } = await sql<{ id: number }>`
     insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end, listings, held_users)
-    values ('all', to_char(${monday(weeksAgo)}, 'IYYY-"W"IW'), 'UTC', 0, true, ${monday(weeksAgo)}, ${monday(weeksAgo)} + interval '1 hour',
+    values ('all', to_char(${monday(weeksAgo)}, 'IYYY-"W"IW'), 'UTC', 0, true, ${begun(weeksAgo)}, ${begun(weeksAgo)} + interval '1 hour',
       'complete', true, 10, ${heldUsers}) returning id
   `.execute(db)
   return rows[0]?.id ?? 0
@@ -62,7 +67,7 @@ async function addDelivery({
     select ${`key-${++sent}`}, ${runs.get(weeksAgo) ?? 0}, u.id, to_char(${monday(weeksAgo)}, 'IYYY-"W"IW'), ${kind}, 1, 1, 1, 100, 5000, '[]', '\\x00',
       at, ${status}, ${isSecond ? 2 : 1}, false, at, ${first}, ${isSecond ? 503 : answer}, ${isSecond ? 'HTTP 503: in trouble' : (error ?? null)},
       ${isSecond ? sql`at + interval '10 seconds'` : null}, ${second ?? null}, ${isSecond ? answer : null}, ${isSecond ? (error ?? null) : null}, ${endReason ?? null}
-    from users u, (select ${monday(weeksAgo)} + ${afterSeconds} * interval '1 second' as at) m where u.email = ${email}
+    from users u, (select ${begun(weeksAgo)} + ${afterSeconds} * interval '1 second' as at) m where u.email = ${email}
   `.execute(db)
 }
 
