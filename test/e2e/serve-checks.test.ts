@@ -176,6 +176,7 @@ test('without trusted proxies X-Forwarded-For says nothing, and is warned of onc
       [401, 429].map((wanted) => bad.filter(({ status }) => status === wanted).length),
       [5, 25],
     )
+    await limited.program.waitFor(/LEADPUSH_TRUST_PROXY/)
     const warnings = limited.log().filter(({ level }) => level === 'warn')
     assert.equal(warnings.length, 1)
     assert.match(warnings[0].msg, /^A proxy at 127\.0\.0\.1 .* Add 127\.0\.0\.1 to LEADPUSH_TRUST_PROXY\.$/)
