@@ -124,7 +124,8 @@ async function runAgain({ code, failed }: Outcome, options: string[], run: TestR
   console.log(`\nOnce more, one at a time, what failed: ${names}`)
   const again = await runTests(failed, options, { ...run, atOnce: 1 })
   const passed = again.code === 0 && again.tests > 0
-  console.log(passed ? `\nUnsteady, for they passed at the second try: ${names}` : `\nFailed twice: ${names}`)
+  const failedTwice = again.failed.map(nameShort).join(', ') || names
+  console.log(passed ? `\nUnsteady, for they passed at the second try: ${names}` : `\nFailed twice: ${failedTwice}`)
   return passed ? 0 : code
 }
 
