@@ -1,0 +1,84 @@
+/**
+ * Stores what the receiver said when it refused: a row beside the ledger for each attempt that was refused with words, deleted
+ * with its delivery. Erasures delete the answers that may name a listing or a user.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import { durably } from '../db/durably.ts'
+import type { Database } from '../db/open.ts'
+import { decodeRecipe } from './recipe.ts'
+
+/** The words with which one attempt was refused; undefined where there were none. */
+export interface RecordedAnswer {
+  idempotencyKey: string
+  attempt: 1 | 2
+  answer?: string | undefined
+}
+
+/**
+ * Records the answers among `outcomes`, before the outcomes themselves. It locks the deliveries, so that an erasure finds answers
+ * recorded just before it, and leaves out deliveries that an erasure has ended. It may be repeated.
+ */
+export async function recordAnswers(db: Database, outcomes: readonly RecordedAnswer[]): Promise<void> {
+  const said = outcomes.filter(({ answer }) => answer !== undefined)
+  if (said.length === 0) return
+  await sql`
+    with durable as materialized (${durably}),
+    held as (
+      select d.idempotency_key from deliveries d
+      where d.idempotency_key = any (${said.map(({ idempotencyKey }) => idempotencyKey)}) and d.end_reason is null
+        and exists (select from users u where u.id = d.user_id offset 0)
+      order by d.idempotency_key for no key update of d
+    )
+    insert into answers (idempotency_key, attempt, answer)
+    select a.key, a.attempt, a.answer from durable, held h
+      join unnest(${said.map(({ idempotencyKey }) => idempotencyKey)}::text[], ${said.map(({ attempt }) => attempt)}::integer[],
+        ${said.map(({ answer }) => answer)}::text[]) as a (key, attempt, answer) on a.key = h.idempotency_key
+    on conflict do nothing
+  `.execute(db)
+}
+
+const deliveriesPerFetch = 1_000
+
+/** Deletes the answers to deliveries with a version for which `isErased` holds. For use in a transaction. */
+export async function eraseAnswersWith(transaction: Database, isErased: (versionId: number) => boolean): Promise<void> {
+  for (let last = ''; ; ) {
+    const { rows } = await sql<{ key: string; recipe: Buffer }>`
+      select d.idempotency_key as key, d.recipe from deliveries d
+      where d.idempotency_key > ${last} and exists (select from answers a where a.idempotency_key = d.idempotency_key)
+      order by d.idempotency_key limit ${deliveriesPerFetch}
+    `.execute(transaction)
+    const erased = rows.filter(({ recipe }) => decodeRecipe(recipe).some(isErased)).map(({ key }) => key)
+    if (erased.length > 0) await sql`delete from answers where idempotency_key = any (${erased})`.execute(transaction)
+    if (rows.length < deliveriesPerFetch) return
+    last = rows.at(-1)?.key ?? ''
+  }
+}
+
+/** Deletes the answers to all deliveries of a user. */
+export async function eraseAnswersOfUser(db: Database, userId: number): Promise<void> {
+  await sql`
+    delete from answers where idempotency_key in (select idempotency_key from deliveries where user_id = ${userId})
+  `.execute(db)
+}
+
+/** SQL: what the receiver said with the shown error of the delivery `d`. */
+export const answerOf = sql<string | null>`(select a.answer from answers a where a.idempotency_key = d.idempotency_key
+  and a.attempt = case when d.second_error is null then 1 else 2 end)`
+
+/** An answer, and to how many deliveries it came. */
+export interface AnswerCount {
+  answer: string
+  deliveries: number
+}
+
+/** Answers shown for one cause: a receiver that names single listings gives as many as there are deliveries. */
+export const answersShown = 3
+
+/** The most frequent answers among the deliveries `d` that `condition` holds for. */
+export async function findAnswers(db: Database, condition: RawBuilder<boolean>): Promise<AnswerCount[]> {
+  const { rows } = await sql<AnswerCount>`
+    select answer, count(*) as deliveries from (select ${answerOf} as answer from deliveries d where ${condition}) s
+    where answer is not null group by answer order by 2 desc, answer limit ${answersShown}
+  `.execute(db)
+  return rows
+}

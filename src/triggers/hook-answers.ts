@@ -1,0 +1,25 @@
+/** What a hook said when it refused a trigger (contract 4.16): the last of it, one row a hook. */
+import { sql } from 'kysely'
+import type { Database } from '../db/open.ts'
+import type { TriggerToRecord } from './trigger-store.ts'
+
+/** After the outcomes themselves. Of a hook the last one counts; not where its lead was erased meanwhile. */
+export async function recordHookAnswers(db: Database, outcomes: readonly TriggerToRecord[]): Promise<void> {
+  const lastOf = new Map(
+    outcomes.filter(({ answer, gone }) => answer !== undefined && !gone).map((outcome) => [outcome.hookId, outcome]),
+  )
+  if (lastOf.size === 0) return
+  const last = [...lastOf.values()]
+  await sql`
+    with said as materialized (
+      select * from unnest(${last.map(({ hookId }) => hookId)}::uuid[], ${last.map(({ leadId }) => leadId)}::bigint[],
+        ${last.map(({ answer }) => answer)}::text[]) as s (hook_id, lead_id, answer)
+    )
+    insert into hook_answers (hook_id, lead_id, answer)
+    select s.hook_id, s.lead_id, s.answer from said s
+      join (select id from leads where id = any (${last.map(({ leadId }) => leadId)}) order by id for key share) l on l.id = s.lead_id
+    where exists (select from hooks h where h.id = s.hook_id offset 0)
+    order by s.hook_id
+    on conflict (hook_id) do update set lead_id = excluded.lead_id, answer = excluded.answer, said_at = excluded.said_at
+  `.execute(db)
+}
