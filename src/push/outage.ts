@@ -1,43 +1,34 @@
 /**
- * Tells a receiver that is down as a whole from users whose deliveries fail, and when an attempt may be made all the same
- * (contract 4.12). It knows what it is told, of attempts and of what other processes found out, and the time that comes with it.
+ * The rules of an outage (contract 4.12): when an attempt may still be made while the receiver is down as a whole. Pure: it knows the
+ * outcomes, the findings of other processes and the times that it is given.
  */
 
-import {
-  outageCheckMs,
-  outageFailuresInARow,
-  outageFailuresMin,
-  outagePauseMs,
-  outagePauseMsMax,
-} from '../base/limits.ts'
+import { outageCheckMs, outagePauseMs, outagePauseMsMax } from '../base/limits.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 
-/** An outage as the database has it, for all processes. Times are from now on. */
+/** An outage as the database has it, for all processes. Times count from now. */
 export interface KnownOutage {
-  /** Attempts that were made since it is down. */
+  /** Attempts made since the receiver went down. */
   tries: number
   nextMs: number
-  /** Until a second attempt may be made. */
+  /** In how many milliseconds a second attempt may be made. */
   secondMs: number
 }
 
-/** After so many tries the next one waits so long. */
+/** The pause before the next try, after `tries` of them. */
 export const pauseAfter = (tries: number) => Math.min(outagePauseMs * 2 ** tries, outagePauseMsMax)
 
 export class Outage {
-  /** The first attempts made last of which none was answered below 500. */
-  failuresInARow = 0
   tries = 0
 
   private readonly patienceMs: number
-  private firsts = 0
   private downSince: number | undefined
-  /** The database has it too. */
+  /** The outage is in the database too. */
   private isKnown = false
   private tryAt = 0
   private secondAt = 0
 
-  /** `patienceMs` 0: it is not looked for. */
+  /** `patienceMs` 0: outages are not looked for, and those of other processes do not count. */
   constructor(patienceMs: number) {
     this.patienceMs = patienceMs
   }
@@ -46,48 +37,27 @@ export class Outage {
     return this.downSince !== undefined
   }
 
-  /** Second attempts wait until first ones have told what it is. */
-  get isInQuestion(): boolean {
-    return this.failuresInARow > 0
-  }
-
-  /** Takes what came of an attempt; returns `down` or `up` when that changes the receiver's state. */
-  note(attempt: 1 | 2, httpStatus: number | null, now: number): 'down' | 'up' | undefined {
-    if (this.patienceMs === 0) return undefined
-    if (attempt === 1) this.firsts++
-    if (httpStatus !== null && httpStatus < 500) {
-      const wasDown = this.isDown
-      this.failuresInARow = 0
-      this.downSince = undefined
-      return wasDown ? 'up' : undefined
-    }
-    if (attempt === 1) this.failuresInARow++
-    return this.failuresInARow >= outageFailuresInARow ? this.goDown(now) : undefined
-  }
-
-  /** No first attempt is left to tell what it is. */
-  noteAllMade(now: number): 'down' | undefined {
-    const { failuresInARow, firsts } = this
-    if (failuresInARow === firsts && failuresInARow >= outageFailuresMin) return this.goDown(now)
-    this.failuresInARow = 0
-    return undefined
-  }
-
-  private goDown(now: number): 'down' | undefined {
-    if (this.isDown) return undefined
+  /** This process has found the outage. */
+  goDown(now: number): void {
     this.downSince = now
     this.isKnown = true
     this.tries = 0
     this.tryAt = now + pauseAfter(0)
-    return 'down'
   }
 
-  /** Takes what the database knows; returns `down` when that is news. Whoever begins while it is down may try at once. */
+  /** Notes the outcome of an attempt; returns whether it ends the outage. */
+  noteEnd(httpStatus: number | null): boolean {
+    if (!this.isDown || httpStatus === null || httpStatus >= 500) return false
+    this.downSince = undefined
+    return true
+  }
+
+  /** Learns what the database has; returns `down` when that is news. A push that begins during an outage may try at once. */
   learn(known: KnownOutage | undefined, now: number, isBeginning = false): 'down' | undefined {
     if (this.patienceMs === 0) return undefined
     const wasDown = this.isDown
     if (known === undefined) {
-      // others reach it; whether this process does, an attempt of its own tells
+      // other processes reach the receiver; an attempt of this one must show whether it does too
       if (wasDown && this.isKnown) this.tryAt = now
       this.isKnown = false
       return undefined
@@ -101,7 +71,7 @@ export class Outage {
     return wasDown ? undefined : 'down'
   }
 
-  /** While it is down: how long to wait for the next attempt. */
+  /** During an outage: milliseconds until the next attempt. */
   untilTry(now: number, kind: AttemptKind = 'first'): number {
     return Math.max(0, (kind === 'second' ? Math.max(this.tryAt, this.secondAt) : this.tryAt) - now)
   }
@@ -112,12 +82,12 @@ export class Outage {
     this.tryAt = now + pauseAfter(this.tries)
   }
 
-  /** There is no sign of it yet: it costs nobody anything to look for one again. */
+  /** The receiver shows no sign of life: looks again soon, since looking costs no attempt. */
   noteNoSign(now: number): void {
     this.tryAt = now + outageCheckMs
   }
 
-  /** The patience is, and no attempt is due that was not made: what is to be sent may take a while to be found. */
+  /** The patience has run out, and no try is due: a due try must still be made, even if its delivery takes a while to be found. */
   isOver(now: number): boolean {
     return this.downSince !== undefined && now - this.downSince >= this.patienceMs && this.untilTry(now) > 0
   }

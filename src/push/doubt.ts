@@ -1,0 +1,80 @@
+/**
+ * The doubt whether the receiver as a whole is in trouble (contract 4.12): how the last first attempts ended alike. Pure: it knows
+ * the outcomes that it is given.
+ */
+import { alikeInARow, alikeMin } from '../base/limits.ts'
+
+/** How attempts end alike: without an answer below 500, or with this status, a refusal. */
+export type AlikeEnd = 'down' | number
+
+/** Statuses that ask for another try, or concern one delivery alone. */
+const noRefusals: readonly number[] = [408, 409, 425, 429]
+
+/** Undefined: the receiver is well. `httpStatus` is that of a complete answer. */
+export function endOf(httpStatus: number | null): AlikeEnd | undefined {
+  if (httpStatus === null || httpStatus >= 500) return 'down'
+  return httpStatus >= 300 && !noRefusals.includes(httpStatus) ? httpStatus : undefined
+}
+
+export class Doubt {
+  /** How many first attempts in a row ended alike. */
+  inARow = 0
+
+  private readonly looksForOutage: boolean
+  private end: AlikeEnd | undefined
+  private firsts = 0
+  private hasSeenOther = false
+
+  constructor(looksForOutage: boolean) {
+    this.looksForOutage = looksForOutage
+  }
+
+  /** Second attempts wait until first attempts have shown whether the receiver is in trouble. */
+  get isOpen(): boolean {
+    return this.inARow > 0
+  }
+
+  /** How many first attempts may begin before one has ended differently; `open` is how many have begun and not ended. */
+  firstsLeft(open: number): number {
+    return this.hasSeenOther ? Number.POSITIVE_INFINITY : Math.max(0, alikeInARow - this.firsts - open)
+  }
+
+  /** Notes the outcome of an attempt; returns how the last first attempts ended, once they prove trouble. */
+  note(attempt: 1 | 2, httpStatus: number | null): AlikeEnd | undefined {
+    const found = endOf(httpStatus)
+    const end = found === 'down' && !this.looksForOutage ? undefined : found
+    const isOther = end === undefined || (this.end !== undefined && end !== this.end)
+    if (attempt === 2) {
+      if (isOther && httpStatus !== null) this.break()
+      return undefined
+    }
+    this.firsts++
+    if (isOther) this.break()
+    if (end === undefined) return undefined
+    this.end = end
+    this.inARow++
+    return this.inARow >= alikeInARow ? end : undefined
+  }
+
+  /** All first attempts are made: fewer than usual may prove trouble now; if not, the doubt is over. */
+  noteAllMade(): AlikeEnd | undefined {
+    const { end } = this
+    if (this.inARow === this.firsts && this.inARow >= alikeMin) return end
+    this.inARow = 0
+    this.end = undefined
+    return undefined
+  }
+
+  /** The receiver is out of trouble: earlier outcomes count no more. */
+  restart(): void {
+    this.break()
+    this.hasSeenOther = false
+    this.firsts = 0
+  }
+
+  private break(): void {
+    this.inARow = 0
+    this.end = undefined
+    this.hasSeenOther = true
+  }
+}

@@ -1,0 +1,353 @@
+/** A receiver that is in trouble as a whole (contract 4.12, 4.5): pushes against a real database and a real receiver, in this process. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sql } from 'kysely'
+import type { PushLine } from '../../src/index.ts'
+import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
+import { findStatus } from '../../src/inspect/status/status.ts'
+import { findRefused, KnownTrouble } from '../../src/push/known-trouble.ts'
+import { Preview } from '../../src/push/preview.ts'
+import type { PushRequest } from '../../src/push/run-push.ts'
+import { all, build, type Pushed, type PushHouse, resume, stopAfter, users } from '../support/push-house.ts'
+import { startTestReceiver } from '../support/receiver.ts'
+
+test('20 first failures in a row are an outage: the users it had not come to stay owed, and the run gives up', async (t) => {
+  const house = await build(t, { users: users(100), answer: () => 503 })
+  const { summary, ok, notes } = await house.push(all, { concurrency: 4, outageMs: 300, retryDelayMs: 60_000 })
+  assert.equal(ok, false)
+  assert.ok(
+    house.receiver.requests.length >= 20 && house.receiver.requests.length <= 28,
+    `${house.receiver.requests.length}`,
+  )
+  assert.ok(summary.owed >= 70)
+  assert.match(notes.join('\n'), /is down: 20 first attempts in a row failed; the last: HTTP 5\d\d: /)
+  house.receiver.answer = () => 200
+  const after = await house.push()
+  assert.equal(after.ok, true)
+  assert.equal(house.receiver.keys().size, 100)
+  assert.ok([...house.receiver.keys().values()].every(({ length }) => length <= 2))
+})
+
+test('one answer below 500 among 20 failures is no outage', async (t) => {
+  const house = await build(t, { users: users(40), answer: (_request, nth) => (nth === 15 || nth === 30 ? 422 : 503) })
+  const { notes } = await house.push(
+    all,
+    { concurrency: 1, outageMs: 60_000, retryDelayMs: 60_000 },
+    stopAfter(house, 40),
+  )
+  assert.deepEqual(notes, [])
+})
+
+const down = { concurrency: 4, outageMs: 500, retryDelayMs: 0 }
+
+// An hour after a push had given up, --resume made the second attempt of everybody, and both of everybody else.
+test('what was found out outlives the run: the next one begins with one first attempt, whatever its form', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => 503 })
+  await house.push(all, down)
+  const { length } = house.receiver.requests
+  assert.ok(length >= 20 && length < 30)
+  const failed: PushRequest = { what: 'failed', unknown: true }
+  for (const request of [resume, all, { ...all, limit: 5 }] as const) {
+    const { ok, notes } = await house.push(request, down)
+    assert.equal(ok, request === resume, 'to --resume it is nothing new')
+    assert.equal(notes.at(-1), 'The receiver stayed down: giving up; what is left is owed.')
+    assert.equal(notes.length, request === resume ? 1 : 2)
+  }
+  assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [length + 3, length + 3])
+  // nobody has a delivery that failed: there is nothing to be tried
+  assert.equal((await house.push(failed, down)).ok, true)
+  house.receiver.answer = () => 200
+  const back = await house.push(resume, { ...down, outageMs: 30_000 })
+  assert.deepEqual([back.ok, back.notes], [true, ['The receiver answers again: going on.']])
+  assert.deepEqual(await house.attempts(), { 'delivered 1': 60 - length - 3, 'delivered 2': length + 3 })
+})
+
+test('where only second attempts are left, one is made once a HEAD is answered below 500, and none for an hour after it', async (t) => {
+  const house = await build(t, { users: users(3), answer: () => 503 })
+  let heads = 0
+  house.receiver.head = () => (++heads > 0 ? 503 : 200)
+  const first = await house.push(all, down)
+  assert.match(first.notes[0] ?? '', /^The receiver is down: 3 first attempts in a row failed/)
+  assert.deepEqual([first.ok, await house.attempts()], [false, { 'pending 1': 3 }])
+  await house.push(all, down)
+  assert.deepEqual([heads, house.receiver.requests.length], [1, 3])
+  house.receiver.head = () => 404
+  for (let hour = 0; hour < 2; hour++) await house.push(all, down)
+  assert.deepEqual(await house.attempts(), { 'failed 2': 1, 'pending 1': 2 })
+  await sql`update receivers set second_at = now() - interval '1 hour'`.execute(house.db)
+  house.receiver.answer = () => 422
+  assert.deepEqual([(await house.push(all, down)).ok, await house.attempts()], [false, { 'failed 2': 3 }])
+})
+
+test('nothing is begun before a connection can be made; --accept goes on regardless', async (t) => {
+  const house = await build(t, { users: users(40), answer: () => 503 })
+  await house.push(all, down)
+  const { length } = house.receiver.requests
+  await house.receiver.close()
+  assert.equal((await house.push(all, down)).ok, false)
+  const { rows } = await sql<{ n: number }>`select sum(attempts) as n from deliveries`.execute(house.db)
+  assert.equal(Number(rows[0]?.n), length)
+  const accepted = await house.push(all, down, new AbortController(), true)
+  assert.deepEqual([accepted.summary.failed, accepted.summary.owed], [40, 0])
+})
+
+test('what one process finds out another that is at it learns, and what one tries is no other’s to try', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => 503 })
+  const others = new KnownTrouble(house.db, house.receiver.url)
+  const slow = house.push(all, { ratePerSecond: 1, outageMs: 2_000, retryDelayMs: 0 })
+  while (house.receiver.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  await others.recordDown()
+  const { notes, ok } = await slow
+  assert.deepEqual([ok, notes[0]], [false, 'The receiver is down, as another push found: waiting for it.'])
+  assert.ok(house.receiver.requests.length < 20)
+  const taken = await Promise.all([1, 2, 3].map(() => others.take(0, 'first')))
+  assert.deepEqual(taken.sort(), [false, false, true])
+  assert.ok(((await others.find()).outage?.nextMs ?? 0) > 10_000)
+  const seconds = [await others.take(1, 'second'), await others.take(2, 'second'), await others.take(2, 'first')]
+  assert.deepEqual(seconds, [true, false, true])
+  // a clock that was ahead for a minute must not keep it from being tried for as long
+  await sql`update receivers set second_at = now() + interval '10 days'`.execute(house.db)
+  assert.deepEqual([(await others.find()).outage?.secondMs, await others.take(3, 'second')], [0, true])
+  assert.deepEqual(await new KnownTrouble(house.db, `${house.receiver.url}/other`).find(), {})
+  await others.recordWell()
+  assert.deepEqual([await others.find(), await others.take(4, 'first')], [{}, false])
+})
+
+const held = { retryDelayMs: 0, outageMs: 60_000 }
+const counts = ({ receiver }: PushHouse) => [...receiver.keys().values()].map(({ length }) => length)
+const most = (house: PushHouse) => Math.max(0, ...counts(house))
+const skips = ({ lines }: Pick<Pushed, 'lines'>) => lines.filter((line) => line.type === 'skip')
+
+/** As if the last attempt had been made so long ago. */
+async function pass(house: PushHouse, interval: string) {
+  await sql`
+    update receivers set next_at = next_at - ${interval}::interval, second_at = second_at - ${interval}::interval
+  `.execute(house.db)
+}
+
+// It went on, and everybody had lost both attempts when the address or the keys were mended.
+for (const [status, count, first] of [[401, 300, 20], [403, 300, 20], [404, 20, 20], [301, 21, 20], [413, 5, 5], [422, 2, 2]] as const) {
+  test(`a receiver that answers ${status} to each of ${count} users holds the push; once mended nobody has lost both`, async (t) => {
+    const house = await build(t, { users: users(count), answer: () => status })
+    const push = await house.push(all, held)
+    assert.deepEqual([push.ok, house.receiver.requests.length, most(house)], [false, first, 1])
+    assert.deepEqual(await house.attempts(), { 'pending 1': first })
+    assert.deepEqual([push.summary.owed, push.summary.skipped], [count - first, 0])
+    const [skip, ...others] = skips(push)
+    assert.deepEqual([others, skip?.user], [[], undefined])
+    assert.match(skip?.reason ?? '', new RegExp(`^held: .*HTTP ${status}: .*--accept`))
+    house.receiver.answer = () => 200
+    const mended = await house.push(all, held)
+    assert.deepEqual([mended.ok, skips(mended), mended.summary.owed], [true, [], 0])
+    assert.deepEqual([house.receiver.keys().size, most(house)], [count, 2])
+    const attempts = await house.attempts()
+    assert.equal((attempts['delivered 1'] ?? 0) + (attempts['delivered 2'] ?? 0), count)
+    assert.deepEqual((await house.push(all, held)).ok, true)
+  })
+} // biome-ignore format: a table
+
+test('one user of three who is refused holds nothing, nor does one alone, nor 20 in doubt whom another status follows', async (t) => {
+  const keyed = users(60).map((user, index) => ({ ...user, receiverKey: index % 3 === 0 ? 'bad' : 'good' }))
+  const some = await build(t, {
+    users: keyed,
+    answer: ({ headers }) => (headers['x-service-api-key'] === 'bad' ? 401 : 200),
+  })
+  const push = await some.push(all, held)
+  assert.deepEqual([push.ok, skips(push)], [false, []])
+  assert.deepEqual(await some.attempts(), { 'delivered 1': 40, 'failed 2': 20 })
+  const one = await build(t, { users: users(1), answer: () => 401 })
+  assert.deepEqual([(await one.push(all, held)).ok, await one.attempts()], [false, { 'failed 2': 1 }])
+  const late = await build(t, { users: users(21), answer: (_request, nth) => (nth === 20 ? 403 : 401) })
+  await late.push(all, held)
+  assert.deepEqual(await late.attempts(), { 'failed 2': 21 })
+})
+
+test('until the first answer of another kind no more than 20 first attempts are begun, however many may be under way', async (t) => {
+  let answer: (status: number) => void = () => {}
+  const first = new Promise<number>((resolve) => {
+    answer = resolve
+  })
+  const house = await build(t, { users: users(100), answer: () => first })
+  const pushing = house.push(all, { ...held, concurrency: 64 })
+  while (house.receiver.requests.length < 20) await new Promise((resolve) => setTimeout(resolve, 5))
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  assert.equal(house.receiver.requests.length, 20)
+  answer(200)
+  assert.equal((await pushing).ok, true)
+})
+
+test('keys that go bad on the way hold it too: what was recorded and not made is taken back', async (t) => {
+  const house = await build(t, { users: users(200), answer: (_request, nth) => (nth > 100 ? 401 : 200) })
+  const { ok, summary } = await house.push(all, { ...held, concurrency: 4 })
+  assert.equal(ok, false)
+  const { length } = house.receiver.requests
+  assert.ok(length >= 120 && length <= 124, `${length}`)
+  // those of `pending 0` were recorded, and taken back before they were made
+  const { 'pending 0': taken = 0, ...made } = await house.attempts()
+  assert.deepEqual(made, { 'delivered 1': 100, 'pending 1': length - 100 })
+  assert.equal(summary.owed, 200 - length - taken)
+})
+
+for (const count of [60, 5]) {
+  test(`a day of hourly --resume for ${count} users: an attempt an hour at most, one second one at most, told in one line`, async (t) => {
+    const house = await build(t, { users: users(count), answer: () => 404 })
+    await house.push(all, held)
+    const { length } = house.receiver.requests
+    for (let hour = 0; hour < 24; hour++) {
+      const { ok, lines } = await house.push(resume, held)
+      assert.equal(
+        ok,
+        count === 60 || hour > 0,
+        'it tells nothing new, but for the delivery that a second attempt ends',
+      )
+      if (count === 5 && hour > 0) assert.equal(lines.length, 2)
+      // within the hour nothing is tried, whatever asks
+      if (hour === 0) assert.equal((await house.push(all, held)).ok, false)
+      await pass(house, '1 hour')
+    }
+    const made = house.receiver.requests.length - length
+    assert.ok(made <= 24, `${made}`)
+    assert.ok(counts(house).filter((n) => n > 1).length <= 1)
+    if (count === 60) assert.equal(made, 24)
+    house.receiver.answer = () => 200
+    await pass(house, '1 day')
+    await house.push(resume, held)
+    assert.equal(house.receiver.keys().size, count)
+    assert.ok(((await house.attempts())['failed 2'] ?? 0) <= 1)
+  })
+}
+
+test('a new address gets one attempt too before the push goes on', async (t) => {
+  const [house, other] = [await build(t, { users: users(40), answer: () => 404 }), await startTestReceiver(() => 404)]
+  t.after(() => other.close())
+  await house.push(all, held)
+  const moved = { ...held, receiverUrl: other.url }
+  for (let times = 0; times < 2; times++) assert.equal((await house.push(all, moved)).ok, false)
+  assert.deepEqual([house.receiver.requests.length, other.requests.length], [20, 1])
+  await pass(house, '1 hour')
+  other.answer = () => 200
+  assert.equal((await house.push(all, moved)).ok, true)
+  assert.deepEqual(await house.attempts(), { 'delivered 1': 19, 'delivered 2': 21 })
+  assert.equal(await findRefused(house.db), undefined)
+})
+
+test('of two pushes at once one makes the attempt, and the other waits for what comes of it', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => 403 })
+  const both = () => Promise.all(['a', 'b'].map((dataSource) => house.push(all, { ...held, dataSource })))
+  const { requests } = house.receiver
+  const found = await both()
+  const sources = requests.map(({ headers }) => headers['x-data-source'])
+  for (const source of ['a', 'b']) assert.ok(sources.filter((found) => found === source).length <= 20, `${sources}`)
+  // a push that came to one user alone cannot tell from that one before the other has told
+  assert.ok(counts(house).filter((n) => n > 1).length <= 1, `${counts(house)}`)
+  const { length } = requests
+  const refused = await both()
+  // one that finds everybody in the hands of the other has nothing to do
+  for (const pushes of [found, refused]) assert.ok(pushes.some(({ ok }) => !ok))
+  // the attempt of the push that comes next: of the second pair, or of the first where one began after the other had ended
+  assert.ok(requests.length <= length + 1 && requests.length > 20, `${length}, then ${requests.length}`)
+  await pass(house, '1 hour')
+  house.receiver.answer = () => ({ status: 200, delayMs: 20 })
+  assert.deepEqual((await both()).map((push) => [push.ok, skips(push)]), [[true, []], [true, []]]) // biome-ignore format: short
+  assert.equal(house.receiver.keys().size, 60)
+  assert.equal(most(house), 2)
+})
+
+test('--accept goes on regardless, and ends the hold once it is answered otherwise; --user is never held', async (t) => {
+  const house = await build(t, { users: users(30), answer: () => 401 })
+  await house.push(all, held)
+  const single = await house.push(await house.userRequest('user-0000@example.com'), held)
+  assert.equal(single.deliveries[0]?.attempts, 2)
+  const accepted = await house.push(all, held, new AbortController(), true)
+  assert.deepEqual([accepted.summary.failed, accepted.summary.owed, skips(accepted)], [30, 0, []])
+  assert.equal((await findRefused(house.db))?.status, 401)
+  house.receiver.answer = () => 200
+  await house.push({ what: 'failed', unknown: false }, held, new AbortController(), true)
+  assert.equal(await findRefused(house.db), undefined)
+})
+
+test('an answer of another kind lets it go on to the next doubt, no answer does not', async (t) => {
+  const house = await build(t, { users: users(100), answer: () => 404 })
+  await house.push(all, held)
+  house.receiver.answer = () => 'drop'
+  assert.equal((await house.push(all, held)).ok, false)
+  assert.equal(house.receiver.requests.length, 21)
+  await pass(house, '1 hour')
+  house.receiver.answer = () => 401
+  const other = await house.push(all, held)
+  assert.match(skips(other)[0]?.reason ?? '', /HTTP 401/)
+  assert.deepEqual([house.receiver.requests.length, most(house)], [41, 1])
+})
+
+test('preview, status and its alarms tell what is held and what to do', async (t) => {
+  const house = await build(t, { users: users(30), answer: () => 404 })
+  const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', feedMaxAgeMs: undefined } as const
+  const look = async () => {
+    const preview = await Preview.create(house.db, { what: 'all', force: false }, settings)
+    const lines: PushLine[] = []
+    for await (const found of preview.lines()) if (!('line' in found)) lines.push(found)
+    const status = await findStatus(house.db, settings)
+    return { lines, status, alarms: (await findAlarms(house.db, status, settings)).map(sentenceOf) }
+  }
+  const push = await house.push(all, held)
+  const during = await look()
+  assert.deepEqual(during.lines, skips(push))
+  assert.equal(during.status.refused?.status, 404)
+  assert.match(
+    during.alarms[0] ?? '',
+    /held since \S+Z, as the receiver refuses .* HTTP 404: .*: mend that, then run `leadpush push --all`/,
+  )
+  house.receiver.answer = () => 200
+  await house.push(all, held)
+  const after = await look()
+  assert.deepEqual([after.lines, after.status.refused], [[], undefined])
+  assert.doesNotMatch(after.alarms.join(), /HTTP 404/)
+})
+
+const loginPage = { status: 200, headers: { 'content-type': 'text/html' }, body: '<title>Log in</title>' }
+const warnings = ({ lines }: Pushed) => lines.filter((line) => line.type === 'warning')
+
+// A wrong URL that led to a login page took a whole week's deliveries for good: all were delivered, exit 0.
+test('a login page as the first 20 answers holds the push: 20 are delivered with a warning, the others stay owed', async (t) => {
+  const house = await build(t, { users: users(300), answer: () => loginPage })
+  const push = await house.push(all, { concurrency: 64 })
+  assert.equal(push.ok, false)
+  assert.deepEqual([house.receiver.requests.length, await house.attempts()], [20, { 'delivered 1': 20 }])
+  assert.deepEqual([push.summary.delivered, push.summary.owed, push.summary.skipped], [20, 280, 0])
+  assert.deepEqual([warnings(push).length, skips(push).length, push.lines.at(-2)?.type], [20, 1, 'skip'])
+  const [skip] = skips(push)
+  assert.equal(skip?.user, undefined)
+  assert.match(skip?.reason ?? '', /^held: none of the first 20 answers .*--accept.*text\/html/)
+  // the hold is that of one run: a mended receiver gets the rest at once
+  house.receiver.answer = () => 200
+  const mended = await house.push(resume)
+  assert.deepEqual([mended.ok, skips(mended), house.receiver.keys().size], [true, [], 300])
+})
+
+test('two users who both get an empty success hold the push at its end, one does not, nor does `--user`', async (t) => {
+  const house = await build(t, { users: users(2), answer: () => ({ status: 200, body: '{"ok":false}' }) })
+  const both = await house.push()
+  assert.deepEqual([both.ok, both.summary.delivered, warnings(both).length, skips(both).length], [false, 2, 2, 1])
+  assert.match(skips(both)[0]?.reason ?? '', /^held: none of the first 2 answers .*"ok": false/)
+  const later = await house.push(resume)
+  assert.deepEqual([later.ok, later.summary.deliveries], [true, 0], 'nobody is owed anything')
+  const single = await house.push(await house.userRequest('user-0000@example.com'))
+  assert.deepEqual([single.ok, warnings(single).length, skips(single)], [true, 1, []])
+  const one = await build(t, { users: users(1), answer: () => loginPage })
+  const push = await one.push()
+  assert.deepEqual([push.ok, warnings(push).length, skips(push)], [true, 1, []])
+})
+
+for (const [nth, delivered] of [[20, 60], [21, 20]] as const) {
+  test(`of 60 users ${delivered} are served where the answer ${nth} is the first that is no login page`, async (t) => {
+    const house = await build(t, { users: users(60), answer: (_request, at) => (at === nth ? 200 : loginPage) })
+    const push = await house.push()
+    assert.deepEqual([push.ok, push.summary.delivered, skips(push).length], delivered === 60 ? [true, 60, 0] : [false, 20, 1]) // biome-ignore format: short
+  })
+} // biome-ignore format: a table
+
+test('--accept goes on whatever the first answers are', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => loginPage })
+  const push = await house.push(all, {}, new AbortController(), true)
+  assert.deepEqual([push.ok, push.summary.delivered, warnings(push).length, skips(push)], [true, 60, 60, []])
+})

@@ -1,0 +1,98 @@
+/** A push in this process, with a database and a receiver of its own. */
+import type { TestContext } from 'node:test'
+import { sql } from 'kysely'
+import type { OpenDatabase } from '../../src/db/open.ts'
+import { createHttp } from '../../src/http/client.ts'
+import type { DeliveryLine, PushLine, SummaryLine } from '../../src/index.ts'
+import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
+import { findUser } from '../../src/users/users.ts'
+import { createDatabase } from './database.ts'
+import { collectingReporter } from './push-reporter.ts'
+import { testPushSettings } from './push-settings.ts'
+import { startTestReceiver, type TestReceiver } from './receiver.ts'
+import { type SeedUser, seedLeads, seedUsers } from './seed.ts'
+
+export const all: PushRequest = { what: 'all', force: false, limit: undefined }
+export const resume: PushRequest = { what: 'resume' }
+
+export interface Pushed {
+  lines: PushLine[]
+  deliveries: DeliveryLine[]
+  summary: SummaryLine
+  ok: boolean
+  notes: string[]
+}
+
+export class PushHouse {
+  readonly opened: OpenDatabase
+  readonly receiver: TestReceiver
+
+  constructor(opened: OpenDatabase, receiver: TestReceiver) {
+    this.opened = opened
+    this.receiver = receiver
+  }
+
+  get db() {
+    return this.opened.db
+  }
+
+  async push(
+    request: PushRequest = all,
+    settings: Partial<PushSettings> = {},
+    stop = new AbortController(),
+    accept = false,
+  ): Promise<Pushed> {
+    const lines: PushLine[] = []
+    const notes: string[] = []
+    const full = testPushSettings(this.receiver.url, settings)
+    const http = createHttp({ timeoutMs: full.timeoutMs, concurrency: full.concurrency })
+    try {
+      const reporter = collectingReporter(lines, notes)
+      const context = { db: this.db, http, settings: full, request, accept, reporter, stop: stop.signal }
+      const { ok, summary } = await runPush(context)
+      return { lines, deliveries: lines.filter((line) => line.type === 'delivery'), summary, ok, notes }
+    } finally {
+      await http.close()
+    }
+  }
+
+  /** How many deliveries had how many attempts. */
+  async attempts(): Promise<Record<string, number>> {
+    const { rows } = await sql<{ what: string; n: number }>`
+      select status || ' ' || attempts as what, count(*) as n from deliveries group by 1 order by 1
+    `.execute(this.db)
+    return Object.fromEntries(rows.map(({ what, n }) => [what, n]))
+  }
+
+  async userRequest(email: string): Promise<PushRequest> {
+    return { what: 'user', ...(await findUser(this.db, email)) }
+  }
+}
+
+export const users = (n: number, more: Partial<SeedUser> = {}) =>
+  Array.from({ length: n }, (_, at) => ({ email: `user-${String(at).padStart(4, '0')}@example.com`, ...more }))
+
+export const lead = (name: string, more = {}) => ({ href: `https://listings.example/${name}`, ...more })
+
+export async function build(
+  t: TestContext,
+  given: { users?: SeedUser[]; leads?: ReturnType<typeof lead>[]; answer?: TestReceiver['answer'] } = {},
+) {
+  const database = await createDatabase(t)
+  const receiver = await startTestReceiver(given.answer)
+  t.after(() => receiver.close())
+  const house = new PushHouse(await database.open(), receiver)
+  await seedLeads(house.opened, given.leads ?? [lead('a'), lead('b')])
+  await seedUsers(house.db, given.users ?? users(1))
+  return house
+}
+
+export function stopAfter(house: PushHouse, requests: number): AbortController {
+  const stop = new AbortController()
+  const timer = setInterval(() => {
+    if (house.receiver.requests.length < requests) return
+    clearInterval(timer)
+    stop.abort()
+  }, 10)
+  return stop
+}
