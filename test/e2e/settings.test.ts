@@ -1,11 +1,12 @@
 /** Settings as an operator meets them (contract 2): what is allowed on both sides of every limit, and where values come from. */
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { callProgram, cleanEnvironment, runProgram, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
+import { certificate } from '../support/sockets.ts'
 
 /** What `push --all` says of settings when there is no database: nothing is done in either case. */
 async function checkSettings(
@@ -36,7 +37,7 @@ test('every setting takes the least that it may hold', async () => {
   const said = await checkSettings({
     LEADPUSH_RECEIVER_URL: url, LEADPUSH_DATA_SOURCE: '!', LEADPUSH_CONCURRENCY: '1', LEADPUSH_RATE: '0.001',
     LEADPUSH_TIMEOUT: '100ms', LEADPUSH_RETRY_DELAY: '0s', LEADPUSH_OUTAGE: '0s', LEADPUSH_LEASE: '1s', LEADPUSH_GUARD: 'off',
-    LEADPUSH_MAX_LEAD_AGE: '1s', LEADPUSH_TIME_ZONE: 'America/Chicago', LEADPUSH_LOG_FORMAT: 'pretty',
+    LEADPUSH_MAX_LEAD_AGE: '1s', LEADPUSH_TIME_ZONE: 'America/Chicago', LEADPUSH_LOG_FORMAT: 'pretty', LEADPUSH_COMPRESS: 'off',
   }) // biome-ignore format: a list
   assert.ok(isAccepted(said), said)
 })
@@ -45,7 +46,7 @@ test('every setting takes the most that it may hold', async () => {
   const said = await checkSettings({
     LEADPUSH_RECEIVER_URL: 'http://[::1]:9000', LEADPUSH_DATA_SOURCE: '~'.repeat(100), LEADPUSH_CONCURRENCY: '256',
     LEADPUSH_RATE: '100000', LEADPUSH_TIMEOUT: '10m', LEADPUSH_RETRY_DELAY: '5m', LEADPUSH_OUTAGE: '1d', LEADPUSH_LEASE: '1h',
-    LEADPUSH_GUARD: 'on', LEADPUSH_MAX_LEAD_AGE: '3650d', LEADPUSH_TIME_ZONE: 'UTC',
+    LEADPUSH_GUARD: 'on', LEADPUSH_MAX_LEAD_AGE: '3650d', LEADPUSH_TIME_ZONE: 'UTC', LEADPUSH_COMPRESS: 'gzip',
   }) // biome-ignore format: a list
   assert.ok(isAccepted(said), said)
 })
@@ -54,7 +55,7 @@ for (const [what, values] of [
   ['less than', {
     LEADPUSH_DATA_SOURCE: 'two words', LEADPUSH_CONCURRENCY: '0', LEADPUSH_RATE: '0.0009', LEADPUSH_TIMEOUT: '99ms',
     LEADPUSH_RETRY_DELAY: '-1s', LEADPUSH_OUTAGE: '0', LEADPUSH_LEASE: '999ms', LEADPUSH_GUARD: 'OFF',
-    LEADPUSH_MAX_LEAD_AGE: '0.9s', LEADPUSH_TIME_ZONE: 'Mars/Olympus', LEADPUSH_LOG_FORMAT: 'xml', LEADPUSH_HOME: '~/leadpush',
+    LEADPUSH_MAX_LEAD_AGE: '0.9s', LEADPUSH_TIME_ZONE: 'Mars/Olympus', LEADPUSH_LOG_FORMAT: 'xml', LEADPUSH_HOME: '~/leadpush', LEADPUSH_COMPRESS: 'br',
   }],
   ['more than', {
     LEADPUSH_DATA_SOURCE: 'x'.repeat(101), LEADPUSH_CONCURRENCY: '257', LEADPUSH_RATE: '100001', LEADPUSH_TIMEOUT: '601s',
@@ -81,9 +82,11 @@ test('the age of the feed is 1 hour to a year, or off, for the commands that ask
 
 test('a setting that is missing is told with those that are wrong, and no secret is shown', async () => {
   const said = await checkSettings({
-    DATABASE_URL: 'mysql://app:hidden-1@db/app', LEADPUSH_RATE: 'fast', LEADPUSH_PING_URL: 'https:///hidden-2/ping',
+    DATABASE_URL: 'mysql://app:hidden-1@db/app',
+    LEADPUSH_RATE: 'fast',
+    LEADPUSH_PING_URL: 'https:///hidden-2/ping',
     HTTPS_PROXY: 'socks5://app:hidden-3@proxy',
-  }) // biome-ignore format: a list
+  })
   for (const name of ['DATABASE_URL', 'LEADPUSH_RATE', 'LEADPUSH_PING_URL', 'HTTPS_PROXY', 'LEADPUSH_RECEIVER_URL']) {
     assert.match(said, new RegExp(`^(error:| {6}) ${name}: `, 'm'))
   }
@@ -95,7 +98,7 @@ test('every command refuses an unknown name, with the one that may be meant', as
     'demo', 'migrate', 'leads import -', 'users import -', 'users list', 'users subscribe a@example.com',
     'users unsubscribe a@example.com', 'users remove a@example.com', 'push --all', 'push --resume', 'push --user a@example.com',
     'preview', 'validate', 'status', 'receiver', 'probe', 'trigger', 'integrations list', 'db path', 'db url', 'db stop',
-    'openapi', 'completion bash',
+    'openapi', 'completion bash', 'settings',
   ] // biome-ignore format: a list
   for (const command of commands) {
     const { code, stdout, stderr } = await callProgram(command.split(' '), {
@@ -125,7 +128,7 @@ test('an unknown name in .env is an error, and its log format holds for that', a
 })
 
 test('a .env file may begin with a byte order mark', async () => {
-  // its first name was then another one, and was passed over in silence: a DATABASE_URL, and the embedded database was used
+  // the mark became part of the first name, which was then unknown and ignored: of a DATABASE_URL, so the embedded database was used
   const cwd = makeFolder({ '.env': '\ufeffLEADPUSH_RATE=nothing\r\nLEADPUSH_LEASE=never\r\n' })
   const said = await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { cwd })
   assert.match(said, /LEADPUSH_RATE: holds "nothing".*\n.*LEADPUSH_LEASE: holds "never"/)
@@ -134,18 +137,20 @@ test('a .env file may begin with a byte order mark', async () => {
 test('a pipe is as good as a file; one that nobody writes to, and a file without end, are errors', {
   skip: process.platform === 'win32',
 }, async () => {
-  // the process hung in the system's call, deaf to every signal
+  // reading a pipe hung in a system call, deaf to every signal
   const cwd = makeFolder({})
   for (const name of ['written', 'unwritten', '.env']) assert.equal(spawnSync('mkfifo', [join(cwd, name)]).status, 0)
   const write = (name: string, text: string) => spawn('sh', ['-c', 'printf %s "$1" > "$0"', join(cwd, name), text])
   const writers = [write('written', 'nothing'), write('.env', 'LEADPUSH_LEASE=never\n')]
   const said = await checkSettings(
     {
-      LEADPUSH_LOG_FORMAT: '', LEADPUSH_RATE_FILE: 'written', LEADPUSH_RECEIVER_URL_FILE: 'unwritten',
+      LEADPUSH_LOG_FORMAT: '',
+      LEADPUSH_RATE_FILE: 'written',
+      LEADPUSH_RECEIVER_URL_FILE: 'unwritten',
       LEADPUSH_DATA_SOURCE_FILE: '/dev/zero',
     },
     { cwd, start: true },
-  ) // biome-ignore format: short
+  )
   for (const writer of writers) writer.kill('SIGKILL')
   assert.match(said, /LEADPUSH_RATE: holds "nothing"/)
   assert.match(said, /LEADPUSH_RECEIVER_URL_FILE: holds "unwritten", which cannot be read \(nothing came through it/)
@@ -153,7 +158,7 @@ test('a pipe is as good as a file; one that nobody writes to, and a file without
 })
 
 test('a working directory that was removed is told in the format of the log', async () => {
-  // the format was looked for in a way that threw by itself, with a stack and exit 1
+  // looking for the log's format threw, with a stack and exit 1
   const script = 'rmdir "$PWD" && exec "$0" "$1" status'
   const { status, stderr } = spawnSync('sh', ['-c', script, process.execPath, findProgram()], {
     cwd: makeFolder({}),
@@ -191,8 +196,11 @@ test('NAME_FILE names a file that holds the value, for any setting, from the env
 
 test('a NAME_FILE that cannot be read, or stands beside its NAME, is an error', async () => {
   const said = await checkSettings({
-    LEADPUSH_RECEIVER_URL_FILE: 'nowhere', LEADPUSH_RATE: '1', LEADPUSH_RATE_FILE: 'rate', LEADPUSH_NOPE_FILE: 'x',
-  }) // biome-ignore format: a list
+    LEADPUSH_RECEIVER_URL_FILE: 'nowhere',
+    LEADPUSH_RATE: '1',
+    LEADPUSH_RATE_FILE: 'rate',
+    LEADPUSH_NOPE_FILE: 'x',
+  })
   assert.match(said, /LEADPUSH_RECEIVER_URL_FILE: holds "nowhere", which cannot be read \(ENOENT\)/)
   assert.match(said, /LEADPUSH_RATE, LEADPUSH_RATE_FILE: both are set/)
   assert.match(said, /LEADPUSH_NOPE_FILE: there is no such setting/)
@@ -207,14 +215,87 @@ test('a flag wins over its setting, and is checked like it', async () => {
   assert.match(bad, /--rate: holds ""; allowed: /)
 })
 
+test('a client certificate is set with its key, both readable and one pair, before anything is begun', async () => {
+  const pem = (file: string) => readFileSync(certificate(file), 'utf8')
+  const [cert, key, otherKey] = ['client.pem', 'client.key', 'localhost.key'].map(pem) as [string, string, string]
+  const said = (env: Record<string, string>) => checkSettings({ LEADPUSH_RECEIVER_URL: url, ...env })
+  const good = await said({ LEADPUSH_CLIENT_CERT: `${cert}${pem('client-ca.pem')}`, LEADPUSH_CLIENT_KEY: key })
+  assert.ok(isAccepted(good), good)
+  const cases: [Record<string, string>, RegExp][] = [
+    [{ LEADPUSH_CLIENT_CERT: cert }, /LEADPUSH_CLIENT_KEY: is not set, but LEADPUSH_CLIENT_CERT is; set both or none/],
+    [{ LEADPUSH_CLIENT_KEY: key }, /LEADPUSH_CLIENT_CERT: is not set, but LEADPUSH_CLIENT_KEY is; set both or none/],
+    [{ LEADPUSH_CLIENT_CERT: key, LEADPUSH_CLIENT_KEY: cert }, /_CERT: holds a value that .* not shown.*a certificate in PEM.*\n.*_KEY: .* without a passphrase/],
+    [{ LEADPUSH_CLIENT_CERT: cert, LEADPUSH_CLIENT_KEY: otherKey }, /LEADPUSH_CLIENT_KEY: does not belong to the certificate in LEADPUSH_CLIENT_CERT/],
+    [{ LEADPUSH_CLIENT_CERT: cert, LEADPUSH_CLIENT_KEY_FILE: certificate('localhost.key') }, /LEADPUSH_CLIENT_KEY: does not belong/],
+    [{ LEADPUSH_CLIENT_CERT: `${cert}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n`, LEADPUSH_CLIENT_KEY: key }, /TLS does not take them \(ERR_\w+\)/],
+  ]
+  const secrets = [key, otherKey].map((text) => text.split('\n')[1] ?? '')
+  for (const [env, words] of cases) {
+    const text = await said(env)
+    assert.match(text, words)
+    for (const secret of secrets) assert.ok(!text.includes(secret))
+  }
+  for (const command of ['serve', 'probe --yes', 'validate', 'users subscribe a@example.com']) {
+    const { code, stderr } = await callProgram(command.split(' '), { env: { LEADPUSH_RECEIVER_URL: url, LEADPUSH_CLIENT_CERT: cert } })
+    assert.equal(code, 2, command)
+    assert.match(stderr, /LEADPUSH_CLIENT_KEY: is not set/, command)
+  }
+}) // biome-ignore format: a table
+
+test('settings shows each setting in force with where it comes from, and no secret', async () => {
+  const cwd = makeFolder({
+    '.env': 'LEADPUSH_LEASE=90s\nLEADPUSH_GUARD_FILE=guard\nLEADPUSH_RATE=7\nNO_PROXY=.inside\n',
+    guard: 'off\n',
+    database: 'postgresql://app:hidden-1@db.example/app\n',
+  })
+  const env = {
+    LEADPUSH_RATE: '5', LEADPUSH_TIMEOUT: '10s', DATABASE_URL_FILE: 'database', LEADPUSH_HOME: '/data',
+    LEADPUSH_RECEIVER_URL: 'https://receiver.example:8443/hidden-2?token=hidden-3', HTTPS_PROXY: 'proxy:hidden-4@proxy.example:3128',
+  } // biome-ignore format: a list
+  const { code, json, stdout } = await callProgram(['settings', '--json', '--concurrency', '4'], { env, cwd })
+  assert.equal(code, 0)
+  const by = Object.fromEntries(json.map(({ name, ...rest }) => [name, rest]))
+  const common = { type: 'setting', by: null, set: true, secret: false, host: null }
+  const expected = {
+    LEADPUSH_CONCURRENCY: { ...common, value: '4', from: 'flag', by: '--concurrency' },
+    LEADPUSH_RATE: { ...common, value: '5', from: 'environment' },
+    LEADPUSH_LEASE: { ...common, value: '90s', from: '.env' },
+    LEADPUSH_GUARD: { ...common, value: 'off', from: '.env', by: join(cwd, 'guard') },
+    LEADPUSH_OUTAGE: { ...common, value: '10m', from: 'default' },
+    LEADPUSH_PING_URL: { ...common, value: null, from: 'default', set: false, secret: true },
+    DATABASE_URL: { ...common, value: null, from: 'environment', by: join(cwd, 'database'), secret: true },
+    LEADPUSH_RECEIVER_URL: { ...common, value: null, from: 'environment', secret: true, host: 'receiver.example:8443' },
+    HTTPS_PROXY: { ...common, value: null, from: 'environment', secret: true, host: 'proxy.example:3128' },
+    NO_PROXY: { ...common, value: '.inside', from: '.env' },
+  }
+  for (const [name, setting] of Object.entries(expected)) assert.deepEqual(by[name], setting, name)
+  const text = await callProgram(['settings'], { env, cwd })
+  assert.equal(text.code, 0)
+  assert.match(text.stdout, /^LEADPUSH_GUARD +off +\.env, LEADPUSH_GUARD_FILE: .*guard$/m)
+  assert.match(text.stdout, /^LEADPUSH_RECEIVER_URL +receiver\.example:8443, the rest is not shown +environment$/m)
+  assert.match(text.stdout, /^LEADPUSH_CLIENT_KEY +not set +default$/m)
+  assert.doesNotMatch(stdout + text.stdout, /hidden/)
+  const wrong = await callProgram(['settings'], {
+    env: { ...env, LEADPUSH_LEASE: 'never', HTTP_PROXY: 'ftp://x' },
+    cwd,
+  })
+  assert.equal(wrong.code, 2)
+  assert.match(wrong.stderr, /LEADPUSH_LEASE: holds "never".*\n.*HTTP_PROXY: /)
+})
+
 // The folder for an embedded database was looked for even where DATABASE_URL named another: a user whom the system does not
 // know, and who has no HOME, got a fault of the program for every command.
 test('a user whom the system does not know works with DATABASE_URL, and is told what to set without it', (t) => {
   if (process.getuid?.() !== 0) return t.skip('only root can become another user')
   const run = (env: Record<string, string>, ...args: string[]) =>
     spawnSync(process.execPath, [findProgram(), ...args], {
-      uid: 54_321, gid: 54_321, cwd: '/', env: { PATH: process.env.PATH, ...env }, encoding: 'utf8', timeout: 60_000,
-    }) // biome-ignore format: short
+      uid: 54_321,
+      gid: 54_321,
+      cwd: '/',
+      env: { PATH: process.env.PATH, ...env },
+      encoding: 'utf8',
+      timeout: 60_000,
+    })
   if (run({}, '--version').status !== 0) return t.skip('another user may not read this checkout')
   const away = run({ DATABASE_URL: 'postgresql://127.0.0.1:1/x' }, 'users', 'list')
   assert.equal(away.status, 3, away.stderr)

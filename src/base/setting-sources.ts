@@ -1,0 +1,73 @@
+/** The sources of settings below the flags: the environment, `.env` in the working directory, and the files that NAME_FILE names. */
+import { join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
+import { closest, distance } from 'fastest-levenshtein'
+import { codeOf, messageOf } from './errors.ts'
+import { readSmallFile } from './small-file.ts'
+
+export interface Sourced {
+  text: string
+  from: 'environment' | '.env'
+}
+
+const isOurs = (name: string) => name.startsWith('LEADPUSH_') || name === 'DATABASE_URL' || name === 'DATABASE_URL_FILE'
+
+function nearest(name: string, known: ReadonlySet<string>): string {
+  const found = closest(name, [...known])
+  return distance(name, found) <= 6 ? `; did you mean ${found}?` : ''
+}
+
+export function readDotEnv(cwd: string, problems: string[]): Record<string, string | undefined> {
+  try {
+    return parseEnv(readSmallFile(join(cwd, '.env'))) as Record<string, string>
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') problems.push(`.env: cannot be read: ${messageOf(error)}`)
+    return {}
+  }
+}
+
+/**
+ * The environment, filled in by `.env` where the environment sets neither NAME nor NAME_FILE. Names that are not `known`
+ * become problems.
+ */
+export function mergeSources(
+  { env, cwd }: { env: Readonly<Record<string, string | undefined>>; cwd: string },
+  known: ReadonlySet<string>,
+  problems: string[],
+): Map<string, Sourced> {
+  const merged = new Map<string, Sourced>()
+  const environment = Object.entries(env).filter(([name]) => isOurs(name))
+  for (const [name, text] of environment) if (text) merged.set(name, { text, from: 'environment' })
+  const baseOf = (name: string) => (known.has(name) ? name : name.replace(/_FILE$/, ''))
+  const said = new Set([...merged.keys()].map(baseOf))
+  const dotEnv = Object.entries(readDotEnv(cwd, problems)).filter(([name]) => isOurs(name))
+  for (const [name, text] of dotEnv) if (text && !said.has(baseOf(name))) merged.set(name, { text, from: '.env' })
+
+  for (const name of new Set([...environment, ...dotEnv].map(([name]) => name))) {
+    if (!known.has(baseOf(name))) problems.push(`${name}: there is no such setting${nearest(name, known)}`)
+  }
+  return merged
+}
+
+/** The value of NAME, or what the file holds that NAME_FILE names; undefined for an empty one, and with a problem. */
+export function readValue(
+  name: string,
+  merged: ReadonlyMap<string, Sourced>,
+  cwd: string,
+  problems: string[],
+): string | undefined {
+  const path = merged.get(`${name}_FILE`)?.text
+  if (path === undefined) return merged.get(name)?.text
+  if (merged.has(name)) {
+    problems.push(`${name}, ${name}_FILE: both are set; set one of them`)
+    return undefined
+  }
+  try {
+    return readSmallFile(resolve(cwd, path)).trim() || undefined
+  } catch (error) {
+    problems.push(
+      `${name}_FILE: holds ${JSON.stringify(path)}, which cannot be read (${codeOf(error) ?? messageOf(error)})`,
+    )
+    return undefined
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * The dead man's switch of `push --all` (contract 2): it hears of the start and of the end, and with LEADPUSH_PING_BODY also of what
+ * came of the push. Trouble with it is logged, and changes nothing.
+ */
+import type { Proxies } from '../../base/config.ts'
+import { LeadpushError } from '../../base/errors.ts'
+import { pingBodyBytesMax, pingTimeoutMs } from '../../base/limits.ts'
+import { createHttp } from '../../http/client.ts'
+import type { PushLine, SummaryLine } from '../../index.ts'
+import { CauseTally } from '../../inspect/status/causes.ts'
+import type { PushReporter } from '../../push/reporter.ts'
+import type { Log } from '../log.ts'
+
+export interface PingSettings {
+  pingUrl: string
+  pingBody: 'on' | 'off'
+  proxies: Proxies
+}
+
+const shownMax = 5
+/** Different reasons of skips; the rest count as one. */
+const reasonsMax = 100
+const textCharsMax = 500
+
+/** A monitor keeps what it is sent, and mails it on: no e-mail address gets there, whatever a text was made from. */
+const clip = (text: string): string =>
+  text.replace(/[^\s<>"'(]+@[^\s<>"')]+/g, '…').replace(new RegExp(`^(.{${textCharsMax}}).+$`, 'su'), '$1…')
+
+export class Ping {
+  private readonly log: Log
+  private readonly settings: PingSettings
+  /** It keeps no users. */
+  private readonly causes = new CauseTally(0)
+  private readonly skips = new Map<string, number>()
+  private summary: SummaryLine | undefined
+
+  constructor(log: Log, settings: PingSettings) {
+    this.log = log
+    this.settings = settings
+  }
+
+  /** Takes what the body tells from the lines of the push. */
+  get reporter(): PushReporter {
+    const ignore = () => {}
+    return {
+      line: (line) => this.note(line),
+      note: ignore,
+      waits: ignore,
+      pace: ignore,
+      total: ignore,
+      attempt: ignore,
+    }
+  }
+
+  async start(): Promise<void> {
+    await this.send('start', '')
+  }
+
+  /** `exitCode` is undefined where the push broke off, with `error`. */
+  async end(exitCode: number | undefined, error?: unknown): Promise<void> {
+    await this.send(exitCode === 0 ? 'success' : 'fail', this.formatBody(exitCode, error))
+  }
+
+  private note(line: PushLine): void {
+    if (line.type === 'summary') this.summary = line
+    else if (line.type === 'skip') this.noteSkip(line.reason)
+    else if (line.type === 'delivery' && (line.status === 'failed' || line.status === 'unknown')) this.causes.add(line)
+  }
+
+  private noteSkip(reason: string): void {
+    const key = this.skips.has(reason) || this.skips.size < reasonsMax ? reason : 'other reasons'
+    this.skips.set(key, (this.skips.get(key) ?? 0) + 1)
+  }
+
+  /** The summary as `push --json` prints it, with the exit code, the causes and the reasons of skips, the most frequent first. */
+  private formatBody(exitCode: number | undefined, error: unknown): string {
+    const message =
+      error instanceof LeadpushError ? error.message : error === undefined ? undefined : 'a fault of its own'
+    const causes = this.causes.top(shownMax).map(({ cause, remedy, deliveries }) => ({
+      deliveries,
+      cause: clip(cause),
+      remedy: clip(remedy),
+    }))
+    const skips = [...this.skips]
+      .sort(([, a], [, b]) => b - a)
+      .slice(0, shownMax)
+      .map(([reason, lines]) => ({ lines, reason: clip(reason) }))
+    const told = { ...(this.summary ?? { type: 'error' }), ...(exitCode !== undefined && { exitCode }) }
+    const body = { ...told, ...(message !== undefined && { message: clip(message) }), causes, skips }
+    for (;;) {
+      // people read it in the log of the monitor
+      const text = `${JSON.stringify(body, null, 1)}\n`
+      if (Buffer.byteLength(text) <= pingBodyBytesMax) return text
+      // what is left without any is far below the limit
+      if (skips.pop() === undefined) causes.pop()
+    }
+  }
+
+  private async send(what: 'start' | 'success' | 'fail', body: string): Promise<void> {
+    const { pingUrl, pingBody, proxies } = this.settings
+    const url = new URL(pingUrl)
+    if (what !== 'success') url.pathname = `${url.pathname.replace(/\/$/, '')}/${what}`
+    const http = createHttp({ concurrency: 1, timeoutMs: pingTimeoutMs, proxies })
+    try {
+      const outcome =
+        pingBody === 'on'
+          ? await http.post({
+              url: url.href,
+              // a strict monitor refuses an empty body that is called JSON
+              headers: body === '' ? [] : ['Content-Type', 'application/json'],
+              body: Buffer.from(body),
+              timeoutMs: pingTimeoutMs,
+            })
+          : await http.get(url.href, pingTimeoutMs)
+      const trouble =
+        outcome.kind === 'no-answer' ? outcome.error : outcome.status >= 400 ? `HTTP ${outcome.status}` : undefined
+      if (trouble !== undefined) this.log.warn(`LEADPUSH_PING_URL: the ping (${what}) did not arrive: ${trouble}`)
+    } finally {
+      await http.close()
+    }
+  }
+}
