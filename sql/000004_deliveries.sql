@@ -1,7 +1,7 @@
--- The ledger. What is sent is written here first; what came of it, after. Nothing in it needs a session or a clock other
--- than the database's.
+-- The ledger: an attempt is recorded before it is sent, and its outcome after. It relies on the database's clock alone, and on no
+-- state of a session.
 
--- A row a process that pushes. While its lease runs, what it has is its own; afterwards anyone may take it.
+-- One row per process that pushes. While its lease runs, its ranges and deliveries are its own; then any process may take them over.
 create table workers (
   id bigint generated always as identity primary key,
   host text not null,
@@ -11,9 +11,9 @@ create table workers (
   renewed_at timestamptz not null default now()
 );
 
--- When a worker's lease is over: `w.lease_end`. One that was renewed in the future is over since ever, as the clock was wrong then
--- (contract 4.13). That is told by the clock as it is: what was renewed since a statement began lies in that statement's future.
--- Another server that took over may be behind by a little.
+-- When a worker's lease ends: `w.lease_end`. A lease that was renewed in the future counts as over, since the clock was wrong then
+-- (contract 4.13). It is compared with clock_timestamp(): a renewal since the statement began lies in the future of its now(). A
+-- server that took over in a failover may be behind by up to a second.
 create function lease_end(w workers) returns timestamptz language plpgsql stable parallel safe as $$
 begin
   return case when w.renewed_at > clock_timestamp() + interval '1 second' then '-infinity' else w.lease_until end;
@@ -30,14 +30,14 @@ create table runs (
   started_at timestamptz not null default now(),
   ended_at timestamptz,
   outcome text not null default 'running' check (outcome in ('running', 'complete', 'failures', 'stopped', 'interrupted')),
-  -- whether it came to every user that it set out to serve, by itself or by a later run that went on with it
+  -- whether every user of the run was served, by itself or by a later run that resumed it
   came_to_end boolean not null default false,
-  -- whether `prune` was asked to delete what is as old: who was served by it may be forgotten
+  -- whether `prune` has deleted data of this age: claims of the run's users may be gone
   pruned boolean not null default false,
-  -- what was imported in its week, when it began: distinct listings, and the fields that their last records filled
+  -- imports of its week up to its beginning: distinct listings, and the filled fields of their last records
   listings bigint,
   filled_fields bigint,
-  -- why the guard held back all of it
+  -- why the guard held the whole run
   held text,
   -- begun with --accept
   accepted boolean not null default false,
@@ -47,38 +47,38 @@ create table runs (
 
 create index runs_by_start on runs (started_at);
 create index runs_open on runs (period) where not came_to_end or held_users > 0;
--- the few that are under way, and those that a monitor asks for, are found among years of them
+-- for the few runs under way, and for those that a monitor asks for, among years of runs
 create index runs_under_way on runs (worker_id) where outcome = 'running';
 create index runs_complete on runs (ended_at) where came_to_end and command in ('all', 'force');
 
--- A stretch of the users, in their order, that a process is working on: others look elsewhere. It is taken by one statement, which
--- tells two processes that look at the same moment apart by its beginning.
-create table shares (
+-- A range of users, in their order, that a process is working on: other processes look elsewhere. The primary key decides between two
+-- processes that take the same range at the same moment.
+create table user_ranges (
   worker_id bigint not null references workers on delete cascade,
   scope text not null,
-  first_place text not null,
+  first_home_key text not null,
   first_user_id bigint not null,
-  last_place text not null,
+  last_home_key text not null,
   last_user_id bigint not null,
-  primary key (scope, first_place, first_user_id)
+  primary key (scope, first_home_key, first_user_id)
 );
 
-create index shares_by_worker on shares (worker_id);
+create index user_ranges_by_worker on user_ranges (worker_id);
 
--- Who was served in a scope: `weekly:2026-W47`, or that of one forced run. The row is written with the delivery, is what
--- makes a second one impossible, and outlives the delivery and the user.
+-- The users served in a scope: `weekly:2026-W47`, or the scope of one forced run. The row is written with the delivery, makes a second
+-- one impossible, and outlives the delivery and the user.
 create table claims (
   scope text not null,
   email text not null,
   claimed_at timestamptz not null default now(),
-  -- of a weekly push: how many leads it had, and a hash of the queries; the guard compares the next one with it
+  -- for a weekly push: its number of leads and a hash of its queries, with which the guard compares the next one
   leads integer,
   queries_mark integer,
   primary key (scope, email)
 );
 
 create table deliveries (
-  -- no counted repetition in it: that would be a fifteenth of what the ledger costs
+  -- two checks instead of one pattern with `{1,64}`, which would be a fifteenth of the ledger's cost
   idempotency_key text primary key check (length(idempotency_key) between 1 and 64 and idempotency_key !~ '[^!-~]'),
   run_id bigint not null,
   user_id bigint not null,
@@ -94,49 +94,70 @@ create table deliveries (
   recipe bytea not null,
   created_at timestamptz not null default now(),
   status text not null check (status in ('pending', 'delivered', 'failed', 'unknown')),
-  -- attempts recorded; the last of them is under way, or was when its process died
+  -- attempts recorded; `under_way`: the last of them has no outcome yet, and its process may have died
   attempts integer not null check (attempts between 0 and 2),
   under_way boolean not null,
   worker_id bigint,
+  -- whether its last attempt that was recorded goes out compressed (contract 4.17)
+  gzip boolean not null default false,
   -- from when on the next attempt may be made
   due_at timestamptz not null default now(),
-  -- …_open: that attempt may have reached the receiver without a complete answer
+  -- …_maybe_arrived: that attempt may have reached the receiver without a complete answer
   first_at timestamptz,
   first_ms integer,
   first_status integer,
   first_error text,
-  first_open boolean not null default false,
+  first_maybe_arrived boolean not null default false,
   second_at timestamptz,
   second_ms integer,
   second_status integer,
   second_error text,
-  second_open boolean not null default false,
-  -- why no further attempt was made, where it was not the attempts that ended it
+  second_maybe_arrived boolean not null default false,
+  -- why the delivery ended, if its attempts did not end it
   end_reason text,
   check (not under_way or (status = 'pending' or status = 'delivered')),
   check (attempts > 0 or not under_way)
 ) with (fillfactor = 80);
 
--- what waits, by how many attempts it has had and in its order; apart from it what is under way
+-- waiting deliveries by their number of attempts, in the order in which they are due; apart from them those under way
 create index deliveries_pending on deliveries (under_way, attempts, due_at) where status = 'pending';
--- a sidecar looks for these again and again, also while much else waits
+-- `serve` looks for these again and again, also while many other deliveries wait
 create index deliveries_subscriptions on deliveries (user_id) where status = 'pending' and kind = 'subscription';
 create index deliveries_by_user on deliveries (user_id, created_at);
--- small, and written once a delivery, when it ends: what became of a period is counted without reading its rows
+-- small, since a delivery enters it once, when it ends: the results of a period are counted without reading its rows
 create index deliveries_ended on deliveries (period, status) where status in ('delivered', 'failed', 'unknown');
 
--- contract 4.12: receivers as all processes together know them, each by its URL, which may hold a secret
-create table receivers (
-  url_sha256 bytea primary key check (octet_length(url_sha256) = 32),
-  -- since when it is down; null: it is not, as far as anybody knows
-  down_since timestamptz,
-  -- attempts that were made since, when the next one may be, and when the last second attempt of a delivery was one of them
-  tries integer not null default 0,
-  next_at timestamptz not null default now(),
-  second_at timestamptz
+-- What the receiver said when it refused an attempt (contract 4.16).
+create table answers (
+  idempotency_key text not null references deliveries on delete cascade,
+  attempt integer not null check (attempt in (1, 2)),
+  answer text not null check (char_length(answer) between 1 and 300),
+  primary key (idempotency_key, attempt)
 );
 
--- What an erasure ended of the deliveries that a living process has: it is to tell of them.
+-- What all processes together know of each receiver (contract 4.12). The key is a hash of its URL, which may hold a secret.
+create table receivers (
+  url_sha256 bytea primary key check (octet_length(url_sha256) = 32),
+  -- since when the receiver is in trouble as a whole; null: not known to be in trouble
+  trouble_since timestamptz,
+  -- the status that every delivery gets; null: the receiver is down
+  refused_status smallint check (refused_status is null or trouble_since is not null),
+  -- attempts made since then, when the next one may be made, and when a second attempt was last among them
+  tries integer not null default 0,
+  next_at timestamptz not null default now(),
+  second_at timestamptz,
+  -- a process is making such an attempt, and its outcome is not known yet
+  trying boolean not null default false,
+  -- until when the receiver asked for a pause, and how many attempts a second it took from one process, as was found then
+  paused_until timestamptz,
+  rate double precision check (rate > 0),
+  rate_at timestamptz,
+  -- contract 4.17: an answer of it said that it takes gzip; and when it last refused a delivery with 415
+  takes_gzip boolean not null default false,
+  refused_gzip_at timestamptz
+);
+
+-- Deliveries of a live process that an erasure has ended: the process reports them.
 create table erased_deliveries (
   worker_id bigint not null references workers on delete cascade,
   idempotency_key text not null,

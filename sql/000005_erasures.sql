@@ -1,5 +1,5 @@
--- Erasures: listings that are gone and must not come back. What was erased is known by keyed hashes alone, so that whoever
--- sees the table learns nothing from it, and by guessing only with the key, which is the database's own.
+-- Erasures: listings that were erased and must not come back. The table holds keyed hashes alone: a reader of the table learns nothing
+-- from it, and can test a guess only with the key, which never leaves the database.
 
 create table erasure_key (
   key bytea not null check (octet_length(key) = 32)
@@ -14,7 +14,7 @@ create table erasures (
   erased_at timestamptz not null default now()
 );
 
--- Rises with every erasure of listings. A sequence is read as it is, not as a snapshot has it: so whoever begins deliveries
--- learns of an erasure that was committed a moment ago.
+-- Rises with every erasure of listings. Reading a sequence ignores the snapshot, so a statement that begins deliveries sees an erasure
+-- that was committed a moment ago.
 create sequence erasure_count;
 select setval('erasure_count', 1);

@@ -1,14 +1,14 @@
--- What the reference receiver keeps: the deliveries that it took, by their key, and each user's leads under the null rule. A
--- user is known by a hash of their key alone. Nothing of leadpush's own reads these two tables.
+-- The tables of the reference receiver: the deliveries that it took, by key, and each user's leads under the null rule. A
+-- user is known only by a hash of their key. No other part of leadpush reads these two tables.
 
 create table receiver_deliveries (
   idempotency_key text primary key,
   user_key_sha256 bytea not null,
   data_source text not null,
   body_sha256 bytea not null,
-  -- how often the key came with a body that can be taken
+  -- how often the key came with an acceptable body
   times integer not null default 1,
-  -- who is taking it, and until when others believe that; over when applied_at is set
+  -- the request that is applying the delivery, and until when others leave that to it; over when applied_at is set
   claim text not null,
   claimed_until timestamptz not null,
   first_at timestamptz not null default now(),
@@ -20,7 +20,7 @@ create table receiver_leads (
   href text not null,
   lead jsonb not null,
   first_delivery text not null,
-  -- the last that changed it
+  -- the last delivery that changed the lead
   last_delivery text not null,
   primary key (user_key_sha256, href)
 );

@@ -32,7 +32,7 @@ const provinces = new Map([
   ['Yukon', 'YT'],
 ])
 
-/** Letters that the source has lost. Names are compared without accents, so any other is as good as an é. */
+/** Letters that the source has lost. Names are compared without accents, so any letter with the right base will do. */
 const lostLetters = [
   [/A\ufffdores/gi, 'Açores'],
   [/fran\ufffdois/gi, 'françois'],

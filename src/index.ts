@@ -1,15 +1,15 @@
 /**
- * The shapes that others meet: bodies that go out, and the lines that commands print with `--json`. Types alone, and all that the
- * package offers to import (`import type { DeliveryLine, FsboLead } from 'leadpush'`): fields may be added, none goes or changes.
+ * The types that others import (`import type { DeliveryLine, FsboLead } from 'leadpush'`): bodies that leadpush sends, and
+ * lines that commands print with `--json`. Fields may be added; none goes or changes.
  */
 
-/** A listing on the wire: every field, with its default where the value is unknown. */
+/** A listing in a delivery: every field, with its default where the value is unknown. */
 export interface FsboLead {
-  /** The full URL of the listing's page: what identifies it. */
+  /** The full URL of the listing's page, which identifies it. */
   href: string
   postalCode: string
   schemaVersion: string
-  /** USD; 0: unknown, as in all numbers. */
+  /** USD; 0 means unknown, as in all numbers. */
   price: number
   rawListingDate: string | null
   sqft: number
@@ -30,6 +30,7 @@ export interface FsboLead {
   country: string | null
 }
 
+/** One of a user's queries. */
 export interface Query {
   type: 'zipcode' | 'text'
   value: string
@@ -37,30 +38,31 @@ export interface Query {
   radius: number
 }
 
-/** What a receiver gets. */
+/** The body of a delivery to the receiver. */
 export interface DeliveryBody {
   queryList: Query[]
   fsbos: FsboLead[]
 }
 
-/** What a hook gets of a lead, always of one shape. */
+/** The body of a trigger to a hook: a flat object, always of one shape. */
 export type NewLead = {
-  /** Stable for the lead, whatever becomes of it. */
+  /** Identifies the lead; it stays the same when the lead changes. */
   id: string
   trigger: 'new_lead'
   /** When it was first imported: ISO 8601, UTC. */
   occurredAt: string
 } & Omit<FsboLead, 'fullAddress'> & { fullAddress: string | null }
 
-/** `push --json`, `preview --json`. */
+/** A line of `push --json` or `preview --json`. */
 export type PushLine = DeliveryLine | SkipLine | WarningLine | SummaryLine
 
+/** One delivery and its outcome so far. */
 export interface DeliveryLine {
   type: 'delivery'
-  /** An e-mail; null once the user was removed. */
+  /** The user's e-mail; null once the user was removed. */
   user: string | null
   kind: 'weekly' | 'forced' | 'single' | 'subscription'
-  /** Null in a preview, for what is not begun. */
+  /** Null in a preview where the delivery has not begun. */
   idempotencyKey: string | null
   /** The ISO week of its run: `2026-W47`. */
   period: string
@@ -75,6 +77,7 @@ export interface DeliveryLine {
   error: string | null
 }
 
+/** A user who gets nothing, or a run that is held back, and why. */
 export interface SkipLine {
   type: 'skip'
   /** Left out where a whole run is held back. */
@@ -82,17 +85,20 @@ export interface SkipLine {
   reason: string
 }
 
+/** A listing that a user's push had to leave out. */
 export interface WarningLine {
   type: 'warning'
   user: string
-  href: string
+  /** The listing that it is about; null: it is about the answer of the receiver. */
+  href: string | null
   message: string
 }
 
+/** The last line of `push --json` and `preview --json`. */
 export interface SummaryLine {
   type: 'summary'
   period: string
-  /** These count users: with `skipped`, `already`, `owed`; the others count deliveries. */
+  /** `users`, `skipped`, `already` and `owed` count users; the others count deliveries. */
   users: number
   deliveries: number
   delivered: number
@@ -105,35 +111,37 @@ export interface SummaryLine {
   leads: number
   bytes: number
   seconds: number
-  /** Of a preview, where something is planned for anybody. */
+  /** About how many attempts a second the receiver allowed; only if it asked for less. */
+  allowedPerSecond?: number
+  /** Only in a preview, where something is planned for some user. */
   leadsPerUser?: LeadsPerUser
 }
 
-/** How unlike what users get is: the fewest leads, the middle and the most. */
+/** How many leads users get: the fewest, the median and the most. */
 export interface LeadsPerUser {
-  /** Users. */
+  /** How many users get no leads. */
   withoutLeads: number
   smallest: { user: string; leads: number }
   median: number
   largest: { user: string; leads: number }
 }
 
-/** `trigger --json`. */
+/** A line of `trigger --json`: one attempt of a trigger. */
 export interface TriggerLine {
   type: 'trigger'
   integration: number
   hook: string
   href: string
-  /** What it is sent under, every time. */
+  /** The trigger's `webhook-id`, the same at every attempt. */
   webhookId: string
-  /** `failed` is tried again; `removed`: the hook answered 410. */
+  /** `failed` is tried again; `removed`: the hook answered 410 and was removed. */
   status: 'delivered' | 'failed' | 'abandoned' | 'removed'
   attempts: number
   httpStatus: number | null
   error: string | null
 }
 
-/** The last line of `trigger --json`: of the triggers that were due, what became of them. */
+/** The last line of `trigger --json`: what became of the triggers that were due. */
 export interface TriggerSummaryLine {
   type: 'summary'
   due: number
@@ -141,9 +149,9 @@ export interface TriggerSummaryLine {
   failed: number
   abandoned: number
   removed: number
-  /** Beyond the 300 newest of a hook: told, and never sent. */
+  /** Leads beyond the 300 newest of a hook: counted, and never sent. */
   dropped: number
-  /** Due and not sent: their hooks got a pause in this run, which they asked for or got for failing. */
+  /** Due but not sent, because their hooks got a pause in this run, by their own wish or for failing. */
   waiting: number
   seconds: number
 }

@@ -1,4 +1,4 @@
-/** The program: runs the command line, and is the only place that sets the exit code. */
+/** The entry of the program: runs the command line. No other file sets the exit code. */
 
 import { messageOf } from './base/errors.ts'
 import { endEarly, openLog } from './cli/command.ts'
@@ -9,17 +9,17 @@ import { listenByDefault, mustFinish } from './cli/signals.ts'
 
 process.stdout.on('error', async (error: NodeJS.ErrnoException) => {
   stopWriting()
-  // a reader that has gone (`| head`, a closed terminal) has seen enough; whoever keeps the results on a disk that is full has not
+  // a reader that has gone (`| head`, a closed terminal) has seen enough; a full disk loses results that somebody wants
   const hasGone = error.code === 'EPIPE' || (error.code === 'EIO' && process.stdout.isTTY)
   const exitCode = hasGone ? 0 : 1
   process.exitCode ||= exitCode
   if (exitCode > 0) (await openLog()).error(`Standard output cannot be written any more: ${messageOf(error)}`)
-  // what a push or an import has begun goes on all the same
+  // a push or an import finishes all the same
   if (!mustFinish()) await endEarly(exitCode)
 })
 process.stderr.on('error', () => {})
 
-// warnings of Node.js and of libraries are diagnostics like any other
+// warnings of Node.js and of libraries go to the log like other diagnostics
 process.removeAllListeners('warning')
 process.on('warning', (warning) => {
   openLog().then((log) => log.warn(messageOf(warning)))

@@ -1,14 +1,15 @@
 /**
- * The only reader of the environment: variables, `.env`, `NAME_FILE` and the flags that win over them, to a frozen object
- * of the settings that a command uses. All problems are reported at once.
+ * Reads the settings that a command uses into a frozen object: flags first, then the environment, `.env` and the files of
+ * `NAME_FILE`. All problems are reported at once.
  */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { parseEnv } from 'node:util'
-import { closest, distance } from 'fastest-levenshtein'
 import * as z from 'zod'
-import { codeOf, LeadpushError, messageOf } from './errors.ts'
+import { type ClientCertificate, findClientTrouble } from './client-certificate.ts'
+import { LeadpushError } from './errors.ts'
+import { mergeSources, readDotEnv, readValue } from './setting-sources.ts'
 import {
+  certificatePem,
   duration,
   durationOrOff,
   httpUrl,
@@ -17,24 +18,35 @@ import {
   number,
   oneOf,
   postgresUrl,
+  privateKeyPem,
   ranges,
   refuse,
   timeZone,
 } from './setting-values.ts'
-import { readSmallFile } from './small-file.ts'
 
-/** Every setting: its variable, what it may hold, its default. A secret's value is never shown. */
+interface Definition {
+  name: string
+  schema: z.ZodType
+  fallback?: string
+  /** Its value is never shown. `value alone`: the file that holds it may be open to all. */
+  secret?: true | 'value alone'
+}
+
+/** Every setting: its variable, what it may hold, its default. */
 export const definitions = {
   databaseUrl: { name: 'DATABASE_URL', schema: postgresUrl, secret: true },
   home: {
     name: 'LEADPUSH_HOME',
-    // what a shell replaces is left as it is by cron, systemd and `.env`, and would be a second database in a folder of that name
+    // cron, systemd and `.env` leave ~ as it is: a second database would begin in a folder of that name
     schema: z
       .string()
       .refine((path) => !path.startsWith('~'), refuse('a folder, written out: nothing stands for ~ here'))
       .transform((path) => resolve(path)),
   },
   receiverUrl: { name: 'LEADPUSH_RECEIVER_URL', schema: httpUrl, secret: true },
+  // no secret, but its value is never shown: the key may stand here by mistake
+  clientCert: { name: 'LEADPUSH_CLIENT_CERT', schema: certificatePem, secret: 'value alone' },
+  clientKey: { name: 'LEADPUSH_CLIENT_KEY', schema: privateKeyPem, secret: true },
   dataSource: {
     name: 'LEADPUSH_DATA_SOURCE',
     schema: z.string().regex(/^[!-~]{1,100}$/, refuse('1 to 100 visible ASCII characters')),
@@ -58,6 +70,8 @@ export const definitions = {
   timeoutMs: { name: 'LEADPUSH_TIMEOUT', schema: duration('100ms', '10m'), fallback: '30s' },
   retryDelayMs: { name: 'LEADPUSH_RETRY_DELAY', schema: duration('0s', '5m'), fallback: '5s' },
   outageMs: { name: 'LEADPUSH_OUTAGE', schema: duration('0s', '1d'), fallback: '10m' },
+  keepAnswers: { name: 'LEADPUSH_KEEP_ANSWERS', schema: oneOf(['on', 'off']), fallback: 'on' },
+  compress: { name: 'LEADPUSH_COMPRESS', schema: oneOf(['auto', 'gzip', 'off']), fallback: 'auto' },
   leaseMs: { name: 'LEADPUSH_LEASE', schema: duration('1s', '1h'), fallback: '60s' },
   guard: { name: 'LEADPUSH_GUARD', schema: oneOf(['on', 'off']), fallback: 'on' },
   maxLeadAgeMs: { name: 'LEADPUSH_MAX_LEAD_AGE', schema: duration('1s', '3650d'), fallback: '30d' },
@@ -75,27 +89,31 @@ export const definitions = {
   allowInsecureHooks: { name: 'LEADPUSH_ALLOW_INSECURE_HOOKS', schema: oneOf(['1']) },
   logFormat: { name: 'LEADPUSH_LOG_FORMAT', schema: oneOf(['pretty', 'json']) },
   pingUrl: { name: 'LEADPUSH_PING_URL', schema: httpUrl, secret: true },
-} as const satisfies Record<string, { name: string; schema: z.ZodType; fallback?: string; secret?: boolean }>
+  pingBody: { name: 'LEADPUSH_PING_BODY', schema: oneOf(['on', 'off']), fallback: 'off' },
+} as const satisfies Record<string, Definition>
 
 export type SettingName = keyof typeof definitions
 
-/** Every setting there is, for whoever checks them all. */
+/** All settings, for commands that check every one. */
 export const settingNames = Object.keys(definitions) as SettingName[]
 
-type Definition<K extends SettingName> = (typeof definitions)[K]
-type Value<K extends SettingName> = z.output<Definition<K>['schema']>
+type Value<K extends SettingName> = z.output<(typeof definitions)[K]['schema']>
 
 /** The settings `K`, checked; one without a default is undefined where it is not set. */
 export type Settings<K extends SettingName> = Readonly<{
-  // whose is missing has a DATABASE_URL, and no use for it
-  [P in K]: P extends 'home' ? string : Definition<P> extends { fallback: string } ? Value<P> : Value<P> | undefined
+  // without a home folder there is a DATABASE_URL, and nothing reads `home`
+  [P in K]: P extends 'home'
+    ? string
+    : (typeof definitions)[P] extends { fallback: string }
+      ? Value<P>
+      : Value<P> | undefined
 }>
 
 export interface SettingsSource {
   env: Readonly<Record<string, string | undefined>>
   /** Where `.env` is looked for. */
   cwd: string
-  /** What the command line gives: as strings, named by their flag, they win. */
+  /** Values from the command line, which win, each with its flag. */
   flags?: Partial<Record<SettingName, { flag: string; value: string }>>
 }
 
@@ -114,54 +132,6 @@ export function processSource(flags: SettingsSource['flags'] = {}): SettingsSour
 }
 
 const known: ReadonlySet<string> = new Set(Object.values(definitions).map(({ name }) => name))
-const isOurs = (name: string) => name.startsWith('LEADPUSH_') || name === 'DATABASE_URL' || name === 'DATABASE_URL_FILE'
-
-function nearest(name: string): string {
-  const found = closest(name, [...known])
-  return distance(name, found) <= 6 ? `; did you mean ${found}?` : ''
-}
-
-function readDotEnv(cwd: string, problems: string[]): Record<string, string | undefined> {
-  try {
-    return parseEnv(readSmallFile(join(cwd, '.env'))) as Record<string, string>
-  } catch (error) {
-    if (codeOf(error) !== 'ENOENT') problems.push(`.env: cannot be read: ${messageOf(error)}`)
-    return {}
-  }
-}
-
-/** The environment, filled in by `.env` where it says nothing of a name, neither as NAME nor as NAME_FILE. */
-function mergeSources(source: SettingsSource, problems: string[]): Map<string, string> {
-  const merged = new Map<string, string>()
-  const environment = Object.entries(source.env).filter(([name]) => isOurs(name))
-  for (const [name, value] of environment) if (value) merged.set(name, value)
-  const baseOf = (name: string) => (known.has(name) ? name : name.replace(/_FILE$/, ''))
-  const said = new Set([...merged.keys()].map(baseOf))
-  const dotEnv = Object.entries(readDotEnv(source.cwd, problems)).filter(([name]) => isOurs(name))
-  for (const [name, value] of dotEnv) if (value && !said.has(baseOf(name))) merged.set(name, value)
-
-  for (const name of new Set([...environment, ...dotEnv].map(([name]) => name))) {
-    if (!known.has(baseOf(name))) problems.push(`${name}: there is no such setting${nearest(name)}`)
-  }
-  return merged
-}
-
-function readValue(name: string, merged: Map<string, string>, cwd: string, problems: string[]): string | undefined {
-  const path = merged.get(`${name}_FILE`)
-  if (path === undefined) return merged.get(name)
-  if (merged.has(name)) {
-    problems.push(`${name}, ${name}_FILE: both are set; set one of them`)
-    return undefined
-  }
-  try {
-    return readSmallFile(resolve(cwd, path)).trim() || undefined
-  } catch (error) {
-    problems.push(
-      `${name}_FILE: holds ${JSON.stringify(path)}, which cannot be read (${codeOf(error) ?? messageOf(error)})`,
-    )
-    return undefined
-  }
-}
 
 /** Undefined for a user who has none: a container may run with an id that the system does not know. */
 export function findUserHome(env: SettingsSource['env']): string | undefined {
@@ -187,43 +157,64 @@ const wrongSettings = (problems: readonly string[]) =>
     hint: 'Nothing was done. Correct the settings and run it again.',
   })
 
-/** What the settings come to when nothing is thrown. */
+/** A setting as it holds now, and where it comes from. */
+export interface SettingInForce {
+  name: string
+  /** As it was written, or the default; undefined for a secret, and where nothing is set. */
+  value: string | undefined
+  /** Of a secret that is a URL: its host and port. */
+  host: string | undefined
+  from: 'flag' | 'environment' | '.env' | 'default'
+  /** The flag, or the file that NAME_FILE names. */
+  by: string | undefined
+  isSecret: boolean
+  isSet: boolean
+}
+
+/** The settings with all that is wrong about them; nothing is thrown. */
 export interface Inspection<K extends SettingName> {
-  /** What is right of them, defaults included. */
+  /** The valid ones, defaults included. */
   settings: Partial<Settings<K>>
   /** One line each. */
   problems: string[]
-  /** Those that are set, and to nothing that they may hold. */
+  /** Settings with a value that is not allowed. */
   wrong: ReadonlySet<K>
   /** Files that a `NAME_FILE` names for one of them. */
   files: { name: string; path: string; isSecret: boolean }[]
+  inForce: SettingInForce[]
 }
 
-/** All that is wrong, in the names of the environment and in the values of the settings `names`, and what is right of these. */
+/** Checks every name in the environment and the values of the settings `names`. */
 export function inspectSettings<const K extends SettingName>(
   names: readonly K[],
   source: SettingsSource,
   needed: { readonly [P in K]?: string } = {},
 ): Inspection<K> {
   const problems: string[] = []
-  const merged = mergeSources(source, problems)
+  const merged = mergeSources(source, known, problems)
   const settings: Partial<Record<SettingName, unknown>> = {}
   const wrong = new Set<K>()
   const files: Inspection<K>['files'] = []
+  const inForce: SettingInForce[] = []
   for (const key of names) {
-    const { name, schema, ...rest } = definitions[key] as {
-      name: string
-      schema: z.ZodType
-      fallback?: string
-      secret?: boolean
-    }
-    const path = merged.get(`${name}_FILE`)
-    if (path !== undefined) files.push({ name, path: resolve(source.cwd, path), isSecret: rest.secret === true })
+    const { name, schema, ...rest }: Definition = definitions[key]
+    const file = merged.get(`${name}_FILE`)
+    const path = file && resolve(source.cwd, file.text)
+    if (path !== undefined) files.push({ name, path, isSecret: rest.secret === true })
     const flag = source.flags?.[key]
     const before = problems.length
     const value = flag?.value ?? readValue(name, merged, source.cwd, problems)
     if (problems.length > before) wrong.add(key)
-    const text = value ?? rest.fallback
+    const text = value ?? rest.fallback ?? (key === 'home' ? defaultHome(source) : undefined)
+    inForce.push({
+      name,
+      value: rest.secret ? undefined : text,
+      host: schema === httpUrl && text !== undefined && URL.canParse(text) ? new URL(text).host : undefined,
+      from: value === undefined ? 'default' : flag ? 'flag' : ((file ?? merged.get(name))?.from ?? 'default'),
+      by: value === undefined ? undefined : flag ? flag.flag : path,
+      isSecret: rest.secret !== undefined,
+      isSet: text !== undefined,
+    })
     if (text === undefined) {
       const why = needed[key]
       if (why !== undefined && path === undefined) problems.push(`${name}: is not set; ${why}`)
@@ -238,14 +229,20 @@ export function inspectSettings<const K extends SettingName>(
     }
   }
   if ((names as readonly SettingName[]).includes('home') && !wrong.has('home' as K)) {
-    settings.home ??= defaultHome(source)
     const isNeeded = settings.databaseUrl === undefined && !wrong.has('databaseUrl' as K)
     if (settings.home === undefined && isNeeded) {
       wrong.add('home' as K)
       problems.push('LEADPUSH_HOME: is not set, and this user has no home folder; set it, or DATABASE_URL')
     }
   }
-  return { settings: settings as Partial<Settings<K>>, problems, wrong, files }
+  if (!wrong.has('clientCert' as K) && !wrong.has('clientKey' as K)) {
+    const trouble = findClientTrouble(settings as ClientCertificate)
+    if (trouble !== undefined) {
+      problems.push(trouble)
+      for (const key of ['clientCert', 'clientKey'] as K[]) wrong.add(key)
+    }
+  }
+  return { settings: settings as Partial<Settings<K>>, problems, wrong, files, inForce }
 }
 
 /**
@@ -269,35 +266,40 @@ export interface Proxies {
   except?: string
 }
 
-/**
- * `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, in lower case first, as curl has it. Throws `usage`, without the value: it may hold a
- * password.
- */
-export function readProxies(source: SettingsSource): Proxies {
+const proxyNames = { http: 'HTTP_PROXY', https: 'HTTPS_PROXY', except: 'NO_PROXY' } as const
+
+/** The proxies in force, and where each comes from: in lower case first, as curl has it. Throws `usage` as `readProxies` does. */
+export function findProxiesInForce(source: SettingsSource): (SettingInForce & { key: keyof Proxies; url: string })[] {
   const problems: string[] = []
   const dotEnv = readDotEnv(source.cwd, problems)
-  const proxies: Proxies = {}
-  for (const [key, name] of [
-    ['http', 'HTTP_PROXY'],
-    ['https', 'HTTPS_PROXY'],
-    ['except', 'NO_PROXY'],
-  ] as const) {
-    const lower = name.toLowerCase()
-    const text = (source.env[lower] || source.env[name] || dotEnv[lower] || dotEnv[name])?.trim()
-    if (!text) continue
-    if (key === 'except') proxies.except = text
-    else {
-      // `proxy:3128` is common, and a URL of the scheme `proxy:` to a parser
-      const url = text.includes('://') ? text : `http://${text}`
-      if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) proxies[key] = url
-      else problems.push(`${name}: holds a value that is not allowed (and not shown); allowed: an http: or https: URL`)
-    }
+  const inForce: ReturnType<typeof findProxiesInForce> = []
+  for (const key of Object.keys(proxyNames) as (keyof Proxies)[]) {
+    const upper = proxyNames[key]
+    const names = [upper.toLowerCase(), upper]
+    const [name = upper, from] =
+      names.flatMap((each) => (source.env[each] ? [[each, 'environment'] as const] : []))[0] ??
+      names.flatMap((each) => (dotEnv[each] ? [[each, '.env'] as const] : []))[0] ??
+      []
+    const text = (from === '.env' ? dotEnv : source.env)[name]?.trim()
+    if (from === undefined || !text) continue
+    // `proxy:3128` is common, and a URL of the scheme `proxy:` to a parser
+    const url = key === 'except' || text.includes('://') ? text : `http://${text}`
+    const shared = { key, name, from, by: undefined, isSet: true, url }
+    if (key === 'except') inForce.push({ ...shared, value: text, host: undefined, isSecret: false })
+    else if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol))
+      inForce.push({ ...shared, value: undefined, host: new URL(url).host, isSecret: true })
+    else problems.push(`${upper}: holds a value that is not allowed (and not shown); allowed: an http: or https: URL`)
   }
   if (problems.length > 0) throw wrongSettings(problems)
-  return proxies
+  return inForce
 }
 
-/** What a command that is started as a child needs of the environment: its settings, and what libraries and systems look for. */
+/** `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`. Throws `usage`, without the value: it may hold a password. */
+export function readProxies(source: SettingsSource): Proxies {
+  return Object.fromEntries(findProxiesInForce(source).map(({ key, url }) => [key, url]))
+}
+
+/** The variables that a child process of leadpush inherits: settings, and what libraries and systems look for. */
 const inherited =
   /^(DATABASE_URL(_FILE)?|LEADPUSH_\w+|PG[A-Z]+|https?_proxy|no_proxy|NODE_\w+|SSL_CERT_(FILE|DIR)|OPENSSL_CONF|PATH|HOME|USER|TMPDIR|TZ|LANG|LC_\w+|XDG_DATA_HOME)$/i
 
@@ -310,7 +312,7 @@ export function buildChildEnvironment(env: SettingsSource['env'], logFormat: str
   return { ...needed, LEADPUSH_LOG_FORMAT: logFormat }
 }
 
-/** What both of `reads` return; what is wrong in either is thrown as one `usage` error. */
+/** Returns both results; the problems of both are thrown as one `usage` error. */
 export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
   const problems: string[] = []
   const attempt = <T>(read: () => T): T | undefined => {
@@ -328,11 +330,21 @@ export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
   return both as [A, B]
 }
 
-/** How diagnostics are wanted, if that is said and can be read: it is needed to report that something else cannot. */
+/** Every setting in force, those of proxies too. Throws `usage` as `readSettings` does. */
+export function findInForce(source: SettingsSource): SettingInForce[] {
+  const findOwn = () => {
+    const { problems, inForce } = inspectSettings(settingNames, source)
+    if (problems.length > 0) throw wrongSettings(problems)
+    return inForce
+  }
+  return readTogether(findOwn, () => findProxiesInForce(source)).flat()
+}
+
+/** The format of diagnostics, if it is set and valid. Needed before the settings, to report what is wrong with them. */
 export function readLogFormat(): 'pretty' | 'json' | undefined {
-  // a working directory that was removed is for the command to tell
+  // the command itself reports a working directory that was removed
   const source = { env: process.env, cwd: '.' }
-  const merged = mergeSources(source, [])
+  const merged = mergeSources(source, known, [])
   const parsed = definitions.logFormat.schema.safeParse(readValue('LEADPUSH_LOG_FORMAT', merged, source.cwd, []))
   return parsed.success ? parsed.data : undefined
 }

@@ -1,10 +1,10 @@
 /**
- * The one error class of leadpush: an expected trouble that ends a command, with a sentence for the person who must act.
- * Outcomes that a command goes on from (a rejected record, a failed attempt) are values, not errors.
+ * The one error class of leadpush: expected trouble that ends a command, with a sentence for the person who must act. Outcomes
+ * that end no command (a rejected record, a failed attempt) are values, not errors.
  */
 
 /**
- * - `usage`: wrong arguments, settings, or something named that does not exist: nothing was done (exit 2)
+ * - `usage`: wrong arguments or settings, or a named thing that does not exist; nothing was done (exit 2)
  * - `database`: PostgreSQL cannot be reached or used (exit 3)
  * - `failed`: it ran, and did not succeed (exit 1)
  */

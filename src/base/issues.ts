@@ -1,4 +1,4 @@
-/** What a schema finds wrong, in words for a person: the values themselves are never quoted. */
+/** Turns the issues of a schema into words for a person. Values are never quoted. */
 import type * as z from 'zod'
 
 export interface Issue {
@@ -23,7 +23,7 @@ export function* describeIssues(issues: readonly z.core.$ZodIssue[], value: unkn
     const place = JSON.stringify(path)
     if (told.has(place)) continue
     told.add(place)
-    // a schema says what a value must be; of one that is not there that would mislead
+    // the schema's own message describes a value, and would mislead where there is none
     const isMissing = path.length > 0 && valueAt(value, path) === undefined
     yield { path, message: isMissing ? 'is missing' : message, code }
   }

@@ -12,6 +12,10 @@ export const receiverKeyCharsMax = 50
 export const neverValidReceiverKey = 'leadpush-key-that-is-never-valid'
 /** contract 4.5: a 2xx response that is longer counts as ended here; the connection is closed. */
 export const responseBytesMax = 64 * 1024
+/** contract 4.16: so much of what was said with a refusal is kept. */
+export const answerCharsMax = 300
+/** Of an answer that is no JSON so much is read for its first words. */
+export const answerTextBytesMax = 16 * 1024
 /** contract 2: the longest pause that a `Retry-After` can ask for. */
 export const retryAfterMsMax = 5 * 60_000
 
@@ -33,14 +37,22 @@ export const emailCharsMax = 254
 /** contract 4.9, miles. */
 export const radiusMilesMax = 100
 
-/** contract 4.12: first attempts in a row without an answer below 500 that make an outage of the receiver; where fewer are made, all of at least so many. */
-export const outageFailuresInARow = 20
-export const outageFailuresMin = 2
+/**
+ * contract 4.12: how many first attempts in a row must end alike to prove trouble of the receiver; if fewer are made, all of at least
+ * `alikeMin`. contract 4.5: how many answers, the first of a run, must be empty successes.
+ */
+export const alikeInARow = 20
+export const alikeMin = 2
+/** contract 4.12: the pause between two attempts, and between two second attempts, while the receiver refuses every delivery alike. */
+export const refusalTryMs = 3_600_000
+export const refusalSecondMs = 24 * 3_600_000
 /** contract 4.12: the pause before an attempt while the receiver is down, which doubles with each. */
 export const outagePauseMs = 10_000
 export const outagePauseMsMax = 5 * 60_000
 /** contract 4.12: while the receiver is down at most one second attempt is made in so long. */
 export const outageSecondMs = 3_600_000
+/** contract 4.12: how long a pace that a receiver asked for is kept for later runs. */
+export const paceDays = 30
 /** Whether the receiver can be reached at all is looked at so often while it is down, and for so long each time. */
 export const outageCheckMs = 10_000
 /** So often a push asks what others found out about the receiver. */
@@ -53,6 +65,7 @@ export const databaseSilentMsMax = 25_000
 export const subscriptionPauseMs = 60_000
 /** contract 2: a dead man's switch that is slow must not hold up a push. */
 export const pingTimeoutMs = 10_000
+export const pingBodyBytesMax = 10_000
 /** contract 3, `status --check`: so long after the last `push --all` that came to its end a monitor must call. */
 export const monitoredRunDays = 8
 /** contract 3, `status --check`: what was left, due or failing for so long is an alarm. */
@@ -119,3 +132,5 @@ export const databaseAnswerMsMax = 2_000
 export const lockWaitMsMax = 1_500
 /** contract 5.3: child processes of `serve` at once. */
 export const pushChildrenMax = 2
+/** So long after a 415 to a compressed delivery the receiver's `Accept-Encoding` counts for nothing (contract 4.17). */
+export const gzipRefusalMs = 86_400_000

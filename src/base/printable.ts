@@ -1,12 +1,12 @@
 /**
- * Characters that show as nothing, or that change how a reader sees what stands beside them: a terminal obeys some of them,
- * and others turn a line around. Text of data may hold them.
+ * Characters that are invisible or change how their neighbours look: a terminal obeys some, others reverse a line. Imported
+ * text may hold them.
  */
 
 /** C0, DEL and C1; the marks, embeddings and isolates of bidirectional text; separators of lines and paragraphs. */
 export const unprintable = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u
 
-/** As JSON escapes it: each of them is one UTF-16 unit. */
+/** The JSON escape of a character from `unprintable`, each of which is one UTF-16 unit. */
 export const spell = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 
 /** For a name that people compare by eye. */

@@ -1,4 +1,5 @@
-/** What a setting may hold: a schema for each kind, which says what is allowed in the words that an error shows. */
+/** The kinds of settings: a schema for each, with the words in which an error says what is allowed. */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import * as z from 'zod'
 
@@ -88,7 +89,7 @@ export const ranges = z
   )
 
 export const timeZone = z.string().refine((text) => {
-  // the first use of Intl costs more than all else here
+  // UTC is the default, and the first use of Intl is slow
   if (text === 'UTC') return true
   if (!/^[A-Za-z]/.test(text)) return false
   try {
@@ -98,3 +99,27 @@ export const timeZone = z.string().refine((text) => {
     return false
   }
 }, refuse('a time zone name of the IANA list, such as UTC or America/Chicago'))
+
+const isTaken = (read: () => unknown): boolean => {
+  try {
+    read()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** One certificate, or a chain that begins with it. */
+export const certificatePem = z
+  .string()
+  .refine(
+    (text) => isTaken(() => new X509Certificate(text)),
+    refuse('a certificate in PEM, from -----BEGIN CERTIFICATE----- on'),
+  )
+
+export const privateKeyPem = z
+  .string()
+  .refine(
+    (text) => isTaken(() => createPrivateKey(text)),
+    refuse('a private key in PEM without a passphrase, from -----BEGIN PRIVATE KEY----- on'),
+  )

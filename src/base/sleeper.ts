@@ -1,4 +1,4 @@
-/** What a loop that waits for events and for times does both with: it sleeps, and whatever happens wakes it. */
+/** Lets a loop wait for a time or an event, whichever comes first. */
 
 const sleepMsMax = 60_000
 
@@ -12,7 +12,7 @@ export class Sleeper {
     for (const waker of wakers) waker()
   }
 
-  /** Until something happens, or `ms` have passed, or a minute. */
+  /** Ends at `wake`, after `ms`, or after a minute. */
   async sleep(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, Math.max(1, Math.min(ms, sleepMsMax)))

@@ -1,6 +1,6 @@
 /**
- * A file that holds settings, one of them, or keys, read at once and bounded: in bytes, and in time where it is a pipe. A pipe is as good
- * as a file (`<(pass show database)`), but one that nobody writes to would hold up the process, deaf to every signal.
+ * Reads a small file with settings or keys at once, bounded in bytes and, for a pipe, in time. Pipes are welcome
+ * (`<(pass show database)`), but a pipe without a writer would block the process, deaf to every signal.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { codeOf } from './errors.ts'
@@ -10,7 +10,7 @@ const pieceBytes = 64 * 1024
 const waitMsMax = 5_000
 const lookMs = 10
 
-/** What there is to be read now; undefined: nothing yet. */
+/** The bytes that can be read now; undefined: none yet. */
 function readPiece(file: number): Buffer | undefined {
   const piece = Buffer.allocUnsafe(pieceBytes)
   try {
@@ -21,7 +21,7 @@ function readPiece(file: number): Buffer | undefined {
   }
 }
 
-/** Its text, without a byte order mark. Throws what the system says, or that it is too long or too late. */
+/** The file's text without a byte order mark. Throws the system's error, or one that says the file is too long or too slow. */
 export function readSmallFile(path: string, bytesMax: number = settingBytesMax): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {

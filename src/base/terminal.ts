@@ -1,6 +1,6 @@
 /**
- * What the environment says of the terminal, and whether it may name a format for the log. Apart from the settings, and as
- * small as it is, because every start of the program needs it and most need no settings.
+ * What the environment says about the terminal, and whether it may name a format for the log. Every start of the program loads
+ * this file, and many need no settings: it is small and apart from them.
  */
 import { existsSync } from 'node:fs'
 
@@ -11,5 +11,5 @@ export const isPlain = (): boolean => Boolean(process.env.NO_COLOR) || Boolean(p
 export const mayNameLogFormat = (): boolean =>
   Boolean(process.env.LEADPUSH_LOG_FORMAT) || Boolean(process.env.LEADPUSH_LOG_FORMAT_FILE) || existsSync('.env')
 
-/** Shells name in `_` what they started, and whatever that starts may inherit it. */
+/** Shells put the program they started into `_`, which child processes may inherit. */
 export const isNamedNohup = (): boolean => /(^|\/)nohup$/.test(process.env._ ?? '')

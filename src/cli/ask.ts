@@ -1,4 +1,4 @@
-/** A question to whoever sits at the terminal. */
+/** Asks the person at the terminal a question. */
 
 /** Anything but yes is no; so is the end of the input. */
 export async function agrees(question: string): Promise<boolean> {

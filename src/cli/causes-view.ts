@@ -1,7 +1,7 @@
 /** Why deliveries did not arrive, for people: a cause, who is concerned, and what to do, in lines that fit the terminal. */
 
-import { count } from '../base/amounts.ts'
-import { type CauseGroup, forEverybody } from '../inspect/status/causes.ts'
+import { formatCount } from '../base/amounts.ts'
+import { type CauseGroup, forEverybody, formatAnswer } from '../inspect/status/causes.ts'
 import { wrap, writeLine } from './output.ts'
 import { paint } from './painted.ts'
 
@@ -18,19 +18,26 @@ export async function writeCauses(groups: readonly CauseGroup[], options: Causes
   if (groups.length === 0) return
   const { title, causesShown, usersShown, arrived = 1 } = options
   await writeLine('', paint('bold', title))
-  const width = Math.max(...groups.map(({ deliveries }) => count(deliveries).length))
+  const width = Math.max(...groups.map(({ deliveries }) => formatCount(deliveries).length))
   const causes = forEverybody(groups, { arrived, users: groups[0]?.users.length ?? 0 })
   for (const group of causes.slice(0, causesShown)) await writeCause(group, width, usersShown)
   const more = groups.slice(causesShown)
   if (more.length === 0) return
   const deliveries = more.reduce((sum, group) => sum + group.deliveries, 0)
-  await writeLine(wrap(`… and ${count(deliveries)} more of other causes: leadpush report --out FILE.html shows all`, 0))
+  await writeLine(
+    wrap(`… and ${formatCount(deliveries)} more of other causes: leadpush report --out FILE.html shows all`, 0),
+  )
 }
 
-async function writeCause({ cause, remedy, deliveries, users }: CauseGroup, width: number, usersShown: number) {
+async function writeCause(
+  { cause, remedy, deliveries, users, answers }: CauseGroup,
+  width: number,
+  usersShown: number,
+) {
   const margin = ' '.repeat(width + 2)
-  await writeLine(`${count(deliveries).padStart(width)}  ${wrap(cause, width + 2)}`)
+  await writeLine(`${formatCount(deliveries).padStart(width)}  ${wrap(cause, width + 2)}`)
   const others = users.length === usersShown && deliveries > users.length ? [...users, '…'] : users
   if (users.length > 0) await writeLine(`${margin}${paint('dim', wrap(others.join(', '), width + 2))}`)
+  for (const answer of answers) await writeLine(`${margin}${wrap(`It said: ${formatAnswer(answer)}`, width + 4)}`)
   if (remedy !== '') await writeLine(`${margin}${wrap(remedy, width + 2)}`)
 }

@@ -1,4 +1,4 @@
-/** Checks that come one by one, for `doctor` and `probe`: what is being checked moves on a terminal, what came of it stays. */
+/** Shows checks one by one for `doctor` and `probe`: a spinner on a terminal while a check runs, then its lines. */
 import type { Ora } from 'ora'
 import type { Log } from './log.ts'
 import { isLively, writeJson } from './output.ts'

@@ -1,6 +1,6 @@
 /**
- * What every command has in common: its settings are read before any work, its database is closed whatever happens, its
- * result is an exit code. Each command loads what it needs when it runs, so that `--help` and `--version` load nothing.
+ * The frame of every command: settings are read before any work, the database is closed in every case, the result is an exit
+ * code. Commands import their modules when they run, so that `--help` and `--version` load nothing.
  */
 
 import { LeadpushError } from '../base/errors.ts'
@@ -26,7 +26,7 @@ export async function openLog(): Promise<Log> {
   return await createLog(readLogFormat() ?? fallback, isServer)
 }
 
-/** What is to be done before the process ends early: each database that is open or being opened is closed. */
+/** Work to do before the process ends early: every database that is open or being opened must be closed. */
 const inUse = new Set<() => Promise<void>>()
 let isEnding = false
 const endMsMax = 3_000
@@ -45,12 +45,12 @@ export function onEarlyEnd(work: () => Promise<void>): () => void {
   return () => void inUse.delete(work)
 }
 
-/** How commands of short statements open it: one that says nothing for so long is away. */
+/** For commands of short statements: a database that is silent for longer counts as away. */
 export const inShort: OpenOptions = { silentMsMax: databaseSilentMsMax }
 
 interface Held {
   opening: Promise<OpenDatabase>
-  /** Closes it, if it was opened. */
+  /** Closes the database, if it was opened. */
   release(): Promise<void>
 }
 
@@ -83,7 +83,7 @@ export async function withDatabase<T>(
     if (opened.migrated.length > 0) await resolveSearches(opened.db)
     return await work(opened)
   } catch (error) {
-    // what it meets without its database is nothing to tell
+    // the process is ending: its errors without a database are no news
     if (isEnding) await new Promise<never>(() => {})
     throw asDatabaseError(error)
   } finally {
@@ -91,7 +91,7 @@ export async function withDatabase<T>(
   }
 }
 
-/** After a migration: what users' queries mean may have been settled by an older program, with other places. */
+/** After a migration: an older program, with other places, may have settled the meaning of queries. */
 export async function resolveSearches(db: Database): Promise<void> {
   const { hasOutdated, resolveOutdated } = await import('../matching/searches.ts')
   if (!(await hasOutdated(db))) return

@@ -5,19 +5,19 @@ import type { Log } from './log.ts'
 import { writeJson, writeLine } from './output.ts'
 
 export function addDb(program: Command, act: Act): void {
-  const db = program.command('db').description('The embedded database: where it is, how to connect, how to stop it.')
+  const db = program.command('db').description('The embedded database: show its folder or its URL, or stop it.')
   db.command('path')
-    .description('Print the folder that it lives in.')
+    .description('Print the folder of the embedded database.')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  du -sh "$(leadpush db path)"')
     .action(act((_log: Log, options: { json?: true }) => printPath(options)))
   db.command('url')
-    .description('Print how to connect, and leave it running until `db stop`.')
+    .description('Print the URL of the embedded database, and keep it running until `db stop`.')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  psql "$(leadpush db url)"')
     .action(act((_log: Log, options: { json?: true }) => printUrl(options)))
   db.command('stop')
-    .description('Stop it; where other commands use it, it stops with the last of them.')
+    .description('Stop the embedded database; if other commands use it, it stops with the last of them.')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  leadpush db stop')
     .action(act(stop))

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { bytes, count, plural, seconds } from '../base/amounts.ts'
+import { bytes, formatCount, plural, seconds } from '../base/amounts.ts'
 import { packageRoot } from '../base/package-root.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { type Act, type ExitCode, withDatabase } from './command.ts'
@@ -84,7 +84,7 @@ async function deliver(
     host: '127.0.0.1',
     port: 0,
     onDelivery: ({ status, msg, queries, leads: received, bytes: length }) => {
-      arrived.push([String(status), count(queries), count(received), bytes(length), msg])
+      arrived.push([String(status), formatCount(queries), formatCount(received), bytes(length), msg])
     },
   })
   await say(`3. A strict receiver listens on ${receiver.url}; pushing…`, '')
@@ -98,10 +98,19 @@ async function deliver(
       request: { what: 'all', force: false, limit: undefined },
       reporter: view.reporter,
       settings: {
-        receiverUrl: receiver.url, dataSource: 'leadpush-demo', timeoutMs: 10_000, retryDelayMs: 500, concurrency: 16,
-        ratePerSecond: undefined, outageMs: 0, leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000,
+        receiverUrl: receiver.url,
+        dataSource: 'leadpush-demo',
+        timeoutMs: 10_000,
+        retryDelayMs: 500,
+        concurrency: 16,
+        ratePerSecond: undefined,
+        outageMs: 0,
+        leaseMs: 60_000,
+        timeZone: 'UTC',
+        maxLeadAgeMs: 30 * 86_400_000,
         guard: 'on',
-      }, // biome-ignore format: short
+        compress: 'off',
+      },
     })
     view.stop()
     if (json) await writeJson(end.summary)

@@ -1,4 +1,4 @@
-/** Lines that come in a burst, written in one go: a write for each would cost more than making it. */
+/** Writes a burst of lines in one go: a write for each would cost more than making the line. */
 
 export interface Gathered {
   add(text: string): void

@@ -1,4 +1,4 @@
-/** What a closed terminal does to a process. */
+/** Handles a terminal that closes under the process. */
 import { closeSync, readFileSync, readlinkSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { isNamedNohup } from '../base/terminal.ts'

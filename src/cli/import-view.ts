@@ -1,12 +1,13 @@
-/** An import as its operator meets it: how far it is, the records it rejected, what it came to, and its exit code. */
+/** Shows an import to its operator: progress, rejected records, summary, exit code. */
 import { once } from 'node:events'
 import { constants, createWriteStream, openSync, type Stats, statSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
-import { bytes, count, plural } from '../base/amounts.ts'
+import { bytes, formatCount, plural } from '../base/amounts.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../records/import-each.ts'
+import { missing } from '../records/staged-rejects.ts'
 import { type ExitCode, usageError } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
@@ -33,8 +34,8 @@ export interface ImportViewOptions {
   files: readonly string[]
   json?: true
   rejects?: string
-  /** For a person, where every record was rejected. */
-  adviceOnNone?: string
+  /** For a person, where every record was rejected, and one of them for lacking a field. */
+  adviceOnLack?: string
 }
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
@@ -93,7 +94,7 @@ class RejectsFile {
   }
 }
 
-/** Without a thread that waits for whoever reads it: no signal would end that. Throws `usage` where nobody does. */
+/** Opens a pipe without a thread that waits for its reader: no signal would end that. Throws `usage` where nobody reads. */
 function openPipe(path: string): Writable {
   try {
     return new Socket({
@@ -134,6 +135,7 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   let toldAt = performance.now()
   let shown = 0
+  let lacks = false
   return {
     onProgress({ file, phase, records, bytesRead, bytesTotal }) {
       const share = bytesTotal ? `, ${Math.min(100, Math.floor((100 * bytesRead) / bytesTotal))} %` : ''
@@ -152,6 +154,7 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
     async onRejected(rejected) {
       await rejects?.add(rejected)
       const { file, line, path, message } = rejected
+      lacks ||= message === missing
       if (options.json) await writeJson({ type: 'rejected', file, line, path, message })
       else if (++shown <= shownMax)
         await writeLine(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
@@ -165,7 +168,7 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
         )
       await writeFacts(describe(summary))
       const { read, rejected } = summary
-      if (read > 0 && rejected === read && options.adviceOnNone) await writeLine(options.adviceOnNone)
+      if (lacks && rejected === read && options.adviceOnLack) await writeLine(options.adviceOnLack)
     },
     async finish() {
       await rejects?.finish()
@@ -187,7 +190,7 @@ function describe(summary: Summary): [string, string][] {
   for (const name of names) {
     const value = summary[name]
     if (value === undefined || (value === 0 && !['inserted', 'updated', 'unchanged'].includes(name))) continue
-    const painted = name === 'rejected' ? paint('yellow', count(value)) : count(value)
+    const painted = name === 'rejected' ? paint('yellow', formatCount(value)) : formatCount(value)
     facts.push([name, `${painted}${meanings[name] ?? ''}`])
   }
   const ignored = Object.entries(summary.ignored)

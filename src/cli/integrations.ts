@@ -16,11 +16,11 @@ interface JsonOption {
 export function addIntegrations(program: Command, act: Act): void {
   const integrations = program
     .command('integrations')
-    .description('Connections of automation platforms: create, list, revoke them.')
+    .description('Create, list and revoke the connections of automation platforms.')
   integrations
     .command('create')
     .description('Make an API key for a platform, and print it once with the signing secret of its triggers.')
-    .requiredOption('--user <email>', 'whose integration it is')
+    .requiredOption('--user <email>', 'the user of the integration')
     .option('--api-key <key>', 'take over a key that exists elsewhere; - reads it from standard input')
     .option('--json', 'print one JSON object')
     .addHelpText(
@@ -30,9 +30,9 @@ Examples:
   leadpush integrations create --user user@example.com
   leadpush integrations create --user user@example.com --api-key - < key.txt
 
-A key that is given on the command line shows in the list of processes: give -
-and let it be read from standard input. It has 16 to 200 visible ASCII
-characters. Only a hash of a key is stored.`,
+A key on the command line shows in the list of processes: give - instead, and it
+is read from standard input. A key has 16 to 200 visible ASCII characters. Only
+its hash is stored.`,
     )
     .action(act((_log: Log, options: JsonOption & { user: string; apiKey?: string }) => create(options)))
   integrations
@@ -43,7 +43,7 @@ characters. Only a hash of a key is stored.`,
     .action(act((_log: Log, options: JsonOption) => list(options)))
   integrations
     .command('revoke')
-    .description('End an integration: its key, its hooks, and what was due for them; tells the platform.')
+    .description('End an integration: its key, its hooks, and the triggers due for them; its platform is told.')
     .argument('<id>', 'as `integrations list` shows it')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  leadpush integrations revoke 3')

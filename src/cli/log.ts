@@ -23,7 +23,7 @@ function say(text: string): void {
   } catch {} // Node.js 20 throws where it is a file; elsewhere it is an event, which `main` meets
 }
 
-/** What belongs to a line above it, so that no text of data passes for a line of its own. */
+/** Indents further lines, so that imported text cannot pass for a line of its own. */
 const indented = (text: string) => text.replaceAll('\n', `\n${' '.repeat('error: '.length)}`)
 
 const prettyLog: Log = {
@@ -35,7 +35,7 @@ const prettyLog: Log = {
   line: say,
 }
 
-/** Of a server whose log nobody reads for a while, so much is kept; the rest is dropped. */
+/** How much of a server's log is kept while nobody reads it; the rest is dropped. */
 const keptBytesMax = 1024 * 1024
 
 async function jsonLog(isServer: boolean): Promise<Log> {

@@ -1,6 +1,6 @@
 /**
- * Results, on standard output: JSON lines or text, with respect for a reader who is slow or has gone. Whether there is a
- * terminal, colour and motion is decided here for all commands.
+ * Writes results to standard output, as JSON lines or text, and copes with a reader that is slow or has gone. Decides for all
+ * commands whether something may move on the terminal.
  */
 import { once } from 'node:events'
 import { stripVTControlCharacters } from 'node:util'
@@ -8,7 +8,7 @@ import { codeOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
 import { isPlain } from '../base/terminal.ts'
 import { gather } from './gather.ts'
-import { lineBreak, paint, tame } from './painted.ts'
+import { escapeControls, lineBreak, paint } from './painted.ts'
 
 /**
  * Whether something may move on standard error. Not on a terminal that says it has no columns (one that `script` or a
@@ -18,7 +18,7 @@ export const isLively = () => process.stderr.isTTY === true && process.stderr.co
 
 let isUnread = false
 
-/** The reader has gone: what is written from now on is dropped. */
+/** The reader has gone: later output is dropped. */
 export function stopWriting(): void {
   isUnread = true
 }
@@ -26,16 +26,16 @@ export function stopWriting(): void {
 /** Writes to standard output; waits where the reader is behind. */
 export async function write(text: string | Uint8Array): Promise<void> {
   if (writeNow(text)) return
-  // an error here is that the reader has gone
+  // the only error is a reader that has gone
   await once(process.stdout, 'drain').catch(() => {})
 }
 
 const lines = gather((text) => void writeOut(text))
 
-/** Soon, with what else comes at this moment, and before anything that is written later. */
+/** Writes with the other output of this moment, before any later write. */
 export const writeSoon = lines.add
 
-/** The same without waiting; whether there is room for more. */
+/** Writes without waiting; returns whether there is room for more. */
 export function writeNow(text: string | Uint8Array): boolean {
   lines.flush()
   return writeOut(text)
@@ -47,13 +47,13 @@ function writeOut(text: string | Uint8Array): boolean {
     return process.stdout.write(text)
   } catch (error) {
     if (codeOf(error) === undefined) throw error
-    // Node.js 20 throws what it says of a pipe or a terminal by an event, where standard output is a file
+    // where standard output is a file, Node.js 20 throws; for a pipe or a terminal it emits an event
     process.stdout.emit('error', error)
     return true
   }
 }
 
-const toText = (lines: readonly string[]) => lines.map((line) => `${tame(line)}\n`).join('')
+const toText = (lines: readonly string[]) => lines.map((line) => `${escapeControls(line)}\n`).join('')
 
 export async function writeLine(...texts: string[]): Promise<void> {
   await write(toText(texts))
@@ -64,7 +64,7 @@ export const writeLineSoon = (...texts: string[]): void => writeSoon(toText(text
 
 export const writeLineNow = (...texts: string[]): void => void writeNow(toText(texts))
 
-/** An object as a line of its own; a terminal that it is shown on obeys nothing of it. */
+/** An object as one line, with control characters escaped for terminals. */
 export const toJsonLine = (value: object): string => `${spellOut(JSON.stringify(value))}\n`
 
 export async function writeJson(value: object): Promise<void> {
@@ -93,10 +93,10 @@ export interface Column {
 
 const gap = 3
 
-/** A table that fits the terminal: what is too long in a wide column is cut with an ellipsis. */
+/** A table that fits the terminal: wide columns cut long texts with an ellipsis. */
 export async function writeTable(columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
   const { default: Table } = await import('cli-table3')
-  const cells = rows.map((row) => row.map(tame))
+  const cells = rows.map((row) => row.map(escapeControls))
   const charsOf = (cell = '') => [...stripVTControlCharacters(cell)].length
   const widths = columns.map(({ head }, at) => Math.max(head.length, ...cells.map((row) => charsOf(row[at]))))
   const total = widths.reduce((sum, width) => sum + width + gap, 0)
@@ -127,7 +127,7 @@ export async function writeTable(columns: readonly Column[], rows: readonly (rea
     ].map((part) => [part, '']),
   )
   const table = new Table({
-    head: columns.map(({ head }) => tame(paint('dim', head))),
+    head: columns.map(({ head }) => escapeControls(paint('dim', head))),
     chars: { ...none, middle: '  ' },
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': 1 },
     colAligns: columns.map(({ align }) => align ?? 'left'),
@@ -137,7 +137,7 @@ export async function writeTable(columns: readonly Column[], rows: readonly (rea
   await write(`${table.toString().replace(/[ \t]+$/gm, '')}\n`)
 }
 
-/** Two columns: what, and how much or which. */
+/** Two columns: names and values. */
 export async function writeFacts(facts: readonly (readonly [string, string])[]): Promise<void> {
   const width = Math.max(...facts.map(([name]) => name.length))
   for (const [name, value] of facts) await writeLine(`${paint('dim', name.padEnd(width))}  ${value}`)

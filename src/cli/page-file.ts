@@ -1,6 +1,6 @@
 /**
- * A page on its way into a file: whether it can be written is known before any work, and whoever looks at the file sees the page
- * before or the page after, never a part. Only the owner may read it.
+ * Writes a page into a file. Whether that is possible is known before any work; a reader of the file sees the old page or the new
+ * one, never a part. Only the owner may read it.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * How text for people looks. What a line says may come from a file, a request or an answer; its colours and line breaks come
- * from here alone: they bear a seal until they are written, and everything else that a terminal would obey is spelt out.
+ * Colours and line breaks of text for people. Text may come from a file, a request or an answer, and must not steer a terminal:
+ * marks made here carry a seal until they are written, and all other control characters are spelt out.
  */
 import { randomInt } from 'node:crypto'
 import { spell, unprintable } from '../base/printable.ts'
@@ -10,12 +10,12 @@ const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], ye
 
 export type Style = keyof typeof styles
 
-// what comes from elsewhere cannot guess it
+// text from elsewhere cannot guess it
 const seal = randomInt(2 ** 47)
 const mark = (code: number) => `\u001b[${code};${seal}m`
 const breakCode = 0
 
-/** Goes on in another line. */
+/** A line break within one line of output. */
 export const lineBreak = mark(breakCode)
 
 export function paint(style: Style, text: string): string {
@@ -26,8 +26,8 @@ export function paint(style: Style, text: string): string {
 
 const marks = new RegExp(`\\u001b\\[(\\d+);${seal}m|${unprintable.source}`, 'gu')
 
-/** As it is written. */
-export const tame = (text: string): string =>
+/** The text as it is written: sealed marks become codes, other control characters are spelt out. */
+export const escapeControls = (text: string): string =>
   text.replace(marks, (found, code: string | undefined) => {
     if (code === undefined) return spell(found)
     return Number(code) === breakCode ? '\n' : `\u001b[${code}m`

@@ -1,7 +1,7 @@
 /** `leadpush preview`: what a push would send, without sending or writing anything. */
 
 import type { Command } from 'commander'
-import { bytes, count, plural } from '../base/amounts.ts'
+import { bytes, formatCount, plural } from '../base/amounts.ts'
 import type { Database } from '../db/open.ts'
 import type { DeliveryLine, LeadsPerUser } from '../index.ts'
 import type { FoundUser } from '../users/users.ts'
@@ -19,6 +19,7 @@ interface PreviewOptions {
   unknown?: true
   limit?: number
   body?: true
+  diff?: true
   out?: string
   json?: true
 }
@@ -31,8 +32,9 @@ export function addPreview(program: Command, act: Act): void {
     .option('--force', 'what `push --all --force` would send')
     .option('--failed', 'what `push --failed` would send')
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
-    .option('--limit <n>', 'list the first so many users; the summary counts all', parseCount)
+    .option('--limit <n>', 'list only the first n users; the summary counts all', parseCount)
     .option('--body', 'print each body, one to a line, byte for byte')
+    .option('--diff', 'with --user: what is new, changed and gone against the last weekly delivery that arrived')
     .option('--out <file>', 'with --user: also write a page to look at, with the listings; - is standard output')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -40,10 +42,10 @@ export function addPreview(program: Command, act: Act): void {
       `
 Users are listed in the order in which a push comes to them: interrupted deliveries,
 subscription pushes, then by where their first query lies. The summary counts all of
-them, and names who would get the fewest and the most leads. With --limit, --body and
---json too leave out the others.
+them, and names who would get the fewest and the most leads. --limit shortens the
+output of --body and --json too.
 
-The page of --out is one file that asks for nothing: what each query matches, brings
+The page of --out is one file that loads nothing: what each query matches, brings
 and leaves out and why, the requests' sizes, a map, and up to 1,000 listings as cards.
 It holds no contact of a listing and no key; only its owner may read the file. With
 --json the lines are printed as without it.
@@ -51,6 +53,7 @@ It holds no contact of a listing and no key; only its owner may read the file. W
 Examples:
   leadpush preview --limit 20            a look at a few, and the summary of all
   leadpush preview --user user@example.com --body | jq '.fsbos | length'
+  leadpush preview --user user@example.com --diff
   leadpush preview --user user@example.com --out preview.html`,
     )
     .action(act(preview))
@@ -68,6 +71,10 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
   if (options.body && options.json)
     throw usageError('--body and --json exclude each other.', 'A body is a line of JSON already.')
+  if (options.diff && options.user === undefined)
+    throw usageError('--diff goes with --user only.', 'It compares what one user would get: name the user.')
+  if (options.diff && options.body) throw usageError('--diff and --body exclude each other.')
+  if (options.diff && options.out !== undefined) throw usageError('--diff and --out exclude each other.')
   if (options.out !== undefined && options.user === undefined)
     throw usageError('--out goes with --user only.', 'A page shows what one user would get: name the user.')
   if (options.out !== undefined && options.body)
@@ -108,6 +115,12 @@ async function show(
         : { what: 'all', force: options.force ?? false },
     settings,
   )
+  if (options.diff && user) {
+    const { writeDiff } = await import('./preview-diff.ts')
+    await passOver(planned)
+    await writeDiff(db, user, planned.versionIds, { json: options.json ?? false, period: planned.period })
+    return 0
+  }
   const isPrinted = options.out !== '-'
   const print = options.body ? showBodies : options.json ? showJson : isPrinted ? showTable : passOver
   await print(planned, options.limit)
@@ -140,7 +153,7 @@ type Planned = import('../push/preview.ts').Preview
 
 type Found = Planned extends { lines(): AsyncGenerator<infer F> } ? F : never
 
-/** The lines of the first `limit` users; the others are gone through, for the summary. */
+/** The lines of the first `limit` users; the others are read for the summary alone. */
 async function* firstOf(planned: Planned, limit = Number.POSITIVE_INFINITY): AsyncGenerator<Found> {
   let last: string | null | undefined
   let users = 0
@@ -168,9 +181,9 @@ async function showJson(planned: Planned, limit?: number): Promise<void> {
   for await (const found of firstOf(planned, limit)) await writeJson('line' in found ? found.line : found)
 }
 
-/** So many lines make a table; then the next begins: a table needs to know all its rows. */
+/** After this many lines a new table begins, since a table must have all its rows before it is printed. */
 const rowsPerTable = 200
-/** So many users who are skipped, and listings that are left out, are shown to a person; the rest are counted. */
+/** The most skipped users and left-out listings that are printed without --json; the rest are counted. */
 const notesShown = 20
 
 async function showTable(planned: Planned, limit?: number): Promise<void> {
@@ -191,21 +204,21 @@ async function showTable(planned: Planned, limit?: number): Promise<void> {
     else if (found.type === 'skip')
       notes.push(`${found.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${found.reason}`)
     else if (found.type === 'warning')
-      notes.push(`${found.user}  ${paint('yellow', 'warning')}  ${found.href}: ${found.message}`)
+      notes.push(`${found.user}  ${paint('yellow', 'warning')}  ${found.href ?? 'all of it'}: ${found.message}`)
   }
   await flush()
   if (notes.length > 0) await writeLine('', ...notes)
-  if (unshown > 0) await writeLine(`… and ${count(unshown)} more; --json lists all`)
+  if (unshown > 0) await writeLine(`… and ${formatCount(unshown)} more; --json lists all`)
 }
 
 function toRow(line: DeliveryLine, matches: number | null): string[] {
   const { user, kind, queries, leads, part, parts, attempts } = line
-  // last, where nothing is cut for want of room
+  // the e-mail comes last, where it is not cut for want of room
   return [
     `${kind}${attempts > 0 ? ', 2nd attempt' : ''}`,
-    count(queries),
-    matches === null ? '' : count(matches),
-    count(leads),
+    formatCount(queries),
+    matches === null ? '' : formatCount(matches),
+    formatCount(leads),
     bytes(line.bytes),
     parts > 1 ? `${part}/${parts}` : '1',
     user ?? '',
@@ -220,7 +233,7 @@ async function writeSummary(
     await writeLine(`Nothing would be sent in ${summary.period}.`)
     return
   }
-  const skipped = summary.skipped > 0 ? `, ${count(summary.skipped)} skipped` : ''
+  const skipped = summary.skipped > 0 ? `, ${formatCount(summary.skipped)} skipped` : ''
   await writeLine(
     '',
     wrap(
@@ -228,12 +241,12 @@ async function writeSummary(
       0,
     ),
   )
-  // of one there is nothing to compare
+  // one user has nobody to be compared with
   if (leadsPerUser === undefined || summary.users < 2) return
   const { withoutLeads, smallest, median, largest } = leadsPerUser
-  const name = ({ user, leads }: typeof smallest) => `${count(leads)} (${user})`
+  const name = ({ user, leads }: typeof smallest) => `${formatCount(leads)} (${user})`
   await writeLine(
-    wrap(`Leads a user: smallest ${name(smallest)}, median ${count(median)}, largest ${name(largest)}.`, 0),
+    wrap(`Leads a user: smallest ${name(smallest)}, median ${formatCount(median)}, largest ${name(largest)}.`, 0),
   )
   if (withoutLeads > 0)
     await writeLine(paint('yellow', `${plural(withoutLeads, 'user')} would get a delivery with no lead.`))

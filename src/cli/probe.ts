@@ -19,7 +19,7 @@ export function addProbe(program: Command, act: Act): void {
   program
     .command('probe')
     .description('Try a receiver with made-up deliveries, and print a graded report. Nothing of yours is sent.')
-    .option('--user <email>', 'with the receiver key of this user; else with one that is made up')
+    .option('--user <email>', 'send with the receiver key of this user, not with a made-up one')
     .option('--yes', 'send without asking first')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -48,7 +48,17 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
   const { processSource, readProxies, readSettings, readTogether } = await import('../base/config.ts')
   const { planned, runProbe } = await import('../receiver-kit/probe/run-probe.ts')
   const source = processSource()
-  const names = ['receiverUrl', 'dataSource', 'timeoutMs', 'ratePerSecond', 'databaseUrl', 'home', 'logFormat'] as const
+  const names = [
+    'receiverUrl',
+    'clientCert',
+    'clientKey',
+    'dataSource',
+    'timeoutMs',
+    'ratePerSecond',
+    'databaseUrl',
+    'home',
+    'logFormat',
+  ] as const
   const needed = { receiverUrl: 'it names the receiver to try' }
   const [settings, proxies] = readTogether(
     () =>
@@ -59,7 +69,7 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
       ),
     () => readProxies(source),
   )
-  const { receiverUrl = '', dataSource, timeoutMs, ratePerSecond } = settings
+  const { receiverUrl = '', clientCert, clientKey, dataSource, timeoutMs, ratePerSecond } = settings
   const receiverKey = options.user === undefined ? undefined : await findKey(settings, options.user)
 
   const { host } = new URL(receiverUrl)
@@ -80,6 +90,8 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
       timeoutMs,
       ratePerSecond,
       proxies,
+      clientCert,
+      clientKey,
       receiverKey,
       onBegin: (title) => view.begin(title),
       onCheck: (line) => view.show(line),
@@ -108,10 +120,15 @@ async function writeCheck({ grade, title, clause, sent, received, advice }: Chec
   const shown = paint(styleOf[grade], grade.padEnd(gradeChars))
   await writeLine(`${shown}  ${title}${isTrouble ? '' : paint('dim', `: ${received}`)}`)
   if (!isTrouble) return
-  for (const [name, value] of [['sent', sent], ['came back', received], ['clause', `docs/contract.md ${clause}`], ['to do', advice]]) {
+  for (const [name, value] of [
+    ['sent', sent],
+    ['came back', received],
+    ['clause', `docs/contract.md ${clause}`],
+    ['to do', advice],
+  ]) {
     await writeLine(`${' '.repeat(gradeChars)}    ${paint('dim', (name ?? '').padEnd(9))}  ${value}`)
   }
-} // biome-ignore format: a list
+}
 
 const verdicts = {
   pass: 'all is well',

@@ -5,6 +5,7 @@ import { packageVersion } from '../base/package-root.ts'
 import { type Act, type ExitCode, openLog, usageError } from './command.ts'
 import { addCompletion } from './completion/command.ts'
 import { addDb } from './db.ts'
+import { addDelivery } from './delivery.ts'
 import { addDemo } from './demo.ts'
 import { addDoctor } from './doctor.ts'
 import { addExplain } from './explain/command.ts'
@@ -21,6 +22,7 @@ import { addPush } from './push/command.ts'
 import { addReceiver } from './receiver/command.ts'
 import { addReport } from './report.ts'
 import { addServe } from './serve.ts'
+import { addSettings } from './settings.ts'
 import { addStatus } from './status/command.ts'
 import { addTrigger } from './trigger.ts'
 import { addUsers } from './users.ts'
@@ -31,17 +33,17 @@ export const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
 /** In the order of `--help`. */
 const groups: readonly (readonly [heading: string, adders: readonly ((program: Command, act: Act) => void)[]])[] = [
   ['Listings and users:', [addLeads, addUsers]],
-  ['Deliveries:', [addPush, addPreview, addStatus, addReport, addExplain]],
+  ['Deliveries:', [addPush, addPreview, addStatus, addDelivery, addReport, addExplain]],
   ['Automation platforms:', [addIntegrations, addTrigger, addServe, addOpenapi]],
-  ['Upkeep:', [addMigrate, addValidate, addDoctor, addPrune, addDb]],
+  ['Upkeep:', [addMigrate, addValidate, addDoctor, addSettings, addPrune, addDb]],
   ["For the receiver's developers:", [addReceiver, addProbe]],
   ['Help:', [addDemo, addCompletion]],
 ]
 
-/** Without running anything: `act` decides what an action comes to. */
+/** Builds the command line without running anything; `act` wraps each action. */
 export function buildProgram(act: Act, writeError: (text: string) => void): Command {
   const program = new Command('leadpush')
-    .description("Delivers each user's for-sale-by-owner leads to the service they work with.")
+    .description("Deliver each user's for-sale-by-owner leads to the service that the user works with.")
     .version(packageVersion, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print help')
     .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
@@ -61,7 +63,8 @@ Begin with:
   leadpush preview                              what would be sent
   LEADPUSH_RECEIVER_URL=https://… leadpush push --all
 
-Settings are environment variables; docs/settings.md lists them.
+Settings are environment variables; docs/settings.md lists them, and
+\`leadpush settings\` shows those in force.
 
 Exit code: 0 all that was asked happened; 1 it ran, and something did not
 succeed; 2 wrong usage or settings, nothing was done; 3 the database cannot be
@@ -84,7 +87,7 @@ function inherit(parent: Command, root: Command): void {
   }
 }
 
-/** Of two users, commander would forget the first, and nobody would hear of it. */
+/** Of a repeated `--user` commander would silently keep the last value alone. */
 function refuseTwice(command: Command, option: Option): void {
   let times = 0
   command.on(`option:${option.name()}`, () => {
@@ -113,12 +116,7 @@ export async function runProgram(args: readonly string[]): Promise<ExitCode> {
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return 0
       log ??= await openLog()
-      reportUsage(
-        log,
-        usage,
-        args,
-        program.commands.map((command) => command.name()),
-      )
+      reportUsage(log, usage, findCommandWords(program, args))
       return 2
     }
     logError(log ?? (await openLog()), error)
@@ -126,15 +124,21 @@ export async function runProgram(args: readonly string[]): Promise<ExitCode> {
   }
 }
 
+/** The words at the beginning of `args` that name a command: `leads forget`. */
+function findCommandWords(program: Command, args: readonly string[]): string[] {
+  const [word = ''] = args
+  const command = program.commands.find((one) => one.name() === word)
+  return command ? [word, ...findCommandWords(command, args.slice(1))] : []
+}
+
 /** commander's own words, or where a command was given without its subcommand, its help. */
-function reportUsage(log: Log, usage: string, args: readonly string[], commands: readonly string[]): void {
+function reportUsage(log: Log, usage: string, commandWords: readonly string[]): void {
   const text = usage.replace(/^error: /, '').trim()
   if (/^Usage: /.test(text) && log.format === 'pretty') {
     log.info(text)
     return
   }
-  const command = commands.find((name) => name === args[0])
-  const help = `Run \`${['leadpush', command, '--help'].filter(Boolean).join(' ')}\` for how to use it.`
+  const help = `Run \`${['leadpush', ...commandWords, '--help'].join(' ')}\` for how to use it.`
   const message = /^Usage: /.test(text) ? 'no command was given' : text.replace(/\s*\n\(?(.*?)\)?$/, '; $1')
   logError(log, usageError(message.replace('; Did', '; did'), help))
 }

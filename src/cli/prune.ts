@@ -1,6 +1,6 @@
 /** `leadpush prune`: deletes what is old and needed no more. */
 import type { Command } from 'commander'
-import { bytes, count } from '../base/amounts.ts'
+import { bytes, formatCount } from '../base/amounts.ts'
 import { messageOf } from '../base/errors.ts'
 import type { ThinIndex } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
@@ -34,8 +34,8 @@ export function addPrune(program: Command, act: Act): void {
   program
     .command('prune')
     .description('Delete old deliveries, stale listings and what only they needed; never what is still owed.')
-    .requiredOption('--older-than <duration>', 'what is older goes: a number and a unit, such as 90d')
-    .option('--dry-run', 'delete nothing: tell what would go')
+    .requiredOption('--older-than <duration>', 'delete what is older: a number and a unit, such as 90d')
+    .option('--dry-run', 'delete nothing: tell what would be deleted')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',
@@ -114,8 +114,8 @@ async function tidy(opened: OpenDatabase, counts: PruneCounts): Promise<void> {
 
 async function writeCounts(counts: PruneCounts, indexes: readonly ThinIndex[], dryRun: boolean): Promise<void> {
   if (dryRun) await writeLine('Nothing was deleted. This would go:', '')
-  const facts = (Object.keys(names) as PrunedPart[]).map((part) => [names[part], count(counts[part])] as const)
-  await writeFacts([...facts, ['indexes', count(indexes.length)]])
+  const facts = (Object.keys(names) as PrunedPart[]).map((part) => [names[part], formatCount(counts[part])] as const)
+  await writeFacts([...facts, ['indexes', formatCount(indexes.length)]])
   for (const { name, bytes: before, denseBytes } of indexes)
     await writeLine(
       wrap(`${name} ${dryRun ? 'would be' : 'was'} rebuilt: ${bytes(before)}, about ${bytes(denseBytes)} dense`, 2),

@@ -14,15 +14,13 @@ interface ReportOptions {
 export function addReport(program: Command, act: Act): void {
   program
     .command('report')
-    .description(
-      'Write what happened as one HTML page: the weeks, what did not arrive and why, the receiver, the listings.',
-    )
-    .requiredOption('--out <file>', 'the page; one that is there is replaced, - is standard output')
+    .description('Write one HTML page: how the weeks went, what did not arrive and why, the receiver, the listings.')
+    .requiredOption('--out <file>', 'write the page to this file, replacing it; - is standard output')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',
       `
-The page is one file that asks for nothing, and can be sent by mail. It holds the
+The page is one file that loads nothing, and can be sent by mail. It holds the
 e-mail addresses of users in trouble, no key and no contact of a listing; only its
 owner may read the file.
 
@@ -37,7 +35,7 @@ Examples:
 
 async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
-  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'logFormat'] as const
+  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers', 'logFormat'] as const
   const settings = readSettings(names, processSource())
   const { openPageFile } = await import('./page-file.ts')
   const file = openPageFile(out, { isTaken: json === true })

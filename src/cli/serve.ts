@@ -31,8 +31,8 @@ Examples:
   leadpush serve
   LEADPUSH_TRUST_PROXY=127.0.0.1 leadpush serve --port 9000
 
-It speaks plain HTTP: put a proxy with TLS before it, and forward /api/extern/
-to it. /healthz, /readyz, /metrics and /openapi.json are for inside.`,
+serve speaks plain HTTP: put a proxy with TLS before it, which forwards only
+/api/extern/. /healthz, /readyz, /metrics and /openapi.json are for inside.`,
     )
     .action(act(serve))
 }

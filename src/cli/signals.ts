@@ -37,10 +37,10 @@ function hasTerminal(): boolean {
 
 const isUnheard = (signal: StopSignal) => signal === 'SIGHUP' && isDeaf
 
-/** Of one closed terminal a process may hear twice, from its shell and from the system. */
+/** The shell and the system may both report one closed terminal. */
 const isSecond = (signal: StopSignal) => signal !== 'SIGHUP' || !hadTerminal
 
-/** For whoever has not asked to be told: the first signal calls `end`, the second ends the process at once. */
+/** For commands that do not listen: the first signal calls `end`, the second ends the process at once. */
 export function listenByDefault(end: (exitCode: StopCode) => void): void {
   // as it was at the start: once the terminal is closed, it and the parent may be gone
   hadTerminal = hasTerminal()

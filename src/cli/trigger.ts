@@ -1,6 +1,6 @@
 /** `leadpush trigger`: new leads to the hooks of automation platforms. */
 import type { Command } from 'commander'
-import { count, plural, seconds } from '../base/amounts.ts'
+import { formatCount, plural, seconds } from '../base/amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
@@ -20,7 +20,7 @@ const progressMs = 10_000
 export function addTrigger(program: Command, act: Act): void {
   program
     .command('trigger')
-    .description('Send new listings to the hooks that automation platforms registered, and try again what failed.')
+    .description('Send new listings to the hooks that automation platforms registered, and failed triggers again.')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -29,15 +29,15 @@ Examples:
   leadpush trigger                               for cron, every few minutes
   leadpush leads import listings.csv --trigger   right after an import
 
-Each listing that came in after a hook was registered, and that matches one of
-the user's queries, is sent to it once. What fails is tried again by later runs:
+A hook gets, once, each listing that was imported after the hook was registered
+and matches one of its user's queries. Later runs try again what failed,
 after 1 and 5 minutes, half an hour, 2 and 12 hours. A hook that failed gets
 nothing more for a minute, or for as long as its Retry-After asks.`,
     )
     .action(act(trigger))
 }
 
-export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks'] as const
+export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks', 'keepAnswers'] as const
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
@@ -49,7 +49,12 @@ async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
 export async function sendTriggers(
   log: Log,
   opened: OpenDatabase,
-  settings: { leaseMs: number; maxLeadAgeMs: number; allowInsecureHooks: string | undefined },
+  settings: {
+    leaseMs: number
+    maxLeadAgeMs: number
+    allowInsecureHooks: string | undefined
+    keepAnswers: 'on' | 'off'
+  },
   { json }: TriggerOptions,
 ): Promise<ExitCode> {
   const { runTriggers } = await import('../triggers/triggers.ts')
@@ -76,7 +81,7 @@ export async function sendTriggers(
     })
     if (json) await writeJson(summary)
     else {
-      if (undelivered > shownMax) await writeLine(`… and ${count(undelivered - shownMax)} more; --json lists all`)
+      if (undelivered > shownMax) await writeLine(`… and ${formatCount(undelivered - shownMax)} more; --json lists all`)
       await writeSummary(summary)
     }
     return stop.exitCode ?? (summary.abandoned > 0 ? 1 : 0)
@@ -95,13 +100,13 @@ async function writeSummary(summary: TriggerSummaryLine): Promise<void> {
   const { due, delivered, failed, abandoned, removed, dropped, waiting } = summary
   const facts: [string, string][] = [
     ['due', plural(due, 'trigger')],
-    ['delivered', paint('green', count(delivered))],
+    ['delivered', paint('green', formatCount(delivered))],
   ]
-  if (failed > 0) facts.push(['failed', `${paint('yellow', count(failed))}, to be tried again by later runs`])
-  if (abandoned > 0) facts.push(['abandoned', `${paint('red', count(abandoned))} after their last attempt`])
-  if (removed > 0) facts.push(['removed', `${count(removed)}: the platform has ended the hook`])
-  if (dropped > 0) facts.push(['dropped', `${count(dropped)} beyond the newest of a hook`])
-  if (waiting > 0) facts.push(['waiting', `${count(waiting)} for the end of a pause of their hooks`])
+  if (failed > 0) facts.push(['failed', `${paint('yellow', formatCount(failed))}, to be tried again by later runs`])
+  if (abandoned > 0) facts.push(['abandoned', `${paint('red', formatCount(abandoned))} after their last attempt`])
+  if (removed > 0) facts.push(['removed', `${formatCount(removed)}: the platform has ended the hook`])
+  if (dropped > 0) facts.push(['dropped', `${formatCount(dropped)} beyond the newest of a hook`])
+  if (waiting > 0) facts.push(['waiting', `${formatCount(waiting)} for the end of a pause of their hooks`])
   facts.push(['took', seconds(summary.seconds)])
   await writeFacts(facts)
   if (abandoned > 0) await writeLine('Which hooks are in trouble, and why: leadpush status')

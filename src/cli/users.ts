@@ -12,10 +12,10 @@ interface JsonOption {
 }
 
 export function addUsers(program: Command, act: Act): void {
-  const users = program.command('users').description('Users: import, list, subscribe, unsubscribe, remove them.')
+  const users = program.command('users').description('Import, list, subscribe, unsubscribe and remove users.')
   users
     .command('import')
-    .description('Take users in from NDJSON or a JSON array; - reads standard input. Sends nothing.')
+    .description('Import users from NDJSON or a JSON array; - reads standard input. Sends nothing.')
     .argument('<file...>', 'files, taken in one after the other')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
     .option('--json', 'print one JSON object a line')
@@ -40,22 +40,22 @@ that the user had.`,
     .action(act((_log: Log, options: JsonOption) => list(options)))
   users
     .command('subscribe')
-    .description('Subscribe a user to the lead push; sends the subscription push, if the user was not subscribed.')
-    .argument('<email>', 'whom')
+    .description('Subscribe a user to the lead push. A user who was not subscribed gets the subscription push now.')
+    .argument('<email>', 'the user')
     .option('--json', 'print one JSON object a line')
     .addHelpText('after', '\nExamples:\n  leadpush users subscribe user@example.com')
     .action(act(subscribe))
   users
     .command('unsubscribe')
-    .description('End the subscription, and what is owed by it and was not begun.')
-    .argument('<email>', 'whose')
+    .description('End a subscription, and all that is owed by it and was not begun. Second attempts are still made.')
+    .argument('<email>', 'the user')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  leadpush users unsubscribe user@example.com')
     .action(act((_log: Log, email: string, options: JsonOption) => unsubscribe(email, options)))
   users
     .command('remove')
-    .description('Remove a user with all that is owed, and revoke the integrations; tells their platforms.')
-    .argument('<email>', 'whom')
+    .description('Remove a user, end all that is owed to them, and revoke their integrations; the platforms are told.')
+    .argument('<email>', 'the user')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  leadpush users remove user@example.com')
     .action(act((_log: Log, email: string, options: JsonOption) => remove(email, options)))
@@ -137,6 +137,7 @@ async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
   return await withDatabase(settings, inShort, async (opened) => {
     const { rideOut } = await import('../db/away.ts')
     const { findUser, removeUser } = await import('../users/users.ts')
+    const { eraseAnswersOfUser } = await import('../deliveries/answers.ts')
     const { revokeIntegrationsOf } = await import('../integrations/integrations.ts')
     const { tellPlatforms, writeTold } = await import('./integrations.ts')
     const { user } = await findUser(opened.db, email)
@@ -146,6 +147,7 @@ async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
         const found = await revokeIntegrationsOf(transaction, user.id)
         // after a try whose answer was lost nothing is found any more
         if (found.length > 0) removed = found
+        await eraseAnswersOfUser(transaction, user.id)
         await removeUser(transaction, user.id)
       }),
     )

@@ -1,6 +1,6 @@
 /** `leadpush validate`: settings, connection, schema and all data; or files, before they are imported or sent. */
 import type { Command } from 'commander'
-import { count, plural } from '../base/amounts.ts'
+import { formatCount, plural } from '../base/amounts.ts'
 import type { Finding, Findings } from '../inspect/validate/finding.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
@@ -23,7 +23,7 @@ export function addValidate(program: Command, act: Act): void {
   program
     .command('validate')
     .description('Check settings, database and all data; or files: a delivery body (.json), listings (.ndjson, .csv).')
-    .argument('[file...]', 'files to check instead; no database is needed')
+    .argument('[file...]', 'files to check instead; this needs no database')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -87,7 +87,7 @@ async function validateDatabase(
 async function startProgress(log: Log, counts: Counts, json: boolean): Promise<{ stop(): void }> {
   const text = () =>
     Object.entries(counts)
-      .map(([what, value]) => `${count(value)} ${what}`)
+      .map(([what, value]) => `${formatCount(value)} ${what}`)
       .join(', ')
   // beside results on the same terminal it would tear the lines
   const lively = isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)
@@ -130,14 +130,17 @@ async function show(log: Log, findings: Findings, counts: Counts, { json }: Vali
 }
 
 async function writeSummary(problems: number, notes: number, counts: Counts): Promise<void> {
-  for (const [type, value] of [['problem', problems], ['note', notes]] as const) {
+  for (const [type, value] of [
+    ['problem', problems],
+    ['note', notes],
+  ] as const) {
     const more = value - shownMax[type]
     if (more > 0) await writeLine(`… and ${plural(more, type)} more; --json lists all`)
-  } // biome-ignore format: a list
-  const checked = Object.entries(counts).map(([what, value]): [string, string] => [what, count(value)])
+  }
+  const checked = Object.entries(counts).map(([what, value]): [string, string] => [what, formatCount(value)])
   await writeFacts([
     ...checked,
-    ['notes', notes > 0 ? paint('yellow', count(notes)) : '0'],
-    ['problems', problems > 0 ? paint('red', count(problems)) : paint('green', '0')],
+    ['notes', notes > 0 ? paint('yellow', formatCount(notes)) : '0'],
+    ['problems', problems > 0 ? paint('red', formatCount(problems)) : paint('green', '0')],
   ])
 }

@@ -1,31 +1,48 @@
 /**
- * A database that is not there: how it is told from a statement that is wrong, and how a short absence (a failover, a
- * restart) is ridden out.
+ * Decides whether an error means that the database is away or that a statement is wrong, and rides out a short absence (a
+ * failover, a restart).
  */
 import pRetry, { AbortError } from 'p-retry'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { databaseAwayMsMax } from '../base/limits.ts'
 
 const networkCodes = new Set([
-  'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT', 'EACCES',
-  'ENOTFOUND', 'EAI_AGAIN', 'EPERM', 'ERR_SSL_WRONG_VERSION_NUMBER',
-]) // biome-ignore format: a list
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOENT',
+  'EACCES',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EPERM',
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+])
 /**
- * SQLSTATE classes and codes: connection exceptions, authorisation, no such database, resources, operator intervention; rights
- * that are missing; and a server that only reads, which a failover may lead to.
+ * SQLSTATE classes and codes: connection exceptions, authorisation, no such database, resources, operator intervention,
+ * missing rights, and a read-only server, to which a failover may lead.
  */
 const sqlStates = /^(08|28|53|57P|58|3D000|42501|25006|XX000$)/
-/** A time limit that the server, or our role, sets for statements, locks, transactions; or somebody who cancels a statement. */
+/**
+ * The server, or a setting of our role, limits the time of statements, locks or transactions; or somebody cancelled the
+ * statement.
+ */
 const timeLimits = /^(57014|55P03|25P0[34])$/
-/** Of two transactions that wait for each other PostgreSQL ends one, which was right all the same. */
+/**
+ * PostgreSQL ended this transaction because it conflicted with another (a deadlock, a serialisation failure): tried again, it
+ * may pass.
+ */
 const beginAgain = /^(40001|40P01)$/
-/** It waited too long for a lock: the database is there, and did nothing. */
+/** The statement waited too long for a lock: the database is there, and did nothing. */
 const lockTimeout = '55P03'
-/** What pg says without a code when a connection ends or cannot be had in time. */
+/** Messages of pg without a code: a connection ended, or could not be made in time. */
 const phrases =
   /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|server does not support SSL|SASL|password must be a string|Query read timeout|self[- ]signed certificate|certificate/i
 
-/** What a connection ends with on which nothing came for so long that the database counts as away. */
+/** Ends a connection on which nothing came for so long that the database counts as away. */
 export class SilentDatabase extends Error {
   readonly code = 'ETIMEDOUT'
   constructor(silentMs: number) {
@@ -43,15 +60,15 @@ export function isDatabaseError(error: unknown): boolean {
 }
 
 /**
- * Such trouble may pass by itself: not a wrong password, a database that does not exist, or a right that is missing, nor a
- * statement that takes longer than it may.
+ * Whether trouble may pass by itself: not a wrong password, a missing database or a missing right, nor a statement that
+ * exceeds its time limit.
  */
 function mayPass(error: unknown): boolean {
   const code = codeOf(error) ?? ''
   return beginAgain.test(code) || (isDatabaseError(error) && !/^(28|3D|42501|57014|25P04)/.test(code))
 }
 
-/** Whether the database is there and says that it did nothing of the statement, which others were in the way of. */
+/** Whether the database answered that it did nothing, because another transaction was in the way. */
 const saysItself = (error: unknown) => beginAgain.test(codeOf(error) ?? '') || codeOf(error) === lockTimeout
 
 function adviseOn(code: string, message: string): string {
@@ -62,22 +79,25 @@ function adviseOn(code: string, message: string): string {
   if (code === '42501') return 'The user in DATABASE_URL must own the tables of leadpush, or have all rights to them.'
   if (code === '25006') return 'It only reads: DATABASE_URL must lead to the primary server, not to a standby.'
   if (code === lockTimeout) {
-    return 'Another program holds a lock on what is needed (pg_stat_activity shows it); running the command again goes on where it was.'
+    return 'Another program holds a lock on rows or a table of leadpush: wait for it, or end it (pg_stat_activity shows it); then run the command again: it continues where it stopped.'
   }
   if (timeLimits.test(code)) {
-    return 'Lift that limit for the user in DATABASE_URL, such as with `alter role … set statement_timeout = 0`; running the command again goes on where it was.'
+    return 'Lift that limit for the user in DATABASE_URL, such as with `alter role … set statement_timeout = 0`; then run the command again: it continues where it stopped.'
   }
   if (/certificate/i.test(message)) {
     return 'A certificate authority of your own goes into NODE_EXTRA_CA_CERTS, or as sslrootcert into DATABASE_URL.'
   }
-  return 'Check that PostgreSQL runs and that DATABASE_URL is right; running the command again goes on where it was.'
+  return 'Check that PostgreSQL runs and that DATABASE_URL is right; then run the command again: it continues where it stopped.'
 }
 
-/** The same trouble as a sentence for the operator; anything else stays as it is. */
+/**
+ * Turns trouble with the database into a `database` error with a sentence for the operator; returns any other error
+ * unchanged.
+ */
 export function asDatabaseError(error: unknown): unknown {
   if (error instanceof LeadpushError || !isDatabaseError(error)) return error
   const message = messageOf(error)
-  // what pg says of a missing password names a step of the protocol
+  // pg's own message about a missing password names a step of the protocol
   const what = /password must be a string/.test(message) ? 'it asks for a password, and none is given' : message
   return new LeadpushError('database', `The database cannot be used: ${what || codeOf(error)}`, {
     hint: adviseOn(codeOf(error) ?? '', message),
@@ -87,13 +107,16 @@ export function asDatabaseError(error: unknown): unknown {
 
 const remedies = new Set<() => Promise<void>>()
 
-/** Registers what may bring the database back (the embedded server is started again); returns how to take that back. */
+/**
+ * Registers a remedy that may bring the database back (such as starting the embedded server again); returns a function that
+ * removes it.
+ */
 export function onDatabaseAway(remedy: () => Promise<void>): () => void {
   remedies.add(remedy)
   return () => void remedies.delete(remedy)
 }
 
-/** Of all that ride it out together, so that they give up together: since when it is away, and when that was last seen. */
+/** Shared by all callers of `rideOut`, so that they give up together: when the absence began, and when it was last seen. */
 const away: { sinceMs: number | undefined; seenMs: number; answeredMs: number } = {
   sinceMs: undefined,
   seenMs: 0,
@@ -105,12 +128,12 @@ function answered(): void {
   away.answeredMs = performance.now()
 }
 
-/** Since when the database is away, for a statement that was tried at `triedMs` and failed with `error` at `nowMs`. */
+/** When the absence began, for a statement that was tried at `triedMs` and failed with `error` at `nowMs`. */
 function awaySince(error: unknown, triedMs: number, nowMs: number): number {
-  // nobody has asked for so long that this is another absence, which a program that runs for weeks may meet
+  // after so long without a statement this is another absence: a program that runs for weeks may meet several
   if (nowMs - away.seenMs > databaseAwayMsMax) away.sinceMs = undefined
   away.seenMs = nowMs
-  // one that says nothing was away since it was asked
+  // a silent database was away already when it was asked
   const isSilent = error instanceof SilentDatabase || /timeout/i.test(messageOf(error))
   away.sinceMs ??= isSilent ? Math.max(triedMs, away.answeredMs) : nowMs
   return away.sinceMs
@@ -118,9 +141,13 @@ function awaySince(error: unknown, triedMs: number, nowMs: number): number {
 
 /**
  * Runs `work` again while the database is away, for `databaseAwayMsMax` at most; after that, a `database` error. `work`
- * must be harmless when an earlier try of it was committed without saying so.
+ * must be harmless when an earlier call of it was committed and the answer was lost: `isRepeat` tells it that this may be so.
  */
-export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknown) => void): Promise<T> {
+export async function rideOut<T>(
+  work: (isRepeat: boolean) => Promise<T>,
+  onAway?: (error: unknown) => void,
+): Promise<T> {
+  let isRepeat = false
   let triedMs = 0
   let failingSinceMs: number | undefined
   try {
@@ -128,11 +155,11 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
       async () => {
         triedMs = performance.now()
         try {
-          const result = await work()
+          const result = await work(isRepeat)
           answered()
           return result
         } catch (error) {
-          // p-retry keeps network-like TypeErrors apart; what is worth a retry is decided here alone
+          // p-retry treats network-like TypeErrors specially; here `mayPass` alone decides
           throw mayPass(error) ? (error as Error) : new AbortError(error as Error)
         }
       },
@@ -144,7 +171,7 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
         shouldRetry: ({ error }) => {
           const nowMs = performance.now()
           failingSinceMs ??= nowMs
-          // the database may answer others, and fail at this for ever
+          // the database may answer other statements and fail at this one for ever
           const isItsOwn = nowMs - failingSinceMs >= 2 * databaseAwayMsMax
           if (saysItself(error)) {
             answered()
@@ -154,8 +181,9 @@ export async function rideOut<T>(work: () => Promise<T>, onAway?: (error: unknow
         },
         onFailedAttempt: async ({ error }) => {
           if (saysItself(error)) return
+          isRepeat = true
           onAway?.(error)
-          // what they fail with, the next try meets too
+          // a remedy's error is ignored: the next try meets the same trouble
           await Promise.allSettled([...remedies].map((remedy) => remedy()))
         },
       },

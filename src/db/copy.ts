@@ -1,5 +1,5 @@
 /**
- * Rows into a table by binary COPY, the fastest way in: the encoder of rows, and the stream that takes them. Only this
+ * Copies rows into a table by binary COPY, the fastest way in: the encoder of rows, and the stream to the server. Only this
  * file knows `pg-copy-streams`.
  */
 import { once } from 'node:events'
@@ -7,7 +7,7 @@ import copyStreams from 'pg-copy-streams'
 import type { Connection } from './transaction.ts'
 
 const firstBytes = 80 * 1024
-/** So much is collected before it goes to the connection. */
+/** Rows are sent once so many bytes are collected. */
 const fullBytes = 64 * 1024
 
 /** PGCOPY, no flags, no extension: PostgreSQL's documentation of COPY, "Binary Format". */
@@ -75,7 +75,7 @@ export class CopyRows {
     this.at += 4 + bytes
   }
 
-  /** What was encoded; the next rows go to another buffer, because the connection may still be reading this one. */
+  /** Returns the bytes encoded so far. The next rows go to another buffer, because the connection may still read this one. */
   take(): Buffer {
     const taken = this.buffer.subarray(0, this.at)
     this.buffer = Buffer.allocUnsafe(firstBytes)
@@ -83,7 +83,7 @@ export class CopyRows {
     return taken
   }
 
-  /** The end of the copy, after the last row. */
+  /** Returns the last bytes with the end marker of the copy. */
   finish(): Buffer {
     this.ensure(2)
     this.at = this.buffer.writeInt16BE(-1, this.at)
@@ -99,9 +99,9 @@ export class CopyRows {
 }
 
 /**
- * Copies into `target` (a table with its columns in brackets) what `fill` encodes: it adds rows and awaits `flush` after
- * each. What it throws ends the copy, and the transaction with it. `broken` tells it that the connection is gone, while it may
- * wait for something else.
+ * Copies the rows that `fill` encodes into `target` (a table with its columns in brackets). `fill` adds rows and awaits
+ * `flush` after each. An error that it throws ends the copy, and the transaction with it. `broken` is aborted when the
+ * connection is gone, since `fill` may be waiting for something else.
  */
 export async function copyInto<T>(
   connection: Connection,
@@ -109,7 +109,7 @@ export async function copyInto<T>(
   fill: (rows: CopyRows, flush: () => Promise<void> | void, broken: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const stream = connection.query(copyStreams.from(`copy ${target} from stdin (format binary)`))
-  // not once: a stream whose connection is gone fails again when it is ended
+  // `on`, not `once`: a stream whose connection is gone fails again when it is ended
   const failed = new Promise<never>((_, reject) => stream.on('error', reject))
   const broken = new AbortController()
   failed.catch((error) => broken.abort(error))
@@ -125,7 +125,7 @@ export async function copyInto<T>(
     await Promise.race([finished, failed])
     return result
   } catch (error) {
-    // tells the server that the copy failed; the rollback comes behind it
+    // tells the server that the copy failed, ahead of the rollback
     stream.destroy(error as Error)
     throw error
   }

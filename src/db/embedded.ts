@@ -1,19 +1,20 @@
 /**
  * The embedded PostgreSQL in `LEADPUSH_HOME`: made and started when a command needs it, shared by all commands that run at
- * once, stopped by the last that leaves.
+ * once, stopped by the last one that leaves.
  */
 import { constants } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { LeadpushError } from '../base/errors.ts'
-import { findPlace, hasData, makeHome, type Place, unusableHome } from './embedded/place.ts'
+import { findPaths, hasData, makeHome, type Paths, unusableHome } from './embedded/paths.ts'
 import { findServer } from './embedded/postmaster.ts'
 import { enter, leave, tryEnter } from './embedded/presence.ts'
 
+/** An embedded server at which this process is present, so that no other process stops it. */
 export interface EmbeddedServer {
   home: string
-  /** With the folder of the Unix socket as host; there is no password. */
+  /** A `postgresql:` URL with the folder of the Unix socket as its host and no password. */
   url: string
   /** Stops the server if nobody else uses it. Never throws. */
   leave(): Promise<void>
@@ -21,39 +22,40 @@ export interface EmbeddedServer {
   ensureRunning(): Promise<void>
 }
 
-function noDatabase(place: Place): LeadpushError {
+function noDatabase(paths: Paths): LeadpushError {
   return new LeadpushError(
     'usage',
-    `There is no database yet: DATABASE_URL is not set, and ${place.home} holds none.`,
+    `There is no database yet: DATABASE_URL is not set, and ${paths.home} holds none.`,
     {
       hint: 'Import something first (`leadpush leads import FILE`, `leadpush users import FILE`), or set DATABASE_URL.',
     },
   )
 }
 
-/** Whether there is one in `home`, running or not. Throws `usage` where that cannot be seen. */
-export const hasEmbedded = async (home: string): Promise<boolean> => hasData(await findPlace(home))
+/** Whether `home` holds a database, running or not. Throws `usage` where that cannot be seen. */
+export const hasEmbedded = async (home: string): Promise<boolean> => hasData(await findPaths(home))
 
 /**
- * Makes this process present at the embedded server of `home`, and starts it where it does not run. Throws `usage` where
- * there is no database yet and `create` is not set, or where it cannot be run here; `database` where it does not start.
+ * Makes this process present at the embedded server of `home`, and starts the server where it does not run. Throws `usage`
+ * where `home` holds no database and `create` is not set, or where PostgreSQL cannot be run here; `database` where the server
+ * does not start.
  */
 export async function enterEmbedded(home: string, options: { create?: boolean }): Promise<EmbeddedServer> {
-  if (!(await hasData(await findPlace(home)))) {
-    if (!options.create) throw noDatabase(await findPlace(home))
+  if (!(await hasData(await findPaths(home)))) {
+    if (!options.create) throw noDatabase(await findPaths(home))
     await makeHome(home)
   }
-  const place = await findPlace(home)
-  const enterPlace = async () => watch(await enter(place))
-  let presence = await enterPlace()
+  const paths = await findPaths(home)
+  const enterServer = async () => watch(await enter(paths))
+  let presence = await enterServer()
   let entering: Promise<void> | undefined
   let left = false
   return {
-    home: place.home,
-    url: place.url,
+    home: paths.home,
+    url: paths.url,
     async ensureRunning() {
       if (left || presence.isAlive()) return
-      entering ??= enterPlace()
+      entering ??= enterServer()
         .then((entered) => {
           presence = entered
         })
@@ -67,9 +69,9 @@ export async function enterEmbedded(home: string, options: { create?: boolean })
       left = true
       await entering?.catch(() => {})
       try {
-        const client = presence.isAlive() ? presence.client : await tryEnter(place)
-        if (typeof client !== 'string') await leave(place, client)
-      } catch {} // the server went away: there is nothing to stop
+        const client = presence.isAlive() ? presence.client : await tryEnter(paths)
+        if (typeof client !== 'string') await leave(paths, client)
+      } catch {} // the server is gone: nothing to stop
     },
   }
 }
@@ -82,26 +84,29 @@ function watch(client: pg.Client): { client: pg.Client; isAlive(): boolean } {
   return { client, isAlive: () => alive }
 }
 
-/** Stops the server of `home`; where processes use it, the last of them does so when it leaves. */
+/**
+ * Stops the server of `home`, and no longer keeps it running. `in use`: other processes use it, and the last of them stops
+ * it.
+ */
 export async function stopEmbedded(home: string): Promise<'stopped' | 'in use' | 'not running'> {
-  const place = await findPlace(home)
-  if (!(await hasData(place))) return 'not running'
-  await rm(place.keepMarker, { force: true })
+  const paths = await findPaths(home)
+  if (!(await hasData(paths))) return 'not running'
+  await rm(paths.keepMarker, { force: true })
   for (;;) {
-    const found = await tryEnter(place)
-    if (typeof found !== 'string') return (await leave(place, found)) === 'stopped' ? 'stopped' : 'in use'
-    if (found === 'absent' && (await findServer(place)) === undefined) return 'not running'
+    const found = await tryEnter(paths)
+    if (typeof found !== 'string') return (await leave(paths, found)) === 'stopped' ? 'stopped' : 'in use'
+    if (found === 'absent' && (await findServer(paths)) === undefined) return 'not running'
     await sleep(20)
   }
 }
 
-/** Starts the server of `home`, and lets it run after the last process has left, until `stopEmbedded`. */
+/** Starts the server of `home` and keeps it running after the last process has left, until `stopEmbedded`. */
 export async function keepEmbedded(home: string): Promise<{ home: string; url: string }> {
   const server = await enterEmbedded(home, {})
   try {
     const { O_WRONLY, O_CREAT, O_NOFOLLOW } = constants
-    // a link there must lead nowhere
-    const marker = await open((await findPlace(home)).keepMarker, O_WRONLY | O_CREAT | O_NOFOLLOW).catch((error) => {
+    // never through a link, which may lead anywhere
+    const marker = await open((await findPaths(home)).keepMarker, O_WRONLY | O_CREAT | O_NOFOLLOW).catch((error) => {
       throw unusableHome(home, error)
     })
     await marker.close()

@@ -1,6 +1,7 @@
 /**
- * Indexes on rising ids thin out: what goes leaves room in their pages that nothing will ever fill again. What is thin is found by
- * the server's statistics alone, and rebuilt beside whoever works with it, outside of any transaction.
+ * Finds and rebuilds thin indexes. An index on rising ids thins out, because deleted rows leave room in its pages that no
+ * later row fills. The server's statistics alone tell which indexes are thin; rebuilding blocks nobody and runs outside of
+ * any transaction.
  */
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
@@ -9,30 +10,34 @@ import { indexRebuildMsMax } from '../base/limits.ts'
 import type { Database, OpenDatabase } from './open.ts'
 import { ourTables } from './survey.ts'
 
+/** An index that is much larger than it has to be. */
 export interface ThinIndex {
   name: string
   bytes: number
-  /** What it would come to when it is rebuilt. */
+  /** An estimate of its size after rebuilding. */
   denseBytes: number
-  /** This role may rebuild it. */
+  /** Whether this role may rebuild it. */
   isOurs: boolean
 }
 
-/** A B-tree that random keys fill is about three quarters of what a new one is. */
+/**
+ * An index is thin when rebuilding would leave less than this part of it. Random keys fill a B-tree to about three quarters.
+ */
 const densePartMin = 0.5
-/** It is not worth the work for less. */
+/** Rebuilding is not worth the work for a smaller gain. */
 const savedBytesMin = 4 * 1024 * 1024
 
 /**
- * B-trees alone, of which it is known how many entries a page takes; equal keys that are stored once make one look denser. Rows that
- * came since the statistics were made count, rows that went do not: what is in doubt is left.
+ * Covers B-trees alone, since it is known how many entries their pages take. Equal keys stored once make an index look denser
+ * than it is. Rows added since the last analyze count, rows deleted since then do not: the estimate errs towards leaving an
+ * index alone.
  */
 const estimates = sql`
   select c.oid, c.relname::text as name, pg_relation_size(c.oid)::bigint as bytes, s.block,
     pg_has_role(c.relowner, 'usage') as "isOurs",
     case when i.indpred is null then greatest(c.reltuples, pg_stat_get_live_tuples(t.oid)) else c.reltuples end as entries,
     (
-      -- 8 bytes of header and 4 of pointer an entry, 40 of each page
+      -- an entry has 8 bytes of header and 4 of pointer, a page 40 of its own
       select floor((s.block - 40) * 0.9 / (ceil((8 + sum(case when a.attlen > 0 then a.attlen else w.avg_width end)) / 8.0) * 8 + 4))
       from pg_attribute a
         left join pg_stats w on w.schemaname = n.nspname and (w.tablename, w.attname) = (
@@ -48,7 +53,7 @@ const estimates = sql`
   where i.indrelid = any (array(select to_regclass(name) from unnest(${ourTables}::text[]) name))
     and m.amname = 'btree' and i.indisvalid and t.reltuples >= 0 and c.reltuples >= 0`
 
-/** The one first that would save most. */
+/** The thin indexes, those with the largest gain first. */
 export async function findThinIndexes(db: Database): Promise<ThinIndex[]> {
   const { rows } = await sql<ThinIndex>`
     select name, bytes, "denseBytes", "isOurs" from (
@@ -60,7 +65,7 @@ export async function findThinIndexes(db: Database): Promise<ThinIndex[]> {
   return rows
 }
 
-/** What a rebuilding that broke off has left. */
+/** Names of the invalid indexes that an interrupted rebuilding left behind. */
 async function findLeftBehind(db: Database): Promise<string[]> {
   const { rows } = await sql<{ name: string }>`
     select c.relname::text as name from pg_index i join pg_class c on c.oid = i.indexrelid
@@ -70,7 +75,7 @@ async function findLeftBehind(db: Database): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** What looks left behind may be somebody's who is at it. */
+/** Whether some index is being built now: an invalid index may belong to that work, and not be left behind. */
 async function isSomebodyAtIt(db: Database): Promise<boolean> {
   const { rows } = await sql`
     select from pg_stat_progress_create_index where datname = current_database() limit 1
@@ -80,7 +85,10 @@ async function isSomebodyAtIt(db: Database): Promise<boolean> {
 
 const cancelMsMax = 5_000
 
-/** Ends with the signal too: the statement is looked for by its text, since behind a pooler nobody knows who carries it out. */
+/**
+ * Runs `statement` on a connection of its own until `signal` aborts. The statement is cancelled by its text, because behind a
+ * pooler nobody knows which process runs it.
+ */
 async function runAlone(pool: pg.Pool, statement: string, signal: AbortSignal): Promise<void> {
   const text = `${statement} /* ${randomUUID()} */`
   const client = await pool.connect()
@@ -106,15 +114,19 @@ async function runAlone(pool: pg.Pool, statement: string, signal: AbortSignal): 
   }
 }
 
+/** How rebuilding is stopped, and whom it tells. */
 export interface Rebuilding {
-  /** Aborted: what is under way is given up, and its remains are the next one's to drop. */
+  /** Aborted: gives up the index under way; the next rebuilding drops its remains. */
   stop: AbortSignal
   onIndex(name: string): void
-  /** No more is rebuilt. */
+  /** Called once for an error: nothing more is rebuilt. */
   onTrouble(what: string, error: unknown): void
 }
 
-/** One after the other, as many as the time allows, and returns those; none while anybody else builds an index there. */
+/**
+ * Rebuilds thin indexes one after the other, as many as `indexRebuildMsMax` allows, and returns those that it rebuilt; none
+ * while anybody else builds an index in this database. Never throws.
+ */
 export async function rebuildThinIndexes({ db, pool }: OpenDatabase, rebuilding: Rebuilding): Promise<ThinIndex[]> {
   const { stop, onIndex, onTrouble } = rebuilding
   const signal = AbortSignal.any([stop, AbortSignal.timeout(indexRebuildMsMax)])

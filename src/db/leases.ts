@@ -1,6 +1,6 @@
 /**
- * A process that pushes is a row of `workers` with a lease. While the lease runs, what the process has taken is left alone;
- * the row is renewed three times a lease, and everything that the process records checks it in the same statement.
+ * The leases of worker processes. A process that sends is a row of `workers` with a lease, renewed three times per lease.
+ * While the lease runs, other processes leave its work alone; each statement that records for the process checks the lease.
  */
 import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -9,11 +9,13 @@ import { rideOut } from './away.ts'
 import { durably } from './durably.ts'
 import type { Database } from './open.ts'
 
-/** A worker whose lease has been over for so long has left its row behind. */
+/** The row of a worker whose lease ended longer ago belongs to a dead process. */
 const workerDaysMax = 1
 const deadPerStart = 100
 
-/** SQL: whether the worker in the row `worker` holds its lease. Nothing else compares the end of a lease with the clock. */
+/**
+ * SQL: whether the worker in the row `worker` holds its lease. Other code must not compare the end of a lease with the clock.
+ */
 export const holdsLease = (worker: RawBuilder<unknown>) => sql<boolean>`${worker}.lease_end > now()`
 
 /** SQL: whether the lease of the worker in the row `worker` has been over for so long that its row may go. */
@@ -25,11 +27,12 @@ export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql<boolean>`exists (select from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)})`
 }
 
+/** This process as a worker: registers it, renews its lease, and gives it a new id where the lease was lost. */
 export class Worker {
   private readonly db: Database
   private readonly leaseMs: number
   private timer: NodeJS.Timeout | undefined
-  /** The last one is the current; the ones before lost their lease. */
+  /** The last id is the current one; the lease of each earlier id was lost. */
   private readonly allIds: number[] = []
   private renewing: Promise<void> | undefined
 
@@ -38,6 +41,7 @@ export class Worker {
     this.leaseMs = leaseMs
   }
 
+  /** Registers this process with a lease of `leaseMs`. Throws `database` when the database stays away. */
   static async start(db: Database, leaseMs: number): Promise<Worker> {
     const worker = new Worker(db, leaseMs)
     await worker.register()
@@ -51,14 +55,14 @@ export class Worker {
     return this.allIds.at(-1) ?? 0
   }
 
-  /** The ids under which this process has recorded anything. */
+  /** All ids under which this process may have recorded something. */
   get ids(): readonly number[] {
     return this.allIds
   }
 
   /**
-   * Extends the lease. If it has run out (the process was frozen, the database away), the process goes on as a new worker:
-   * what it had taken may be another's by now.
+   * Extends the lease. If it has run out (the process was frozen, the database away), the process goes on as a new worker,
+   * since another process may have taken its work by now.
    */
   async renew(): Promise<void> {
     this.renewing ??= this.renewOnce().finally(() => {
@@ -90,7 +94,7 @@ export class Worker {
     this.allIds.push(id)
   }
 
-  /** Rows of processes that were killed: whether they are there or not, what these had is free. */
+  /** Deletes rows of killed processes. Their work is free in any case, as their leases are over. */
   private async forgetDead(): Promise<void> {
     await sql`
       delete from workers where id = any (array(
@@ -113,20 +117,40 @@ export class Worker {
     return sql<Date>`now() + ${this.leaseMs} * interval '1 millisecond'`
   }
 
+  stopRenewing(): void {
+    clearInterval(this.timer)
+  }
+
   /** Ends the lease; what the process still has is free from now on. */
   async stop(): Promise<void> {
-    clearInterval(this.timer)
+    this.stopRenewing()
     await this.db.deleteFrom('workers').where('id', 'in', this.ids).execute()
   }
 }
 
+/**
+ * Runs `work` as a worker, whose lease ends with it. Where `work` fails the lease is no longer renewed and runs out by itself: the
+ * database is away then, as a rule.
+ */
+export async function withWorker<T>(db: Database, leaseMs: number, work: (worker: Worker) => Promise<T>): Promise<T> {
+  const worker = await Worker.start(db, leaseMs)
+  try {
+    const result = await work(worker)
+    await rideOut(() => worker.stop())
+    return result
+  } finally {
+    worker.stopRenewing()
+  }
+}
+
+/** Another live worker. */
 export interface OtherWorker {
   id: number
   /** How long its lease still runs, in milliseconds. */
   leaseMs: number
 }
 
-/** Live workers `w` other than ours for which `isAtWork` holds. */
+/** The live workers, apart from our own ids, for whose row `w` the SQL `isAtWork` holds. */
 export async function findOtherWorkers(
   db: Database,
   workerIds: readonly number[],
@@ -142,8 +166,8 @@ export async function findOtherWorkers(
 const leaseLookMs = 250
 
 /**
- * Waits once for the leases of others that have something in hand, for no longer than they had to run; one that is renewed,
- * or that finishes, is waited for no longer. Whether any lease ran out.
+ * Waits until each lease found at the start has ended, was renewed, or is no longer among `findOthers`; never longer than
+ * those leases had to run. Returns whether a worker is no longer there, so that its work may be free.
  */
 export async function waitForLeases(
   findOthers: () => Promise<OtherWorker[]>,
@@ -163,7 +187,7 @@ export async function waitForLeases(
     const passedMs = performance.now() - since
     const now = new Map((await find()).map(({ id, leaseMs }) => [id, leaseMs]))
     ranOut ||= waitingFor.some(({ id }) => !now.has(id))
-    // renewed: its lease ends later than it did when this one began to wait
+    // renewed: its lease ends later than when this wait began
     waitingFor = waitingFor.filter(
       ({ id, leaseMs }) => (now.get(id) ?? Number.POSITIVE_INFINITY) + passedMs < leaseMs + leaseLookMs,
     )

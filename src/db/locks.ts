@@ -1,12 +1,12 @@
-/** The numbers of the advisory locks, so that no two are alike: whoever holds one keeps the others of its kind waiting. */
+/** The numbers of all advisory locks, in one list so that no two are alike. */
 export const locks = {
   leadsImport: 7_310_401,
   usersImport: 7_310_402,
   migration: 7_310_403,
-  /** Shared: a statement that begins deliveries; alone: an erasure, while it ends those that are begun. */
+  /** Shared: statements that begin deliveries. Exclusive: an erasure while it ends pending deliveries. */
   erasure: 7_310_404,
-  /** With a number of the group: whoever looks what is due for these hooks. */
+  /** Held together with a number of the group: the process that looks for due leads for a group of hooks. */
   look: 7_310_405,
-  /** Shared: a process that uses the embedded server; alone: whoever may stop it. */
+  /** Shared: processes that use the embedded server. Exclusive: the process that may stop it. */
   presence: 5_323_787_447,
 } as const

@@ -1,6 +1,6 @@
 /**
- * Brings the schema up to date with the numbered files in `sql/`: under a lock, all in one transaction.
- * Rows that belong to a migration stand in a file of the same name that ends in `.tsv`: one table, columns in its order.
+ * Brings the schema up to date with the numbered files in `sql/`, under a lock and in one transaction. Rows that belong to a
+ * migration are in a `.tsv` file of the same name: one table, with cells in the order of its columns.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -28,13 +28,13 @@ async function loadRows(db: AnyDatabase, name: string): Promise<void> {
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   if (lines.length === 0) return
   const target = name.slice(7)
-  // the columns' own types: what is cut out of a text is text
+  // casts each cell to its column's type: a cut text is only text
   const columns = await sql<{ type: string }>`
     select data_type as type from information_schema.columns
     where table_schema = current_schema() and table_name = ${target} order by ordinal_position
   `.execute(db)
   const cells = columns.rows.map(({ type }, at) => sql`cells[${sql.lit(at + 1)}]::${sql.raw(type)}`)
-  // one text goes to the server many times faster than its cells
+  // one long text reaches the server many times faster than single cells
   await sql`
     insert into ${sql.table(target)} select ${sql.join(cells)}
     from (select string_to_array(line, E'\t') as cells from string_to_table(${lines.join('\n')}, E'\n') as line) as lines
@@ -60,7 +60,7 @@ function anothersTables(error: unknown): LeadpushError {
   })
 }
 
-/** How the database's schema stands to this program's. */
+/** Whether the database's schema is this program's (`current`), older (`behind`) or of a newer program (`newer`). */
 export async function schemaState(db: AnyDatabase): Promise<'current' | 'behind' | 'newer'> {
   const [names, applied] = await Promise.all([migrationNames(), appliedNames(db)])
   if (applied.some((name) => !names.includes(name))) return 'newer'
@@ -68,8 +68,8 @@ export async function schemaState(db: AnyDatabase): Promise<'current' | 'behind'
 }
 
 /**
- * Applies what is missing, and returns the names of what it applied. Any number of processes may do so at once. Throws
- * `usage` where the database is newer than the program, or holds tables of another program.
+ * Applies the missing migrations and returns their names. Any number of processes may do so at once. Throws `usage` where the
+ * database is newer than the program, or holds tables of another program.
  */
 export async function migrate(db: AnyDatabase): Promise<string[]> {
   const state = await schemaState(db)
@@ -87,7 +87,7 @@ export async function migrate(db: AnyDatabase): Promise<string[]> {
 }
 
 async function applyMissing(transaction: AnyDatabase): Promise<string[]> {
-  // of the transaction, not of a session, which a PgBouncer would give to others with the lock in it
+  // a lock of the transaction: a session's lock would stay with the PgBouncer connection, which others get
   await sql`select pg_advisory_xact_lock(${locks.migration})`.execute(transaction)
   await sql`
     create table if not exists ${sql.table(table)} (name varchar(255) primary key, "timestamp" varchar(255) not null)

@@ -1,6 +1,6 @@
 /**
- * Opens the database that the settings name: the one at `DATABASE_URL`, or the embedded one. Checks that it is one that
- * leadpush can work with and that its schema is the program's. Only this folder knows `pg`.
+ * Opens the database of the settings (`DATABASE_URL`, or the embedded one), and checks that leadpush can use its server and
+ * its schema. Only this folder knows `pg`.
  */
 import type { EventEmitter } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -12,30 +12,33 @@ import { enterEmbedded } from './embedded.ts'
 import { migrate, schemaState } from './migrate.ts'
 import type { Tables } from './tables.ts'
 
+/** Kysely over the tables of leadpush, on the pool or in a transaction. */
 export type Database = Kysely<Tables>
 
+/** A checked database with its connections; `close` ends them. */
 export interface OpenDatabase {
   db: Database
-  /** For copies in and out and whatever else needs one connection of its own. */
+  /** For work on one connection of its own: COPY, temporary tables. */
   pool: pg.Pool
   embedded: boolean
-  /** The migrations that opening it applied. */
+  /** Names of the migrations that opening applied. */
   migrated: string[]
-  /** For people: where it is, never with a password. */
+  /** Where the database is, for people; never with a password. */
   description: string
   close(): Promise<void>
 }
 
+/** What the caller expects of the database. */
 export interface OpenOptions {
-  /** Make the embedded database where there is none; otherwise that is a `usage` error. */
+  /** Makes the embedded database where there is none; without it that is a `usage` error. */
   create?: boolean
   /**
-   * `current` (the default) refuses a schema that is behind; `any` takes what is there. The embedded one is migrated in both
-   * cases, and left alone with `untouched`.
+   * `current` (the default) refuses a schema that is behind; `any` accepts every schema; `untouched` does too, and does not
+   * migrate the embedded database, which the other two do.
    */
   schema?: 'current' | 'any' | 'untouched'
   connectionsMax?: number
-  /** For commands of short statements: a connection on which nothing comes for so long is given up. */
+  /** For commands with short statements: gives up a connection on which nothing comes for so long. */
   silentMsMax?: number
 }
 
@@ -45,7 +48,7 @@ const types: pg.CustomTypesConfig = {
     oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as pg.CustomTypesConfig['getTypeParser'],
 }
 
-/** A lone % is itself, as it is for pg. */
+/** Decodes percent escapes; a lone % stays, as pg takes it. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text)
@@ -94,16 +97,20 @@ async function checkSchema(db: Database): Promise<void> {
   throw new LeadpushError('usage', message, { hint: schemaHints[state] })
 }
 
-/** A database that takes leave for longer takes none: its machine may be gone. */
+/** Connections that are not closed by then are cut: the database's machine may be gone. */
 const leaveMsMax = 2_000
 
-/** What is beneath a client, of which pg says nothing. */
+/** The connection beneath a client, which pg's types do not show. */
 const connectionOf = (client: pg.ClientBase) =>
   (client as unknown as { connection: EventEmitter & { stream: Socket } }).connection
 
+/** The socket of a client. */
 export const streamOf = (client: pg.ClientBase) => connectionOf(client).stream
 
-/** Without a password pg gives up and leaves the connection open: the server would end it a minute later, and only then this process. */
+/**
+ * Closes the socket when connecting fails. Without a password pg gives up and leaves it open, and this process would live
+ * until the server closes it a minute later.
+ */
 class Client extends pg.Client {
   constructor(config?: pg.ClientConfig) {
     super(config)
@@ -112,10 +119,13 @@ class Client extends pg.Client {
   }
 }
 
-/** A request to cancel has so long to arrive. */
+/** The longest that a cancel request may take. */
 const cancelMsMax = 5_000
 
-/** Asks the server to end what the connection is at, where it still hears: nobody waits for it, and it must not be done later. */
+/**
+ * Asks the server to cancel the connection's statement, where the server can still be reached: nobody waits for it, and it
+ * must not take effect later.
+ */
 function cancel(client: pg.PoolClient): void {
   const { processID, secretKey, host, port } = client as unknown as Record<
     'processID' | 'secretKey' | 'port',
@@ -134,8 +144,8 @@ function cancel(client: pg.PoolClient): void {
 }
 
 /**
- * Throws `usage` where there is no embedded database yet or the schema is not the program's, `database` where PostgreSQL
- * cannot be reached or used. Close it in every case, or the embedded server stays.
+ * Opens the database. Throws `usage` where there is no embedded database yet or the schema is not the program's; `database`
+ * where PostgreSQL cannot be reached or used. The caller must close it, or the embedded server keeps running.
  */
 export async function openDatabase(
   settings: { databaseUrl: string | undefined; home: string },
@@ -149,10 +159,10 @@ export async function openDatabase(
     connectionTimeoutMillis: Math.min(10_000, options.silentMsMax ?? 10_000),
     keepAlive: true,
     types,
-    // what PGSSLMODE asks for is not meant for a socket of our own
+    // PGSSLMODE is not meant for our own Unix socket
     ...(server && { ssl: false }),
   })
-  // an idle connection that breaks is the pool's affair; a statement that meets a broken one throws by itself
+  // the pool replaces an idle connection that breaks; a statement on a broken one throws by itself
   pool.on('error', () => {})
   const streams = new Set<Socket>()
   pool.on('connect', (client) => {
@@ -161,7 +171,7 @@ export async function openDatabase(
     streams.add(stream)
     stream.once('close', () => streams.delete(stream))
     const { silentMsMax } = options
-    // neither the kernel nor pg notices in time that the other end is gone without a word; our own server is on this
+    // neither the kernel nor pg notices in time that the other end is gone without a word; the embedded server is on this
     // machine, and may be migrating
     if (silentMsMax !== undefined && !server) {
       stream.setTimeout(silentMsMax, () => {
@@ -190,7 +200,7 @@ export async function openDatabase(
   }
   try {
     await checkServer(db).catch((error) => {
-      // it is there, and starts, stops or recovers: that passes
+      // the server is there, and starts, stops or recovers: that passes
       if (codeOf(error) !== '57P03') throw error
       return rideOut(() => checkServer(db))
     })

@@ -1,9 +1,13 @@
-/** What a PostgreSQL server says of itself: how it is reached, what it promises, what this role may do, how it is kept. */
+/**
+ * Facts that a PostgreSQL server tells of itself, for `doctor`: how it is reached, what it promises, what this role may do,
+ * how it is maintained.
+ */
 import type { Socket } from 'node:net'
 import { sql } from 'kysely'
 import { type Database, type OpenDatabase, streamOf } from './open.ts'
 import type { Tables } from './tables.ts'
 
+/** One look at the server; times in milliseconds. */
 export interface ServerFacts {
   /** `18.1`. */
   version: string
@@ -13,19 +17,19 @@ export interface ServerFacts {
   pooled: boolean
   /** Whether the connection of this process is encrypted. */
   encrypted: boolean
-  /** A statement there and back, the fastest of some. */
+  /** The round trip of a statement, the fastest of some. */
   roundTripMs: number
-  /** The database's clock minus this machine's, and how far that may be wrong. */
+  /** The database's clock minus this machine's, and how far off that may be. */
   aheadMs: number
   aheadErrorMs: number
   standby: boolean
   readOnly: boolean
-  /** `30s`, of this role; `0`: there is none. */
+  /** This role's limit, such as `30s`; `0` for none. */
   statementTimeout: string
   fsync: boolean
   fullPageWrites: boolean
   synchronousCommit: string
-  /** Connections that this role may open besides those that are there, and of how many. */
+  /** How many more connections this role may open, and the limit that leaves the fewest. */
   freeConnections: number
   connectionsMax: number
   autovacuum: boolean
@@ -33,7 +37,7 @@ export interface ServerFacts {
 
 type ServerRow = Omit<ServerFacts, 'pooled' | 'encrypted' | 'roundTripMs' | 'aheadMs' | 'aheadErrorMs'>
 
-// sessions of others are counted by what everybody may see of them
+// counts sessions of others by what every role may see
 const facts = sql<ServerRow>`
   select split_part(current_setting('server_version'), ' ', 1) as version, current_setting('server_encoding') as encoding,
     current_user as role, pg_is_in_recovery() as standby,
@@ -61,11 +65,12 @@ const facts = sql<ServerRow>`
 
 const trips = 3
 
+/** Asks the server on one connection. Throws what the database throws. */
 export async function findServerFacts({ db, pool }: OpenDatabase): Promise<ServerFacts> {
   const client = await pool.connect()
   try {
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
-    // a pooler makes up the id that it gives to its client
+    // a pooler gives its client an id of its own making
     const pooled = rows[0]?.pid !== (client as unknown as { processID: number }).processID
     const encrypted = (streamOf(client) as Socket & { encrypted?: boolean }).encrypted === true
     let roundTripMs = Number.POSITIVE_INFINITY
@@ -89,13 +94,14 @@ export async function findServerFacts({ db, pool }: OpenDatabase): Promise<Serve
 
 const all = 'select, insert, update, delete'
 
-/** What the program needs of each table. */
+/** The rights that the program needs on each table. */
 const tableRights: Record<keyof Tables | 'schema_migrations', string> = {
   schema_migrations: 'select', imports: all, leads: all, lead_seen: all, lead_versions: all, postal_codes: 'select', searches: all,
-  users: all, queries: all, workers: all, runs: all, shares: all, claims: all, deliveries: all, receivers: all, integrations: all, hooks: all,
-  triggers: all, erasure_key: 'select', erasures: all, erased_deliveries: all,
+  users: all, queries: all, workers: all, runs: all, user_ranges: all, claims: all, deliveries: all, answers: all, receivers: all, integrations: all,
+  hooks: all, hook_answers: all, triggers: all, erasure_key: 'select', erasures: all, erased_deliveries: all,
 } // biome-ignore format: a table
 
+/** The names of all tables of leadpush. */
 export const ourTables = Object.keys(tableRights)
 
 const sequenceRights = {
@@ -104,16 +110,17 @@ const sequenceRights = {
   erasure_count: 'usage, select',
 }
 
+/** What this role may do with the tables of leadpush. */
 export interface Rights {
-  /** `users: insert, update`; what is not there is the schema's affair. */
+  /** Missing rights by table: `users: insert, update`. Tables that do not exist are left to the check of the schema. */
   missing: string[]
   /** Whether the role may bring the schema up to date. */
   mayMigrate: boolean
-  /** Whether it may make temporary tables, which imports and triggers do. */
+  /** Whether the role may make temporary tables, as imports and triggers do. */
   mayStage: boolean
 }
 
-/** What this role may do with the tables that are there. */
+/** Finds this role's rights on those tables of leadpush that exist. */
 export async function findRights(db: Database): Promise<Rights> {
   const { rows } = await sql<{ name: string; lacking: string }>`
     select name, string_agg(held, ', ' order by at) as lacking from (
@@ -139,13 +146,14 @@ export async function findRights(db: Database): Promise<Rights> {
   return { missing: rows.map(({ name, lacking }) => `${name}: ${lacking}`), mayMigrate, mayStage }
 }
 
+/** How well the database is maintained. */
 export interface Upkeep {
   databaseBytes: number
-  /** Transactions since the oldest that is not frozen; at 2 ** 31 the database stops. */
+  /** Age of the oldest transaction that is not frozen, in transactions; at 2 ** 31 the database stops. */
   frozenAge: number
-  /** Tables of ours. */
+  /** Tables of leadpush with autovacuum switched off. */
   withoutAutovacuum: string[]
-  /** Those with many dead rows, as far as the server's statistics know. */
+  /** Tables with many dead rows, by the server's statistics. */
   bloated: string[]
   invalidIndexes: string[]
 }
@@ -153,6 +161,7 @@ export interface Upkeep {
 const deadRowsMin = 100_000
 const deadPartMax = 0.4
 
+/** Finds what the server's catalogs and statistics tell of its maintenance. */
 export async function findUpkeep(db: Database): Promise<Upkeep> {
   const { rows } = await sql<Upkeep>`
     with ours as (

@@ -1,8 +1,9 @@
-/** The rows of the tables in `sql/`, as Kysely sees them. bigint is read as a number: no id of ours comes near 2^53. */
+/** The rows of the tables in `sql/`, as Kysely sees them. A bigint is read as a number: no id of ours comes near 2^53. */
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
 type Defaulted<T> = ColumnType<T, T | undefined, T>
 
+/** One row type per table, by its name in SQL. */
 export interface Tables {
   imports: {
     id: GeneratedAlways<number>
@@ -56,7 +57,7 @@ export interface Tables {
     email: string
     receiver_key: string
     subscribed: boolean
-    place: Defaulted<string>
+    home_key: Defaulted<string>
     subscription_owed_at: Date | null
     subscription_begun_at: Date | null
     due_since: Generated<Date>
@@ -98,12 +99,12 @@ export interface Tables {
     accepted: Defaulted<boolean>
     held_users: Defaulted<number>
   }
-  shares: {
+  user_ranges: {
     worker_id: number
     scope: string
-    first_place: string
+    first_home_key: string
     first_user_id: number
-    last_place: string
+    last_home_key: string
     last_user_id: number
   }
   claims: {
@@ -130,26 +131,35 @@ export interface Tables {
     status: 'pending' | 'delivered' | 'failed' | 'unknown'
     attempts: number
     under_way: boolean
+    gzip: Defaulted<boolean>
     worker_id: number | null
     due_at: Generated<Date>
     first_at: Date | null
     first_ms: number | null
     first_status: number | null
     first_error: string | null
-    first_open: Defaulted<boolean>
+    first_maybe_arrived: Defaulted<boolean>
     second_at: Date | null
     second_ms: number | null
     second_status: number | null
     second_error: string | null
-    second_open: Defaulted<boolean>
+    second_maybe_arrived: Defaulted<boolean>
     end_reason: string | null
   }
+  answers: { idempotency_key: string; attempt: number; answer: string }
   receivers: {
     url_sha256: Buffer
-    down_since: Date | null
+    trouble_since: Date | null
+    refused_status: number | null
     tries: Defaulted<number>
     next_at: Generated<Date>
     second_at: Date | null
+    trying: Defaulted<boolean>
+    paused_until: Date | null
+    rate: number | null
+    rate_at: Date | null
+    takes_gzip: Defaulted<boolean>
+    refused_gzip_at: Date | null
   }
   integrations: {
     id: GeneratedAlways<number>
@@ -188,6 +198,7 @@ export interface Tables {
     worker_id: number | null
     last_error: string | null
   }
+  hook_answers: { hook_id: string; lead_id: number; answer: string; said_at: Generated<Date> }
   erasure_key: { key: Buffer }
   erasures: { mark: Buffer; kind: 'href' | 'contact'; erased_at: Generated<Date> }
   erased_deliveries: { worker_id: number; idempotency_key: string }

@@ -1,6 +1,6 @@
 /**
- * A transaction on a connection of its own, for the work that Kysely has no words for: copies in and out, temporary tables.
- * Nothing in it needs a session, so it goes through a PgBouncer in transaction mode. Stopping it cancels its statement.
+ * A transaction on a connection of its own, for work that Kysely has no words for: COPY, temporary tables. It needs no
+ * session, so it works through a PgBouncer in transaction mode. Stopping it cancels its statement.
  */
 
 import { Kysely, PostgresDialect } from 'kysely'
@@ -9,6 +9,7 @@ import { isDatabaseError, rideOut } from './away.ts'
 import { type Database, type OpenDatabase, streamOf } from './open.ts'
 import type { Tables } from './tables.ts'
 
+/** A connection inside a transaction. */
 export type Connection = pg.PoolClient
 
 /** Kysely on `connection`, inside its transaction. It needs no closing. */
@@ -18,7 +19,7 @@ export function kyselyOn(connection: Connection): Database {
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: pool as never }) })
 }
 
-/** A statement that will not be cancelled is left behind after so long. */
+/** A statement that is not cancelled within so long loses its connection. */
 const cancelMs = 3_000
 
 /**
@@ -43,7 +44,7 @@ export async function withTransaction<T>(
   try {
     await connection.query('begin')
     stop = await listen(opened, connection, signal)
-    // work like this is silent for long at times
+    // such work may be silent for long
     stream.setTimeout(0)
     const result = await work(connection)
     const { rows } = await connection.query('select pg_current_xact_id()::text as id')
@@ -64,7 +65,7 @@ export async function withTransaction<T>(
   }
 }
 
-/** A connection that breaks during the commit leaves open what came of it: the database knows. */
+/** Commits. A connection that breaks meanwhile leaves the result open, so the database is asked for it. */
 async function commit(opened: OpenDatabase, connection: Connection, id: string): Promise<void> {
   try {
     await connection.query('commit')
@@ -76,14 +77,14 @@ async function commit(opened: OpenDatabase, connection: Connection, id: string):
   }
 }
 
-/** Cancels what the transaction is doing when `signal` aborts. */
+/** Cancels the transaction's statement when `signal` aborts; returns a function that ends the listening. */
 async function listen(opened: OpenDatabase, connection: Connection, signal?: AbortSignal): Promise<() => void> {
   if (!signal) return () => {}
   const { rows } = await connection.query('select pg_backend_pid() as pid, now()::text as since')
   const { pid, since } = rows[0] as { pid: number; since: string }
   let timer: NodeJS.Timeout | undefined
   const cancel = () => {
-    // by the transaction, not by the process alone: behind a PgBouncer another client may have it by now
+    // found by its transaction too: behind a PgBouncer another client may have the process by now
     const statement =
       'select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and xact_start = $2::timestamptz'
     opened.pool.query(statement, [pid, since]).catch(() => {})

@@ -1,38 +1,50 @@
 /**
- * One attempt: a delivery's body on its way to the receiver, and what came of it. It judges the answer (contract 4.5) and
- * words it for the operator; the ledger before and after it is its caller's.
+ * One attempt: sends a delivery's body to the receiver, judges the answer (contract 4.5) and words it for the operator. The caller
+ * writes the ledger before and after it.
  */
 
 import { retryAfterMsMax } from '../base/limits.ts'
+import { acceptsGzip } from '../http/accept-encoding.ts'
 import type { Http } from '../http/client.ts'
 import type { HttpAnswer, HttpNoAnswer } from '../http/exchange.ts'
 import { parseRetryAfter } from '../http/retry-after.ts'
 import { isAuthorityCode } from '../http/trouble.ts'
+import { findEmptySuccess, readAnswer, secretsOf } from './answer.ts'
 
 export interface AttemptTarget {
   receiverUrl: string
   dataSource: string
   timeoutMs: number
+  /** Whether what the receiver says when it refuses is wanted (contract 4.16). */
+  keepAnswers?: 'on' | 'off'
 }
 
 export interface AttemptRequest {
   idempotencyKey: string
   receiverKey: string
+  /** The body is compressed. */
+  gzip?: boolean
   /** Free for the next delivery as soon as the attempt has its outcome. */
   body: Buffer
 }
 
 export interface AttemptOutcome {
   ok: boolean
-  /** It did not succeed, and may have reached the receiver all the same: no complete answer, or a 409. Makes `unknown` of `failed`. */
-  open: boolean
+  /** The attempt failed but may have reached the receiver: no complete answer, or a 409. A delivery then ends `unknown`, not `failed`. */
+  maybeArrived: boolean
   /** Of a complete answer. */
   httpStatus: number | null
   /** One line in plain words, with a hint where there is one; without secrets and without text from the answer. */
   error: string | null
   durationMs: number
-  /** How long a 429 or 503 asks to wait, at most 5 minutes. */
+  /** The pause that a 429 or 503 asks for, at most 5 minutes. */
   retryAfterMs: number | null
+  /** A complete answer says that the receiver takes gzip (contract 4.17). */
+  acceptsGzip: boolean
+  /** What the receiver said when it refused. */
+  answer?: string
+  /** Why a 2xx may be no success (contract 4.5): a sentence. */
+  emptySuccess?: string
 }
 
 const statusHints: Readonly<Record<number, string>> = {
@@ -51,7 +63,10 @@ const statusHints: Readonly<Record<number, string>> = {
   429: 'the receiver gets too many requests: see LEADPUSH_RATE and LEADPUSH_CONCURRENCY',
 }
 
-function describeStatus(status: number): string {
+/** `HTTP 401: …` with what to do. */
+export function describeStatus(status: number, gzip = false): string {
+  if (status === 415 && gzip)
+    return 'HTTP 415: the receiver does not take this delivery compressed; what follows goes out uncompressed'
   const hint =
     statusHints[status] ??
     (status >= 300 && status < 400
@@ -77,34 +92,65 @@ export function describeNoAnswer(
   return code === 'ENOTFOUND' || code === 'ECONNREFUSED' ? `${what}; check LEADPUSH_RECEIVER_URL` : what
 }
 
-function judgeAnswer({ status, retryAfter, date }: HttpAnswer): Omit<AttemptOutcome, 'durationMs'> {
+function judgeAnswer(
+  { status, retryAfter, date, acceptEncoding }: HttpAnswer,
+  gzip: boolean,
+): Omit<AttemptOutcome, 'durationMs'> {
   const ok = status >= 200 && status < 300
   const asksToWait = status === 429 || status === 503
   return {
     ok,
-    open: status === 409,
+    maybeArrived: status === 409,
     httpStatus: status,
-    error: ok ? null : describeStatus(status),
+    error: ok ? null : describeStatus(status, gzip),
     retryAfterMs: asksToWait ? parseRetryAfter({ retryAfter, date }, Date.now(), retryAfterMsMax) : null,
+    acceptsGzip: acceptsGzip(acceptEncoding),
   }
 }
 
-/** contract 4.1; Content-Length and User-Agent are added where the bytes are known. Names and values in turn. */
-export const buildHeaders = (dataSource: string, { idempotencyKey, receiverKey }: Omit<AttemptRequest, 'body'>) => [
+function hear(
+  answer: HttpAnswer,
+  { receiverUrl, keepAnswers }: AttemptTarget,
+  { receiverKey }: AttemptRequest,
+): Pick<AttemptOutcome, 'answer' | 'emptySuccess'> {
+  const { status } = answer
+  if (status >= 200 && status < 300) {
+    const emptySuccess = findEmptySuccess(answer)
+    return emptySuccess === undefined ? {} : { emptySuccess }
+  }
+  if (keepAnswers !== 'on') return {}
+  const said = readAnswer(answer, [receiverKey, ...secretsOf(receiverUrl)])
+  return said === undefined ? {} : { answer: said }
+}
+
+/** The headers of contract 4.1 except Content-Length and User-Agent, which the HTTP client adds. Names and values in turn. */
+export const buildHeaders = (dataSource: string, { idempotencyKey, receiverKey, gzip }: Omit<AttemptRequest, 'body'>) => [
+  ...(gzip ? ['Content-Encoding', 'gzip'] : []),
   'Content-Type', 'application/json',
   'X-Service-API-Key', receiverKey,
   'X-Data-Source', dataSource,
   'X-Idempotency-Key', idempotencyKey,
 ] // biome-ignore format: pairs
 
-/** Sends one attempt. Never throws: every trouble is an outcome. */
+/** Sends one attempt. Never throws: every failure is an outcome. */
 export async function sendAttempt(http: Http, target: AttemptTarget, request: AttemptRequest): Promise<AttemptOutcome> {
   const startedMs = performance.now()
   const headers = buildHeaders(target.dataSource, request)
   const { receiverUrl: url, timeoutMs } = target
-  const outcome = await http.post({ url, headers, body: request.body, timeoutMs })
+  const outcome = await http.post({ url, headers, body: request.body, timeoutMs, keepsAnswer: true })
   const durationMs = Math.round(performance.now() - startedMs)
-  if (outcome.kind === 'answer') return { ...judgeAnswer(outcome), durationMs }
+  if (outcome.kind === 'answer') {
+    const judged = judgeAnswer(outcome, request.gzip ?? false)
+    return { ...judged, ...hear(outcome, target, request), durationMs }
+  }
   const error = describeNoAnswer(outcome, target)
-  return { ok: false, open: outcome.sent, httpStatus: null, error, durationMs, retryAfterMs: null }
+  return {
+    ok: false,
+    maybeArrived: outcome.sent,
+    httpStatus: null,
+    error,
+    durationMs,
+    retryAfterMs: null,
+    acceptsGzip: false,
+  }
 }

@@ -1,6 +1,6 @@
 /**
- * Everything that is wrong with a delivery body, by contract 4, in words for a person and each with its clause: what
- * `validate FILE.json` and the reference receiver tell. One problem at a time, so that a body of millions takes no memory.
+ * All problems of a delivery body by contract 4, each in words and with its clause, for `validate FILE.json` and the reference
+ * receiver. A generator: a body with millions of problems takes no memory.
  */
 import { isUtf8 } from 'node:buffer'
 import * as z from 'zod'
@@ -19,10 +19,10 @@ export interface BodyProblem {
   hint?: string
 }
 
-/** Names in a path are the sender's. */
+/** A path holds names that the sender chose, of any length. */
 const pathCharsMax = 200
 
-/** The JSON value of a body, or why it is none. */
+/** The JSON value of a body, or the problem if it has none. */
 export function parseBody(bytes: Buffer): { value: unknown } | { problem: BodyProblem } {
   const refuse = (message: string) => ({ problem: { clause: '4.2', path: '', message } })
   if (!isUtf8(bytes)) return refuse('is no valid UTF-8')
@@ -38,10 +38,10 @@ export function parseBody(bytes: Buffer): { value: unknown } | { problem: BodyPr
   }
 }
 
-/** The body without a look into its lists. */
+/** The schema of a body whose list entries are not looked at. */
 const outerSchema = buildBodySchema(z.unknown(), z.unknown())
 
-/** Which clause: the shape is 4.2; how many, how long and how far are rules of their own. */
+/** The clause of an issue: shapes are in 4.2; counts, lengths and radii have clauses of their own. */
 function clauseOf({ code, path, message }: Issue): string {
   if (message === 'is missing' || !['custom', 'too_small', 'too_big'].includes(code)) return '4.2'
   if (path[0] === 'fsbos' || message.startsWith('holds')) return '4.10'
@@ -56,7 +56,7 @@ function toProblem(issue: Issue, within: PropertyKey[] = []): BodyProblem {
 
 const asObject = (value: unknown) => (typeof value === 'object' && value !== null ? value : {})
 
-/** What is wrong with the JSON value of a body: its outline, then each query and lead, then what is wrong between these. */
+/** The problems of a body's JSON value: of its outline, then of each query and lead, then conflicts between entries. */
 export function* findBodyProblems(value: unknown): Generator<BodyProblem, void, undefined> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     const hint = 'A leads file is checked as one where its name ends in .ndjson or .csv.'
@@ -67,7 +67,10 @@ export function* findBodyProblems(value: unknown): Generator<BodyProblem, void, 
   const outer = outerSchema.safeParse(value)
   if (!outer.success) for (const issue of describeIssues(outer.error.issues, value)) yield toProblem(issue)
   const lists = value as Partial<Record<'queryList' | 'fsbos', unknown>>
-  for (const [name, schema] of [['queryList', deliveredQuerySchema], ['fsbos', deliveredLeadSchema]] as const) {
+  for (const [name, schema] of [
+    ['queryList', deliveredQuerySchema],
+    ['fsbos', deliveredLeadSchema],
+  ] as const) {
     const list = lists[name]
     if (!Array.isArray(list)) continue
     for (const [at, entry] of list.entries()) {
@@ -75,7 +78,7 @@ export function* findBodyProblems(value: unknown): Generator<BodyProblem, void, 
       if (parsed.success) continue
       for (const issue of describeIssues(parsed.error.issues, entry)) yield toProblem(issue, [name, at])
     }
-  } // biome-ignore format: a list
+  }
   const { queryList, fsbos } = lists
   if (!Array.isArray(queryList) || !Array.isArray(fsbos)) return
   const conflicts = findBodyConflicts({ queryList: queryList.map(asObject), fsbos: fsbos.map(asObject) })

@@ -33,7 +33,7 @@ function findRepeatedHrefs(leads: readonly Partial<Lead>[]): BodyConflict[] {
   })
 }
 
-/** What is wrong between the entries of a body, rather than in one of them; entries that are malformed are passed over. */
+/** Conflicts between entries of a body, such as a repeated `href`; malformed entries are passed over. */
 export function findBodyConflicts(body: {
   queryList: readonly Partial<Query>[]
   fsbos: readonly Partial<Lead>[]
@@ -57,7 +57,7 @@ export const buildBodySchema = <Q extends z.ZodType, L extends z.ZodType>(query:
     fsbos: z.array(lead, { error: 'must be a list of leads' }),
   })
 
-/** Issues have the path of what they are about: `['fsbos', 3, 'price']`. */
+/** An issue has the path of its value: `['fsbos', 3, 'price']`. */
 export const deliveryBodySchema = buildBodySchema(deliveredQuerySchema, deliveredLeadSchema).superRefine(
   (body, context) => {
     for (const conflict of findBodyConflicts(body)) context.addIssue({ code: 'custom', ...conflict })

@@ -7,39 +7,64 @@ const comma = 0x2c
 
 const frameBytes = open.length + middle.length + end.length
 
-/** How long a body is whose queries, without commas, come to `queryBytes`, and whose leads to `leadBytes`. */
+/** The length of a body; `queryBytes` and `leadBytes` count the entries without their commas. */
 export function countBodyBytes(queries: number, queryBytes: number, leads: number, leadBytes: number): number {
   return frameBytes + queryBytes + Math.max(0, queries - 1) + leadBytes + Math.max(0, leads - 1)
 }
 
 const bufferStepBytes = 64 * 1024
 
-/** Buffers of bodies that are on their way, used again for the next ones: bodies are the bulk of what a push touches. */
+/** Buffers for bodies, reused once an attempt is over: bodies are most of the memory that a push touches. */
 export class BodyBuffers {
   private readonly free: Buffer[] = []
 
   take(bytes: number): Buffer {
     const buffer = this.free.pop()
-    // its memory is its own, never a slice of the shared pool
+    // allocUnsafeSlow: never a slice of the pool that other buffers share
     return buffer && buffer.length >= bytes
       ? buffer
       : Buffer.allocUnsafeSlow(Math.ceil(bytes / bufferStepBytes) * bufferStepBytes)
   }
 
-  /** Only when nobody reads it any more. */
-  giveBack(buffer: Buffer): void {
-    this.free.push(buffer)
+  /** Takes back the buffer of a body, which begins it; the body must have no reader left. */
+  giveBack(body: Buffer): void {
+    this.free.push(Buffer.from(body.buffer))
   }
 }
 
+/** A lead of a body: its JSON as UTF-8, and the place that it stands with. */
+export interface LeadToJoin {
+  json: Uint8Array
+  place: string
+}
+
 /**
- * `queryList` is the queries' JSON, separated by commas; `leads` have their JSON as UTF-8; `bytes` what all of it comes to;
- * the body is the beginning of `buffer`. Throws if it comes to something else: a body that is not what was planned is never
- * sent.
+ * The leads grouped by place, in the order of the body: users of a neighbourhood share most of these groups, so that what is
+ * computed of a group for one user serves all. The places stand in the order of their first leads.
+ */
+export function groupByPlace<Lead extends { place: string }>(leads: readonly Lead[]): Lead[][] {
+  const groups = new Map<string, Lead[]>()
+  for (const lead of leads) {
+    const group = groups.get(lead.place)
+    if (group) group.push(lead)
+    else groups.set(lead.place, [lead])
+  }
+  return [...groups.values()]
+}
+
+/** The bytes of a body before its leads and behind them. */
+export const frame = (queryList: string) => ({
+  head: Buffer.concat([open, Buffer.from(queryList), middle]),
+  tail: end,
+})
+
+/**
+ * The body as the first `bytes` of `buffer`, from the queries' JSON, separated by commas, and the leads, which may have any order
+ * and are grouped by place. Throws if the length is not `bytes`: a body that differs from its plan is never sent.
  */
 export function buildBody(
   queryList: string,
-  leads: readonly { json: Uint8Array }[],
+  leads: readonly LeadToJoin[],
   bytes: number,
   buffer: Buffer = Buffer.allocUnsafeSlow(bytes),
 ): Buffer {
@@ -49,14 +74,17 @@ export function buildBody(
     body.set(piece, at)
     at += piece.length
   }
-  put(open)
-  put(Buffer.from(queryList))
-  put(middle)
-  for (let index = 0; index < leads.length; index++) {
-    if (index > 0) body[at++] = comma
-    put((leads[index] as { json: Uint8Array }).json)
+  const { head, tail } = frame(queryList)
+  put(head)
+  let isFirst = true
+  for (const group of groupByPlace(leads)) {
+    for (const { json } of group) {
+      if (!isFirst) body[at++] = comma
+      isFirst = false
+      put(json)
+    }
   }
-  put(end)
+  put(tail)
   if (at !== bytes) throw new RangeError(`a body of ${at} bytes was planned with ${bytes}`)
   return body
 }

@@ -1,6 +1,6 @@
 /**
- * The ledger's statements for what waits: attempts that are due and taken, when the next one is, and what is given back. Each looks
- * at what waits in the order of its index, and at no more of it than it was asked for.
+ * The ledger's statements for waiting deliveries: taking attempts that are due, finding the next one, giving deliveries back. Each
+ * walks the index in the order of `due_at`, and no further than its limit.
  */
 import { sql } from 'kysely'
 import { retryAfterMsMax } from '../base/limits.ts'
@@ -14,8 +14,8 @@ import {
   ledgerColumns,
   liveWorker,
   outcomeLost,
-  type Reach,
   type RecordedAttempt,
+  type Takeover,
 } from './ledger.ts'
 import { decodeRecipe } from './recipe.ts'
 
@@ -26,7 +26,7 @@ interface AttemptRow extends Omit<RecordedAttempt, 'contents'> {
 }
 
 const attemptColumns = sql`
-  d.idempotency_key as "idempotencyKey", d.run_id as "runId", d.attempts as attempt, d.user_id as "userId", u.email, u.receiver_key as "receiverKey",
+  d.idempotency_key as "idempotencyKey", d.run_id as "runId", d.attempts as attempt, d.gzip, d.user_id as "userId", u.email, u.receiver_key as "receiverKey",
   d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes, d.query_list as "queryList", d.recipe`
 
 const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({
@@ -35,70 +35,72 @@ const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({
 })
 
 /**
- * From when on what is due is looked for, as milliseconds, by the attempt that is to come. What was taken leaves dead entries in
- * the index: a look that begins where the last one ended does not walk over them again.
+ * Where the look for due attempts begins, as a `due_at` in milliseconds for each kind. Attempts that were taken leave dead index
+ * entries: a look that begins where the last one ended does not walk over them again.
  */
 export type DueFrom = Record<AttemptKind, number>
 
-/** What is recorded at the same moment may be due a little earlier than what was seen already. */
+/** A row that is committed after a look may be due a little earlier than rows that the look has seen. */
 const lookBackMs = 1_000
 
 const fromMs = (ms = Number.NEGATIVE_INFINITY) => sql`to_timestamp(${ms / 1_000}::double precision)`
 
-/** SQL over `d`: what waits for that attempt, and was due at `from` or later; an index has it in the order of `due_at`. */
+/** SQL over `d`: whether it waits for that attempt, due at `from` or later; an index holds these rows in the order of `due_at`. */
 const isWaiting = (
   attempt: AttemptKind,
   from: DueFrom | undefined,
 ) => sql<boolean>`(d.status = 'pending' and not d.under_way
   and d.attempts = ${sql.lit(attempt === 'second' ? 1 : 0)} and d.due_at >= ${fromMs(from?.[attempt])})`
 
-/** SQL over `d`, which waits: whether a process may go on with it. */
-const isForUs = (workerIds: readonly number[], reach: Reach) =>
-  sql<boolean>`(d.worker_id = any (${workerIds}) or ${isAbandoned(reach)} and not ${isTooLate})`
+/** SQL over a waiting `d`: whether the process may take it. */
+const isForUs = (workerIds: readonly number[], takeover: Takeover) =>
+  sql<boolean>`(d.worker_id = any (${workerIds}) or ${isAbandoned(takeover)} and not ${isTooLate})`
 
-/** SQL over `d`: whether a process that is gone left a first attempt under way, so that the second is due. */
-const isLost = (reach: Reach) =>
-  sql<boolean>`(d.status = 'pending' and d.under_way and d.attempts = 1 and ${isAbandoned(reach)})`
+/** SQL over `d`: whether a dead process left its first attempt under way, so that the second is due. */
+const isLost = (takeover: Takeover) =>
+  sql<boolean>`(d.status = 'pending' and d.under_way and d.attempts = 1 and ${isAbandoned(takeover)})`
 
 /**
- * Records the next attempt of up to `limit` deliveries whose time has come, second ones first: this process's own, and within
- * `reach` those that were given back and those of workers whose lease is over. A first attempt that such a worker left under way counts as
- * made, without an outcome: without `from`, all are looked at, these too. Not those that are `known`: while this process lost its
- * lease it may still be making an attempt. `only` first or second attempts, where it says so. `next` is from where to look next;
- * what was passed over meanwhile needs a look at all.
+ * Records the next attempt of up to `limit` deliveries that are due, second attempts first. It takes this process's own deliveries
+ * and, within `takeover`, abandoned ones. A first attempt that a dead worker left under way counts as made; only a look without `from`
+ * finds these. Keys in `known` are left out: a process that lost its lease may still be making their attempts. `only` limits the look
+ * to one kind. First attempts go out compressed with `gzip`; second ones as the first did, but plain after a 415. `next` is the `from`
+ * of the next look; rows that were locked meanwhile need a look without `from`.
  */
 export async function recordDueAttempts(
   db: Database,
   {
     workerIds,
     limit,
-    reach,
+    takeover,
     known,
     from,
     only,
+    gzip = false,
   }: {
     workerIds: readonly number[]
     limit: number
-    reach: Reach
+    takeover: Takeover
     known: readonly string[]
     from?: DueFrom | undefined
     only?: AttemptKind | undefined
+    gzip?: boolean
   },
 ): Promise<{ attempts: RecordedAttempt[]; next: DueFrom | undefined }> {
   const workerId = workerIds.at(-1) ?? 0
   const isAskedFor = (attempt: AttemptKind) => only === undefined || only === attempt
-  // each row is looked up by itself: how many are pending the statistics cannot know
+  // `offset 0` keeps this a lookup for each row: the statistics cannot know how many are pending
   const isToMake = sql<boolean>`(d.end_reason is null and d.idempotency_key <> all (${known}) and exists (select from live)
     and exists (select from users u where u.id = d.user_id and ${isWanted} offset 0))`
   const waiting = (attempt: AttemptKind) => sql`
     select d.idempotency_key, d.user_id, extract(epoch from d.due_at) * 1000 as due_ms from deliveries d
-    where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and d.due_at <= now() and ${isToMake} and ${isForUs(workerIds, reach)}
+    where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and d.due_at <= now() and ${isToMake} and ${isForUs(workerIds, takeover)}
     order by d.due_at limit ${limit} for update of d skip locked`
   const { rows } = await sql<AttemptRow & { dueMs: number | null }>`
     with live as materialized (${liveWorker(workerId)}),
     lost as (
       select d.idempotency_key, d.user_id from deliveries d
-      where ${from === undefined && isAskedFor('second')} and ${isLost(reach)} and ${isToMake}
+      where ${from === undefined && isAskedFor('second')} and ${isLost(takeover)} and ${isToMake}
       order by d.due_at limit ${limit} for update of d skip locked
     ),
     second as (${waiting('second')}),
@@ -109,7 +111,8 @@ export async function recordDueAttempts(
     update deliveries d set
       attempts = d.attempts + 1, under_way = true, worker_id = ${workerId},
       first_at = coalesce(d.first_at, now()), second_at = case when d.attempts = 1 then now() end,
-      first_open = d.first_open or d.under_way,
+      gzip = case when d.attempts = 0 then ${gzip} else d.gzip and d.first_status is distinct from 415 end,
+      first_maybe_arrived = d.first_maybe_arrived or d.under_way,
       first_error = case when d.under_way then coalesce(d.first_error, ${outcomeLost}) else d.first_error end
     from due cross join lateral (select * from users where id = due.user_id offset 0) u
     where d.idempotency_key = due.idempotency_key
@@ -133,10 +136,10 @@ function lookFrom(
 }
 
 /**
- * Attempts that are recorded as this process's and under way, but not among `known`: it recorded them without hearing so,
- * maybe before it lost its lease. Whoever takes one over by then makes it the second, as of any other.
+ * Attempts that the ledger has as this process's and under way, and that are not among `known`: the answer of the statement that
+ * recorded them was lost. If the lease was lost too, another process may take such a delivery over and make its second attempt.
  */
-export async function findAdrift(
+export async function findRecordedUnheard(
   db: Database,
   workerIds: readonly number[],
   known: readonly string[],
@@ -149,32 +152,32 @@ export async function findAdrift(
 }
 
 /**
- * In how many milliseconds the next attempt is due, of the process's own deliveries and of what it may go on with; null if none
- * waits. `only` first or second ones, where it says so; the latter with those that a process which is gone left to be made.
+ * In how many milliseconds the next attempt is due, of the process's own deliveries and of those it may take over; null if none
+ * waits. `only` limits the look to one kind; `second` includes deliveries whose first attempt a dead process left under way.
  */
 export async function findNextDue(
   db: Database,
   {
     workerIds,
-    reach,
+    takeover,
     from,
     only,
-  }: { workerIds: readonly number[]; reach: Reach; from?: DueFrom | undefined; only?: AttemptKind | undefined },
+  }: { workerIds: readonly number[]; takeover: Takeover; from?: DueFrom | undefined; only?: AttemptKind | undefined },
 ): Promise<number | null> {
   const isAskedFor = (attempt: AttemptKind) => only === undefined || only === attempt
   const next = (attempt: AttemptKind) => sql`(select d.due_at from deliveries d
-    where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and ${isForUs(workerIds, reach)} order by d.due_at limit 1)`
-  const lost = sql`(select now() from deliveries d where ${only === 'second'} and ${isLost(reach)} limit 1)`
+    where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and ${isForUs(workerIds, takeover)} order by d.due_at limit 1)`
+  const lost = sql`(select now() from deliveries d where ${only === 'second'} and ${isLost(takeover)} limit 1)`
   const { rows } = await sql<{ ms: number | null }>`
     select (extract(epoch from least(${next('second')}, ${next('first')}, ${lost}) - now()) * 1000)::double precision as ms
   `.execute(db)
   return rows[0]?.ms ?? null
 }
 
-/** No pause is as long: what is due so late was put off by a clock that was wrong. */
+/** No pause is this long: a later `due_at` was written by a clock that was ahead. */
 const pauseMsMax = 2 * retryAfterMsMax
 
-/** Makes due now what would else be waited for as long as the database's clock was once ahead. */
+/** Makes deliveries due now that a clock which was ahead has put off. */
 export async function endFarPauses(db: Database): Promise<void> {
   await sql`
     update deliveries set due_at = now()
@@ -184,8 +187,8 @@ export async function endFarPauses(db: Database): Promise<void> {
 const givenBackPerStatement = 5_000
 
 /**
- * Gives back what a process has waiting, due `now`, so that whoever resumes need not wait, or `then`, when it would have been.
- * Yields those deliveries.
+ * Gives back the waiting deliveries of a process and yields them: due `now`, so that a later run need not wait, or `then`, when they
+ * would have been.
  */
 export async function* recordGivenBack(
   db: Database,
@@ -195,7 +198,7 @@ export async function* recordGivenBack(
   for (const attempt of ['second', 'first'] as const) {
     let from: number | undefined
     for (;;) {
-      // no pause is longer than the longest: so all are over, and their order stays
+      // moved back by the longest pause: all are due, in the same order
       const { rows } = await rideOut(() =>
         sql<LedgerDelivery & { dueMs: number }>`
         with page as materialized (
@@ -212,7 +215,7 @@ export async function* recordGivenBack(
       `.execute(db),
       )
       for (const { dueMs, ...delivery } of rows) {
-        // a millisecond less: it is not told more exactly
+        // a millisecond less: a JavaScript number of milliseconds is rounded
         from = Math.max(from ?? dueMs - 1, dueMs - 1)
         yield delivery
       }

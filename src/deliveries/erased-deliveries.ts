@@ -1,6 +1,6 @@
 /**
- * What an erasure does to deliveries that name an erased version: those of which nothing was sent are made anew, and those that
- * have their second attempt before them end. An attempt that a living process has recorded is finished by it, and is the last.
+ * The effect of an erasure on deliveries that name an erased version. A delivery without an attempt is made anew; one with an attempt
+ * ends. An attempt under way in a live process is finished first, and is the last.
  */
 import { sql } from 'kysely'
 import { isLive } from '../db/leases.ts'
@@ -31,9 +31,9 @@ export async function findPendingWith(
 }
 
 /**
- * Ends the deliveries `keys` as far as they are pending and were begun: they get no further attempt. Returns how many it ended,
- * and those that have an attempt under way in a living process: it records what comes of it, and that ends them; or it takes the
- * attempt back, and makes them anew. `marked`: only those of which that was awaited.
+ * Ends those of the deliveries `keys` that are pending and have had an attempt. Returns how many ended, and the keys with an attempt
+ * under way in a live process: that process records the outcome, which ends the delivery, or takes the attempt back and makes the
+ * delivery anew. `marked`: only deliveries that an earlier call returned as under way.
  */
 export async function endDeliveries(
   db: Database,
@@ -41,14 +41,14 @@ export async function endDeliveries(
   marked = false,
 ): Promise<{ ended: number; underWay: string[] }> {
   const isLost = sql<boolean>`(d.under_way and not ${isLive(sql`d.worker_id`)})`
-  // one update: a row that changes while it is waited for is looked at again
+  // one update: PostgreSQL checks a row again that changed while it waited for the lock
   const { rows } = await sql<{ key: string; status: string }>`
     with marked as (
       update deliveries d set
         ${endsLost(isLost)},
         end_reason = case when d.attempts = 2 and ${isLost} then null else ${wasErased} end,
         status = case when d.under_way and not ${isLost} then 'pending'
-          when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
+          when d.first_maybe_arrived or d.second_maybe_arrived or d.under_way then 'unknown' else 'failed' end
       where d.idempotency_key = any (${keys}) and d.status = 'pending' and d.attempts > 0
         and (${!marked} or d.end_reason is not null)
       returning d.idempotency_key as key, d.worker_id, d.status
@@ -64,7 +64,7 @@ export async function endDeliveries(
   return { ended: rows.length - underWay.length, underWay }
 }
 
-/** Of the deliveries `keys` those that are pending and under way in a living process. */
+/** Which of the deliveries `keys` still have an attempt under way in a live process. */
 export async function findUnderWay(db: Database, keys: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select d.idempotency_key as key from deliveries d
@@ -74,7 +74,7 @@ export async function findUnderWay(db: Database, keys: readonly string[]): Promi
   return rows.map(({ key }) => key)
 }
 
-/** Of the deliveries `keys` those that ended because of an erasure. */
+/** How many of the deliveries `keys` an erasure has ended. */
 export async function countEnded(db: Database, keys: readonly string[]): Promise<number> {
   const { rows } = await sql<{ n: number }>`
     select count(*) as n from deliveries

@@ -1,9 +1,9 @@
-/** Idempotency keys (contract 4.7): the weekly one can be derived again from what it is for, every other is unique. */
+/** Idempotency keys (contract 4.7): a weekly key can be derived again from its delivery, every other key is unique. */
 import { createHash, randomUUID } from 'node:crypto'
 
 /**
- * The key of one part of a user's weekly delivery. It follows from its arguments alone, so a database that was restored
- * from a backup comes to the same one. 46 characters and the part's number.
+ * The key of one part of a user's weekly delivery. It depends on its arguments alone, so a database that was restored
+ * from a backup derives the same key. It has 42 characters and the part's number.
  */
 export function weeklyKey(dataSource: string, email: string, period: string, part: number): string {
   const digest = createHash('sha256')

@@ -1,7 +1,7 @@
 /**
- * The ledger's statements for what others left, and when a process stops or died; `due` has those for what waits, `record` those
- * that every delivery goes through. Each is one statement that checks what it relies on (lease, claim, subscription) where it writes, so
- * that any number of processes may run them at once. Durations are milliseconds; every time is the database's.
+ * The ledger's types, and its statements for abandoned, stopped and erased deliveries; `due` has those for waiting deliveries,
+ * `record` those of every delivery. Each statement checks the lease, claim or subscription that it relies on where it writes, so any
+ * number of processes may run it at once. Durations are milliseconds; every time is the database's.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { durably } from '../db/durably.ts'
@@ -21,6 +21,8 @@ export interface RecordedAttempt {
   /** Of the run that began the delivery. */
   runId: number
   attempt: 1 | 2
+  /** It goes out compressed (contract 4.17). */
+  gzip: boolean
   userId: number
   email: string
   receiverKey: string
@@ -35,8 +37,8 @@ export interface RecordedAttempt {
   contents: readonly LeadInBody[]
 }
 
-/** How a delivery stands. */
-export interface Standing {
+/** The state of a delivery. */
+export interface DeliveryState {
   idempotencyKey: string
   status: DeliveryStatus
   attempts: number
@@ -45,7 +47,7 @@ export interface Standing {
 }
 
 /** A delivery as the ledger has it. */
-export interface LedgerDelivery extends Standing {
+export interface LedgerDelivery extends DeliveryState {
   /** Of the run that began it. */
   runId: number
   userId: number
@@ -67,38 +69,38 @@ export const liveWorker = (workerId: number) =>
   sql`${durably} from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)}`
 
 export const ledgerColumns = sql`
-  d.idempotency_key as "idempotencyKey", d.status, d.attempts, told_status(d) as "httpStatus", told_error(d) as error,
+  d.idempotency_key as "idempotencyKey", d.status, d.attempts, http_status_of(d) as "httpStatus", error_of(d) as error,
   d.run_id as "runId", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
 
 /**
- * SQL over `d`: whether nothing of its push was ever sent and the period that it was for is over: then it is not owed any
- * more (contract 3, `--resume`). A run that still lives finishes in its period.
+ * SQL over `d`: whether nothing of its push was ever sent and its period is over: then it is no longer owed (contract 3, `--resume`).
+ * A live run still finishes its own period.
  */
 export const isTooLate = sql<boolean>`(d.attempts = 0 and d.kind in ('weekly', 'forced') and not ${isLive(sql`d.worker_id`)}
   and exists (select from runs r where r.id = d.run_id and d.period <> ${periodIn(sql`r.time_zone`)} offset 0)
   and not exists (select from deliveries e
     where e.run_id = d.run_id and e.user_id = d.user_id and e.kind = d.kind and e.attempts > 0 offset 0))`
 
-/** SQL over `d` and its user `u`: who has unsubscribed still gets the rest of what was begun, and what was asked for by name. */
+/** SQL over `d` and its user `u`: a user who unsubscribed still gets deliveries that had an attempt, and those of `--user`. */
 export const isWanted = sql<boolean>`(u.subscribed or d.attempts > 0 or d.kind = 'single')`
 
 /**
- * What of the deliveries that others left a process may go on with, once nobody alive has them: none, all, or the subscription
- * pushes of one user.
+ * Which abandoned deliveries a process may take over: none, all, or the subscription pushes of one user. A delivery is abandoned
+ * when no live process has it.
  */
-export type Reach = 'own' | 'all' | { subscriptionOf: number }
+export type Takeover = 'own' | 'all' | { subscriptionOf: number }
 
-/** SQL over `d`: whether a delivery that is not this process's lies within `reach`. */
-function isWithin(reach: Reach): RawBuilder<boolean> {
-  if (typeof reach === 'string') return reach === 'all' ? sql`true` : sql`false`
-  return sql`(d.kind = 'subscription' and d.user_id = ${reach.subscriptionOf})`
+/** SQL over `d`: whether `takeover` names the delivery, abandoned or not. */
+function isWithin(takeover: Takeover): RawBuilder<boolean> {
+  if (typeof takeover === 'string') return takeover === 'all' ? sql`true` : sql`false`
+  return sql`(d.kind = 'subscription' and d.user_id = ${takeover.subscriptionOf})`
 }
 
-/** SQL over `d`: whether it lies within `reach`, and is in the hands of nobody alive. */
-export const isAbandoned = (reach: Reach) =>
-  sql<boolean>`(${isWithin(reach)} and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}))`
+/** SQL over `d`: whether it is abandoned and lies within `takeover`. */
+export const isAbandoned = (takeover: Takeover) =>
+  sql<boolean>`(${isWithin(takeover)} and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}))`
 
-/** Those of `userIds` of whom the run has begun a delivery. */
+/** Those of `userIds` for whom the run has begun a delivery. */
 export async function findUsersBegun(db: Database, runId: number, userIds: readonly number[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select distinct user_id as id from deliveries where user_id = any (${userIds}) and run_id = ${runId}
@@ -106,7 +108,7 @@ export async function findUsersBegun(db: Database, runId: number, userIds: reado
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Whether there are deliveries to go on with, or to end, that nobody alive has. */
+/** Whether any pending delivery is abandoned. */
 export async function isAnythingAbandoned(db: Database): Promise<boolean> {
   const { rows } = await sql`
     select from deliveries d where d.status = 'pending' and ${isAbandoned('all')} limit 1
@@ -114,38 +116,38 @@ export async function isAnythingAbandoned(db: Database): Promise<boolean> {
   return rows.length > 0
 }
 
-/** SQL over `d`: sets what an attempt leaves behind that `isLost`: under way, and nobody will record what came of it. */
+/** SQL over `d`: the columns to set for an attempt that `isLost`: under way, and its outcome will never be recorded. */
 export const endsLost = (isLost: RawBuilder<boolean>) => sql`
   under_way = d.under_way and not ${isLost},
-  first_open = d.first_open or (d.attempts = 1 and ${isLost}),
+  first_maybe_arrived = d.first_maybe_arrived or (d.attempts = 1 and ${isLost}),
   first_error = case when d.attempts = 1 and ${isLost} then coalesce(d.first_error, ${outcomeLost}) else d.first_error end,
-  second_open = d.second_open or (d.attempts = 2 and ${isLost}),
+  second_maybe_arrived = d.second_maybe_arrived or (d.attempts = 2 and ${isLost}),
   second_error = case when d.attempts = 2 and ${isLost} then coalesce(d.second_error, ${outcomeLost}) else d.second_error end`
 
 /**
- * Ends what will get no further attempt: the second was left without an outcome by a worker whose lease is over; the user
- * was removed; a listing of it was erased; or nothing of it was sent and the user is no longer subscribed. Only what `workerIds`
- * have, and what nobody alive has within `reach`: who has it ends it, and tells of it. Never what this process is at, `known`.
- * Returns what it ended, and what an erasure had ended that was theirs. What is too late is forgotten: it was never begun.
+ * Ends deliveries that get no further attempt: a dead worker left the second one without an outcome, the user was removed, a listing
+ * was erased, or nothing was sent and the user has unsubscribed. Ends only deliveries of `workerIds` and abandoned ones within
+ * `takeover`, since the process that has a delivery must end and report it; never those in `known`, whose attempts it is making.
+ * Deletes deliveries that are too late. Returns the ended ones, and those of `workerIds` that an erasure has ended.
  */
 export async function endAbandoned(
   db: Database,
   {
     workerIds = [],
-    reach = 'all',
+    takeover = 'all',
     known = [],
-  }: { workerIds?: readonly number[]; reach?: Reach; known?: readonly string[] } = {},
+  }: { workerIds?: readonly number[]; takeover?: Takeover; known?: readonly string[] } = {},
 ): Promise<LedgerDelivery[]> {
   const { rows } = await sql<LedgerDelivery>`
-    with forgotten as (delete from deliveries d where ${reach === 'all'} and d.status = 'pending' and ${isTooLate}),
+    with forgotten as (delete from deliveries d where ${takeover === 'all'} and d.status = 'pending' and ${isTooLate}),
     told as (delete from erased_deliveries where worker_id = any (${workerIds}) returning idempotency_key),
     ended as (update deliveries d set
       ${endsLost(sql`d.under_way`)},
       end_reason = case when d.under_way and d.attempts = 2 then null when d.end_reason is not null then d.end_reason when gone.user_id is null then 'the user was removed' else 'the user unsubscribed before it was begun' end,
-      status = case when d.first_open or d.second_open or d.under_way then 'unknown' else 'failed' end
+      status = case when d.first_maybe_arrived or d.second_maybe_arrived or d.under_way then 'unknown' else 'failed' end
     from (
       select d.idempotency_key, u.id as user_id, u.email from deliveries d left join users u on u.id = d.user_id
-      where d.status = 'pending' and (d.worker_id = any (${workerIds}) or ${isAbandoned(reach)})
+      where d.status = 'pending' and (d.worker_id = any (${workerIds}) or ${isAbandoned(takeover)})
         and d.idempotency_key <> all (${known}) and case
           when d.under_way then (d.attempts = 2 or d.end_reason is not null or u.id is null) and not ${isLive(sql`d.worker_id`)}
           else u.id is null or d.end_reason is not null or not ${isWanted} end
@@ -160,15 +162,15 @@ export async function endAbandoned(
   return rows
 }
 
-/** Whether a first attempt is under way that is this process's: another one may have taken it over, and be sending it. */
+/** Whether this process has the first attempt under way; otherwise another may have taken it over and be sending it. */
 const isFirstOf =
   (workerIds: readonly number[]) =>
   ({ attempts, underWay, workerId }: { attempts: number; underWay: boolean; workerId: number | null }) =>
     attempts === 1 && underWay && workerId !== null && workerIds.includes(workerId)
 
 /**
- * Takes back attempts that were recorded and certainly not made: they are due at once. Of those with a listing that was erased
- * meanwhile second ones end, and first ones are made anew without it. Returns those that ended.
+ * Takes back attempts that were recorded and certainly not made: they are due at once. If a listing was erased meanwhile, a first
+ * attempt is due without it and a second one ends its delivery. Returns the deliveries that ended.
  */
 export async function recordUnsent(
   db: Database,
@@ -183,7 +185,7 @@ export async function recordUnsent(
       update deliveries d set
         attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
         first_at = case when attempts = 1 then null else first_at end,
-        status = case when end_reason is null then 'pending' when first_open then 'unknown' else 'failed' end
+        status = case when end_reason is null then 'pending' when first_maybe_arrived then 'unknown' else 'failed' end
       from durable where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = any (${unsent})
       returning ${ledgerColumns}, null as email
     `.execute(transaction)
@@ -192,8 +194,8 @@ export async function recordUnsent(
 }
 
 /**
- * Takes back an attempt that was recorded and not made because one of its listings is no more: a first one is due at once,
- * without it, and a second one ends its delivery, which is returned.
+ * Takes back an attempt that was not made because a listing was erased: a first one is due at once, without the listing; a second one
+ * ends its delivery, which is returned.
  */
 export async function endErased(
   db: Database,
@@ -207,7 +209,7 @@ export async function endErased(
         attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
         end_reason = case when attempts = 2 then ${wasErased} end,
         first_at = case when attempts = 1 then null else first_at end,
-        status = case when attempts = 1 then 'pending' when first_open then 'unknown' else 'failed' end
+        status = case when attempts = 1 then 'pending' when first_maybe_arrived then 'unknown' else 'failed' end
       where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = ${idempotencyKey}
       returning ${ledgerColumns}, null as email
     `.execute(transaction)

@@ -1,6 +1,6 @@
 /**
- * Deliveries of which nothing was sent, made anew without what was erased: they keep their keys and their queries, and name what
- * is still there. Nobody has seen the body that they had.
+ * Makes unsent deliveries anew after an erasure: they keep their keys and queries, and lose the erased listings. That is safe, since
+ * nobody has seen their old bodies.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
@@ -12,7 +12,7 @@ interface Row {
   attempts: number
   underWay: boolean
   workerId: number | null
-  /** What waits for the end of its attempt. */
+  /** An erasure ends the delivery with the attempt under way. */
   isEnding: boolean
   queryList: string
   recipe: Buffer
@@ -21,8 +21,8 @@ interface Row {
 const deliveriesPerStatement = 100
 
 /**
- * Makes those of the pending deliveries `keys` anew that are `unsent`; the caller knows. Holds all of them to the end of the
- * transaction. Returns how many.
+ * Makes those of the pending deliveries `keys` anew for which `isUnsent` holds, and returns how many. Locks all of them to the end of
+ * the transaction.
  */
 export async function makeAnew(
   transaction: Database,
@@ -53,7 +53,7 @@ async function makeSome(transaction: Database, deliveries: readonly Row[]): Prom
   const kept = named.map((ids) => ids.filter((id) => bytesOf.has(id)))
   const bytes = kept.map((ids, at) => {
     const leadBytes = ids.reduce((sum, id) => sum + (bytesOf.get(id) ?? 0), 0)
-    // the list has its commas already
+    // `queryList` includes its commas, so it counts as one query
     return countBodyBytes(1, Buffer.byteLength(deliveries[at]?.queryList ?? ''), ids.length, leadBytes)
   })
   const recipes = kept.map((ids) => encodeRecipes([ids.map((versionId) => ({ versionId }))]).bytes)

@@ -1,6 +1,6 @@
 /**
- * From a user's queries and what they match to the deliveries of one push (contract 4.3, 4.4). Pure: a preview plans with
- * the same function, so it shows what a push would send.
+ * From a user's queries and their matches to the deliveries of one push (contract 4.3, 4.4). Pure: a preview plans with the same
+ * function, so it shows what a push would send.
  */
 
 import { bodyBytesMax } from '../base/limits.ts'
@@ -11,8 +11,8 @@ import type { LeadToPlan, SharedLeads } from './shared-leads.ts'
 export interface QueryToPlan {
   /** The element of `queryList`, serialised. */
   json: string
-  /** What it matches, the newest first, cut to 300: where it stands among the `SharedLeads`. */
-  places: ArrayLike<number>
+  /** The leads that it matches, as indexes into the `SharedLeads`: the newest first, cut to 300. */
+  indexes: ArrayLike<number>
 }
 
 export interface PlannedDelivery {
@@ -55,7 +55,7 @@ function mergeTwo(a: readonly LeadToPlan[], b: readonly LeadToPlan[]): LeadToPla
   return merged
 }
 
-/** Those of any number of such lists: two by two, since sorting them again would take longer than all else here. */
+/** The leads of any number of such lists, merged two by two: sorting them would take longer than all else here. */
 function merge(lists: readonly LeadToPlan[][]): LeadToPlan[] {
   if (lists.length <= 1) return lists[0] ?? []
   const middle = lists.length >> 1
@@ -65,7 +65,7 @@ function merge(lists: readonly LeadToPlan[][]): LeadToPlan[] {
 class Part {
   readonly queries = new Set<number>()
   leads = 0
-  /** Of each piece. */
+  /** The leads of each piece. */
   private readonly lists: LeadToPlan[][] = []
   private queryBytes = 0
   private leadBytes = 0
@@ -98,14 +98,14 @@ class Part {
   }
 }
 
-/** Each query's leads, without those that an earlier query of the user brought; a version that is gone is left out. */
+/** Each query's leads without those of the user's earlier queries; versions that are gone are left out. */
 function dropRepeats(queries: readonly QueryToPlan[], shared: SharedLeads): Piece[] {
   shared.nextUser()
-  return queries.map(({ places }, query) => {
-    const leads = new Array<LeadToPlan>(places.length)
+  return queries.map(({ indexes }, query) => {
+    const leads = new Array<LeadToPlan>(indexes.length)
     let [count, bytes] = [0, 0]
-    for (let at = 0; at < places.length; at++) {
-      const lead = shared.take(places[at] as number)
+    for (let at = 0; at < indexes.length; at++) {
+      const lead = shared.take(indexes[at] as number)
       if (lead === undefined) continue
       leads[count++] = lead
       bytes += lead.bytes
@@ -115,7 +115,7 @@ function dropRepeats(queries: readonly QueryToPlan[], shared: SharedLeads): Piec
   })
 }
 
-/** The leads that fit into a part at all; the others go to `tooLarge`. */
+/** The piece with the leads that fit into a part; the others go to `tooLarge`. */
 function dropTooLarge(piece: Piece, newPart: () => Part, bytesMax: number, tooLarge: LeadToPlan[]): Piece {
   const part = newPart()
   const fits = (lead: LeadToPlan) => part.bytesWith(piece.query, 1, lead.bytes) <= bytesMax
@@ -126,13 +126,13 @@ function dropTooLarge(piece: Piece, newPart: () => Part, bytesMax: number, tooLa
 }
 
 /**
- * Whole pieces, each into the first part that has room; one that alone exceeds a part is torn: it fills parts of its own,
- * and its rest is packed like a whole one.
+ * Packs whole pieces, each into the first part with room. A piece that exceeds a part is torn: it fills parts of its own, and its
+ * rest is packed like a whole piece.
  */
 function pack(all: readonly Piece[], newPart: () => Part, bytesMax: number, tooLarge: LeadToPlan[]): Part[] {
   const pieces = all.map((piece) => dropTooLarge(piece, newPart, bytesMax, tooLarge))
   const parts: Part[] = []
-  const place = (piece: Piece): boolean => {
+  const addToRoomy = (piece: Piece): boolean => {
     const roomy = parts.find((part) => part.bytesWith(piece.query, piece.leads.length, piece.bytes) <= bytesMax)
     if (roomy) roomy.add(piece)
     return roomy !== undefined
@@ -150,7 +150,7 @@ function pack(all: readonly Piece[], newPart: () => Part, bytesMax: number, tooL
     parts.push(first)
   }
   for (const piece of pieces) {
-    if (piece.leads.length === 0 || place(piece)) continue
+    if (piece.leads.length === 0 || addToRoomy(piece)) continue
     const alone = newPart()
     let rest: Piece = { query: piece.query, leads: [], bytes: 0 }
     for (const lead of piece.leads) {
@@ -161,14 +161,14 @@ function pack(all: readonly Piece[], newPart: () => Part, bytesMax: number, tooL
       rest.leads.push(lead)
       rest.bytes += lead.bytes
     }
-    if (!place(rest)) open(rest)
+    if (!addToRoomy(rest)) open(rest)
   }
   return parts
 }
 
 /**
- * The deliveries of one push. `queries` in the user's order. Leads stand in the order of their versions, the newest first: the
- * same leads, the same order.
+ * The deliveries of one push, for `queries` in the user's order. Leads are ordered by version, the newest first, so the same leads
+ * always come in the same order.
  */
 export function planDeliveries(
   queries: readonly QueryToPlan[],

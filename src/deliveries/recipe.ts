@@ -1,12 +1,12 @@
 /**
- * A recipe is what the ledger keeps of a body besides its queries: the ids of the lead versions in it, falling, as bytes:
- * the first id and then each one's distance to the one before, in base 128, low digits first. 300 ids take about 600 bytes.
+ * A recipe is the part of a body that the ledger keeps besides its queries: the falling ids of its lead versions. It holds the first
+ * id and then each distance to the id before, in base 128, low digits first. 300 ids take about 600 bytes.
  */
 
-/** What an id takes at most: 2^53 in base 128. */
+/** The longest id: 2^53 in base 128. */
 const idBytesMax = 8
 
-/** The recipes of several bodies, one behind the other, and how long each is. The version ids of a body must fall strictly. */
+/** The recipes of several bodies, concatenated, and their lengths. The version ids of a body must fall strictly. */
 export function encodeRecipes(bodies: readonly (readonly { versionId: number }[])[]): {
   bytes: Buffer
   lengths: number[]

@@ -1,97 +1,108 @@
 /**
- * What is recorded of every delivery: that it begins, before a byte of it is sent, and what came of its attempts. While a push
- * is under way one statement does both, for many users at once: it costs little more than either alone.
+ * The two records of every delivery: its beginning, before a byte is sent, and the outcomes of its attempts. During a push one
+ * statement writes both for many users: that costs little more than either alone.
  */
 import { sql } from 'kysely'
 import { durably } from '../db/durably.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
-import type { DeliveryKind, Standing } from './ledger.ts'
+import { recordAnswers } from './answers.ts'
+import type { DeliveryKind, DeliveryState, RecordedAttempt } from './ledger.ts'
 import type { PlannedDelivery } from './plan.ts'
 import { encodeRecipes } from './recipe.ts'
 
 /** One push of one user, as it is to be begun. */
-export interface PushToBegin {
+export interface PlannedPush {
   userId: number
-  kind: DeliveryKind
-  /** What makes it the only one: a claim in this scope; null for `single` and `subscription`. */
-  scope: string | null
-  /** By which later weeks know that it was for the same queries. */
-  queriesMark?: number
-  deliveries: readonly DeliveryToBegin[]
-  /** Of so many, the first ones, the first attempt is recorded with them; the others wait to be taken. */
-  started: number
-}
-
-export type DeliveryToBegin = PlannedDelivery & { idempotencyKey: string }
-
-/** A push that was begun, with its user and the key to send it with. */
-export interface BegunPush {
-  push: PushToBegin
   email: string
-  receiverKey: string
+  kind: DeliveryKind
+  /** The scope of the claim that keeps a second push from being begun; null for `single` and `subscription`. */
+  scope: string | null
+  /** A hash of the queries: the guard compares only deliveries with the same one. */
+  queriesMark?: number
+  deliveries: readonly (PlannedDelivery & { idempotencyKey: string })[]
+  /** The count of erasures from before any lead of the push was read. */
+  erasures: number
 }
 
 export interface RecordedOutcome {
   idempotencyKey: string
   attempt: 1 | 2
   ok: boolean
-  /** It may have reached the receiver without a complete answer. */
-  open: boolean
+  /** The attempt may have reached the receiver without a complete answer. */
+  maybeArrived: boolean
   httpStatus: number | null
   error: string | null
   durationMs: number
-  /** From now to the second attempt, if there is to be one. */
+  /** What the receiver said when it refused. */
+  answer?: string
+  /** The pause before the second attempt, if there is one. */
   retryDelayMs: number
 }
 
-/** A column as an array of PostgreSQL, ready to be sent; columns of texts are left to the driver, which knows how to quote. */
+/** A column as the text of a PostgreSQL array; columns of texts are left to the driver, which quotes them. */
 const column = <T>(rows: readonly T[], of: (row: T) => number | boolean | null) =>
   `{${rows.map((row) => of(row) ?? 'null').join()}}`
 
-/** Arguments of the database's functions. */
+/** Outcomes as arguments of `record_outcomes` and `record_pushes`. */
 const outcomeColumns = (outcomes: readonly RecordedOutcome[]) => sql`
   ${outcomes.map((o) => o.idempotencyKey)}, ${column(outcomes, (o) => o.attempt)}, ${column(outcomes, (o) => o.ok)},
-  ${column(outcomes, (o) => o.open)}, ${column(outcomes, (o) => o.httpStatus)}, ${outcomes.map((o) => o.error)},
+  ${column(outcomes, (o) => o.maybeArrived)}, ${column(outcomes, (o) => o.httpStatus)}, ${outcomes.map((o) => o.error)},
   ${column(outcomes, (o) => Math.round(o.durationMs))}, ${column(outcomes, (o) => Math.round(o.retryDelayMs))}`
 
-const standingColumns = sql`told_key as "idempotencyKey", told_status as status, told_attempts as attempts,
-  told_http_status as "httpStatus", told_error as error`
+const stateColumns = sql`delivery_key as "idempotencyKey", delivery_status as status, delivery_attempts as attempts,
+  delivery_http_status as "httpStatus", delivery_error as error`
 
 /**
- * Records what came of attempts, also late, when the delivery has gone on without them: a success makes a delivery
- * `delivered` whenever it comes. Returns how the deliveries stand then. Harmless when repeated.
+ * Records the outcomes of attempts and returns the states of their deliveries. An outcome may come late, when the delivery has gone
+ * on without it: a success still makes the delivery `delivered`. Harmless when repeated.
  */
-export async function recordOutcomes(db: Database, outcomes: readonly RecordedOutcome[]): Promise<Standing[]> {
-  const { rows } = await sql<Standing>`
+export async function recordOutcomes(db: Database, outcomes: readonly RecordedOutcome[]): Promise<DeliveryState[]> {
+  await recordAnswers(db, outcomes)
+  const { rows } = await sql<DeliveryState>`
     with durable as materialized (${durably})
-    select ${standingColumns} from durable cross join lateral record_outcomes(${outcomeColumns(outcomes)})
+    select ${stateColumns} from durable cross join lateral record_outcomes(${outcomeColumns(outcomes)})
   `.execute(db)
   return rows
 }
 
-/** Of all parts. */
-const countLeads = ({ deliveries }: PushToBegin) => deliveries.reduce((sum, { leads }) => sum + leads, 0)
+/** The leads of all parts. */
+const countLeads = ({ deliveries }: PlannedPush) => deliveries.reduce((sum, { leads }) => sum + leads, 0)
+
+export interface RecordedPushes {
+  /** False: the worker lost its lease, and nothing was begun. */
+  live: boolean
+  /** The count of erasures now. If the pushes were planned under another count, nothing was begun. */
+  erasures: number
+  /** The pushes that were begun. The users of the others had theirs, or may not be served any more. */
+  begun: PlannedPush[]
+  /** The first attempts that were recorded with them. */
+  attempts: RecordedAttempt[]
+  /** Subscription pushes of users whom another transaction is changing: they were not begun, and are still owed. */
+  busy: PlannedPush[]
+  /** The states of the deliveries whose outcomes were recorded. */
+  told: DeliveryState[]
+}
 
 /**
- * Begins pushes: claims each in its scope, and writes its deliveries with the attempts that start. Those that are not in
- * `begun` had theirs, or their users may not be served any more. `live` is false when the worker lost its lease, `erasures`
- * another count than the one that the pushes were planned under when listings were erased since: then nothing was begun. `busy`
- * are subscription pushes of users whom another transaction is changing: they were not begun, and are still owed.
- * Whatever becomes of that, `outcomes` are recorded as by `recordOutcomes`, and `told` is how their deliveries stand.
+ * Begins pushes that were planned under one count of erasures: claims each in its scope, and writes its deliveries. The first
+ * `attemptsMax` deliveries, in order, have their first attempt recorded at once, as compressed with `gzip`; the others are due. Also
+ * records `outcomes`, as `recordOutcomes` does, even if no push is begun.
  */
 export async function recordPushes(
   db: Database,
-  context: { workerId: number; runId: number; period: string; erasures: number },
-  pushes: readonly PushToBegin[],
+  context: { workerId: number; runId: number; period: string; attemptsMax: number; gzip?: boolean },
+  pushes: readonly PlannedPush[],
   outcomes: readonly RecordedOutcome[] = [],
-): Promise<{ live: boolean; erasures: number; begun: BegunPush[]; busy: PushToBegin[]; told: Standing[] }> {
+): Promise<RecordedPushes> {
+  const { workerId, runId, period, attemptsMax, gzip = false } = context
+  await recordAnswers(db, outcomes)
   const deliveries = pushes.flatMap((push) => push.deliveries)
   const pushOf = pushes.flatMap((push, at) => push.deliveries.map(() => at + 1))
-  const started = pushes.flatMap((push) => push.deliveries.map((_, at) => at < push.started))
+  const started = deliveries.map((_, at) => at < attemptsMax)
   const recipes = encodeRecipes(deliveries.map(({ contents }) => contents))
   type Of<T> = { [name in keyof T]: T[name] | null }
-  type Found = Of<Standing> & {
+  type Found = Of<DeliveryState> & {
     live: boolean
     erasures: number
     push: number | null
@@ -99,25 +110,31 @@ export async function recordPushes(
     receiverKey: string | null
   }
   const { rows: found } = await sql<Found>`
-    select live, erasures, push, email, receiver_key as "receiverKey", ${standingColumns} from record_pushes(
-      ${context.workerId}, ${context.runId}, ${context.period}, ${locks.erasure}, ${context.erasures},
+    select live, erasures, push, email, receiver_key as "receiverKey", ${stateColumns} from record_pushes(
+      ${workerId}, ${runId}, ${period}, ${locks.erasure}, ${pushes[0]?.erasures ?? 0},
       ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ kind }) => kind)}, ${pushes.map(({ scope }) => scope)},
       ${column(pushes, countLeads)}, ${column(pushes, ({ queriesMark }) => queriesMark ?? null)},
       ${deliveries.map((d) => d.idempotencyKey)}, ${column(pushOf, (push) => push)}, ${column(deliveries, (d) => d.part)},
       ${column(deliveries, (d) => d.parts)}, ${column(deliveries, (d) => d.queries)}, ${column(deliveries, (d) => d.leads)},
       ${column(deliveries, (d) => d.bytes)}, ${deliveries.map((d) => d.queryList)}, ${recipes.bytes},
-      ${column(recipes.lengths, (length) => length)}, ${column(started, (is) => is)},
+      ${column(recipes.lengths, (length) => length)}, ${column(started, (is) => is)}, ${gzip},
       ${outcomeColumns(outcomes)})
   `.execute(db)
-  const begun: BegunPush[] = []
-  const busy: PushToBegin[] = []
-  const told: Standing[] = []
-  for (const { push, email, receiverKey, idempotencyKey, status, attempts, httpStatus, error } of found) {
-    const of = push === null ? undefined : (pushes[push - 1] as PushToBegin)
-    if (of && email !== null && receiverKey !== null) begun.push({ push: of, email, receiverKey })
-    else if (of) busy.push(of)
-    if (idempotencyKey !== null) told.push({ idempotencyKey, status, attempts, httpStatus, error } as Standing)
-  }
   const [{ live, erasures } = { live: false, erasures: 0 }] = found
-  return { live, erasures, begun, busy, told }
+  const recorded: RecordedPushes = { live, erasures, begun: [], attempts: [], busy: [], told: [] }
+  for (const { push: nth, email, receiverKey, idempotencyKey, status, attempts, httpStatus, error } of found) {
+    const push = nth === null ? undefined : (pushes[nth - 1] as PlannedPush)
+    if (push && email !== null && receiverKey !== null) {
+      const { userId, kind } = push
+      const of = { userId, email, receiverKey, kind, runId, period, attempt: 1 as const, gzip }
+      const first = pushOf.indexOf(nth as number)
+      recorded.begun.push(push)
+      recorded.attempts.push(
+        ...push.deliveries.slice(0, Math.max(0, attemptsMax - first)).map((delivery) => ({ ...delivery, ...of })),
+      )
+    } else if (push) recorded.busy.push(push)
+    if (idempotencyKey !== null)
+      recorded.told.push({ idempotencyKey, status, attempts, httpStatus, error } as DeliveryState)
+  }
+  return recorded
 }

@@ -1,4 +1,4 @@
-/** Runs: one row a `push` command, with the period it began in, how it ended, and whether it came to all its users. */
+/** Runs: one row per `push` command, with its period, how it ended, and whether it served all its users. */
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { codeOf, LeadpushError } from '../base/errors.ts'
 import { frozenRunDays } from '../base/limits.ts'
@@ -15,9 +15,9 @@ export interface Run {
   id: number
   /** `2026-W47`, fixed when the run began. */
   period: string
-  /** Listings that were last seen before it are not delivered by this run. */
+  /** The run does not deliver listings that were last seen before this. */
   seenSince: Date
-  /** The time zone of the runs before, where it was another one. */
+  /** The time zone of the last run, if it differs. */
   otherTimeZone: string | undefined
 }
 
@@ -26,7 +26,7 @@ export const periodIn = (timeZone: string | RawBuilder<string>) =>
 
 const mondayOf = (period: RawBuilder<string>) => sql`to_date(${period}, 'IYYY-"W"IW')`
 
-/** SQL: before this nothing can have been begun in `period`, in whatever time zone. */
+/** SQL: the earliest time at which `period` can begin, in any time zone. */
 export const periodBegins = (period: RawBuilder<string>) =>
   sql<Date>`((${mondayOf(period)} - 1)::timestamp at time zone 'UTC')`
 
@@ -34,10 +34,10 @@ export const periodBegins = (period: RawBuilder<string>) =>
 export const isPeriodOver = (period: RawBuilder<string>) =>
   sql<boolean>`(now() at time zone 'UTC' >= ${mondayOf(period)} + 9)`
 
-/** SQL: whether the run `run` counts: one in the future does for nothing, as the clock was wrong then (contract 4.13). */
+/** SQL: whether the run `run` counts: one in the future was written by a wrong clock, and is ignored (contract 4.13). */
 export const hasBegun = (run: RawBuilder<unknown>) => sql<boolean>`${run}.started_at <= now()`
 
-/** SQL: whether the run `run` may still go on: its process lives, or may be frozen. */
+/** SQL: whether the run `run` may still go on: its process is live, or may be frozen. */
 export const isUnderWay = (run: RawBuilder<unknown>) =>
   sql<boolean>`(${run}.outcome = 'running' and (${isLive(sql`${run}.worker_id`)}
     or ${hasBegun(run)} and ${run}.started_at > now() - ${frozenRunDays} * interval '1 day'))`
@@ -61,7 +61,7 @@ export async function findPeriod(
   }
 }
 
-/** Begins the one run of a process, which is known by `workerIds`. */
+/** Begins the one run of the process that has `workerIds`. */
 export async function startRun(
   db: Database,
   run: {
@@ -94,12 +94,12 @@ export async function startRun(
   return { id, period, seenSince, otherTimeZone }
 }
 
-/** Of the names that one zone has. */
+/** One name for all names of a time zone. */
 const toCanonical = (timeZone: string) => new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone
 
 /**
- * The time zone of the last run, where it is another one than `timeZone`: of the last weekly one, if there was one, since any
- * machine may resume every hour. What was held did not settle it.
+ * The time zone of the last run, if it is not `timeZone`. A weekly run goes before others, since any machine may resume every hour;
+ * runs that were held do not count.
  */
 export async function findOtherTimeZone(db: Database, timeZone: string): Promise<string | undefined> {
   const { rows } = await rideOut(() =>
@@ -113,21 +113,21 @@ export async function findOtherTimeZone(db: Database, timeZone: string): Promise
   return toCanonical(last) === toCanonical(timeZone) ? undefined : last
 }
 
-/** What was imported in a week. */
-export interface Feed {
-  /** Distinct ones, however often. */
+/** The volume of a week's imports. */
+export interface ImportVolume {
+  /** Distinct listings, however often imported. */
   listings: number
-  /** Of their last records; null where some were imported by a program that did not count them. */
+  /** The filled fields of their last records; null where an older version imported some without counting. */
   filledFields: number | null
 }
 
-/** Notes what the run is to be known by in later weeks, and why all of it is held back, if it is. */
-export async function recordFeed(
+/** Records the figures that later weeks compare with, and the reason if the whole run is held. */
+export async function recordImportVolume(
   db: Database,
   runId: number,
-  { feed, held, accepted }: { feed: Feed; held: string | undefined; accepted: boolean },
+  { importVolume, held, accepted }: { importVolume: ImportVolume; held: string | undefined; accepted: boolean },
 ): Promise<void> {
-  const { listings, filledFields } = feed
+  const { listings, filledFields } = importVolume
   await rideOut(() =>
     db
       .updateTable('runs')
@@ -137,7 +137,7 @@ export async function recordFeed(
   )
 }
 
-/** Whether the run of `period` before `runId` that asked the guard last was held back as a whole. */
+/** Whether the guard held the whole of the last run of `period` before `runId` that asked it. */
 export async function wasHeldBefore(db: Database, period: string, runId: number): Promise<boolean> {
   const last = await rideOut(() =>
     db
@@ -153,7 +153,7 @@ export async function wasHeldBefore(db: Database, period: string, runId: number)
   return typeof last?.held === 'string'
 }
 
-/** `heldUsers`: whom the guard held back. */
+/** Records the end of a run; `heldUsers`: how many users the guard held back. */
 export async function endRun(
   db: Database,
   runId: number,
@@ -171,13 +171,13 @@ export async function endRun(
 export interface OpenRun {
   id: number
   command: RunCommand
-  /** It was begun with `--accept`, and has not come to all. */
+  /** The run was begun with `--accept` and has not served all its users. */
   accepted: boolean
-  /** It came to all, but for users whom the guard held back. */
+  /** The run served all its users except those whom the guard held back. */
   cameToEnd: boolean
 }
 
-/** Runs of all users in `period` that did not serve every one: interrupted, or held back by the guard; the oldest first. */
+/** Runs for all users of `period` that left some: interrupted, or with users whom the guard held back; the oldest first. */
 export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
   const { rows } = await rideOut(() =>
     sql<OpenRun>`
@@ -191,7 +191,7 @@ export async function findInterruptedRuns(db: Database, period: string): Promise
 }
 
 /**
- * Notes that what was left of such runs has been done by another, but for `heldUsers`; one that died is marked as
+ * Records that another run has finished the work of such runs, except for `heldUsers`. A run whose process died is marked as
  * interrupted.
  */
 export async function closeInterruptedRuns(db: Database, runIds: readonly number[], heldUsers: number): Promise<void> {
@@ -205,13 +205,13 @@ export async function closeInterruptedRuns(db: Database, runIds: readonly number
   )
 }
 
-/** Live workers other than ours that have something of a push in hand. */
+/** Live workers other than ours that have a run, a range of users or a delivery in hand. */
 export async function findOthersAtWork(db: Database, workerIds: readonly number[]): Promise<OtherWorker[]> {
   return await findOtherWorkers(
     db,
     workerIds,
     sql<boolean>`exists (select from deliveries d where d.status = 'pending' and d.worker_id = w.id)
-      or exists (select from shares s where s.worker_id = w.id)
+      or exists (select from user_ranges s where s.worker_id = w.id)
       or exists (select from runs r where r.worker_id = w.id and r.outcome = 'running')`,
   )
 }

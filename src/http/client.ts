@@ -1,6 +1,6 @@
 /**
- * The HTTP edge: with `connections` the only file that knows undici. Whatever happens on the wire comes back as a value that says whether
- * anything of the request may have reached the peer; a request is written once, or not at all.
+ * The HTTP client: beside `connections.ts` the only file that knows undici. Every outcome on the wire is a value, which says whether
+ * the peer may have received any of the request. A request is written once or not at all.
  */
 import type { Dispatcher } from 'undici'
 import { packageVersion } from '../base/package-root.ts'
@@ -18,7 +18,7 @@ export interface HttpPost {
   keepsAnswer?: boolean
 }
 
-/** A body that is made while it is sent; where its pieces throw, the connection is broken. */
+/** A body that is made while it is sent. When its pieces throw, the connection is closed. */
 export interface BodyInPieces {
   length: number
   pieces: AsyncIterable<Uint8Array>
@@ -30,7 +30,7 @@ export interface Http {
   get(url: string, timeoutMs: number): Promise<HttpOutcome>
   head(url: string, timeoutMs: number): Promise<HttpOutcome>
   delete(url: string, timeoutMs: number): Promise<HttpOutcome>
-  /** Waits for what is under way, and closes the idle connections. */
+  /** Waits for requests under way, and closes the connections. */
   close(): Promise<void>
 }
 
@@ -51,7 +51,7 @@ export function createHttp(options: HttpOptions): Http {
       const dispatch = (exchange: Exchange) => void slot.dispatcher.dispatch(request, exchange)
       const exchange = new Exchange(slot, limits, dispatch, (outcome) => {
         const reached = outcome.kind === 'answer' || outcome.sent
-        // a connection that is still being made, or was not, goes: the next request begins afresh
+        // an unfinished connection is dropped: the next request makes its own
         connections.giveBack(slot, reached)
         if (outcome.reused && isBroken(outcome)) connections.mistrust(slot.origin)
         resolve(outcome)
@@ -93,7 +93,7 @@ export function createHttp(options: HttpOptions): Http {
 let parsed = new URL('http://localhost/')
 let parsedFrom = parsed.href
 
-/** Nearly every request goes to the URL of the one before it. */
+/** Keeps the last result: nearly every request goes to the URL of the request before it. */
 function parseUrl(url: string): URL {
   if (url !== parsedFrom) {
     parsed = new URL(url)

@@ -1,18 +1,21 @@
-/** The connections that requests go over: one for each that is under way, and some kept without one; where they may go. */
+/** The pool of connections: one for each request under way, a bounded number of idle ones, and the addresses they may lead to. */
 import { isIP, type LookupFunction, type Socket } from 'node:net'
+import type { SecureContext } from 'node:tls'
 import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undici'
+import { buildSecureContext, type ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import { type ExchangeSlot, Unreached } from './exchange.ts'
 
-export interface HttpOptions {
+/** With a client certificate every peer that asks for one is shown it, but never a proxy: give it for the receiver alone. */
+export interface HttpOptions extends ClientCertificate {
   /** The longest that connecting may take, whatever a request allows. */
   timeoutMs: number
-  /** Requests under way at once, each with a connection of its own; more than that wait in line, their timeout not yet running. */
+  /** Requests under way at once, each on its own connection. Further requests wait in line; their timeout starts after the wait. */
   concurrency: number
   proxies?: Proxies
   /**
-   * Where a connection to a host name or an IP address may go: asked at every connection, which goes to one of these
-   * addresses or, when this throws, nowhere. By default what the system says.
+   * The addresses that a connection to a host name or an IP address may use, asked for at every connection. When this throws,
+   * no connection is made. By default the system's resolver decides.
    */
   findAddresses?: (hostname: string) => Promise<readonly string[]>
 }
@@ -38,7 +41,7 @@ function buildLookup(findAddresses: FindAddresses): LookupFunction {
   }
 }
 
-/** A connection to an IP address looks nothing up: that one is asked for here. */
+/** A connection to an IP address makes no lookup, so the address is checked here. */
 function guardAddresses(connector: buildConnector.connector, findAddresses: FindAddresses): buildConnector.connector {
   return (target, callback) => {
     if (isIP(target.hostname) === 0) return connector(target, callback)
@@ -52,10 +55,11 @@ function guardAddresses(connector: buildConnector.connector, findAddresses: Find
 function buildSlot(
   origin: string,
   connector: buildConnector.connector,
+  secureContext: SecureContext | undefined,
   { timeoutMs, proxies = {} }: HttpOptions,
 ): Slot {
   const factory = (target: string | URL, options: object): Dispatcher => {
-    // a proxy brings a connector of its own, which asks it for a tunnel
+    // for a proxy undici passes a connector that asks for a tunnel
     const { connect = connector } = options as { connect?: buildConnector.connector }
     return new Client(target, {
       pipelining: 1,
@@ -64,6 +68,10 @@ function buildSlot(
           if (error) return callback(new Unreached('not connected', { cause: error }), null)
           slot.socket = socket as Socket
           slot.used = false
+          slot.firstError = undefined
+          slot.socket?.once('error', (first: Error) => {
+            slot.firstError = first
+          })
           callback(null, socket as Socket)
         }),
     })
@@ -74,58 +82,61 @@ function buildSlot(
         httpProxy: http,
         httpsProxy: https,
         noProxy: except,
-        // a plain http: target goes through in absolute form, as proxies expect it: many tunnel to port 443 alone
+        // an http: target is requested in absolute form: many proxies tunnel to port 443 alone
         proxyTunnel: false,
         proxyTls: { timeout: timeoutMs },
-        requestTls: { timeout: timeoutMs },
+        requestTls: { timeout: timeoutMs, ...(secureContext && { secureContext }) },
         factory,
       })
     : factory(origin, {})
-  const slot: Slot = { origin, dispatcher, socket: undefined, used: false }
+  const slot: Slot = { origin, dispatcher, socket: undefined, used: false, firstError: undefined }
   return slot
 }
 
 /**
- * Some receivers promise to keep a connection and close it all the same; every second attempt would be lost on them. Where
- * a kept connection broke under a request, none is kept to that origin for so long.
+ * How long no idle connection to an origin is kept after one broke under a request: some receivers promise to keep a connection
+ * and close it all the same, which would cost every second attempt.
  */
 const mistrustMs = 30_000
 
-/** Connections without a request, to all origins together; those that were used last. */
+/** Idle connections to all origins together; the least recently used goes first. */
 const idleMax = 256
 
 export class Connections {
   private readonly options: HttpOptions
   private readonly connector: buildConnector.connector
+  private readonly secureContext: SecureContext | undefined
   private readonly slots = new Set<Slot>()
-  /** Those without a request, the one used last at the end. */
+  /** The idle slots, the most recently used at the end. */
   private readonly idle: Slot[] = []
   private underWay = 0
   private readonly waiting: Array<() => void> = []
-  /** Until when no connection to an origin is kept; the one that is over first comes first. */
+  /** By origin, until when no connection is kept; the earliest end first. */
   private readonly mistrusted = new Map<string, number>()
 
   constructor(options: HttpOptions) {
     const { findAddresses, timeoutMs } = options
+    this.secureContext = buildSecureContext(options)
     const connector = buildConnector({
+      ...(this.secureContext && { secureContext: this.secureContext }),
       ...(findAddresses && { lookup: buildLookup(findAddresses) }),
       timeout: timeoutMs,
       autoSelectFamily: true,
-      // of several addresses each gets so long; the default of 250 ms gives up on distant ones that are well
+      // per address of a host: the default of 250 ms gives up on distant addresses that work
       autoSelectFamilyAttemptTimeout: 1_000,
     })
     this.options = options
     this.connector = findAddresses ? guardAddresses(connector, findAddresses) : connector
   }
 
-  /** A place for one request to `origin`, when it is its turn; whoever takes it gives it back. */
+  /** Waits for its turn, then returns a slot for one request to `origin`; `giveBack` must follow. */
   async take(origin: string): Promise<Slot> {
     if (this.underWay < this.options.concurrency) this.underWay++
     else await new Promise<void>((resolve) => this.waiting.push(resolve))
     for (let at = this.idle.length - 1; at >= 0; at--) {
       if (this.idle[at]?.origin === origin) return this.idle.splice(at, 1)[0] as Slot
     }
-    const slot = buildSlot(origin, this.connector, this.options)
+    const slot = buildSlot(origin, this.connector, this.secureContext, this.options)
     this.slots.add(slot)
     return slot
   }

@@ -1,4 +1,4 @@
-/** One request on the wire: what of it may have reached the peer, when it is over, and when its connection must go with it. */
+/** One request on the wire: how much of it the peer may have received, when it ends, and when its connection must end too. */
 import type { Socket } from 'node:net'
 import { codeOf } from '../base/errors.ts'
 import { responseBytesMax } from '../base/limits.ts'
@@ -10,11 +10,14 @@ export interface HttpAnswer {
   /** These headers as they came. */
   retryAfter: string | undefined
   date: string | undefined
+  contentType: string | undefined
   contentEncoding: string | undefined
+  /** All of them, separated by commas. */
+  acceptEncoding: string | undefined
   complete: true
-  /** Where the request asked for it: as it came, at most the first 64 KiB. */
+  /** The first 64 KiB as received; undefined unless the request asked for the body. */
   body: Buffer | undefined
-  /** It came over a connection that had carried another request before. */
+  /** The connection had carried another request before. */
   reused: boolean
 }
 
@@ -31,7 +34,7 @@ export interface HttpNoAnswer {
 
 export type HttpOutcome = HttpAnswer | HttpNoAnswer
 
-/** What connecting failed with, wrapped: undici connects again at once, without end, when it sees some of its own errors. */
+/** Wraps the error of a failed connection: undici would connect again at once, without end, on some of its own errors. */
 export class Unreached extends Error {}
 
 const over = new Error('over')
@@ -40,10 +43,12 @@ interface Controller {
   abort(reason: Error): void
 }
 
-/** What an exchange needs to know of its place: the connection made there last, and whether it has carried a request yet. */
+/** What an exchange needs to know of its slot: the connection made for it last, and whether that has carried a request. */
 export interface ExchangeSlot {
   socket: Socket | undefined
   used: boolean
+  /** The first error of that connection. */
+  firstError: Error | undefined
 }
 
 const first = (value: string | string[] | undefined) => (Array.isArray(value) ? value[0] : value)
@@ -61,12 +66,14 @@ export class Exchange {
   reused = false
   private settled = false
   private ended = false
-  /** The connection that was kept broke before the request was on it: it goes over another. */
+  /** The kept connection broke before the request was written: the request goes over another one. */
   private begunAnew = false
   private status = 0
   private retryAfter: string | undefined
   private date: string | undefined
+  private contentType: string | undefined
   private contentEncoding: string | undefined
+  private acceptEncoding: string | undefined
   private bytes = 0
   private readonly kept: Buffer[] | undefined
 
@@ -94,7 +101,7 @@ export class Exchange {
   /** From here on bytes may reach the peer. */
   onRequestStart(controller: Controller): void {
     if (this.settled || this.controller) {
-      // too late, or a second time: undici must not send a request again by itself
+      // undici must neither send after the outcome nor send twice
       controller.abort(over)
       if (!this.settled) this.fail('ECONNRESET')
       return
@@ -110,7 +117,9 @@ export class Exchange {
     this.status = status
     this.retryAfter = first(headers['retry-after'])
     this.date = first(headers.date)
+    this.contentType = first(headers['content-type'])
     this.contentEncoding = first(headers['content-encoding'])
+    this.acceptEncoding = headers['accept-encoding']?.toString()
   }
 
   onResponseData(_: unknown, chunk: Buffer): void {
@@ -129,6 +138,8 @@ export class Exchange {
 
   onResponseError(_: unknown, error: Error): void {
     if (this.settled) return
+    // after a TLS alert undici reports only that the peer closed
+    if (codeOf(error) === 'UND_ERR_SOCKET' && this.slot.firstError) error = this.slot.firstError
     if (error instanceof Unreached) this.fail(codeOf(error.cause), error)
     else if (this.controller || this.begunAnew || !this.slot.socket?.errored) this.fail(codeOf(error), error)
     else {
@@ -138,7 +149,7 @@ export class Exchange {
     }
   }
 
-  /** Whatever did not come to its end in both directions ends with its connection, so that nothing reads the body any more. */
+  /** Closes a connection that did not finish in both directions, so that nothing reads the body any more. */
   private finish(outcome: HttpOutcome): void {
     this.settled = true
     clearTimeout(this.timer)
@@ -153,7 +164,9 @@ export class Exchange {
       status: this.status,
       retryAfter: this.retryAfter,
       date: this.date,
+      contentType: this.contentType,
       contentEncoding: this.contentEncoding,
+      acceptEncoding: this.acceptEncoding,
       complete: true,
       body: this.kept && Buffer.concat(this.kept).subarray(0, responseBytesMax),
       reused: this.reused,

@@ -1,6 +1,6 @@
 /**
- * The HTTP server under the endpoints and the reference receiver, hardened: every connection is bounded in time, bytes and
- * number, whoever says nothing or speaks slowly shuts nobody out, and whatever is no HTTP is answered in JSON too.
+ * The hardened HTTP server under the endpoints and the reference receiver. Connections are bounded in time, bytes and number;
+ * silent or slow clients shut nobody out; input that is no HTTP gets an answer in JSON too.
  */
 import http from 'node:http'
 import type { Socket } from 'node:net'
@@ -8,39 +8,39 @@ import { codeOf } from '../base/errors.ts'
 
 const headBytesMax = 16 * 1024
 const headMsMax = 5_000
-/** Longer than the proxies before it keep an idle connection, so that it is they who close it. */
+/** Longer than usual proxies keep an idle connection, so that the proxy closes it first. */
 const keepAliveMs = 65_000
 /** Under the usual limit of 1,024 open files. */
 const connectionsMax = 500
-/** Of one connection there may be many at once, in a pipeline. */
+/** All requests under way: pipelining lets one connection have many. */
 const requestsMax = 1_000
 /** A client that is still sending must be able to read its answer before the connection goes. */
 const lingerMs = 2_000
 
 export interface HardServerOptions {
-  /** Also gets what comes with `Expect: 100-continue`, before it is said that the sender may go on. */
+  /** Also gets requests with `Expect: 100-continue`, before the sender is told to go on. */
   handle: http.RequestListener
   /** How long a request may take to arrive. */
   requestMsMax: number
-  /** So long nothing may move on the connection while a request is under way: not even its answer is read. */
+  /** The longest silence on a connection with a request under way, for instance while the client does not read the answer. */
   stallMsMax: number
   /** The body of an answer that is not the handler's. */
   buildRefusal(msg: string): string
-  /** What the handler never saw, or (`isSeen`) has seen the beginning of, was answered so. */
+  /** Called for each refusal by the server itself; `isSeen`: the handler had the beginning of the request. */
   onRefused(refused: { status: number; address: string; msg: string; isSeen: boolean }): void
 }
 
 export interface HardServer {
   server: http.Server
-  /** No new connections and requests; ends those that are idle, and the rest after `graceMs`. */
+  /** Takes no new connections and requests. Closes idle connections now, and the others after `graceMs`. */
   close(graceMs: number): Promise<void>
 }
 
 export const jsonType = 'application/json; charset=utf-8'
-/** Of every answer: there may be e-mails and contacts in it, which nobody on the way may keep (contract 5.1). */
+/** In every answer: e-mails and contacts in it are for no cache (contract 5.1). */
 const cacheControl = 'no-store'
 
-/** Where a connection is: the request that it brought last, until it is answered in full. */
+/** By connection, the answer to its last request until that is sent in full. */
 type Connections = Map<Socket, http.ServerResponse | undefined>
 
 const parserAnswers: Readonly<Record<string, readonly [status: number, msg: string]>> = {
@@ -57,7 +57,7 @@ function answerRaw(socket: Socket, status: number, body: string): void {
   )
 }
 
-/** Over `connectionsMax` the one that has kept us waiting for longest has to go, or else the newcomer. */
+/** Over `connectionsMax` the connection whose request has been awaited for longest is closed, or else the newcomer. */
 function makeRoom(connections: Connections, newcomer: Socket): void {
   if (connections.size <= connectionsMax) return
   for (const [socket, response] of connections) {
@@ -66,7 +66,7 @@ function makeRoom(connections: Connections, newcomer: Socket): void {
   newcomer.destroy()
 }
 
-/** Closes in a way that lets a client which is still sending read its answer: a socket with unread bytes would be reset. */
+/** Lets a client that is still sending read its answer: closing a socket with unread bytes would reset it. */
 function lingerOn(socket: Socket, connections: Connections): void {
   const closeNow = socket.destroySoon.bind(socket)
   socket.destroySoon = () => {
@@ -134,7 +134,7 @@ export function buildHardServer(options: HardServerOptions): HardServer {
   server.on('clientError', (error, stream) => {
     const socket = stream as Socket
     const response = connections.get(socket)
-    // what follows a request may be no HTTP: that request is answered all the same
+    // a valid request is answered even when the bytes after it are no HTTP
     if (response?.req.complete && !response.writableFinished) response.once('finish', () => socket.destroySoon())
     else if (!socket.writable || response?.headersSent || socket.bytesRead === 0 || codeOf(error) === 'ECONNRESET') {
       socket.destroy()

@@ -1,9 +1,9 @@
-/** Servers of leadpush on their addresses. */
+/** Starts servers on their addresses. */
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { LeadpushError, messageOf } from '../base/errors.ts'
 
-/** Listens; port 0 takes a free one. Throws `usage` where that is not possible there. */
+/** Listens; port 0 takes a free one. Throws `usage` where the address or the port cannot be had. */
 export async function listenOn(server: Server, host: string, port: number): Promise<{ url: string; port: number }> {
   try {
     await new Promise<void>((resolve, reject) => {
@@ -23,5 +23,5 @@ export async function listenOn(server: Server, host: string, port: number): Prom
   return { url: `http://${host.includes(':') ? `[${host}]` : host}:${taken}`, port: taken }
 }
 
-/** What `serve` counts requests of a proxy under that it does not trust, and `doctor` looks for. */
+/** The metric in which `serve` counts requests from an untrusted proxy; `doctor` reads it. */
 export const untrustedProxyMetric = 'leadpush_http_requests_forwarded_untrusted_total'

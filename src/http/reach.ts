@@ -1,9 +1,10 @@
 /**
- * How far a URL can be reached without sending it a request: its name, its port, its certificate. Each of the three is told
- * apart, and which proxy requests to it go through.
+ * Tests how far a URL can be reached without a request: host name, port and certificate fail apart. Also finds the proxy that
+ * requests to a URL go through.
  */
 import net from 'node:net'
 import tls from 'node:tls'
+import { buildSecureContext, type ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import { codeOf } from '../base/errors.ts'
 import { describeTrouble } from './trouble.ts'
@@ -36,18 +37,24 @@ const lateTexts = {
 
 const bare = (hostname: string) => hostname.replace(/^\[|\]$/g, '')
 
-/** Connects to the host of `url`, and hangs up. Never throws. */
-export function reach(url: string, timeoutMs: number): Promise<Reached | NotReached> {
+/** Connects to the host of `url` and hangs up. Never throws. Give `client` for the receiver alone. */
+export function reach(url: string, timeoutMs: number, client: ClientCertificate = {}): Promise<Reached | NotReached> {
   const { protocol, hostname, port } = new URL(url)
   const isTls = protocol === 'https:'
   const host = bare(hostname)
   const isAddress = net.isIP(host) > 0
   const options = { host, port: Number(port) || (isTls ? 443 : 80), autoSelectFamily: true }
+  const secureContext = isTls ? buildSecureContext(client) : undefined
   let stage: ReachStage = isAddress ? 'port' : 'name'
   return new Promise((resolve) => {
     const beganMs = performance.now()
     const socket = isTls
-      ? tls.connect({ ...options, ALPNProtocols: ['http/1.1'], ...(isAddress ? {} : { servername: host }) })
+      ? tls.connect({
+          ...options,
+          ...(secureContext && { secureContext }),
+          ...(isAddress ? {} : { servername: host }),
+          ALPNProtocols: ['http/1.1'],
+        })
       : net.connect(options)
     const fail = (code: string | undefined, error: unknown) => {
       const text = code === 'TIMEOUT' ? lateTexts[stage] : describeTrouble('connect', code, error)

@@ -1,9 +1,9 @@
-/** What a peer that is busy asks for: when to come again. */
+/** Reads `Retry-After`: when a busy peer wants the next request. */
 import type { HttpAnswer } from './exchange.ts'
 
 /**
- * `Retry-After` in milliseconds, from 0 to `maxMs`; null for what is neither seconds nor a date. A date counts from the
- * response's own `Date` where there is one, so that clocks which differ do no harm.
+ * `Retry-After` in milliseconds, from 0 to `maxMs`; null for a text that is neither seconds nor a date. A date counts from the
+ * response's own `Date`, if it has one, so that a wrong clock does no harm.
  */
 export function parseRetryAfter(
   { retryAfter, date }: Pick<HttpAnswer, 'retryAfter' | 'date'>,

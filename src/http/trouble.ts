@@ -1,7 +1,10 @@
-/** What went wrong on the wire, in plain words for the operator: made from error codes alone, so that no secret and no text of the peer gets in. */
+/**
+ * Describes trouble on the wire in plain words for the operator. The words come from error codes alone, so that they hold no
+ * secret and no text of the peer.
+ */
 import { messageOf } from '../base/errors.ts'
 
-/** `connect`: nothing was sent; `request`: no response headers yet; `response`: they came, its end did not. */
+/** `connect`: nothing was sent; `request`: no response headers yet; `response`: headers came, the end did not. */
 export type TroubleStage = 'connect' | 'request' | 'response'
 
 const connectTexts: Readonly<Record<string, string>> = {
@@ -26,19 +29,31 @@ const certificateTexts: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name',
 }
 
-/** Whether the code is that of a certificate which is not trusted. */
+/** Whether the code says that the peer's certificate is not trusted. */
 export const isCertificateCode = (code: string | undefined): boolean =>
   code !== undefined && certificateCodes.test(code)
 
-/** Whether it is one that another certificate authority would mend: neither its time nor its name is wrong. */
+/** Whether trusting another certificate authority would mend it: neither the dates nor the name are wrong. */
 export const isAuthorityCode = (code: string | undefined): boolean =>
   code !== undefined && isCertificateCode(code) && certificateTexts[code] === undefined
+
+/** The alert with which a server ends a handshake for want of a client certificate, or for the one that it got. */
+const clientCertificateAlert = /^ERR_SSL_.*_ALERT_(?:(CERTIFICATE_REQUIRED)|\w*CERTIFICATE\w*|UNKNOWN_CA)$/
+
+/** Whether the peer wants a client certificate, or another one. */
+export const isClientCertificateCode = (code: string | undefined): boolean =>
+  code !== undefined && clientCertificateAlert.test(code)
+
+function describeAlert(code: string | undefined): string | undefined {
+  const alert = clientCertificateAlert.exec(code ?? '')
+  return alert ? (alert[1] ? 'it demands a client certificate' : 'it refused the client certificate') : undefined
+}
 
 function describeConnect(code: string | undefined, error: unknown): string {
   if (code !== undefined && connectTexts[code]) return connectTexts[code]
   if (code !== undefined && isCertificateCode(code)) return certificateTexts[code] ?? 'its certificate is not trusted'
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL')) return 'the TLS handshake failed'
-  // undici's own words, with nothing in them but the status
+  // undici's own text, which holds the status alone
   const refused = /^Proxy response \((\d{3})\)/.exec(messageOf(error))
   if (refused) return `the proxy refused the tunnel with ${refused[1]}`
   return 'the connection could not be made'
@@ -54,8 +69,9 @@ function describeSent(stage: 'request' | 'response', code: string | undefined): 
 
 /** One line, such as `the connection was refused: nothing listens there (ECONNREFUSED)`. */
 export function describeTrouble(stage: TroubleStage, code: string | undefined, error: unknown): string {
-  // what undici makes of a 407 to a request in absolute form
+  // how undici reports a 407 to a request in absolute form
   if (code === 'UND_ERR_INVALID_ARG') return 'the proxy asks for a user name and password (407)'
-  const text = stage === 'connect' ? describeConnect(code, error) : describeSent(stage, code)
+  // with TLS 1.3 the alert comes after the request went out
+  const text = describeAlert(code) ?? (stage === 'connect' ? describeConnect(code, error) : describeSent(stage, code))
   return code === undefined || code === 'TIMEOUT' ? text : `${text} (${code})`
 }

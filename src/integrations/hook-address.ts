@@ -1,6 +1,6 @@
 /**
- * Where a hook may lead (contract 5.2): to public addresses alone, by https:. Checked when a URL is registered, and again on
- * what its name resolves to at every connection, which then goes to just these addresses.
+ * Where a hook may lead (contract 5.2): by https: to public addresses alone. Checked when a URL is registered, and again at
+ * every connection, which then goes to one of the checked addresses.
  */
 import { lookup, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
@@ -8,21 +8,25 @@ import ipaddr from 'ipaddr.js'
 import { codeOf } from '../base/errors.ts'
 import { hookLookupMsMax, hookUrlCharsMax } from '../base/limits.ts'
 
-/** The addresses of a host name. Throws an error whose `code` is `ENOTFOUND` for a name without any, `EAI_AGAIN` for trouble. */
+/**
+ * Finds the addresses of a host name. Throws an error with the `code` `ENOTFOUND` for a name without any, `EAI_AGAIN` for
+ * trouble.
+ */
 export type FindAddresses = (hostname: string) => Promise<string[]>
 
+/** The rules for addresses, and the resolver. */
 export interface HookAddressOptions {
-  /** For development: http: and addresses that are not public are fine, and names mean what the system says. */
+  /** For development: allows http: and addresses that are not public, and uses the system's resolver. */
   allowInsecure: boolean
   findAddresses?: FindAddresses
 }
 
-/** Looks public, and is where each machine in Azure finds what manages it. */
+/** Looks public, but leads each machine in Azure to the service that manages it. */
 const azureAddress = '168.63.129.16'
 
 /**
- * Whether the whole internet agrees on whose address it is. Of IPv6 that is 2000::/3 at most, without what carries an IPv4
- * address inside (mapped, NAT64, 6to4, Teredo).
+ * Whether the address is public: the whole internet agrees whose it is. Of IPv6 that is at most 2000::/3, without addresses
+ * that hold an IPv4 address (mapped, NAT64, 6to4, Teredo).
  */
 export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 0) return false
@@ -31,7 +35,7 @@ export function isPublicAddress(address: string): boolean {
   return parsed.kind() === 'ipv4' || ((parsed as ipaddr.IPv6).parts[0] ?? 0) >> 13 === 1
 }
 
-/** Whether the name means something only inside: this machine, another container, a machine of the office. */
+/** Whether the name only has a meaning inside a network: this machine, another container, a machine of the office. */
 export function isInsideName(hostname: string): boolean {
   const name = hostname.replace(/\.$/, '')
   return (
@@ -43,7 +47,10 @@ function failLookup(code: 'ENOTFOUND' | 'EAI_AGAIN' | 'ENOTPUBLIC'): never {
   throw Object.assign(new Error(code), { code })
 }
 
-/** By DNS alone, in `hookLookupMsMax` at most. Not by the system's resolver: its threads are few, and one slow name holds up all. */
+/**
+ * Asks DNS alone, for at most `hookLookupMsMax`. The system's resolver has few threads, and one slow name would hold up all
+ * others.
+ */
 const findByDns: FindAddresses = async (hostname) => {
   const resolver = new Resolver({ timeout: hookLookupMsMax / 4, tries: 2 })
   const timer = setTimeout(() => resolver.cancel(), hookLookupMsMax)
@@ -68,8 +75,8 @@ async function inTime<T>(looking: Promise<T>): Promise<T> {
 }
 
 /**
- * The addresses that a connection to `hostname` (a name or an IP address) may go to. Throws an error whose `code` is
- * `ENOTPUBLIC` where one of them is not public, or that of `FindAddresses`.
+ * The addresses to which a connection to `hostname` (a name or an IP address) may go. Throws an error with the `code`
+ * `ENOTPUBLIC` where one of them is not public, or the error of `FindAddresses`.
  */
 export async function findHookAddresses(
   hostname: string,
@@ -83,17 +90,20 @@ export async function findHookAddresses(
   return addresses
 }
 
-/** What is wrong with the URL itself. More than a parser minds: what it would forgive and repair is refused, so that everybody reads the same URL. */
+/**
+ * What is wrong with the URL itself, as a sentence; undefined for nothing. Stricter than the parser: a URL that the parser
+ * would repair is refused, so that everybody reads the same URL.
+ */
 export function findUrlProblem(url: string, allowInsecure: boolean): string | undefined {
   if (url.length > 2 * hookUrlCharsMax || [...url].length > hookUrlCharsMax) {
     return `The hook URL must have at most ${hookUrlCharsMax} characters.`
   }
-  // further slashes a parser passes over, and finds a host, or a password, behind them
+  // a parser skips further slashes, and finds a host or a password behind them
   const scheme = allowInsecure ? /^https?:\/\/(?!\/)/ : /^https:\/\/(?!\/)/
   if (!scheme.test(url.toLowerCase())) {
     return `The hook URL must begin with https://${allowInsecure ? ' or http://' : ''}.`
   }
-  // the last of them stands for bytes of the body that were no UTF-8
+  // U+FFFD stands for bytes of the body that were not UTF-8
   if (/[\s\\\p{Cc}\p{Cs}\ufffd]/u.test(url))
     return 'The hook URL must have no spaces, control characters or backslashes in it.'
   if (!URL.canParse(url)) return 'The hook URL is no valid URL.'
@@ -101,7 +111,10 @@ export function findUrlProblem(url: string, allowInsecure: boolean): string | un
   return new URL(url).port === '0' ? 'The hook URL has a port that does not exist.' : undefined
 }
 
-/** The one spelling of URLs that mean the same (contract 5.3): no fragment, no final dot of the host, no escapes without need. */
+/**
+ * The one spelling of all URLs with the same meaning (contract 5.3): no fragment, no final dot of the host, no needless
+ * escapes.
+ */
 export function spellHookUrl(url: string): string {
   if (!URL.canParse(url)) return url
   const parsed = new URL(url)
@@ -118,7 +131,7 @@ const lookupProblems: Partial<Record<string, string>> = {
   ENOTFOUND: 'The host name of the hook URL is unknown.',
 }
 
-/** What is wrong with a hook URL, a sentence; undefined for one that may be registered now. */
+/** What is wrong with a hook URL, as a sentence; undefined where it may be registered now. Looks its host name up. */
 export async function checkHookUrl(url: string, options: HookAddressOptions): Promise<string | undefined> {
   const problem = findUrlProblem(url, options.allowInsecure)
   if (problem !== undefined) return problem

@@ -1,4 +1,4 @@
-/** How hooks are called: directly, never through a proxy, and only at URLs and addresses that they may have (contract 5.2). */
+/** Calls hooks: directly, never through a proxy, and only at allowed URLs and addresses (contract 5.2). */
 
 import { hookRemovalTimeoutMs } from '../base/limits.ts'
 import { createHttp, type Http } from '../http/client.ts'
@@ -6,15 +6,16 @@ import type { HttpNoAnswer } from '../http/exchange.ts'
 import { findHookAddresses, findUrlProblem, type HookAddressOptions } from './hook-address.ts'
 import type { RemovedHook } from './hooks.ts'
 
+/** Sends requests to hooks. */
 export type HookHttp = Pick<Http, 'post' | 'delete' | 'close'>
 
-/** Never throws: a URL that may not be called is an outcome like a connection that was refused. */
+/** Requests never throw: a URL that may not be called is an outcome, like a refused connection. */
 export function createHookHttp(
   options: HookAddressOptions,
   { concurrency, timeoutMs }: { concurrency: number; timeoutMs: number },
 ): HookHttp {
   const http = createHttp({ concurrency, timeoutMs, findAddresses: (hostname) => findHookAddresses(hostname, options) })
-  // a URL that was registered under other rules
+  // for URLs that were registered under other rules
   const refusalOf = (url: string): HttpNoAnswer | undefined => {
     const error = findUrlProblem(url, options.allowInsecure)
     return error === undefined
@@ -28,15 +29,16 @@ export function createHookHttp(
   }
 }
 
+/** A removed hook, and whether its platform was told. */
 export interface ToldHook extends RemovedHook {
   httpStatus: number | null
-  /** Why the platform could not be told, or did not like it; null: it was told. */
+  /** Why the platform could not be told, or refused; null where it was told. */
   error: string | null
 }
 
 const tellAtOnce = 16
 
-/** Tells the platform of each removed hook with one `DELETE` of its URL (contract 3). Never throws: it is best effort. */
+/** Tells each removed hook's platform with one `DELETE` of its URL (contract 3). Best effort: never throws. */
 export async function sendHookRemovals(
   options: HookAddressOptions,
   hooks: readonly RemovedHook[],

@@ -1,4 +1,4 @@
-/** Hooks: the URLs that integrations register for triggers and take back (contract 5.3, 5.4). */
+/** Hooks: URLs that integrations register for triggers and remove again (contract 5.3, 5.4). */
 import { hash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
@@ -6,16 +6,18 @@ import type { Database } from '../db/open.ts'
 import { recordSubscriptionOwed } from '../users/users.ts'
 import { spellHookUrl } from './hook-address.ts'
 
+/** What registering a URL came to. */
 export interface RegisteredHook {
   hookId: string
-  /** False where the integration had the URL already, in whatever spelling: nothing has changed then. */
+  /** False where the integration had the URL already, in any spelling; then nothing has changed. */
   isNew: boolean
-  /** It is the integration's first, and a subscription push is owed to the user now. */
+  /** Whether it is the integration's first hook and a subscription push is now owed to the user. */
   owed: boolean
 }
 
 const hashOf = (url: string) => hash('sha256', spellHookUrl(url), 'buffer')
 
+/** Whether the integration has the URL, in any spelling. */
 export async function hasHook(db: Database, integrationId: number, url: string): Promise<boolean> {
   const { rows } = await sql`
     select from hooks where integration_id = ${integrationId} and url_sha256 = ${hashOf(url)}
@@ -24,8 +26,8 @@ export async function hasHook(db: Database, integrationId: number, url: string):
 }
 
 /**
- * Registers `url`, which `checkHookUrl` has found to be good. `too many`: the integration has 100 others; `revoked`: it has
- * ended since its key was looked up.
+ * Registers `url`, which `checkHookUrl` must have accepted. `too many`: the integration has 100 other hooks; `revoked`: the
+ * integration ended after its key was looked up.
  */
 export async function registerHook(
   db: Database,
@@ -33,7 +35,7 @@ export async function registerHook(
   url: string,
 ): Promise<RegisteredHook | 'too many' | 'revoked'> {
   return await db.transaction().execute(async (transaction) => {
-    // whoever registers hooks for the user, takes turns; whoever removes the user or ends the integration, waits or has done so
+    // locks the user: registrations take turns, and removing the user or ending the integration comes before or after
     await sql`select from users where id = ${userId} for no key update`.execute(transaction)
     const integration = await sql`select from integrations where id = ${id} for key share`.execute(transaction)
     if (integration.rows.length === 0) return 'revoked'
@@ -53,18 +55,19 @@ export async function registerHook(
   })
 }
 
+/** A hook that is no longer registered. */
 export interface RemovedHook {
   id: string
   url: string
 }
 
-/** Which hooks of an integration: one, by its id or its URL, or all. */
+/** Which hooks of an integration: one by its id or its URL, or all. */
 export type HooksToRemove = { id: string } | { url: string } | 'all'
 
-/** What a caller gives need not be an id at all. */
+/** Callers may send any text as an id. */
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** Removes hooks of the integration, and what was due for them; returns those that there were. */
+/** Removes hooks of the integration and their triggers; returns the removed hooks. */
 export async function removeHooks(db: Database, integrationId: number, which: HooksToRemove): Promise<RemovedHook[]> {
   const own = sql`integration_id = ${integrationId}`
   if (which === 'all') return await deleteHooks(db, own)
@@ -72,7 +75,7 @@ export async function removeHooks(db: Database, integrationId: number, which: Ho
   return uuidPattern.test(which.id) ? await deleteHooks(db, sql`${own} and id = ${which.id}`) : []
 }
 
-/** Removes the hooks for which `condition` holds: in the order of their ids, as whoever records outcomes takes them. */
+/** Removes the hooks for which `condition` holds. Locks them in the order of their ids, as recording outcomes does. */
 export async function deleteHooks(db: Database, condition: RawBuilder<unknown>): Promise<RemovedHook[]> {
   const { rows } = await sql<RemovedHook>`
     with found as materialized (select id from hooks where ${condition} order by id for update)

@@ -1,6 +1,6 @@
 /**
- * Integrations: the API keys of users' automation platforms. A key is shown once and kept as its hash; everything that
- * belongs to an integration ends with it.
+ * Integrations: API keys of users' automation platforms. A key is shown once and kept as a hash; everything that belongs to
+ * an integration ends with it.
  */
 import { hash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
@@ -13,21 +13,22 @@ import { deleteHooks, type RemovedHook } from './hooks.ts'
 
 const apiKeyPattern = new RegExp(`^[!-~]{${apiKeyCharsMin},${apiKeyCharsMax}}$`)
 
+/** A new integration with its secrets, which are shown this once. */
 export interface CreatedIntegration {
   id: number
   /** The user's e-mail. */
   user: string
   apiKey: string
-  /** `whsec_` and 32 random bytes in base64, as Standard Webhooks has it. */
+  /** `whsec_` and 32 random bytes in base64, as Standard Webhooks demands. */
   signingSecret: string
 }
 
-/** The key as it is stored and looked up. */
+/** The form in which a key is stored and looked up. */
 const hashOf = (apiKey: string) => hash('sha256', apiKey, 'buffer')
 
 /**
- * Makes an integration with the key that is given, or a new one of 256 random bits. Throws `usage` for a user who does not
- * exist, a key that is none, and one that an integration has already.
+ * Makes an integration with the given key, or with a new one of 256 random bits. Throws `usage` for an unknown user, a
+ * malformed key, and a key that an integration has already.
  */
 export async function createIntegration(
   db: Database,
@@ -41,7 +42,7 @@ export async function createIntegration(
   }
   const { user } = await findUser(db, email)
   const signingSecret = `whsec_${randomBytes(32).toString('base64')}`
-  // one with this secret is that of a try whose answer was lost
+  // a row with this secret was made by an earlier try whose answer was lost
   const { rows } = await rideOut(() =>
     sql<{ id: number }>`
       insert into integrations as i (user_id, api_key_sha256, signing_secret)
@@ -57,13 +58,14 @@ export async function createIntegration(
   })
 }
 
+/** The integration of a caller. */
 export interface FoundIntegration {
   id: number
   userId: number
   email: string
 }
 
-/** By one look-up of the key's hash; undefined for a key that is unknown or was revoked. */
+/** Finds an integration by the hash of its key, in one look-up; undefined for an unknown or revoked key. */
 export async function findIntegrationByKey(db: Database, apiKey: string): Promise<FoundIntegration | undefined> {
   return await db
     .selectFrom('integrations as i')
@@ -73,15 +75,17 @@ export async function findIntegrationByKey(db: Database, apiKey: string): Promis
     .executeTakeFirst()
 }
 
+/** A hook as `integrations list` shows it. */
 export interface ListedHook {
   id: string
   url: string
   createdAt: Date
-  /** Of the last trigger's last attempt: the status of the answer, if one came. */
+  /** The HTTP status that the last attempt got; null where no answer came. */
   lastStatus: number | null
   lastAt: Date | null
 }
 
+/** An integration as `integrations list` shows it. */
 export interface ListedIntegration {
   id: number
   /** The user's e-mail. */
@@ -92,7 +96,7 @@ export interface ListedIntegration {
 
 const integrationsPerPage = 200
 
-/** All integrations by their ids, the oldest first, a page at a time. */
+/** All integrations, the oldest first, read page by page. */
 export async function* findIntegrations(db: Database): AsyncGenerator<ListedIntegration> {
   for (let last = 0; ; ) {
     const page = db
@@ -130,7 +134,7 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
   return found
 }
 
-/** Ends an integration with its hooks, and what was due for these. Undefined where there is none with the id. */
+/** Ends an integration, its hooks and their triggers. Undefined where no integration has the id. */
 export async function revokeIntegration(
   db: Database,
   id: number,
@@ -142,7 +146,7 @@ export async function revokeIntegration(
         select u.email as user from integrations i join users u on u.id = i.user_id where i.id = ${id} for update of i
       `.execute(transaction)
       const [found] = rows
-      // after a try whose answer was lost it is not there any more
+      // an earlier try whose answer was lost may have removed it
       if (!found) return
       const hooks = await deleteHooks(transaction, sql`integration_id = ${id}`)
       await transaction.deleteFrom('integrations').where('id', '=', id).execute()
@@ -152,9 +156,9 @@ export async function revokeIntegration(
   return revoked
 }
 
-/** Ends all integrations of a user, who is about to be removed in the same transaction; returns their hooks. */
+/** Ends all integrations of a user who is removed in the same transaction; returns their hooks. */
 export async function revokeIntegrationsOf(transaction: Database, userId: number): Promise<RemovedHook[]> {
-  // who registers a hook locks the user first, too
+  // registering a hook locks the user first, too
   await sql`select from users where id = ${userId} for update`.execute(transaction)
   const own = sql`integration_id in (select id from integrations where user_id = ${userId})`
   const hooks = await deleteHooks(transaction, own)

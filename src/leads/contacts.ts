@@ -1,16 +1,16 @@
 /**
- * What a contact is: an e-mail address or a phone number, wherever one stands in the contact fields of a listing, in the one
- * form in which two of them are compared: e-mail in lower case, phone by its digits without a leading 1.
+ * Finds contacts, e-mail addresses and phone numbers, anywhere in the contact fields of a listing, in the one form in which they
+ * are compared: e-mail in lower case, phone by its digits without a leading 1.
  */
 import type { Lead } from './lead.ts'
 
-/** The fields that are looked at: names with a number beside them are common in what is collected. */
+/** The fields that are searched: collected names often have a phone number beside them. */
 export type ContactFields = Pick<Lead, 'contactName' | 'contactPhone' | 'contactEmail'>
 
 const digitsMin = 7
 /** E.164 */
 const digitsMax = 15
-/** Of a number of North America. */
+/** The digits of a North American number without its leading 1. */
 const localDigits = 10
 
 const betweenEmails = /[\s,;|<>()[\]"\\/:]+/
@@ -22,7 +22,7 @@ function findEmails(text: string): string[] {
     const at = token.indexOf('@')
     const local = token.slice(0, Math.max(0, at)).replace(/^['.]+/, '')
     const [domain = ''] = domainOf.exec(token.slice(at + 1)) ?? []
-    // from where such a run begins alone: to try each place in it takes forever with a long one
+    // only from the beginning of a run: trying each character of a long run takes forever
     const cut = domain.replace(/(?<![._-])[._-]+$/, '')
     return at < 1 || local === '' || cut === '' ? [] : [`${local}@${cut}`.toLowerCase()]
   })
@@ -30,10 +30,10 @@ function findEmails(text: string): string[] {
 
 const digitsOf = (text: string) => text.replace(/\D/g, '')
 const withoutOne = (digits: string) => digits.replace(/^1/, '')
-/** Digits with what may stand between those of one number: also a space or a slash, which may as well part two. */
+/** Digits and the signs between those of one number. A space or a slash among them may also separate two numbers. */
 const runs = /\d[\d /().\u00a0\u2010-\u2015\u2212-]*/g
 
-/** Of a run that is too long for one number: in the lengths of North America. */
+/** Cuts a run that is too long for one number into numbers of North American length. */
 function cutRun(digits: string): string[] {
   const cut = digits.match(/1\d{10}|\d{10}|\d+/g) ?? []
   return cut.filter(({ length }) => length >= digitsMin)
@@ -55,11 +55,12 @@ export function findContacts(text: string): string[] {
   return [...new Set([...findEmails(text), ...findPhones(text)])]
 }
 
+/** The contacts in all contact fields, each once. */
 export function findContactsOf({ contactName, contactPhone, contactEmail }: ContactFields): string[] {
   return [...new Set([contactName, contactPhone, contactEmail].flatMap((text) => (text ? findContacts(text) : [])))]
 }
 
-/** What `text` says if it is one e-mail address or one phone number, with or without an extension; undefined otherwise. */
+/** The contact that `text` is, an e-mail address or a phone number with or without an extension; undefined for any other text. */
 export function parseContact(text: string): string | undefined {
   const given = text.trim().replace(/^(?:mailto|tel):/i, '')
   if (given.includes('@')) {
@@ -73,15 +74,16 @@ export function parseContact(text: string): string | undefined {
 }
 
 /**
- * SQL: the contact fields within a lead's JSON, as `readContactFields` takes them. They stand together, as `leadFields` has
- * them; to parse a million texts for them would take minutes.
+ * SQL: the contact fields in a lead's JSON, cut out as `readContactFields` takes them. They are neighbours in `leadFields`;
+ * parsing a million leads for them would take minutes.
  */
 export const contactFieldsOf = (json: string) =>
   `split_part(split_part(${json}, ',"contactName":', 2), ',"address":', 1)`
 
-/** SQL: what `contactFieldsOf` makes of a lead without a contact begins so. */
+/** SQL: a pattern for `like`, which `contactFieldsOf` of a lead without a contact matches. */
 export const noContact = `'null,"contactPhone":null,"contactEmail":null%'`
 
+/** Reads the text that `contactFieldsOf` cut out of a lead. */
 export function readContactFields(json: string): ContactFields {
   return JSON.parse(`{"contactName":${json}}`)
 }

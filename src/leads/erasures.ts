@@ -1,6 +1,6 @@
 /**
- * What was erased and must not come back, known by keyed hashes alone (HMAC-SHA-256, with a key that the database made for
- * itself), and how the staged records of an import are held against it.
+ * Remembers what was erased as keyed hashes alone (HMAC-SHA-256, with a key that the database made for itself), and drops the
+ * staged records of an import that match one.
  */
 import { createHmac } from 'node:crypto'
 import type { Database } from '../db/open.ts'
@@ -8,6 +8,7 @@ import type { Connection } from '../db/transaction.ts'
 import { contactFieldsOf, findContacts, findContactsOf, noContact, readContactFields } from './contacts.ts'
 import { sha256 } from './stage.ts'
 
+/** What is erased: a listing by its `href`, or all with a contact, as `parseContact` returns it. */
 export type Erasure = { href: string } | { contact: string }
 
 async function findKey(connection: Connection): Promise<Buffer> {
@@ -19,7 +20,7 @@ async function findKey(connection: Connection): Promise<Buffer> {
 const markOfHref = (key: Buffer, hrefSha256: Buffer) => createHmac('sha256', key).update(hrefSha256).digest()
 const markOfContact = (key: Buffer, contact: string) => createHmac('sha256', key).update(`contact:${contact}`).digest()
 
-/** Refuses later records with it. Returns whether they were not refused before. */
+/** Records an erasure: from then on imports refuse records with it. Returns whether it is a new one. */
 export async function recordErasure(connection: Connection, erasure: Erasure): Promise<boolean> {
   const key = await findKey(connection)
   const [kind, mark] =
@@ -33,7 +34,7 @@ export async function recordErasure(connection: Connection, erasure: Erasure): P
   return rowCount === 1
 }
 
-/** Whether the listing was erased by its `href`; of one that was erased by its contact nobody can tell. */
+/** Whether the listing was erased by its `href`. An erasure by a contact does not tell which listings it took. */
 export async function isErased(db: Database, href: string): Promise<boolean> {
   const [row] = await db.selectFrom('erasure_key').select('key').execute()
   if (row === undefined) return false
@@ -44,15 +45,15 @@ export async function isErased(db: Database, href: string): Promise<boolean> {
 
 const urls = /https?:\/\/[^\s"'<>]+/gi
 
-/** What may be hrefs in a record as it came: in CSV a comma may end one or stand in it. */
+/** The possible hrefs in a raw record. In CSV a comma may end a URL or belong to it: both are found. */
 function findHrefs(raw: string): string[] {
   const found = raw.replaceAll('\\/', '/').match(urls) ?? []
   return [...new Set(found.flatMap((url) => [url, url.split(',')[0] as string]))]
 }
 
 /**
- * Which of rejected records, as they came, hold a URL or contact that was erased, wherever it stands, since what is rejected has
- * no fields to go by: their places. Looked up each time, since something may be erased while a file is read.
+ * The indexes of rejected records that contain an erased URL or contact anywhere in their raw bytes: a rejected record has no
+ * fields to go by. It reads the erasures each time, since there may be new ones while a file is read.
  */
 export async function findErasedAmong(
   connection: Connection,
@@ -96,12 +97,12 @@ interface StagedContact {
   fields: string | null
 }
 
-/** The numbers of those with marks of what was erased. */
+/** The numbers of the records whose mark is that of an erasure. */
 async function findErased(connection: Connection, marked: readonly (readonly [n: number, mark: Buffer])[]) {
-  // one text of bytes: an array of them costs more to send than all the rest
+  // one value with all marks: an array of them costs more to send than all the rest
   const marks = Buffer.concat(marked.map(([, mark]) => mark))
   const { rows } = await connection.query<{ n: number }>(
-    // fenced in: the few are looked up, not all that was ever erased read for them
+    // `offset 0` has each mark looked up in the index; a join would read all erasures for them
     `select distinct c.n from unnest($1::integer[]) with ordinality as c (n, at) where exists (
        select from erasures e where e.mark = substring($2::bytea from (c.at::integer - 1) * 32 + 1 for 32) offset 0)`,
     [marked.map(([n]) => n), marks],
@@ -142,8 +143,8 @@ async function readLargeFields(connection: Connection, row: string): Promise<str
 }
 
 /**
- * Drops the staged records that were erased, by their `href` or by one of their contacts, and returns how many they were. In
- * the turn of the import: an erasure takes turns with it.
+ * Deletes the staged records whose `href` or contact was erased, and returns their number. The import must hold its lock, which
+ * an erasure takes too.
  */
 export async function dropErased(connection: Connection): Promise<number> {
   const { rows } = await connection.query<{ href: boolean; contact: boolean }>(

@@ -1,7 +1,7 @@
-/** A made-up listing, for whoever has none yet to look at: samples of the endpoints, the OpenAPI document. */
+/** A made-up listing, for the sample endpoint where a user has no match, and for the OpenAPI document. */
 import { completeLead, type Lead } from './lead.ts'
 
-/** Every `n` another one, every field filled; each `href` begins with `https://listings.example/`. */
+/** Every `n` gives another listing, with all fields filled; its `href` begins with `https://listings.example/`. */
 export function buildExampleLead(n: number): Lead {
   return completeLead({
     href: `https://listings.example/example-${n}`,

@@ -1,6 +1,6 @@
 /**
- * `leads import`: file by file, each in one transaction: its records are staged, then merged into the listings. A file that
- * breaks off, or one that is under way when the import is stopped, leaves nothing behind; those before it stay.
+ * `leads import`: each file is one transaction, which stages its records and merges them into the listings. A file that breaks
+ * off, or is under way when the import is stopped, leaves nothing behind; the files before it stay.
  */
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
@@ -64,8 +64,8 @@ async function importFile(
 }
 
 /**
- * Imports `files` in their order. Throws `usage` where a file of the names is not there, or the header of the first one has
- * not the columns that `map` asks for: then nothing was done; `database` where that is away for too long.
+ * Imports `files` in their order. Throws `usage`, with nothing done, where a file does not exist or the first header lacks a
+ * column of `map`; `database` where the database is away for too long.
  */
 export async function importLeads(
   opened: OpenDatabase,

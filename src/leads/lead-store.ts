@@ -6,29 +6,34 @@ import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../db/open.ts'
 
+/** A version of a lead, as the cache holds it. */
 export interface StoredLead {
   versionId: number
   leadId: number
   /** Of `json`, as UTF-8. */
   bytes: number
-  /** Absent for a very large lead, and for one that the cache had to make room for: it is read when it is sent. */
+  /** Undefined for a very large lead, and for one that has left the cache: its JSON is read when it is sent. */
   json: Buffer | undefined
+  /** See `findPlace`; empty as long as the JSON is not at hand. */
+  place: string
 }
 
-/** Each version once; `places` says of each list where its versions stand in `leads`. A version that is gone is undefined there. */
+/** `leads` has each version once, undefined where it is deleted; `indexes` has, for each list, its indexes in `leads`. */
 export interface FoundLeads {
   leads: (StoredLead | undefined)[]
-  places: Int32Array[]
+  indexes: Int32Array[]
 }
 
-/** One of the leads of a body; its JSON, where it is at hand. */
+/** One of the leads of a body; its JSON and its place, where they are at hand. */
 export interface LeadInBody {
   versionId: number
   json?: Buffer | undefined
+  place?: string
 }
 
-export type LeadWithJson = LeadInBody & { json: Buffer }
+export type LeadWithJson = LeadInBody & { json: Buffer; place: string }
 
+/** Whether the JSON of every lead is in memory. */
 export const isAtHand = (contents: readonly LeadInBody[]): contents is readonly LeadWithJson[] =>
   contents.every(({ json }) => json !== undefined)
 
@@ -38,23 +43,35 @@ const entryBytes = 400
 const cachedLeadBytesMax = 64 * 1024
 const versionsPerStatement = 1_000
 
-/** In memory of its own: a slice of Node.js's shared pool would keep its neighbours there when they have left the cache. */
+/** Allocates outside Node.js's shared pool: a slice would keep the whole pool in memory after its neighbours left the cache. */
 function ownBytes(json: string, bytes: number): Buffer {
   const buffer = Buffer.allocUnsafeSlow(bytes)
   buffer.write(json)
   return buffer
 }
 
+const placeMark = '"postalCode":"'
+
+/**
+ * The postal code in a serialised lead, as it is written there: it belongs to the version, so that the order of a body that
+ * depends on it never changes. Inside a string every quote is escaped, so that the first match is the field.
+ */
+function findPlace(json: string): string {
+  const begin = json.indexOf(placeMark) + placeMark.length
+  return begin < placeMark.length ? '' : json.slice(begin, json.indexOf('"', begin))
+}
+
 const newCache = () =>
   new LRUCache<number, StoredLead>({
     maxSize: cacheBytesMax,
     sizeCalculation: (lead) => entryBytes + (lead.json?.length ?? 0),
-    // whoever still has the lead keeps no bytes that are not counted here
+    // code that still holds the lead keeps no bytes that the cache does not count
     dispose: (lead) => {
       lead.json = undefined
     },
   })
 
+/** Reads leads by their version ids, through a cache of bounded size. */
 export class LeadStore {
   private readonly db: Database
   private cache = newCache()
@@ -63,7 +80,7 @@ export class LeadStore {
     this.db = db
   }
 
-  /** Drops all that it has, also from who still has its leads; what is being read at this moment is not kept either. */
+  /** Empties the cache, and takes the JSON out of leads that others still hold; a read under way is not cached either. */
   clear(): void {
     const dropped = this.cache
     this.cache = newCache()
@@ -75,37 +92,37 @@ export class LeadStore {
     const { cache } = this
     const leads: FoundLeads['leads'] = []
     const missing: number[] = []
-    const placeOf = new Map<number, number>()
-    const places: Int32Array[] = []
+    const indexOf = new Map<number, number>()
+    const indexes: Int32Array[] = []
     for (const versionIds of lists) {
       const list = new Int32Array(versionIds.length)
       for (let at = 0; at < list.length; at++) {
         const id = versionIds[at] as number
-        let place = placeOf.get(id)
-        if (place === undefined) {
-          place = leads.length
-          placeOf.set(id, place)
+        let index = indexOf.get(id)
+        if (index === undefined) {
+          index = leads.length
+          indexOf.set(id, index)
           const lead = cache.get(id)
           leads.push(lead)
           if (lead === undefined) missing.push(id)
         }
-        list[at] = place
+        list[at] = index
       }
-      places.push(list)
+      indexes.push(list)
     }
     for (let at = 0; at < missing.length; at += versionsPerStatement) {
       for (const lead of await this.read(missing.slice(at, at + versionsPerStatement))) {
         cache.set(lead.versionId, lead)
-        leads[placeOf.get(lead.versionId) as number] = lead
+        leads[indexOf.get(lead.versionId) as number] = lead
       }
     }
-    return { leads, places }
+    return { leads, indexes }
   }
 
   /** The leads of one list, in its order. */
   async findEach(versionIds: readonly number[]): Promise<(StoredLead | undefined)[]> {
-    const { leads, places } = await this.find([versionIds])
-    return Array.from(places[0] ?? [], (place) => leads[place])
+    const { leads, indexes } = await this.find([versionIds])
+    return Array.from(indexes[0] ?? [], (index) => leads[index])
   }
 
   private async read(versionIds: number[]): Promise<StoredLead[]> {
@@ -118,6 +135,7 @@ export class LeadStore {
       leadId: lead_id,
       bytes,
       json: json === null ? undefined : ownBytes(json, bytes),
+      place: json === null ? '' : findPlace(json),
     }))
   }
 
@@ -127,19 +145,22 @@ export class LeadStore {
     for (let at = 0; at < contents.length; at += versionsPerStatement) {
       const some = contents.slice(at, at + versionsPerStatement).map(({ versionId }) => versionId)
       const found = await this.findEach(some)
-      // the cache may make room for a large one before it is its turn
+      // reading a large lead may push the others out of the cache before they are copied
       const jsonOf = found.map((lead) => lead?.json)
       for (const [index, lead] of found.entries()) {
-        const json = jsonOf[index] ?? (lead && (await this.readLarge(lead.versionId)))
-        if (lead === undefined || json === undefined) return undefined
-        read.push({ versionId: lead.versionId, json })
+        if (lead === undefined) return undefined
+        const { versionId, place } = lead
+        const json = jsonOf[index]
+        const one = json ? { versionId, json, place } : await this.readLarge(versionId)
+        if (one === undefined) return undefined
+        read.push(one)
       }
     }
     return read
   }
 
-  private async readLarge(versionId: number): Promise<Buffer | undefined> {
+  private async readLarge(versionId: number): Promise<LeadWithJson | undefined> {
     const row = await this.db.selectFrom('lead_versions').select('json').where('id', '=', versionId).executeTakeFirst()
-    return row && Buffer.from(row.json)
+    return row && { versionId, json: Buffer.from(row.json), place: findPlace(row.json) }
   }
 }

@@ -11,7 +11,7 @@ export type Lead = FsboLead
 
 export type LeadField = keyof Lead
 
-/** What a record of an import knows about a listing: a field that is unknown to it is not there. */
+/** The fields that a record of an import knows; unknown ones are absent. */
 export type LeadPatch = { [F in LeadField]?: Exclude<Lead[F], null> }
 
 interface FieldDefinition {
@@ -20,11 +20,11 @@ interface FieldDefinition {
   /** What is sent where the value is unknown; undefined: nothing. */
   default?: string | number | null
   required?: true
-  /** For the OpenAPI document; a null, and what is left out, never says that a value that was there is gone. */
+  /** For the OpenAPI document. A null or an absent field never means that an earlier value is gone. */
   about?: string
 }
 
-/** In the order of the wire. The position of a field is its bit in `given`: append, never reorder. */
+/** In the order of the wire. The index of a field is its bit in `given`: append, never reorder. */
 export const leadFields = [
   {
     name: 'href',
@@ -70,6 +70,7 @@ function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
+/** A text that PostgreSQL can store and UTF-8 can write. */
 export const textSchema = z
   .string({ error: 'must be text' })
   .refine(isStorable, { error: 'holds a NUL character or half of a surrogate pair' })
@@ -85,6 +86,7 @@ function isAbsoluteHttpUrl(text: string): boolean {
   return /^https?:\/\/[^\s\u0000-\u0020\u007f]+$/i.test(text) && URL.canParse(text)
 }
 
+/** The `href` of a lead: an absolute http: or https: URL of at most 2,048 bytes. */
 export const hrefSchema = textSchema
   .refine(isAbsoluteHttpUrl, { error: 'must be an absolute http: or https: URL' })
   .refine((text) => Buffer.byteLength(text) <= hrefBytesMax, { error: `must have at most ${hrefBytesMax} bytes` })
@@ -95,10 +97,10 @@ function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
   return kind === 'number' ? numberSchema : textSchema
 }
 
-/** A listing that came in before may have another: it is still delivered, explained and erased by it. */
+/** Stricter than `hrefSchema`: a listing imported earlier may break it, and is still delivered, explained and erased. */
 const importedHrefSchema = textSchema.refine(isPlainToSee, notPlainToSee).pipe(hrefSchema)
 
-/** A value that a record gives; unknown ones are not there any more. */
+/** The fields that a record gives, after unknown ones were dropped. */
 export const leadPatchSchema = z.strictObject(
   Object.fromEntries(
     fields.map((field) => [field.name, field.name === 'href' ? importedHrefSchema : schemaOfField(field).optional()]),
@@ -122,7 +124,7 @@ export const deliveredLeadShape: Readonly<Record<string, z.ZodType>> = Object.fr
 /** A lead as it must stand in a delivery (contract 4.2): every field, no other. */
 export const deliveredLeadSchema = z.strictObject(deliveredLeadShape) as unknown as z.ZodType<Lead>
 
-/** The lead with the defaults where `patch` knows nothing; `patch` holds `href` and, but for a known listing, `postalCode`. */
+/** Fills the fields that `patch` lacks with their defaults. `patch` has `href` and, unless the listing is known, `postalCode`. */
 export function completeLead(patch: LeadPatch): Lead {
   const lead: Record<string, unknown> = {}
   for (const field of fields) {
@@ -146,7 +148,7 @@ export function givenFields(patch: LeadPatch): number {
   return given
 }
 
-/** Bits as in `givenFields`: what a listing cannot be without says nothing of how much a record knows. */
+/** The required fields, as bits of `givenFields`. Every record has them, so they do not count as filled. */
 export const requiredFields = fields.reduce((bits, { required }, at) => (required ? bits | (1 << at) : bits), 0)
 
 /**

@@ -1,16 +1,17 @@
 /**
- * Merges the staged records of one file into the listings: what is new, what has changed, what was only seen again. All
- * of it in the transaction of the file; imports take turns, so that ids rise with the order in which they are committed.
+ * Merges the staged records of one file into the listings: new, changed, or only seen again. It runs in the transaction of the
+ * file; imports take turns, so that version ids rise in the order of commits.
  */
 import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { listingWords } from '../matching/words.ts'
-import { type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
+import { missing, type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findErasedAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { sha256 } from './stage.ts'
 
+/** What became of the records of one file; each record counts once. */
 export interface MergeCounts {
   inserted: number
   updated: number
@@ -39,7 +40,7 @@ async function run(connection: Connection, statement: string, values: unknown[] 
 /** SQL over `staged_leads s`: a new listing needs a postal code (contract 4.10). */
 const isUnknown = 's.postal_key is null and not exists (select from leads l where l.href_sha256 = s.href_sha256)'
 
-/** Of the records with one `href` the last counts, good or bad; whatever is bad by itself is told. Returns how many do not count. */
+/** Of records with one `href` the last counts. Deletes the earlier ones that are good, and returns their number. */
 function dropRepeated(connection: Connection): Promise<number> {
   return run(
     connection,
@@ -80,8 +81,8 @@ interface ChangedRow {
 }
 
 /**
- * Takes the records that are new or differ from what is there through the process, in buckets: applies the null rule, and
- * finds the words to search. `merged_leads` then holds those that bring something, without the JSON of new ones, which is as staged.
+ * Takes new and changed records through the process, in buckets: applies the null rule, and finds the words to search.
+ * `merged_leads` then holds the records that bring something; the JSON of a new one stays in `staged_leads`.
  */
 async function mergeChanged(connection: Connection): Promise<void> {
   await run(
@@ -125,11 +126,11 @@ async function mergeChanged(connection: Connection): Promise<void> {
 
 interface Merged {
   json: string | undefined
-  /** Undefined where they are as they were. */
+  /** Undefined where the words have not changed. */
   words: string | undefined
 }
 
-/** Undefined where the record brings nothing that was not known. */
+/** Undefined where the record brings nothing new. */
 function mergeRow({ current, later, given }: ChangedRow): Merged | undefined {
   const laterLead = JSON.parse(later) as Lead
   if (current === null) return { json: undefined, words: listingWords(laterLead) }
@@ -138,7 +139,7 @@ function mergeRow({ current, later, given }: ChangedRow): Merged | undefined {
   const json = JSON.stringify(merged)
   if (json === current) return undefined
   const words = listingWords(merged)
-  // to make a tsvector is the dear part of an update
+  // building the tsvector is the costly part of an update
   return { json, words: words === listingWords(currentLead) ? undefined : words }
 }
 
@@ -207,7 +208,7 @@ async function updateChanged(connection: Connection, base: number, staged: numbe
   return updated
 }
 
-/** contract 4.3: seen again, changed or not; and how much the record knew. */
+/** Records when each listing was seen, changed or not (contract 4.3), and how many fields its record filled. */
 async function touchSeen(connection: Connection, at: string): Promise<number> {
   await run(
     connection,
@@ -222,20 +223,20 @@ async function touchSeen(connection: Connection, at: string): Promise<number> {
 }
 
 /**
- * Merges `staged_leads`, and writes the row of `imports`. Holds up other imports from here to the end of the transaction,
- * and nobody who reads.
+ * Merges `staged_leads`, and writes the row of `imports`. Other imports wait from here to the end of the transaction; readers
+ * never wait.
  */
 export async function mergeLeads(connection: Connection, options: MergeOptions): Promise<MergeCounts> {
   await run(connection, 'analyze staged_leads')
   await run(connection, `set local work_mem = '64MB'`)
   const { staged, onRejected } = options
-  const reject = { table: 'staged_leads', onRejected, otherwise: { path: 'postalCode', message: 'is missing' } }
+  const reject = { table: 'staged_leads', onRejected, otherwise: { path: 'postalCode', message: missing } }
   const repeated = await dropRepeated(connection)
   const findHidden = (rejects: readonly { raw: Buffer }[]) => findErasedAmong(connection, rejects)
-  // what is wrong by itself needs no turn
+  // records that are bad by themselves can be rejected before the lock
   const bad = await rejectStaged(connection, { ...reject, findHidden, where: 's.problem is not null' })
   await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
-  // read after the turn has come: times and ids then rise with the order of the commits
+  // read under the lock: times and ids then rise in the order of the commits
   const start = await connection.query<{ at: string; base: number; id: number }>(
     `with started as (
        insert into imports (file, base_version_id)
@@ -247,7 +248,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const { at, base, id } = start.rows[0] as { at: string; base: number; id: number }
   if (staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
 
-  // before one is rejected, which would be told and kept
+  // comes before `rejectStaged`, which prints and keeps what it rejects
   const erased = bad.hidden + (await dropErased(connection))
   const unknown = await rejectStaged(connection, { ...reject, where: isUnknown })
   const rejected = bad.rejected + unknown.rejected

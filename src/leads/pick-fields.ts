@@ -1,10 +1,11 @@
 /**
- * Takes the fields of a lead out of a record of an import, whatever its columns or keys are called: reads `--map`, numbers
- * that CSV holds as text, and what means unknown; counts the fields that a lead has not. Then the schema has the last word.
+ * Picks the fields of a lead from a record of an import: applies `--map`, parses numbers that CSV holds as text, drops unknown
+ * values, and counts columns that are no field of a lead. The schema then checks the result.
  */
 import { LeadpushError } from '../base/errors.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import type { CsvHeader, ReadRecord } from '../records/record.ts'
+import { missing } from '../records/staged-rejects.ts'
 import { hrefSchema, isLeadField, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
 
 /** Fields and the column or key that each is read from. */
@@ -45,7 +46,7 @@ interface Target {
   isNumber: boolean
 }
 
-/** What a column or key feeds: the fields mapped to it, and its own field unless that is read from elsewhere. */
+/** The fields that a column or key fills: those mapped to it, and its own unless `--map` reads that from elsewhere. */
 function targetsOf(map: FieldMap): Map<string, Target[]> {
   const targets = new Map<string, Target[]>()
   for (const { name, kind } of leadFields) {
@@ -69,9 +70,10 @@ function put(patch: Record<string, unknown>, { field, isNumber }: Target, value:
   patch[field] = known
 }
 
-/** Of what is wrong, the `href` if that can be read. */
+/** The fields of a record, or its problem, with the `href` if that can be read. */
 export type Picked = { patch: LeadPatch & { href: string } } | { path: string; message: string; href?: string }
 
+/** Picks the fields of the records of one file; `ignored` counts columns that are no field. */
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
   private readonly map: FieldMap
@@ -108,7 +110,7 @@ export class FieldPicker {
     const path = String(issue?.path[0] ?? '')
     const isMissing = path !== '' && patch[path] === undefined
     const href = hrefSchema.safeParse(patch.href).data
-    return { path, message: isMissing ? 'is missing' : (issue?.message ?? 'is wrong'), ...(href && { href }) }
+    return { path, message: isMissing ? missing : (issue?.message ?? 'is wrong'), ...(href && { href }) }
   }
 
   private pickCells(cells: readonly string[]): Record<string, unknown> {

@@ -1,6 +1,6 @@
 /**
- * The staging table of an import: reads the records of a file, and copies them in, the good ones as what they would be if they
- * were new, the bad ones with what is wrong. The merge compares that with what is there.
+ * Reads the records of a file and copies them into the staging table of an import: good ones as the JSON of a new listing, bad
+ * ones with their problem. `merge.ts` then compares them with the stored listings.
  */
 import { hash } from 'node:crypto'
 import type { Readable } from 'node:stream'
@@ -14,6 +14,7 @@ import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
 import { type FieldMap, FieldPicker, type Picked } from './pick-fields.ts'
 
+/** The outcome of staging one file. */
 export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */
   staged: number
@@ -32,7 +33,7 @@ export interface StageOptions {
 
 const columns = ['n', 'line', 'href_sha256', 'postal_key', 'given', 'json', 'json_sha256', 'raw', 'problem']
 
-/** What is long is not compressed: it is written once and read once. */
+/** Long values are not compressed: each is written once and read once. */
 async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_leads (
@@ -45,14 +46,16 @@ async function createStaging(connection: Connection): Promise<void> {
 
 export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
 
-interface Place {
+/** Where a row comes from. */
+interface Origin {
+  /** Counts records, from 1. */
   n: number
   line: number
-  /** As it is shown. */
+  /** The record as it is shown if it is rejected. */
   raw: Buffer
 }
 
-function addRow(rows: CopyRows, { n, line, raw }: Place, patch: LeadPatch & { href: string }): void {
+function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: LeadPatch & { href: string }): void {
   const json = serialiseLead(patch)
   const key = patch.postalCode === undefined ? undefined : postalKey(patch.postalCode)
   rows.begin(columns.length)
@@ -63,12 +66,12 @@ function addRow(rows: CopyRows, { n, line, raw }: Place, patch: LeadPatch & { hr
   rows.integer(givenFields(patch))
   rows.text(json)
   rows.bytea(sha256(json))
-  // only these can still be rejected, and are shown then
+  // only a record without a postal code can still be rejected and shown
   rows.bytea(key === undefined ? raw : undefined)
   rows.null()
 }
 
-function addBadRow(rows: CopyRows, { n, line, raw }: Place, problem: Problem & { href?: string }): void {
+function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & { href?: string }): void {
   rows.begin(columns.length)
   rows.integer(n)
   rows.bigint(line)
@@ -78,7 +81,7 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Place, problem: Problem & {
   rows.text(serialiseProblem(problem))
 }
 
-/** A postal code that is given must be one; one that is not given may be known. */
+/** A given postal code must be valid; a missing one may be known from an earlier import. */
 function checkPostalCode(picked: Picked): Picked {
   if (!('patch' in picked)) return picked
   const { href, postalCode } = picked.patch
@@ -86,7 +89,7 @@ function checkPostalCode(picked: Picked): Picked {
   return { path: 'postalCode', message: 'is no postal code', href }
 }
 
-/** Copies the records of `file` into `staged_leads`, which it makes. Throws `failed` where the file is broken off. */
+/** Creates `staged_leads`, and copies the records of `file` into it. Throws `failed` where the file breaks off. */
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   await createStaging(connection)
   const picker = new FieldPicker(options.map)
@@ -102,9 +105,9 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       for (const record of page.records) {
         const picked = checkPostalCode(picker.pick(record))
         const raw = format === 'json' ? onOneLine(record.raw) : record.raw
-        const place = { n: ++staged, line: record.line, raw }
-        if ('patch' in picked) addRow(rows, place, picked.patch)
-        else addBadRow(rows, place, picked)
+        const origin = { n: ++staged, line: record.line, raw }
+        if ('patch' in picked) addRow(rows, origin, picked.patch)
+        else addBadRow(rows, origin, picked)
         if (rows.isFull) await flush()
       }
       options.onRead?.({ records: staged, bytesRead: page.bytesRead })

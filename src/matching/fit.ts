@@ -1,4 +1,4 @@
-/** How one lead stands to searches, part by part: what a lead that no search finds would have to have. */
+/** Compares one lead with searches, part by part: which words and whether the place match, and which words are missing. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { hasWords } from './match.ts'
@@ -11,6 +11,7 @@ export interface FitWord {
   found: boolean
 }
 
+/** How one lead fits one search. */
 export interface Fit {
   kind: 'place' | 'words' | 'both'
   /** How many postal codes the search stands for; null for words alone. */
@@ -18,11 +19,11 @@ export interface Fit {
   /** Whether the lead lies in one of them. */
   inPlace: boolean | null
   words: FitWord[]
-  /** Of whatever age the lead is, and however many newer ones match. */
+  /** Whether the search matches, whatever the age of the lead and however many newer ones match. */
   matches: boolean
 }
 
-/** By the id of the search. */
+/** Maps the id of each search to its fit. */
 export async function findFits(db: Database, leadId: number, searchIds: readonly number[]): Promise<Map<number, Fit>> {
   const { rows } = await sql<Fit & { id: number }>`
     select s.id, s.kind, cardinality(s.places) as places, l.postal_key = any (s.places) as "inPlace",

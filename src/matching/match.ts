@@ -18,19 +18,19 @@ export interface SearchToMatch {
   words: string | null
 }
 
-/** Less than a silent database gets, so that a slow search is told from it. */
+/** Shorter than the limit for a silent database, so that a slow search is not taken for one. */
 const statementMsMax = 20_000
 /** The first stretch holds so many leads; each later one spans four times the ids of the one before. */
 const firstStretchLeads = 8_000
 const stretchGrowth = 4
 /** The leads of a region that has fewer are looked at one by one, however rare the words are. */
 const fewLeads = 1_000
-/** So few matches are read in one go: where the newest stretch had none of them, and where it had some. */
+/** With no more matches than this the rest is read at once; the limit depends on whether the newest stretch had a match. */
 const matchesAtOnce = { withNone: 15_000, withSome: 2_000 }
 
 /**
- * Runs `work` where the planner can choose no other plan than the one that was measured: these statements read little, and
- * are wrong to read whole tables for it, or to compile.
+ * Runs `work` with settings that leave the planner only the measured plans: these statements read little, and must not scan
+ * whole tables or be compiled.
  */
 function withSettings<T>(
   db: Database,
@@ -51,18 +51,18 @@ function withSettings<T>(
   })
 }
 
-/** Its own limit, not one that the server has for us. */
+/** The error for a statement that exceeds the limit of `withSettings`. */
 const tooSlow = (cause: unknown, msMax: number) =>
   new LeadpushError('failed', `The database took longer than ${msMax / 1_000} s to look up what a query matches.`, {
     hint: 'Run it again when the database is less busy. A text of fewer and rarer words, or with a place, takes less.',
     cause,
   })
 
-/** Whether that is what a look-up ended with. */
+/** Whether a look-up ended because it took too long. */
 export const isTooSlow = (error: unknown) =>
   error instanceof LeadpushError && error.code === 'failed' && codeOf(error.cause) === '57014'
 
-/** Of each place the version ids of its newest 300 leads, falling; a place without leads is left out. */
+/** Maps each place to the version ids of its newest 300 leads, falling; a place without leads is left out. */
 export async function findNewestByPlace(
   db: Database,
   places: readonly string[],
@@ -125,7 +125,7 @@ async function countInPlaces(db: Transaction<Tables>, places: readonly string[],
   return rows[0]?.count ?? 0
 }
 
-/** SQL: whether a lead, whose `search` it is, has all the words. */
+/** SQL: whether the column `search`, that of a lead, has all the words. */
 export const hasWords = (words: string | RawBuilder<string>) =>
   sql<boolean>`search @@ plainto_tsquery('english'::regconfig, ${words})`
 
@@ -166,7 +166,7 @@ interface Ends {
   stretch: number | null
 }
 
-/** By the words, in stretches of ids from the newest back; `places` narrows it where it is given. */
+/** Finds leads by the index of words, in stretches of ids from the newest back; `places` narrows the search. */
 async function findByWords(
   db: Transaction<Tables>,
   words: string,
@@ -225,7 +225,7 @@ export function findMatches(
     if (words === null) return findInPlaces(transaction, places ?? [], seenSince, limit)
     const estimate = await estimateByWords(transaction, words)
     if (places === null) return findByWords(transaction, words, estimate, null, seenSince, limit)
-    // the fewer of the two lead: whichever way, no more is looked at than they are, and less where both are common
+    // begin with the rarer of places and words: no more leads are read than it has, and fewer where both are common
     const enough = Math.max(fewLeads, estimate)
     const count = await countInPlaces(transaction, places, enough)
     return count < enough

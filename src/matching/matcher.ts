@@ -1,7 +1,7 @@
 /**
- * What searches match during one push. Users share searches and searches share places, so the newest leads of a place are
- * read once, for all the searches around it, and merged in the process; texts are looked up one by one. Both are kept in
- * caches of bounded size.
+ * Finds what searches match during one push. Users share searches and searches share places, so the newest leads of a place
+ * are read once, for all the searches around it, and merged in the process; texts are looked up one by one. Caches of bounded
+ * size keep the results.
  */
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
@@ -22,11 +22,12 @@ const searchesPerGroup = 100
 /** Each costs 20 s; where there are more, the database is at fault, not the searches. */
 const slowSearchesMax = 10
 
+/** Matches searches for one push, with caches that users share. */
 export class Matcher {
   private readonly db: Database
   private readonly seenSince: Date
   private readonly places = new LRUCache<string, Ids>({ maxSize: placeCacheBytesMax, sizeCalculation: sizeOf })
-  /** Those that took too long: they are not looked up again. */
+  /** Ids of searches that took too long: they are not looked up again. */
   readonly slow = new Set<number>()
   private readonly searches = new LRUCache<number, Ids>({ maxSize: searchCacheBytesMax, sizeCalculation: sizeOf })
 
@@ -37,8 +38,8 @@ export class Matcher {
   }
 
   /**
-   * Of each search the version ids of the newest 300 leads that match it, falling; those that take too long are left out, and
-   * are in `slow`. Throws `failed` where these are too many.
+   * Maps each search to the version ids of its newest 300 matches, falling. A search that takes too long is left out and put
+   * into `slow`. Throws `failed` where too many take too long.
    */
   async match(searchIds: Iterable<number>): Promise<Map<number, Ids>> {
     const matched = new Map<number, Ids>()
@@ -101,7 +102,7 @@ export class Matcher {
       const group = missing.slice(at, at + placesPerStatement)
       const newest = await findNewestByPlace(this.db, group, this.seenSince)
       for (const place of group) {
-        // most places have no listing: that is worth knowing too
+        // most places have no listing: empty results are cached too
         const ids = newest.get(place) ?? new Float64Array()
         this.places.set(place, ids)
         found.set(place, ids)

@@ -1,6 +1,6 @@
 /** Lists of version ids that fall: the newest first. */
 
-/** Moves the value at `at` down to its place in a heap whose smallest stands first. */
+/** Moves the value at the index `at` down to where it belongs in a heap whose smallest value comes first. */
 function siftDown(heap: Float64Array, size: number, at: number): void {
   const value = heap[at] as number
   for (;;) {
@@ -15,8 +15,8 @@ function siftDown(heap: Float64Array, size: number, at: number): void {
 }
 
 /**
- * The `limit` largest of many falling lists that have no id in common, falling. Of each list no more is looked at than what
- * can still be among them.
+ * The `limit` largest ids of many falling lists that have no id in common, falling. It leaves a list at the first id that is too
+ * small.
  */
 export function mergeNewest(lists: readonly Float64Array[], limit: number): Float64Array {
   const heap = new Float64Array(limit)
@@ -37,7 +37,7 @@ export function mergeNewest(lists: readonly Float64Array[], limit: number): Floa
   return heap.subarray(0, size).sort().reverse()
 }
 
-/** Ids that stand in a text with commas between, as statements return them. */
+/** Reads ids from a text with commas between them, as statements return them. */
 export function readIds(text: string | null | undefined): Float64Array {
   return text ? Float64Array.from(text.split(','), Number) : new Float64Array()
 }

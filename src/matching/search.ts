@@ -1,5 +1,5 @@
 /**
- * What a query means (contract 4.9), resolved once, when its user comes in: postal keys, words, or both. Queries of one
+ * Resolves what a query means (contract 4.9) once, when its user is imported: postal keys, words, or both. Queries with one
  * meaning, of any number of users, resolve to the same search.
  */
 import { createHash } from 'node:crypto'
@@ -10,7 +10,7 @@ import { findCodesWithin, type Places } from '../places/places.ts'
 import { postalKey } from '../places/postal-key.ts'
 import { queryWords } from './words.ts'
 
-/** Raise it when the same query would resolve to something else: `migrate` then resolves what is stored again. */
+/** Raise it when the same query would resolve to something else: `migrate` then resolves stored queries again. */
 export const resolverVersion = 1
 
 export interface QueryToResolve {
@@ -20,6 +20,7 @@ export interface QueryToResolve {
   radius: number
 }
 
+/** The meaning of a query, as the table `searches` stores it. */
 export interface ResolvedSearch {
   kind: 'place' | 'words' | 'both'
   /** Postal keys, sorted; null for words alone. */
@@ -28,13 +29,13 @@ export interface ResolvedSearch {
   words: string | null
   /** sha256 of the three above. */
   meaningSha256: Buffer
-  /** The postal key of the place, or the first of its own: neighbours on the map are neighbours in it. Empty for words. */
-  place: string
-  /** A text without a place has a radius, which means nothing for what it matches. */
+  /** The first postal key of the place itself, empty for words. Places with similar keys are neighbours on the map. */
+  homeKey: string
+  /** Whether a text without a place has a radius, which does not change what it matches. */
   radiusIgnored: boolean
 }
 
-/** A query that cannot match anything, with the reason for whoever wrote it. */
+/** A query that cannot match anything, with the reason. */
 export interface RefusedSearch {
   refused: string
 }
@@ -43,7 +44,7 @@ function build(places: string[] | null, words: string | null, place: string, rad
   const kind = places === null ? 'words' : words === null ? 'place' : 'both'
   const meaning = JSON.stringify([kind, places, words])
   const meaningSha256 = createHash('sha256').update(meaning).digest()
-  return { kind, places, words, meaningSha256, place, radiusIgnored }
+  return { kind, places, words, meaningSha256, homeKey: place, radiusIgnored }
 }
 
 /** The place that a query names. */
@@ -52,11 +53,11 @@ export interface NamedPlace {
   codes: readonly string[]
   /** From where its radius is measured; undefined for a code that is in no table. */
   centre: Point | undefined
-  /** What a text asks for besides, as it was written. */
+  /** The words of a text before its place, as they were written. */
   words: string
 }
 
-/** Undefined where a text names none; then all of it is words. */
+/** Undefined for a text without a place, which is all words, and for an empty postal code. */
 export function findNamedPlace(places: Places, { type, value }: QueryToResolve): NamedPlace | undefined {
   if (type === 'text') {
     const found = parsePlace(places, value)

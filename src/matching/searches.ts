@@ -1,4 +1,4 @@
-/** Stores searches, each meaning once, and resolves them again when a newer program means something else by a query. */
+/** Stores searches, each meaning once, and resolves them again when a newer program resolves queries in another way. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import type { Places } from '../places/places.ts'
@@ -30,7 +30,7 @@ async function saveBatch(db: Database, searches: readonly StoredSearch[], ids: M
       'in',
       rows.map((row) => row.meaning_sha256),
     )
-    // nobody deletes it before a query refers to it
+    // keeps the rows from being deleted before a query refers to them
     .forKeyShare()
     .execute()
   for (const { id, meaning_sha256 } of found) ids.set(meaning_sha256.toString('hex'), id)

@@ -1,13 +1,13 @@
 /**
- * The one normalisation of text, for queries and listings alike: what PostgreSQL's `english` configuration gets to see are
- * plain words, so that its parser finds no hosts, paths, signs or compounds in it (contract 4.9).
+ * Normalises text, alike for queries and listings, into plain words: PostgreSQL's `english` parser then finds no hosts, paths,
+ * signs or compounds in it (contract 4.9).
  */
 import { searchedDescriptionCharsMax } from '../base/limits.ts'
 import { findStateCode, findStateName } from '../places/states.ts'
 
-/** Longer than any query value: nothing could ever find such a word. PostgreSQL takes 2,046 bytes. */
+/** No query value is longer, so nothing could find a longer word. PostgreSQL takes 2,046 bytes. */
 const wordCharsMax = 500
-/** A tsvector holds less than 1 MiB; what this long a text comes to stays below in every script. */
+/** A tsvector holds less than 1 MiB; that of a text this long stays below, in every script. */
 const listingCharsMax = 200_000
 const fieldCharsMax = 10_000
 
@@ -23,7 +23,7 @@ const stopWords: ReadonlySet<string> = new Set(
 
 function normalise(text: string): string[] {
   const withoutMarks = (marked: string) => marked.normalize('NFKD').replace(/\p{M}+/gu, '')
-  // lower case may bring marks of its own (İ); composed again, Korean is no longer than it was
+  // lower case may add marks (İ); composing again keeps Korean as short as it was
   const plain = withoutMarks(withoutMarks(text).toLowerCase()).normalize('NFC')
   return plain.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '' && word.length <= wordCharsMax)
 }
@@ -41,6 +41,7 @@ export function queryWords(text: string): string {
     .join(' ')
 }
 
+/** The fields of a lead in which words are searched. */
 export interface SearchedFields {
   address: string | null
   secondAddress: string | null
@@ -51,7 +52,7 @@ export interface SearchedFields {
   description: string | null
 }
 
-/** The first `charsMax` characters, none of them torn. */
+/** The first `charsMax` characters, without splitting a surrogate pair. */
 function firstCharacters(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text
   let units = 0
@@ -61,7 +62,7 @@ function firstCharacters(text: string, charsMax: number): string {
   return text.slice(0, units)
 }
 
-/** What of a lead is searched, normalised, for `to_tsvector`; its state both as a code and by name. */
+/** The searched words of a lead, normalised for `to_tsvector`; its state is there as a code and by name. */
 export function listingWords(lead: SearchedFields): string {
   const code = findStateCode(lead.state ?? '')
   const state = code ? `${lead.state} ${code} ${findStateName(code)}` : lead.state

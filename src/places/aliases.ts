@@ -1,8 +1,9 @@
 /**
- * Names that people use and postal services do not, by what their codes begin with. A name that the postal codes know too has
- * both.
+ * Names that people use and postal services do not, with the first characters of their postal codes. A name that the postal
+ * codes have too means both sets of codes.
  */
 
+/** Names for one set of postal codes in a state. */
 export interface Alias {
   state: string
   names: readonly string[]
@@ -15,6 +16,7 @@ const brooklyn = ['112']
 const queens = ['11004', '11005', '111', '113', '114', '116']
 const statenIsland = ['103']
 
+/** All aliases, by the state in which they count. */
 export const aliases: readonly Alias[] = [
   {
     state: 'NY',

@@ -1,5 +1,6 @@
 /** Distances on the earth, and the middle of a place. */
 
+/** A point on the earth, in degrees. */
 export interface Point {
   latitude: number
   longitude: number
@@ -8,10 +9,10 @@ export interface Point {
 const earthRadiusMiles = 3958.7613
 const radians = (degrees: number) => (degrees * Math.PI) / 180
 
-/** One degree of latitude; of longitude, at the equator. */
+/** Miles per degree of latitude, or of longitude at the equator. */
 export const milesPerDegree = radians(1) * earthRadiusMiles
 
-/** The great circle distance (haversine). */
+/** The great circle distance in miles (haversine). */
 export function distanceMiles(a: Point, b: Point): number {
   const half = Math.sin(radians(b.latitude - a.latitude) / 2) ** 2
   const across = Math.sin(radians(b.longitude - a.longitude) / 2) ** 2
@@ -26,7 +27,7 @@ function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
-/** The medians of latitude and longitude: a post office box far out does not move a city. `points` is not empty. */
+/** The medians of latitude and longitude: one distant post office box does not move a city. `points` must not be empty. */
 export function centreOf(points: readonly Point[]): Point {
   return {
     latitude: median(points.map(({ latitude }) => latitude)),

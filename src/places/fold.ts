@@ -1,4 +1,7 @@
-/** One spelling for names of places: without case, accents, spaces and punctuation, and with the usual short forms written out. */
+/**
+ * Folds names of places to one spelling: without case, accents, spaces and punctuation, and with common short forms written
+ * out.
+ */
 
 const longForms: ReadonlyMap<string, string> = new Map([
   ['st', 'saint'],
@@ -7,7 +10,7 @@ const longForms: ReadonlyMap<string, string> = new Map([
   ['mt', 'mount'],
 ])
 
-/** Lower case, without accents and other marks. */
+/** The text in lower case, without accents and other marks. */
 function foldText(text: string): string {
   return text
     .normalize('NFKD')
@@ -21,7 +24,7 @@ const shortForm = /(?:^| )(?:st|ste|ft|mt)(?: |$)/
 /** `St. Louis` and `Saint Louis`, `O'Fallon` and `O Fallon`, `Mayagüez` and `Mayaguez` fold to the same text. */
 export function foldName(text: string): string {
   if (plain.test(text)) {
-    // most names, forty thousand of them when the places are read
+    // a fast path for most of the forty thousand names that are read
     const lower = text.toLowerCase()
     if (!shortForm.test(lower)) return lower.replaceAll(' ', '')
   }

@@ -1,17 +1,18 @@
 /**
- * Reads a place at the end of a text (contract 4.9): `Austin, TX`, `Austin, Texas`, a ZIP, and words before such a place.
- * A place needs its state: thousands of names lie in several, and house, pool, home and lake are towns.
+ * Finds a place at the end of a text (contract 4.9): `Austin, TX`, `Austin, Texas`, a ZIP, each also after other words. A
+ * city needs its state: thousands of names exist in several, and house, pool, home and lake are towns.
  */
 import { findPlace, type Places, type PostalCode } from './places.ts'
 import { postalKey } from './postal-key.ts'
 import { findStateCode } from './states.ts'
 
+/** A place at the end of a text. */
 export interface ParsedPlace {
-  /** What stands before the place, as it was written; empty for nothing. */
+  /** The text before the place, as it was written; empty for none. */
   words: string
   /** The postal keys of the place itself. */
   codes: readonly string[]
-  /** Where they lie; undefined for a ZIP that no table knows. */
+  /** The codes with their points; undefined for a ZIP that is in no table. */
   entries: readonly PostalCode[] | undefined
 }
 
@@ -19,19 +20,19 @@ const wholeZip = /^(?:\d{5}(?:[- ]?\d{4})?|[a-z]\d[a-z](?:[- ]?\d[a-z]\d)?)$/i
 const trailingZip = /^(.*\S)[\s,]+(\d{5}(?:-\d{4})?|[a-z]\d[a-z][- ]?\d[a-z]\d)$/i
 const trailingCountry = /[\s,]+(?:usa|u\.s\.a\.|u\.s\.|us|united states(?: of america)?|canada)$/i
 const cityWordsMax = 8
-/** Waters and such that read like a town and its state. */
+/** Waters that read like a town and its state. */
 const notPlaces = new Set(['lake michigan', 'lake ontario'])
 
 interface StateEnd {
   before: string
   state: string
-  /** A comma stands before the state. */
+  /** Whether a comma precedes the state. */
   comma: boolean
-  /** The state is given by its name. */
+  /** Whether the state is given by its name. */
   named: boolean
 }
 
-/** The state at the end of `text` and what stands before it, in each way to read it, the surest first. */
+/** Every way to read a state at the end of `text`, the surest first. */
 function readStateEnds(text: string): StateEnd[] {
   const ends: StateEnd[] = []
   const comma = /^(.*?)\s*,\s*([^,]+)$/s.exec(text)
@@ -49,7 +50,7 @@ function readStateEnds(text: string): StateEnd[] {
   return ends
 }
 
-/** The longest name at the end of `before` that is a place of `state`; a name does not reach over a comma. */
+/** The longest name at the end of `before` that is a place in `state`; a name does not reach over a comma. */
 function readCity(places: Places, before: string, state: string): ParsedPlace | undefined {
   const words = [...before.matchAll(/[^\s,;]+/g)]
   const lastComma = Math.max(before.lastIndexOf(','), before.lastIndexOf(';'))
@@ -68,7 +69,7 @@ function parseNamed(places: Places, text: string): (ParsedPlace & { state: strin
   for (const { before, state, comma, named } of readStateEnds(text)) {
     const found = readCity(places, before, state)
     if (!found) continue
-    // without a comma the place must be all there is, or its state an upper case code: `pool Austin TX`
+    // without a comma, the place must be the whole text or its state an upper case code: `pool Austin TX`
     const upperCase = /[A-Z]\.?[A-Z]\.?$/.test(text) && !named
     if (comma || found.words === '' || upperCase) return { ...found, state }
   }
@@ -87,7 +88,7 @@ function parseZipEnd(places: Places, text: string): ParsedPlace | undefined {
   return { ...found, words: stateAlone ? '' : before.replace(/[\s,;]+$/, '') }
 }
 
-/** The place at the end of `text`, and the words before it; undefined where there is none: then all of it is words. */
+/** The place at the end of `text`; undefined where there is none, so that the whole text is words. */
 export function parsePlace(places: Places, text: string): ParsedPlace | undefined {
   const plain = text
     .normalize('NFKC')

@@ -1,6 +1,6 @@
 /**
- * Where postal codes lie and what their places are called, in memory: for resolving queries when users come in. Read from
- * `postal_codes` when first needed; about 20 MB, and gone with whoever asked for it.
+ * Postal codes in memory, with their points and the names of their places, for resolving queries. Read from `postal_codes`
+ * when first needed; about 20 MB, freed with the caller that asked for it.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
@@ -8,6 +8,7 @@ import { aliases } from './aliases.ts'
 import { distanceMiles, milesPerDegree, type Point } from './distance.ts'
 import { foldName } from './fold.ts'
 
+/** A postal code and the point at its centre. */
 export interface PostalCode extends Point {
   code: string
   /** `TX`, `PR`, `QC`. */
@@ -16,7 +17,10 @@ export interface PostalCode extends Point {
 
 const nameKey = (state: string, name: string) => `${state} ${foldName(name)}`
 
-/** Who looks up a few codes needs neither names nor an order: each is made when it is first asked for. */
+/**
+ * The postal codes by code, by name and by latitude. The last two are built when first asked for: looking up a few codes
+ * needs neither.
+ */
 export class Places {
   readonly byCode: ReadonlyMap<string, PostalCode>
   private builtByName: ReadonlyMap<string, readonly PostalCode[]> | undefined
@@ -28,13 +32,13 @@ export class Places {
     this.byCode = new Map(named.map((entry) => [entry.code, entry]))
   }
 
-  /** By state and folded name: `TX austin`. */
+  /** Codes by state and folded name: `TX austin`. */
   get byName(): ReadonlyMap<string, readonly PostalCode[]> {
     this.builtByName ??= buildNames(this.named)
     return this.builtByName
   }
 
-  /** From south to north. */
+  /** All codes, from south to north. */
   get byLatitude(): readonly PostalCode[] {
     this.builtByLatitude ??= [...this.named].sort((a, b) => a.latitude - b.latitude)
     return this.builtByLatitude
@@ -65,7 +69,7 @@ function buildNames(entries: readonly NamedCode[]): Map<string, PostalCode[]> {
   return byName
 }
 
-/** Lines of `code, country, state, city, latitude, longitude` with tabs between; those that begin with # are skipped. */
+/** Parses lines of `code, country, state, city, latitude, longitude`, separated by tabs; skips lines that begin with #. */
 export function buildPlaces(text: string): Places {
   const named: NamedCode[] = []
   for (const line of text.split('\n')) {
@@ -76,7 +80,7 @@ export function buildPlaces(text: string): Places {
   return new Places(named)
 }
 
-/** All of `postal_codes`: one text is read several times faster than its rows. */
+/** Reads all of `postal_codes`, as one text, which is several times faster than as rows. */
 export async function findPlaces(db: Database): Promise<Places> {
   const { rows } = await sql<{ lines: string | null }>`
     select string_agg(concat_ws(E'\t', code, country, state, city, latitude, longitude), E'\n') as lines from postal_codes
@@ -84,7 +88,7 @@ export async function findPlaces(db: Database): Promise<Places> {
   return buildPlaces(rows[0]?.lines ?? '')
 }
 
-/** The codes of a city, in their order; undefined where the state has no place of that name. */
+/** The codes of a city, in order; undefined where the state has no place with that name. */
 export function findPlace(places: Places, state: string, name: string): readonly PostalCode[] | undefined {
   return places.byName.get(nameKey(state, name))
 }
@@ -99,9 +103,9 @@ function firstFrom(entries: readonly PostalCode[], latitude: number): number {
   return low
 }
 
-/** The codes whose centre lies within `radiusMiles` of `point`, the limit included. */
+/** The codes whose centre is within `radiusMiles` of `point`, or exactly at the limit. */
 export function findCodesWithin(places: Places, point: Point, radiusMiles: number): string[] {
-  // a little wider than the radius, so that rounding here never decides
+  // a little wider than the radius, so that rounding never decides here
   const degrees = (radiusMiles / milesPerDegree) * 1.001 + 1e-9
   const farthest = Math.min(89.9, Math.abs(point.latitude) + degrees)
   const degreesAcross = degrees / Math.cos((farthest * Math.PI) / 180)
@@ -110,7 +114,7 @@ export function findCodesWithin(places: Places, point: Point, radiusMiles: numbe
     const entry = places.byLatitude[at] as PostalCode
     if (entry.latitude > point.latitude + degrees) break
     const across = Math.abs(entry.longitude - point.longitude)
-    // Alaska reaches over the date line
+    // Alaska crosses the date line
     if (Math.min(across, 360 - across) > degreesAcross) continue
     if (distanceMiles(point, entry) <= radiusMiles) codes.push(entry.code)
   }

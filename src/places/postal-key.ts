@@ -1,15 +1,15 @@
 /**
- * The key by which postal codes are compared, of a listing and of a query alike (contract 4.9). What is delivered stays as it
- * was imported; only matching looks at the key.
+ * The key by which postal codes of listings and queries are compared (contract 4.9). Only matching uses it: deliveries keep
+ * the imported code.
  */
 
 const zip = /^\d{5}(?:\d{4})?$/
 const zipWithoutZeros = /^\d{3,4}$/
-/** The first letters that Canada uses, and the whole code or its first three characters. */
+/** A Canadian code, whole or only its first three characters; these are the letters that Canada uses first. */
 const canadian = /^[ABCEGHJ-NPRSTVXY]\d[A-Z](?:\d[A-Z]\d)?$/
 const keyCharsMax = 100
 
-/** `text` without spaces and hyphens (of any alphabet's kind) and in upper case. */
+/** The text without spaces and hyphens (of any kind), in upper case. */
 function compact(text: string): string {
   return text
     .normalize('NFKC')
@@ -18,8 +18,8 @@ function compact(text: string): string {
 }
 
 /**
- * 5 digits for a ZIP (with or without +4, or without the zeros it began with), 3 characters for a Canadian code, any other
- * code compacted, 100 characters at most; undefined where nothing is left.
+ * The key of a postal code: 5 digits for a ZIP (also one with +4, or without its leading zeros), 3 characters for a Canadian
+ * code, else the compacted code, at most 100 characters; undefined where nothing is left.
  */
 export function postalKey(text: string): string | undefined {
   const code = compact(text)

@@ -1,4 +1,4 @@
-/** The states and territories of the United States and the provinces of Canada: their codes and names. */
+/** The codes and names of the states and territories of the United States and the provinces of Canada. */
 import { foldName } from './fold.ts'
 
 const names: Readonly<Record<string, string>> = {
@@ -33,12 +33,12 @@ const codeOfName: ReadonlyMap<string, string> = new Map([
   ...Object.entries(otherNames).map(([name, code]) => [foldName(name), code] as const),
 ])
 
-/** The code of a state that is written as its code or its name, however it is spelled; undefined for anything else. */
+/** The code of a state given by its code or its name, in any spelling; undefined for anything else. */
 export function findStateCode(text: string): string | undefined {
   return codeOfName.get(foldName(text))
 }
 
-/** `Texas` for `TX`; undefined for anything that is no code. */
+/** `Texas` for `TX`; undefined for an unknown code. */
 export function findStateName(code: string): string | undefined {
   return names[code]
 }

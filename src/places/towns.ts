@@ -1,17 +1,18 @@
-/** The towns of a region, for the names on a map. */
+/** Finds the towns of a region, as names on a map. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { milesPerDegree, type Point } from './distance.ts'
 
+/** A town with its centre. */
 export interface Town extends Point {
   name: string
 }
 
 const townsMax = 120
-/** A map is wider than what it shows. */
+/** How far around the points a map reaches at least. */
 const milesAroundMin = 20
 
-/** Those around `points`, each with what lies within its radius; the ones with the most postal codes first, then the nearest. */
+/** The towns around `points`, each point with its radius; towns with the most postal codes first, then the nearest. */
 export async function findTowns(db: Database, points: readonly (Point & { radiusMiles?: number })[]): Promise<Town[]> {
   let [south, west, north, east] = [90, 180, -90, -180]
   for (const { latitude, longitude, radiusMiles = 0 } of points) {

@@ -1,6 +1,6 @@
 /**
- * What a run has to do, in its order: which users, with which kind of push, who is skipped and why, whether all of it is held. A
- * push does it and a preview lists it, both from here, so that neither does what the other does not tell. Writes nothing.
+ * The steps of a run, in order: which users get which kind of push, who is skipped and why, and whether the guard holds the whole
+ * run. A push carries the steps out and a preview lists them, so the two cannot disagree. Writes nothing.
  */
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
@@ -24,46 +24,46 @@ export type AgendaRequest =
   | { what: 'all'; force: boolean }
   | { what: 'resume' }
   | { what: 'failed'; unknown: boolean }
-  /** `owedOnly`: nothing but the subscription push that is owed, or what was left of one. */
+  /** `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. */
   | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean }
 
 export interface AgendaContext {
   db: Database
   request: AgendaRequest
   period: string
-  /** Of the run that does it; a preview has none. */
+  /** The run that carries the agenda out; a preview has none. */
   runId: number | undefined
   timeZone: string
-  /** Of the last run, where it is another one. */
+  /** The time zone of the last run, if it differs. */
   otherTimeZone: string | undefined
   guard: 'on' | 'off'
-  /** Whether what the guard holds back is sent all the same. */
+  /** Whether the guard is overruled. */
   accept: boolean
 }
 
 export type AgendaStep =
-  /** These users, each by themselves. */
+  /** Users who are planned by name, not found by a pass. */
   | { users: readonly UserToServe[]; kind: 'subscription' | 'single' }
-  /** Somebody who gets nothing. */
+  /** A user who gets nothing. */
   | { skip: SkipLine }
-  /** All users of a pass, which processes share. */
+  /** All users of a pass; several processes share them. */
   | { pass: Pass }
 
 export interface UsersLeft {
-  /** Nobody has them in hand. */
+  /** Users whom no process has in hand. */
   free: number
-  /** Those of them who are not among the users counted before. */
+  /** Free users whom the run has not counted yet. */
   uncounted: number
-  /** Another process has them in hand. */
+  /** Users whom another process has in hand. */
   elsewhere: number
 }
 
 export const skipWithoutQueries = (user: string): SkipLine => ({ type: 'skip', user, reason: 'no queries' })
 
 export class Agenda {
-  /** Runs that this one goes on with. */
+  /** The runs that this one resumes. */
   interrupted: readonly OpenRun[] = []
-  /** Of the guard, where it was asked: once, whatever is found later. */
+  /** The guard's verdict. The guard is asked once, even where `look` is called again. */
   verdict: Verdict | undefined
 
   private readonly context: AgendaContext
@@ -72,7 +72,7 @@ export class Agenda {
     this.context = context
   }
 
-  /** Finds out what other runs left, and asks the guard where weekly deliveries are to be made. May be done again. */
+  /** Finds the runs to resume, and asks the guard where weekly deliveries are to be made. May be called again. */
   async look(): Promise<void> {
     const { db, request, period, guard, accept, timeZone, otherTimeZone } = this.context
     if (request.what === 'user' || request.what === 'failed') return
@@ -82,13 +82,13 @@ export class Agenda {
     this.verdict = await judge(db, period, { guard, accept, interrupted, timeZone, otherTimeZone })
   }
 
-  /** Why the guard holds back all of it, if there is anybody to hold back, or the time zone is another; `left` is what `count` found. */
+  /** Why the guard holds the whole run: only if there are users to hold, or the time zone differs. Takes the result of `count`. */
   findReasonToHoldAll({ free, elsewhere }: UsersLeft): string | undefined {
     const isForNobody = free + elsewhere === 0 && this.context.otherTimeZone === undefined
     return isForNobody ? undefined : this.verdict?.held
   }
 
-  /** The ways through the users, one after the other. */
+  /** The passes over the subscribed users, in order. */
   get passes(): Pass[] {
     const { request, period, runId } = this.context
     const { guardsUsers = false, earlier = [] } = this.verdict ?? {}
@@ -104,8 +104,8 @@ export class Agenda {
   }
 
   /**
-   * The steps in their order, but for deliveries that were begun before, which come first or beside them; `isAgain`: the same run has
-   * taken them before, and tells of nobody twice who gets nothing.
+   * The steps in order. Deliveries that were begun before are not among them: they come first, or alongside. `isAgain`: the same run
+   * has taken these steps before, and does not repeat who is skipped.
    */
   async *steps(isAgain = false): AsyncGenerator<AgendaStep> {
     const { db, request, period } = this.context
@@ -122,7 +122,7 @@ export class Agenda {
     if (this.verdict?.held === undefined) for (const pass of this.passes) yield { pass }
   }
 
-  /** The users whom its passes have left; not `except` are the processes that have them in hand, `counted` the users counted before. */
+  /** Counts the users that the passes have not served. Workers in `except` do not count as other processes; `counted` are user ids. */
   async count(except: readonly number[] = [], counted: readonly number[] = []): Promise<UsersLeft> {
     const left: UsersLeft = { free: 0, uncounted: 0, elsewhere: 0 }
     for (const pass of this.passes) {
@@ -134,7 +134,7 @@ export class Agenda {
     return left
   }
 
-  /** How many users had their weekly delivery before, where that is asked for. */
+  /** How many users had their weekly delivery before this run; 0 unless the run is for all users. */
   async countAlready(): Promise<number> {
     const { db, request, period } = this.context
     return request.what === 'all' ? await rideOut(() => countServed(db, period)) : 0

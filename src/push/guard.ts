@@ -13,27 +13,27 @@ import {
 } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { type Feed, hasBegun, type OpenRun } from '../deliveries/runs.ts'
+import { hasBegun, type ImportVolume, type OpenRun } from '../deliveries/runs.ts'
 import type { UserPlan } from './planner.ts'
 
 export interface Week {
-  feed: Feed
-  /** What it is compared with, the newest first: up to 4 weeks before, or what was accepted in this one. */
-  before: readonly Feed[]
+  importVolume: ImportVolume
+  /** The weeks to compare with, the newest first: up to 4 earlier ones, or the accepted figures of this week. */
+  before: readonly ImportVolume[]
   isAccepted: boolean
   /** Periods before this one that had a weekly run, the newest first. */
   earlier: readonly string[]
 }
 
-interface WeekRow extends Feed {
+interface WeekRow extends ImportVolume {
   period: string
   startedAt: Date
   isComparable: boolean
 }
 
 /**
- * Of each period before this one the first run that was not held, with what was imported in its week, and the first that was, or
- * that has no figures; of this one, the last that was accepted. A run with a limit comes after those without.
+ * For each earlier period: the first run that was not held, with its import figures, and the first run that was held or has no
+ * figures. For this period: the last accepted run. Runs with a limit come after runs without one.
  */
 async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
   const { rows } = await sql<WeekRow>`
@@ -57,9 +57,9 @@ async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
   return rows
 }
 
-/** Each listing counts once, in the week in which it was seen last, with what was known of it then. */
-async function findFeed(db: Database, since: Date | undefined): Promise<Feed> {
-  const { rows } = await sql<Feed>`
+/** Each listing counts once, in the week in which it was last seen, with the fields that it had then. */
+async function findImportVolume(db: Database, since: Date | undefined): Promise<ImportVolume> {
+  const { rows } = await sql<ImportVolume>`
     select count(*) as listings, case when count(filled) = count(*) then coalesce(sum(filled), 0)::bigint end as "filledFields"
     from lead_seen where seen_at >= coalesce(${since ?? null}::timestamptz, now() - interval '7 days')
   `.execute(db)
@@ -76,7 +76,7 @@ async function findWeek(db: Database, period: string): Promise<Week> {
     .map(({ startedAt }) => startedAt.getTime())
   const since = beganAt.length > 0 ? new Date(Math.min(...beganAt)) : undefined
   return {
-    feed: await rideOut(() => findFeed(db, since)),
+    importVolume: await rideOut(() => findImportVolume(db, since)),
     before: accepted ? [accepted] : earlier.filter(({ isComparable }) => isComparable).slice(0, comparedWeeksMax),
     isAccepted: accepted !== undefined,
     earlier: [...new Set(earlier.map((week) => week.period))],
@@ -89,8 +89,8 @@ function median(figures: readonly number[]): number | undefined {
   return low === undefined || high === undefined ? undefined : (low + high) / 2
 }
 
-/** Why all of a run is to be held back; undefined: it is not. */
-export function judgeWeek({ feed, before, isAccepted }: Omit<Week, 'earlier'>): string | undefined {
+/** The reason to hold the whole run; undefined: there is none. */
+export function judgeWeek({ importVolume: feed, before, isAccepted }: Omit<Week, 'earlier'>): string | undefined {
   const listings = median(before.map((week) => week.listings))
   if (listings === undefined || listings < comparedListingsMin) return undefined
   const fields = median(before.flatMap(({ filledFields }) => filledFields ?? []))
@@ -107,18 +107,18 @@ export function judgeWeek({ feed, before, isAccepted }: Omit<Week, 'earlier'>): 
   return undefined
 }
 
-/** Whether it is the guard that a skip line speaks of. */
+/** Whether the reason of a skip line is the guard's. */
 export const isHeldBack = (reason: string) => reason.startsWith('held: ')
 
-/** Why a user who is to get so many leads is to be held back; undefined: they are not. */
+/** The reason to hold back a user who would get `leads` leads; undefined: there is none. */
 export function judgeUser(leads: number, before: number | undefined): string | undefined {
   if (before === undefined || before < comparedLeadsMin || leads * userFall > before) return undefined
   return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery with the same queries`
 }
 
 /**
- * Why nothing of a plan is to be sent: half of what a user asked for would be taken for all of it. Only users whom a weekly pass
- * found have something to be compared with (contract 4.14).
+ * The reason to send nothing of a plan; undefined: there is none. A plan without a query that was too slow would be taken for the
+ * whole. Only plans of a weekly pass have an earlier delivery to compare with (contract 4.14).
  */
 export function findReasonToHold({
   deliveries,
@@ -133,21 +133,21 @@ export function findReasonToHold({
   )
 }
 
-/** Why a weekly push of a machine with another time zone than the last run's is to be held: it may be for another week. */
+/** The reason to hold a weekly push if this machine's time zone differs from the last run's: its week may be another. */
 const judgeZone = (timeZone: string, otherTimeZone: string | undefined) =>
   otherTimeZone &&
   `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${otherTimeZone}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
 
 export interface Verdict {
-  feed: Feed
-  /** Why nothing is to be sent. */
+  importVolume: ImportVolume
+  /** Why the whole run is held; undefined: it is not. */
   held: string | undefined
   guardsUsers: boolean
-  /** What users are compared with. */
+  /** The periods whose deliveries each user's is compared with. */
   earlier: readonly string[]
 }
 
-/** `interrupted`: what it goes on with; what of that was accepted need not be accepted again. */
+/** `interrupted`: the runs that are resumed. If one of them was accepted, no user is held back. */
 export async function judge(
   db: Database,
   period: string,
@@ -169,7 +169,7 @@ export async function judge(
   const guards = guard === 'on' && !accept
   const guardsUsers = guards && !interrupted.some(({ accepted }) => accepted)
   return {
-    feed: week.feed,
+    importVolume: week.importVolume,
     held: (accept ? undefined : judgeZone(timeZone, otherTimeZone)) ?? (guards ? judgeWeek(week) : undefined),
     guardsUsers,
     earlier: guardsUsers ? week.earlier : [],

@@ -1,105 +1,95 @@
 /**
  * The loop around a push: takes planned pushes and second attempts that are due, has each attempt recorded, makes it, has what
  * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
- * costs; a receiver that is down as a whole is waited for.
+ * costs: twice `concurrency` attempts in all. A receiver that is down as a whole is waited for.
  */
+import type { ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import { messageOf } from '../base/errors.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { rideOut } from '../db/away.ts'
-import type { Worker } from '../db/leases.ts'
-import type { Database } from '../db/open.ts'
-import { type AttemptOutcome, sendAttempt } from '../deliveries/attempt.ts'
+import { sendAttempt } from '../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../deliveries/body.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
-import type { LedgerDelivery, Reach, RecordedAttempt } from '../deliveries/ledger.ts'
-import type { PushToBegin } from '../deliveries/record.ts'
+import { GzipBodies } from '../deliveries/gzip-body.ts'
+import type { RecordedAttempt } from '../deliveries/ledger.ts'
+import type { PlannedPush } from '../deliveries/record.ts'
 import type { Http } from '../http/client.ts'
-import { isAtHand, type LeadStore } from '../leads/lead-store.ts'
-import { Pace } from './pace.ts'
-import { ReceiverWatch } from './receiver-watch.ts'
-import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
-import type { UserCount } from './user-count.ts'
+import { isAtHand } from '../leads/lead-store.ts'
+import { Compression, type CompressMode } from './compression.ts'
+import type { Doubt } from './doubt.ts'
+import type { FirstAnswers } from './first-answers.ts'
+import { PaceWatch } from './pace-watch.ts'
+import { type PlannedPushes, plannedMax } from './planned-pushes.ts'
+import { ReceiverWatch, type ReceiverWatchContext } from './receiver-watch.ts'
+import { isWorthStatement, RecordedAttempts, type RecordedAttemptsContext } from './recorded-attempts.ts'
 
-export interface LoopSettings {
+export interface LoopSettings extends ClientCertificate {
   receiverUrl: string
   dataSource: string
   timeoutMs: number
+  keepAnswers?: 'on' | 'off'
   retryDelayMs: number
   concurrency: number
   ratePerSecond: number | undefined
   outageMs: number
+  compress: CompressMode
   proxies?: Proxies
 }
 
-export interface LoopContext {
-  db: Database
-  http: Http
-  worker: Worker
-  leads: LeadStore
+export interface LoopContext extends RecordedAttemptsContext {
   settings: LoopSettings
-  runId: number
-  period: string
-  /** What of that which others left it goes on with. */
-  reach: Reach
-  /** Gets those whose pushes it begins, and those with whose it goes on. */
-  users: UserCount
-  /** A pause before a second attempt that is longer is left to whoever comes then. */
+  http: Http
+  /** Reads the leads of its plans, and plans pushes anew after an erasure. */
+  planned: PlannedPushes
+  /** A second attempt that is due later than this is left to another run. */
   patienceMs: number
-  /** Whether an outage of the receiver is looked for, and whether one is told that a push before this one found. */
-  minded: boolean
+  looksFor: ReceiverWatchContext['looksFor']
+  doubt: Doubt
+  /** Of the run, as `doubt` is. */
+  firstAnswers: FirstAnswers
+  isBeginning: boolean
+  /** Whether the loop reports trouble of the receiver that an earlier push has found. */
   tellsAgain: boolean
   stop: AbortSignal
-  /** Plans again what was planned before listings were erased; `erasures` are counted now. */
-  planAnew(pushes: readonly Planned[], erasures: number): Promise<Planned[]>
-  onDelivery(delivery: LedgerDelivery): void
-  onLeftOwed(userId: number): void
-  onAttempt(attempt: RecordedAttempt, outcome: AttemptOutcome): void
-  onNote(note: string): void
-  /** What it waits for from now on; undefined: for nothing any more. */
-  onWait(what: string | undefined): void
 }
 
-export type Planned = Omit<PushToBegin, 'started'> & {
-  email: string
-  /** How many erasures were counted before anything of it was read. */
-  erasures: number
-}
-
-/** While the receiver is down it is looked so often whether it is time for an attempt. */
+/** How often the loop checks, while the receiver is down, whether an attempt is due. */
 const downLookMs = 250
-
-/** Planned pushes that wait to be begun: their users are kept from other processes. */
-export const plannedMax = 64
 
 export class PushLoop {
   gaveUp = false
+  /** Why the loop gave up, if the receiver refuses every delivery alike, or its first answers are empty successes. */
+  heldBy: string | undefined
 
   private readonly context: LoopContext
   private readonly attempts: RecordedAttempts
   private readonly watch: ReceiverWatch
-  private readonly pace: Pace
+  private readonly pace: PaceWatch
   private readonly buffers = new BodyBuffers()
-  private readonly planned: Planned[] = []
+  private readonly compression: Compression
+  private readonly gzipBodies = new GzipBodies()
+  private readonly planned: PlannedPush[] = []
   private plannedAll = false
   private onWire = 0
   private paceTimer: NodeJS.Timeout | undefined
   private readonly sleeper = new Sleeper()
   private readonly planningSleeper = new Sleeper()
-  /** While the receiver is down: the attempt that may be made. */
+  /** While the receiver is down: the kind of attempt that may be made; undefined: none. */
   private permitted: AttemptKind | undefined
-  /** Something is due later than it has patience for. */
+  /** The pace held second attempts back when the loop last looked for work. */
+  private hasPacedSeconds = false
+  /** The next attempt is due later than `patienceMs`. */
   private isLeaving = false
   private failure: unknown
   private awayNoted = false
 
   constructor(context: LoopContext) {
     this.context = context
-    const { db, http, worker, runId, period, reach, users, settings, onDelivery, onLeftOwed } = context
-    this.attempts = new RecordedAttempts({
-      ...{ db, worker, runId, period, reach, users, onDelivery, onLeftOwed },
-      retryDelayMs: settings.retryDelayMs,
-      concurrency: settings.concurrency,
+    const { db, http, settings } = context
+    this.compression = new Compression(db, settings.receiverUrl, settings.compress)
+    this.attempts = new RecordedAttempts(context, {
+      usesGzip: () => this.compression.isOn,
       onAway: (error) => this.noteAway(error),
       onFlushed: (failure) => {
         if (failure !== undefined) return this.fail(failure)
@@ -109,19 +99,24 @@ export class PushLoop {
     })
     this.watch = new ReceiverWatch({
       ...{ db, http, settings },
-      patienceMs: context.minded ? settings.outageMs : 0,
+      looksFor: context.looksFor,
+      doubt: context.doubt,
+      isBeginning: context.isBeginning,
+      patienceMs: settings.outageMs,
       onChange: (change, why) => this.noteReceiver(change, why),
     })
-    this.pace = new Pace(settings.ratePerSecond)
+    this.pace = new PaceWatch({ db, settings, follows: context.looksFor !== 'nothing', reporter: context.reporter })
   }
 
-  /** Sends everything that `pushes` yields and what is due; returns when nothing is left, on a stop, or when it gave up. */
-  async run(pushes: AsyncIterable<Planned>): Promise<void> {
+  /** Sends all `pushes` and all attempts that are due; returns when none is left, on a stop, or when it gave up. */
+  async run(pushes: AsyncIterable<PlannedPush>): Promise<void> {
     const wake = () => this.wakeAll()
     this.context.stop.addEventListener('abort', wake)
     const planning = this.planAhead(pushes)
     try {
+      await this.compression.begin()
       await this.watch.begin()
+      await this.pace.begin()
       await this.fill()
     } catch (error) {
       this.fail(error)
@@ -135,14 +130,15 @@ export class PushLoop {
       await this.sleeper.sleep(1_000)
     await this.attempts.flushed()
     this.watch.end()
+    if (this.failure === undefined) await this.pace.end()
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
     await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
   }
 
-  /** It gave up on a receiver that a push before it had found to be down. */
+  /** The loop gave up on a receiver that an earlier push had found to be in trouble. */
   get gaveUpAgain(): boolean {
-    return this.gaveUp && this.watch.beganDown
+    return this.gaveUp && this.watch.beganInTrouble
   }
 
   private get stopping(): boolean {
@@ -159,10 +155,10 @@ export class PushLoop {
     this.planningSleeper.wake()
   }
 
-  private async planAhead(pushes: AsyncIterable<Planned>): Promise<void> {
+  private async planAhead(pushes: AsyncIterable<PlannedPush>): Promise<void> {
     try {
       for await (const push of pushes) {
-        // the loop waits for the first one, and does better with those that come at once with it
+        // the loop waits for the first push; one turn later it finds those that are planned in the same moment too
         if (this.planned.push(push) === 1) setImmediate(() => this.sleeper.wake())
         while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll)
           await this.planningSleeper.sleep(1_000)
@@ -175,57 +171,82 @@ export class PushLoop {
     this.sleeper.wake()
   }
 
-  /** How many more attempts may be recorded now. */
-  private room(): number {
-    const { concurrency, ratePerSecond } = this.context.settings
+  /**
+   * How many more attempts may be recorded now. Outcomes that the statement takes along make room: those of `recordPushes`, which
+   * begins what is planned. What is due is recorded without any, so its room comes once outcomes are flushed, which wakes the loop.
+   */
+  private room(next: 'due' | 'planned'): number {
+    const { concurrency } = this.context.settings
+    const { ratePerSecond } = this.pace
     // with a rate, no more than leave within a tenth of a second
     const ahead =
       ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
-    const { ready, open, ending } = this.attempts
-    const room = Math.min(ahead - ready.length, concurrency + ahead - (open - ending))
-    return isWorthStatement(room, ahead) ? room : 0
+    const { ready, unfinished, ending } = this.attempts
+    const left = next === 'planned' ? unfinished - ending : unfinished
+    const room = Math.min(ahead - ready.length, concurrency + ahead - left)
+    if (!isWorthStatement(room, ahead)) return 0
+    const open = ready.length + this.onWire
+    return Math.min(room, this.watch.firstsLeft(open), this.context.firstAnswers.attemptsLeft(open))
   }
 
   private async fill(): Promise<void> {
     while (!this.stopping) {
-      this.attempts.holdSeconds(this.watch.isDown || this.watch.isInQuestion)
+      this.hasPacedSeconds = this.pace.untilSecond() > 0
+      this.attempts.holdSeconds(this.watch.isInTrouble || this.watch.isInQuestion || this.hasPacedSeconds)
       this.drain()
+      this.heldBy = this.context.firstAnswers.findReasonToHold(false)
+      this.gaveUp = this.heldBy !== undefined
+      if (this.gaveUp) break
       if (this.watch.isOver) {
         this.gaveUp = true
-        this.context.onNote('The receiver stayed down: giving up; what is left is owed.')
+        this.context.reporter.note('The receiver stayed down: giving up; what is left is owed.')
         break
       }
-      if (this.watch.isDown) {
+      if (this.watch.isInTrouble) {
         if (await this.tryOnce()) break
         continue
       }
-      const hasWork = this.planned.length > 0 || this.attempts.isDue
-      const room = hasWork ? this.room() : 0
-      if (room > 0) await this.recordNext(room)
-      else if (!hasWork && this.attempts.isIdle && this.plannedAll) {
+      // what is due comes first
+      const next = this.attempts.isDue ? 'due' : this.planned.length > 0 ? 'planned' : undefined
+      const room = next === undefined ? 0 : this.room(next)
+      if (next !== undefined && room > 0) await this.recordNext(next, room)
+      else if (next === undefined && this.attempts.isIdle && this.plannedAll) {
         if (await this.isDone()) break
       } else await this.sleeper.sleep(this.untilNextWork())
     }
   }
 
-  /** The receiver is down: makes an attempt if it is time for one, and otherwise waits. Whether there is none to be made. */
+  /** The receiver is in trouble: makes an attempt if one is due, and otherwise waits. Returns whether the loop is done. */
   private async tryOnce(): Promise<boolean> {
     const { watch, attempts } = this
-    // what was recorded while it went down waits for it
+    // attempts that were recorded as the trouble began must not be spent on it
     if (this.permitted === undefined) await attempts.takeBack()
     const isBusy = this.onWire > 0 || !attempts.isIdle
-    if (isBusy || (this.permitted === undefined && watch.untilTry() > 0)) {
+    const untilTry = watch.untilTry()
+    if (isBusy || (this.permitted === undefined && untilTry > 0 && Number.isFinite(untilTry))) {
       await this.sleeper.sleep(downLookMs)
       return false
     }
-    const next = this.planned.length > 0 ? 'first' : await attempts.findNext()
+    const due = this.planned.length > 0 ? undefined : await attempts.findNext()
+    // planning may have gone on meanwhile
+    const next = this.planned.length > 0 ? 'first' : due
     if (next === undefined && this.plannedAll && this.planned.length === 0) return true
-    if (next !== 'first' && !this.plannedAll) await this.sleeper.sleep(downLookMs)
-    else if (typeof next !== 'string' || watch.untilTry(next) > 0) watch.noteNoSign()
-    else {
+    if (next !== 'first' && !this.plannedAll) {
+      await this.sleeper.sleep(downLookMs)
+      return false
+    }
+    this.heldBy = watch.heldBy(next === 'second' ? 'second' : 'first')
+    if (this.heldBy !== undefined) {
+      this.gaveUp = true
+      return true
+    }
+    if (typeof next !== 'string' || watch.untilTry(next) > 0) {
+      watch.noteNoSign()
+      await this.sleeper.sleep(downLookMs)
+    } else {
       if (this.permitted !== next) this.permitted = (await watch.takeTry(next, this.context.stop)) ? next : undefined
       if (this.permitted !== undefined) await this.recordOne(next)
-      // it was not to be had, and may be in a moment
+      // the attempt could not be recorded, and may be in a moment
       if (this.permitted !== undefined && attempts.isIdle) await this.sleeper.sleep(downLookMs)
     }
     return false
@@ -234,32 +255,38 @@ export class PushLoop {
   private untilNextWork(): number {
     const { dueAt } = this.attempts
     const due = dueAt === undefined ? 60_000 : dueAt - performance.now()
-    return Math.max(5, due > 0 ? due : 1_000)
+    // the pace may let them go by now: the loop must look again, or they are slept over
+    const paced = this.hasPacedSeconds ? this.pace.untilSecond() : 60_000
+    return Math.max(5, Math.min(due > 0 ? due : 1_000, paced))
   }
 
-  /** Looks once more for what others left; then whether nothing is waiting for us, and otherwise waits for it. */
+  /** Looks once more for abandoned deliveries. Returns whether nothing is left to wait for; otherwise waits for the next attempt. */
   private async isDone(): Promise<boolean> {
     if ((await this.attempts.recordDue(1)) > 0) return false
     if (this.watch.isInQuestion) {
       await this.watch.noteAllMade()
       return false
     }
+    if (this.hasPacedSeconds && (await this.attempts.findNext()) !== undefined) {
+      await this.sleeper.sleep(this.untilNextWork())
+      return false
+    }
     if (this.attempts.dueAt === undefined) return true
     this.isLeaving = this.attempts.dueAt - performance.now() > this.context.patienceMs
     if (this.isLeaving) return true
-    // whoever woke it meanwhile woke nobody
+    // a stop that came meanwhile has woken nobody
     if (this.stopping) return false
     await this.sleeper.sleep(this.untilNextWork())
     return false
   }
 
-  private async recordNext(room: number): Promise<void> {
-    const isRecorded = this.attempts.isDue && (await this.attempts.recordDue(room)) > 0
-    if (!isRecorded) await this.beginPlanned(room)
+  private async recordNext(next: 'due' | 'planned', room: number): Promise<void> {
+    if (next === 'due') await this.attempts.recordDue(room)
+    else await this.beginPlanned(room)
     this.noteBack()
   }
 
-  /** Who is planned has had no attempt at all. */
+  /** While the receiver is down: planned pushes go first, since their users have had no attempt. */
   private async recordOne(kind: AttemptKind): Promise<void> {
     if (this.planned.length > 0) await this.beginPlanned(1)
     else await this.attempts.recordDue(1, kind)
@@ -267,43 +294,44 @@ export class PushLoop {
   }
 
   private async beginPlanned(room: number): Promise<void> {
-    const batch: (Planned & PushToBegin)[] = []
+    const batch: PlannedPush[] = []
     const erasures = this.planned[0]?.erasures ?? 0
     for (let free = room; free > 0 && this.planned[0]?.erasures === erasures; ) {
-      const push = this.planned.shift() as Planned
-      const started = Math.min(free, push.deliveries.length)
-      batch.push({ ...push, started })
-      free -= started
+      const push = this.planned.shift() as PlannedPush
+      batch.push(push)
+      free -= push.deliveries.length
     }
     if (batch.length === 0) return
-    const recording = this.attempts.recordPushes(batch, erasures)
+    const recording = this.attempts.recordPushes(batch, room)
     // planning goes on while the database has the statement, not before
     setImmediate(() => this.planningSleeper.wake())
     const counted = await recording
-    if (counted !== erasures) this.planned.unshift(...(await this.context.planAnew(batch, counted)))
+    if (counted === erasures) return
+    this.gzipBodies.clear()
+    this.planned.unshift(...(await this.context.planned.again(batch, counted)))
   }
 
   /** Makes as many of the recorded attempts as may be under way. */
   private drain(): void {
-    const { concurrency, ratePerSecond } = this.context.settings
+    const { concurrency } = this.context.settings
+    const { ratePerSecond } = this.pace
     while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
-      if (this.watch.isDown && (this.onWire > 0 || this.permitted === undefined)) break
-      const waitMs = this.pace.take(performance.now())
-      if (waitMs > 0) {
+      if (this.watch.isInTrouble && (this.onWire > 0 || this.permitted === undefined)) break
+      const next = this.pace.take(this.attempts.ready)
+      if (typeof next === 'number') {
         this.paceTimer ??= setTimeout(() => {
           this.paceTimer = undefined
           this.drain()
-        }, waitMs)
+        }, next)
         break
       }
-      const attempt = this.attempts.take()
-      if (!attempt) break
+      this.attempts.take(next)
       this.permitted = undefined
       this.onWire++
-      // what is to be recorded next goes to the database first: it is at that while these are built and sent; not with a rate,
-      // by which each has its moment
-      if (ratePerSecond === undefined) setImmediate(() => this.begin(attempt))
-      else this.begin(attempt)
+      // the next statement goes to the database first, which carries it out while these bodies are built; with a rate each attempt
+      // has its own moment
+      if (ratePerSecond === undefined) setImmediate(() => this.begin(next))
+      else this.begin(next)
     }
     this.sleeper.wake()
   }
@@ -318,38 +346,53 @@ export class PushLoop {
   }
 
   private async make(attempt: RecordedAttempt): Promise<void> {
-    const { http, leads, settings } = this.context
+    const { http, planned, settings, run, reporter } = this.context
     const { contents } = attempt
-    const found = isAtHand(contents) ? contents : await rideOut(() => leads.readJson(contents))
-    if (found === undefined) return await this.attempts.endErased(attempt)
-    const buffer = this.buffers.take(attempt.bytes)
-    const body = buildBody(attempt.queryList, found, attempt.bytes, buffer)
+    const found = isAtHand(contents) ? contents : await rideOut(() => planned.leads.readJson(contents))
+    if (found === undefined) {
+      this.pace.noteNotMade(attempt)
+      await this.watch.noteUnmade()
+      return await this.attempts.endErased(attempt)
+    }
+    const { buffers, gzipBodies } = this
+    const { queryList, bytes, gzip } = attempt
+    const body = gzip
+      ? gzipBodies.build(queryList, found, bytes, buffers)
+      : buildBody(queryList, found, bytes, buffers.take(bytes))
     const outcome = await sendAttempt(http, settings, { ...attempt, body })
-    this.buffers.giveBack(buffer)
-    this.context.onAttempt(attempt, outcome)
-    const noted = this.watch.note(attempt.attempt, outcome)
+    buffers.giveBack(body)
+    const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
+    const { idempotencyKey, attempt: nth, email } = attempt
+    reporter.attempt({ runId: run.id, idempotencyKey, attempt: nth, durationMs, httpStatus, error, answer })
+    if (emptySuccess !== undefined) reporter.line({ type: 'warning', user: email, href: null, message: emptySuccess })
+    this.context.firstAnswers.note(outcome)
+    this.pace.note(attempt, outcome)
+    // a refused encoding is no refused delivery: the next ones go out plain
+    const noted = gzip && httpStatus === 415 ? this.watch.noteUnmade() : this.watch.note(attempt.attempt, outcome)
+    const learnt = this.compression.note(outcome)
     this.attempts.noteOutcome(attempt, outcome)
-    await noted
+    await Promise.all([noted, learnt])
   }
 
-  private noteReceiver(change: 'down' | 'up', why: string): void {
+  private noteReceiver(change: 'down' | 'refuses' | 'well', why: string | undefined): void {
     this.permitted = undefined
-    this.context.onWait(change === 'down' ? 'the receiver' : undefined)
-    if (change === 'up' || !this.watch.beganDown || this.context.tellsAgain) this.context.onNote(why)
+    this.context.reporter.waits(change === 'down' ? 'the receiver' : undefined)
+    const isNews = change === 'well' || !this.watch.beganInTrouble || this.context.tellsAgain
+    if (why !== undefined && isNews) this.context.reporter.note(why)
     this.wakeAll()
   }
 
   private noteAway(error: unknown): void {
     if (this.awayNoted) return
     this.awayNoted = true
-    this.context.onWait('the database')
-    this.context.onNote(`The database is away (${messageOf(error)}): waiting for it, for 30 s at most.`)
+    this.context.reporter.waits('the database')
+    this.context.reporter.note(`The database is away (${messageOf(error)}): waiting for it, for 30 s at most.`)
   }
 
   private noteBack(): void {
     if (!this.awayNoted) return
     this.awayNoted = false
-    this.context.onWait(undefined)
-    this.context.onNote('The database answers again: going on.')
+    this.context.reporter.waits(undefined)
+    this.context.reporter.note('The database answers again: going on.')
   }
 }

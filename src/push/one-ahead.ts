@@ -1,10 +1,10 @@
-/** Reading ahead: what is used next is made while what came before is used. */
+/** Reading ahead: a source makes its next value while the caller uses the last one. */
 
-/** What `source` yields, in its order; it is asked for the next one as soon as the one before is out. */
+/** The values of `source` in order; the next one is asked for before the last one is handed out. */
 export async function* oneAhead<T>(source: AsyncGenerator<T>): AsyncGenerator<T> {
   const ask = () => {
     const next = source.next()
-    // whoever stops asking is not told of trouble with what they would have asked for
+    // a caller that stops early must not meet the error of a value that it never asked for
     next.catch(() => {})
     return next
   }

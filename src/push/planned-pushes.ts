@@ -1,27 +1,29 @@
 /**
- * From users to planned pushes: those of a pass stretch by stretch, so that any number of processes share them, or some by
- * themselves. Whom the guard holds back is told, counted and left.
+ * From users to planned pushes. The users of a pass are taken range by range, so that any number of processes share them. Users whom
+ * the guard holds back are reported, counted and left.
  */
 import { rideOut } from '../db/away.ts'
 import type { Worker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
 import type { DeliveryKind } from '../deliveries/ledger.ts'
+import type { PlannedPush } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
 import type { WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
 import { skipWithoutQueries } from './agenda.ts'
 import { findReasonToHold } from './guard.ts'
-import { type Planned, plannedMax } from './loop.ts'
 import { oneAhead } from './one-ahead.ts'
 import { Planner, type UserGroup, type UserPlan, usersPerGroupMax } from './planner.ts'
 import type { PushReporter } from './reporter.ts'
-import { type Cursor, type Pass, releaseShares, takeShare, type UserToServe } from './users-to-serve.ts'
+import { type Cursor, type Pass, releaseRanges, takeRange, type UserToServe } from './users-to-serve.ts'
 
-const shareUsersMin = 16
-const shareUsersMax = 1_000
-/** So many stretches at least, so that several processes find something to do. */
-const sharesWanted = 32
+const rangeUsersMin = 16
+const rangeUsersMax = 1_000
+/** The number of ranges aimed at, so that several processes find something to do. */
+const rangesWanted = 32
+/** Planned pushes that wait to be begun: their users are kept from other processes. */
+export const plannedMax = 64
 
 export interface PlannedPushesContext {
   db: Database
@@ -34,40 +36,40 @@ export interface PlannedPushesContext {
 
 interface PushKind {
   kind: DeliveryKind
-  /** What a push claims for its user; null: nothing. */
+  /** The scope in which a push claims its user; null: none. */
   scope: string | null
 }
 
 export class PlannedPushes {
-  /** So many users were held back, by the guard, or since a query of theirs took too long. */
+  /** Users who were held back, by the guard or because a query took too long. */
   heldUsers = 0
-  /** Those of them with such a query. */
+  /** Users who were held back because a query took too long. */
   slowUsers = 0
 
   private readonly context: PlannedPushesContext
   private readonly planner: Planner
-  /** Nobody was served in these who was held back: they stay ours, or they would be found again and again. */
-  private readonly heldStretches: Cursor[] = []
+  /** Ranges with users who were held back. They stay ours: otherwise these users would be found again and again. */
+  private readonly heldRanges: Cursor[] = []
 
   constructor(context: PlannedPushesContext) {
     this.context = context
     this.planner = new Planner(context.db, context.run.seenSince)
   }
 
-  /** The leads that what it planned is made of. */
+  /** The store that the leads of the plans are read from. */
   get leads(): LeadStore {
     return this.planner.leads
   }
 
   /**
-   * Those of a pass, stretch by stretch, until nobody is left whom another process doesn't have, or there is no more `room`.
-   * `toServe` users are expected.
+   * The pushes of a pass, range by range, until all users left are in the hands of other processes, or there is no more `room`.
+   * `toServe`: how many users are expected, which decides the size of a range.
    */
-  async *ofPass(pass: Pass, toServe: number, room: () => number): AsyncGenerator<Planned> {
-    for await (const { stretch, group } of oneAhead(this.readPass(pass, toServe, room))) {
+  async *ofPass(pass: Pass, toServe: number, room: () => number): AsyncGenerator<PlannedPush> {
+    for await (const { range, group } of oneAhead(this.readPass(pass, toServe, room))) {
       const { heldUsers } = this
       yield* this.ofPlans(this.planner.planGroup(group), pass)
-      if (this.heldUsers > heldUsers && !this.heldStretches.includes(stretch)) this.heldStretches.push(stretch)
+      if (this.heldUsers > heldUsers && !this.heldRanges.includes(range)) this.heldRanges.push(range)
     }
   }
 
@@ -75,51 +77,45 @@ export class PlannedPushes {
     pass: Pass,
     toServe: number,
     room: () => number,
-  ): AsyncGenerator<{ stretch: Cursor; group: UserGroup }> {
+  ): AsyncGenerator<{ range: Cursor; group: UserGroup }> {
     const { db, worker, settings, stop } = this.context
-    const size = Math.min(shareUsersMax, Math.max(shareUsersMin, Math.ceil(toServe / sharesWanted)))
+    const size = Math.min(rangeUsersMax, Math.max(rangeUsersMin, Math.ceil(toServe / rangesWanted)))
     const taken: (Cursor & { users: number })[] = []
-    // read and not begun at most: their stretches stay ours
+    // the most users that can be read and not begun yet: their ranges must stay ours
     const unbegunMax = 2 * usersPerGroupMax + plannedMax + settings.concurrency
     let cursor: Cursor | undefined
     while (!stop.aborted && room() > 0) {
       const take = { workerId: worker.id, pass, cursor, size: Math.min(size, room()) }
-      let uncertain = false
-      const users = await rideOut(
-        async () => {
-          // a try whose answer was lost may have taken a stretch that nobody would look into then
-          if (uncertain) await releaseShares(db, take.workerId, pass, [...this.heldStretches, ...taken])
-          return await takeShare(db, take)
-        },
-        () => {
-          uncertain = true
-        },
-      )
+      const users = await rideOut(async (isRepeat) => {
+        // a call whose answer was lost may have taken a range that nobody would look into then
+        if (isRepeat) await releaseRanges(db, take.workerId, pass, [...this.heldRanges, ...taken])
+        return await takeRange(db, take)
+      })
       const first = users[0]
       if (first === undefined) {
         if (cursor === undefined) return
-        // what others had taken and left lies behind
+        // ranges that other processes have abandoned lie behind the cursor
         cursor = undefined
         continue
       }
-      const read = taken.reduce((sum, stretch) => sum + stretch.users, 0)
+      const read = taken.reduce((sum, range) => sum + range.users, 0)
       if (taken[0] !== undefined && read - taken[0].users >= unbegunMax) {
         taken.shift()
-        await rideOut(() => releaseShares(db, take.workerId, pass, [...this.heldStretches, ...taken, first]))
+        await rideOut(() => releaseRanges(db, take.workerId, pass, [...this.heldRanges, ...taken, first]))
       }
-      const stretch = { place: first.place, id: first.id, users: users.length }
-      taken.push(stretch)
+      const range = { homeKey: first.homeKey, id: first.id, users: users.length }
+      taken.push(range)
       cursor = users.at(-1)
-      for await (const group of this.planner.read(users, pass.compared)) yield { stretch, group }
+      for await (const group of this.planner.read(users, pass.compared)) yield { range, group }
     }
   }
 
-  /** Those of `users`, in their order. */
-  ofUsers(users: readonly UserToServe[], kind: PushKind): AsyncGenerator<Planned> {
+  /** The pushes of `users`, in their order. */
+  ofUsers(users: readonly UserToServe[], kind: PushKind): AsyncGenerator<PlannedPush> {
     return this.ofPlans(this.planner.plan(users), kind)
   }
 
-  private async *ofPlans(plans: AsyncIterable<UserPlan>, { kind, scope }: PushKind): AsyncGenerator<Planned> {
+  private async *ofPlans(plans: AsyncIterable<UserPlan>, { kind, scope }: PushKind): AsyncGenerator<PlannedPush> {
     for await (const plan of plans) {
       const reason = findReasonToHold(plan)
       if (reason === undefined) this.report(plan)
@@ -133,9 +129,9 @@ export class PlannedPushes {
   }
 
   /** `pushes` planned anew, without what was erased; `erasures` are counted now. */
-  async again(pushes: readonly Planned[], erasures: number): Promise<Planned[]> {
+  async again(pushes: readonly PlannedPush[], erasures: number): Promise<PlannedPush[]> {
     await this.planner.forgetErased(erasures)
-    const again: Planned[] = []
+    const again: PlannedPush[] = []
     for (const { userId, email, kind, scope } of pushes) {
       for await (const push of this.ofUsers([{ id: userId, email }], { kind, scope })) again.push(push)
     }
@@ -152,7 +148,7 @@ export class PlannedPushes {
     { user, deliveries, erasures, queriesMark }: UserPlan,
     kind: DeliveryKind,
     scope: string | null,
-  ): Planned {
+  ): PlannedPush {
     const { settings, run } = this.context
     const keyOf = (part: number) =>
       kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : uniqueKey()

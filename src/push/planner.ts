@@ -1,4 +1,4 @@
-/** From users to the plans of their pushes, many users at a time: what they share is read and computed once. */
+/** From users to the plans of their pushes, many users at a time: queries and leads that they share are read once. */
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { findErasureCount } from '../deliveries/erasure-count.ts'
@@ -10,7 +10,7 @@ import { markQueries } from '../users/query.ts'
 import { findLeadsBefore, type UserToServe } from './users-to-serve.ts'
 
 export interface PlannedQuery extends QueryToPlan {
-  /** What it matches, the newest first, cut to 300. */
+  /** The versions that the query matches, the newest first, cut to 300. */
   versionIds: ArrayLike<number>
 }
 
@@ -20,20 +20,20 @@ export interface UserPlan {
   queries: PlannedQuery[]
   /** Empty if the user has no queries. */
   deliveries: PlannedDelivery[]
-  /** What its queries match together, each cut to 300, before repeats are dropped. */
+  /** The number of matches of all queries, each cut to 300, before repeats are dropped. */
   matches: number
   /** Leads that fit in no request, by their href. */
   tooLarge: string[]
-  /** The first query that took too long to look up, as JSON: without it nothing is planned. */
+  /** The first query that took too long to look up, as JSON; then there are no deliveries. */
   tooSlow: string | undefined
-  /** How many erasures were counted before anything of it was read. */
+  /** The count of erasures from before any of the plan's leads was read. */
   erasures: number
   queriesMark: number
-  /** Of the weekly delivery that this one is to be compared with (contract 4.14); absent: with none. */
+  /** The number of leads in the weekly delivery to compare with (contract 4.14); undefined: there is none. */
   leadsBefore: number | undefined
 }
 
-/** What was read since the erasures were counted. */
+/** A matcher, with the count of erasures from before it read anything. */
 interface Reading {
   matcher: Matcher
   erasures: Promise<number> | undefined
@@ -45,14 +45,14 @@ interface UserQuery {
   search_id: number
 }
 
-const nothing: Omit<PlannedQuery, 'json'> = { versionIds: [], places: [] }
+const nothing: Omit<PlannedQuery, 'json'> = { versionIds: [], indexes: [] }
 
-/** Some users with what they share. */
+/** Some users with all that their plans are made of. */
 export interface UserGroup {
   users: readonly UserToServe[]
   queriesOf: ReadonlyMap<number, readonly UserQuery[]>
   matches: ReadonlyMap<number, Omit<PlannedQuery, 'json'>>
-  /** Searches that took too long. */
+  /** Ids of searches that took too long. */
   slow: ReadonlySet<number>
   leads: SharedLeads
   erasures: number
@@ -60,9 +60,9 @@ export interface UserGroup {
   leadsBefore: ReadonlyMap<number, number>
 }
 
-/** Read together. */
+/** Users whose queries are read together. */
 export const usersPerGroupMax = 500
-/** Bounds what one group of users brings into memory: 300 leads a query, a few dozen bytes each. */
+/** Bounds the memory of one group of users: 300 leads a query, a few dozen bytes each. */
 const queriesPerGroup = 500
 
 export class Planner {
@@ -78,14 +78,14 @@ export class Planner {
     this.reading = { matcher: new Matcher(db, seenSince), erasures: undefined }
   }
 
-  /** Forgets what it read before the last of `erasures`; what is being read at this moment is not kept either. */
+  /** Drops everything that was read under another count than `erasures`, and everything that is being read now. */
   async forgetErased(erasures: number): Promise<void> {
     if ((await this.reading.erasures) === erasures) return
     this.reading = { matcher: new Matcher(this.db, this.seenSince), erasures: undefined }
     this.leads.clear()
   }
 
-  /** Counts the erasures before anything is read that is kept: an older count may meet newer leads, never the other way round. */
+  /** Counts the erasures before the first read: an older count with newer leads is safe, the reverse is not. */
   private countErasures(reading: Reading): Promise<number> {
     reading.erasures ??= findErasureCount(this.db).catch((error) => {
       reading.erasures = undefined
@@ -99,7 +99,7 @@ export class Planner {
     for await (const group of this.read(users, compared)) yield* this.planGroup(group)
   }
 
-  /** `users` in their order, group by group, with all that their plans are made of; `compared` as a `Pass` has it. */
+  /** Reads `users` in their order, group by group; `compared` as in `Pass`. */
   async *read(users: readonly UserToServe[], compared: readonly string[] = []): AsyncGenerator<UserGroup, void> {
     for (let at = 0; at < users.length; at += usersPerGroupMax) {
       const some = users.slice(at, at + usersPerGroupMax)
@@ -154,9 +154,9 @@ export class Planner {
     const { reading } = this
     const erasures = await this.countErasures(reading)
     const matched = await reading.matcher.match(searchIds)
-    const { leads, places } = await this.leads.find(matched.values())
+    const { leads, indexes } = await this.leads.find(matched.values())
     const matches = new Map(
-      [...matched].map(([id, versionIds], at) => [id, { versionIds, places: places[at] as Int32Array }]),
+      [...matched].map(([id, versionIds], at) => [id, { versionIds, indexes: indexes[at] as Int32Array }]),
     )
     const { slow } = reading.matcher
     return { users, queriesOf, matches, slow, leads: new SharedLeads(leads), erasures, marks, leadsBefore }
@@ -168,8 +168,8 @@ export class Planner {
     for (const user of users) {
       const own = queriesOf.get(user.id) ?? []
       const queries = own.map(({ json, search_id }) => {
-        const { versionIds, places } = matches.get(search_id) ?? nothing
-        return { json, versionIds, places }
+        const { versionIds, indexes } = matches.get(search_id) ?? nothing
+        return { json, versionIds, indexes }
       })
       const tooSlow = own.find(({ search_id }) => slow.has(search_id))?.json
       const matched = queries.reduce((sum, { versionIds }) => sum + versionIds.length, 0)

@@ -1,6 +1,6 @@
 /**
- * What a push would send now, planned with what a push plans with, and nothing else: interrupted deliveries first, from
- * their recipes, then those that would be begun. Writes nothing.
+ * The deliveries that a push would send now, from the same agenda and the same planner: interrupted deliveries first, from their
+ * recipes, then new ones. Writes nothing.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
@@ -13,8 +13,10 @@ import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 import { Agenda, type AgendaRequest, skipWithoutQueries } from './agenda.ts'
 import { findReasonToHold } from './guard.ts'
+import { findRefused } from './known-trouble.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan } from './planner.ts'
+import { reasonToHold } from './receiver-watch.ts'
 import { Tally } from './reporter.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
@@ -24,7 +26,7 @@ export type PreviewRequest = Exclude<AgendaRequest, { what: 'resume' }>
 
 export interface PreviewedDelivery {
   line: DeliveryLine
-  /** What its queries match together, before repeats are dropped; null for a delivery that was begun before. */
+  /** The number of matches of its queries, before repeats are dropped; null for a delivery that was begun before. */
   matches: number | null
   /** The bytes that would be sent. */
   readBody(): Promise<Buffer>
@@ -35,12 +37,12 @@ const deliveriesPerPage = 100
 
 export class Preview {
   readonly tally = new Tally()
-  /** Of what is planned now: what was begun before stays as it is. */
+  /** Of new deliveries only. */
   readonly spread = new Spread()
   readonly period: string
-  /** Listings that were last seen before are too old. */
+  /** Listings that were last seen before this are too old. */
   readonly seenSince: Date
-  /** Of the user to whom it came last. */
+  /** The plan of the last user. */
   lastPlan: UserPlan | undefined
   private readonly db: Database
   private readonly request: PreviewRequest
@@ -48,10 +50,11 @@ export class Preview {
   private readonly guard: 'on' | 'off'
   private readonly timeZone: string
   private readonly users = new UserCount()
-  /** Whom the guard holds back one by one, and all whom it does. */
+  /** Users whom the guard holds back one by one. */
   private heldUsers = 0
+  /** All users whom the guard holds back. */
   private owed = 0
-  /** Those of them who get nothing else either. */
+  /** Users held back who get nothing else either. */
   private uncounted = 0
   private already = 0
 
@@ -77,7 +80,13 @@ export class Preview {
     return new Preview(db, request, { ...settings, ...(await findPeriod(db, settings)) })
   }
 
-  /** Everything in the order in which a push would come to it. */
+  /** The versions of the listings in the plan of the last user. */
+  get versionIds(): number[] {
+    const deliveries = this.lastPlan?.deliveries ?? []
+    return deliveries.flatMap(({ contents }) => contents.map(({ versionId }) => versionId))
+  }
+
+  /** All deliveries and lines, in the order of a push. */
   async *lines(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
     for await (const found of this.find()) {
       this.tally.add('line' in found ? found.line : found)
@@ -88,9 +97,21 @@ export class Preview {
   summary(seconds: number): Extract<PushLine, { type: 'summary' }> {
     const { deliveries, skipped, leads, bytes } = this.tally
     return {
-      type: 'summary', period: this.period, users: this.users.totalWith({ skipped, heldUsers: this.heldUsers, uncounted: this.uncounted }), deliveries, delivered: 0, failed: 0, unknown: 0,
-      skipped, already: this.already, elsewhere: 0, owed: this.owed, leads, bytes, seconds,
-    } // biome-ignore format: in the order in which it is printed
+      type: 'summary',
+      period: this.period,
+      users: this.users.totalWith({ skipped, heldUsers: this.heldUsers, uncounted: this.uncounted }),
+      deliveries,
+      delivered: 0,
+      failed: 0,
+      unknown: 0,
+      skipped,
+      already: this.already,
+      elsewhere: 0,
+      owed: this.owed,
+      leads,
+      bytes,
+      seconds,
+    }
   }
 
   private async *find(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
@@ -105,6 +126,8 @@ export class Preview {
       else if ('users' in step) yield* this.planSome(step.users, step.kind)
       else yield* this.planPass(step.pass)
     }
+    const refused = request.what === 'user' ? undefined : await findRefused(db)
+    if (refused && this.tally.deliveries > 0) yield { type: 'skip', reason: reasonToHold(refused.status) }
     if (agenda.verdict?.held === undefined) return
     const left = await agenda.count([], this.users.remembered)
     this.owed += left.free
@@ -150,9 +173,21 @@ export class Preview {
     const { part, parts, queries, leads, bytes } = delivery
     return {
       line: {
-        type: 'delivery', user: user.email, kind, idempotencyKey: null, period: this.period, part, parts, queries, leads, bytes,
-        status: 'planned', attempts: 0, httpStatus: null, error: null,
-      }, // biome-ignore format: in the order in which it is printed
+        type: 'delivery',
+        user: user.email,
+        kind,
+        idempotencyKey: null,
+        period: this.period,
+        part,
+        parts,
+        queries,
+        leads,
+        bytes,
+        status: 'planned',
+        attempts: 0,
+        httpStatus: null,
+        error: null,
+      },
       matches: part === 1 ? matches : null,
       readBody: () => this.readBody(delivery),
     }
@@ -189,9 +224,21 @@ export class Preview {
         this.users.add(userId, true)
         yield {
           line: {
-            type: 'delivery', user, kind, idempotencyKey, period, part, parts, queries, leads, bytes,
-            status: 'planned', attempts, httpStatus: null, error: null,
-          }, // biome-ignore format: in the order in which it is printed
+            type: 'delivery',
+            user,
+            kind,
+            idempotencyKey,
+            period,
+            part,
+            parts,
+            queries,
+            leads,
+            bytes,
+            status: 'planned',
+            attempts,
+            httpStatus: null,
+            error: null,
+          },
           matches: null,
           readBody: () => this.readBody(delivery),
         }

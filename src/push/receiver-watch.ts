@@ -1,90 +1,158 @@
 /**
- * The watch over the receiver (contract 4.12): brings together what this push meets, what other processes found out, and whether
- * the receiver can be reached at all while it is down.
+ * The watch over the receiver (contract 4.12): combines the outcomes of this push, the findings of other processes, and whether the
+ * receiver can be reached during an outage.
  */
+import type { ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import { outageCheckMs, outageLookMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import type { AttemptOutcome } from '../deliveries/attempt.ts'
+import { type AttemptOutcome, describeStatus } from '../deliveries/attempt.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 import type { Http } from '../http/client.ts'
 import { findProxy, reach } from '../http/reach.ts'
-import { KnownOutages } from './known-outages.ts'
+import { type Doubt, endOf } from './doubt.ts'
+import { type Known, KnownTrouble } from './known-trouble.ts'
 import { Outage, pauseAfter } from './outage.ts'
+import { Refusal } from './refusal.ts'
 
 export interface ReceiverWatchContext {
   db: Database
   http: Http
-  settings: { receiverUrl: string; timeoutMs: number; proxies?: Proxies }
-  /** How long a receiver that is down is waited for; 0: nobody looks whether it is. */
+  settings: { receiverUrl: string; timeoutMs: number; proxies?: Proxies } & ClientCertificate
+  /**
+   * `trouble`: a push stops while the receiver is in trouble. `recovery`: the push goes on regardless, and records that the receiver is
+   * well again. `nothing`: neither.
+   */
+  looksFor: 'trouble' | 'recovery' | 'nothing'
+  /** Of the run: its loops have one doubt in common. */
+  doubt: Doubt
+  /** Whether the run begins here, and may make an attempt at once. */
+  isBeginning: boolean
+  /** How long to wait for a receiver that is down; 0: outages are not looked for. */
   patienceMs: number
-  /** It went down, or is well again; `why` in words. */
-  onChange(change: 'down' | 'up', why: string): void
+  /** The receiver went down, refuses every delivery, or is well again; `why` is a sentence, undefined if nothing is to be said. */
+  onChange(change: 'down' | 'refuses' | 'well', why: string | undefined): void
 }
 
 const now = () => performance.now()
 
+/** `the receiver refuses every delivery alike: HTTP 401: …`: part of a sentence. */
+export const describeRefusal = (status: number) =>
+  `the receiver refuses every delivery alike: ${describeStatus(status)}`
+
+/** The reason of a skip line. */
+export const reasonToHold = (status: number) =>
+  `held: ${describeRefusal(status)}. Once that is mended the next push begins with one attempt; --accept goes on regardless`
+
 export class ReceiverWatch {
-  /** It was known to be down when this push began, and has been since. */
-  beganDown = false
+  /** The receiver was known to be in trouble when this push began, and has not been well since. */
+  beganInTrouble = false
 
   private readonly context: ReceiverWatchContext
+  private readonly doubt: Doubt
   private readonly outage: Outage
-  private readonly known: KnownOutages
+  private readonly refusal: Refusal
+  private readonly known: KnownTrouble
   private timer: NodeJS.Timeout | undefined
-  /** Rises with what is written: what was read before it is old. */
+  /** Rises with each write: a read that began before it is stale. */
   private written = 0
   private isWriting = false
   private isLooking = false
+  /** This process is making the try that shows whether the receiver still refuses. */
+  private isTrying = false
+  /** The database has trouble of this receiver, and a recovery is looked for. */
+  private hasToTell = false
 
   constructor(context: ReceiverWatchContext) {
     this.context = context
-    this.outage = new Outage(context.patienceMs)
-    this.known = new KnownOutages(context.db, context.settings.receiverUrl)
+    const patienceMs = this.isLooked ? context.patienceMs : 0
+    this.doubt = context.doubt
+    this.outage = new Outage(patienceMs)
+    this.refusal = new Refusal(context.settings.timeoutMs)
+    this.known = new KnownTrouble(context.db, context.settings.receiverUrl)
   }
 
-  get isDown(): boolean {
-    return this.outage.isDown
+  private get isLooked(): boolean {
+    return this.context.looksFor === 'trouble'
   }
 
-  /** It is not known yet whether it is down: second attempts wait. */
+  /** The push begins no attempts but those that `takeTry` reserves. */
+  get isInTrouble(): boolean {
+    return this.outage.isDown || this.refusal.isHeld
+  }
+
+  /** Whether failures may yet turn out to be trouble of the receiver: second attempts wait. */
   get isInQuestion(): boolean {
-    return this.outage.isInQuestion
+    return this.isLooked && this.doubt.isOpen
   }
 
+  /** The receiver has been down for too long. */
   get isOver(): boolean {
     return this.outage.isOver(now())
   }
 
+  /** Why this push makes no attempt of that kind any more, if the receiver refuses every delivery; undefined: it may. */
+  heldBy(kind: AttemptKind): string | undefined {
+    const { status } = this.refusal
+    return status !== undefined && !this.isTrying && this.untilTry(kind) === Number.POSITIVE_INFINITY
+      ? reasonToHold(status)
+      : undefined
+  }
+
+  /** How many first attempts may begin now; `open` is how many have begun and not ended. */
+  firstsLeft(open: number): number {
+    return this.isLooked ? this.doubt.firstsLeft(open) : Number.POSITIVE_INFINITY
+  }
+
   async begin(): Promise<void> {
-    if (this.context.patienceMs === 0) return
-    const change = this.outage.learn(await rideOut(() => this.known.find()), now(), true)
-    this.beganDown = change === 'down'
-    if (change) this.context.onChange(change, 'The receiver is down, as a push before this one found: trying it.')
+    const { looksFor } = this.context
+    if (looksFor === 'nothing') return
+    const found = await rideOut(() => this.known.findAtBeginning())
+    this.hasToTell = found.outage !== undefined || found.refusal !== undefined
+    if (looksFor === 'recovery') return
+    const isDown = this.outage.learn(found.outage, now(), true) === 'down'
+    const isHeld = this.refusal.learn(found.refusal, now(), this.context.isBeginning) === 'held'
+    this.beganInTrouble = isDown || isHeld
+    if (isDown) this.context.onChange('down', 'The receiver is down, as a push before this one found: trying it.')
+    if (isHeld) this.context.onChange('refuses', undefined)
     this.timer = setInterval(() => void this.look().catch(() => {}), outageLookMs)
     this.timer.unref()
   }
 
   end(): void {
     clearInterval(this.timer)
-    // what is being looked for comes too late
+    // a look under way comes too late
     this.written++
   }
 
-  /** What others found out meanwhile. A database that is away says so elsewhere. */
+  /** Learns what other processes found meanwhile. The caller drops errors: other statements report an absent database. */
   private async look(): Promise<void> {
     if (this.isLooking || this.isWriting) return
     const { written } = this
     this.isLooking = true
     try {
       const found = await this.known.find()
-      if (written !== this.written) return
-      const change = this.outage.learn(found, now())
-      if (change) this.context.onChange(change, 'The receiver is down, as another push found: waiting for it.')
+      if (written === this.written) this.learn(found)
     } finally {
       this.isLooking = false
     }
+  }
+
+  private learn({ outage, refusal }: Known): void {
+    const { context } = this
+    if (this.outage.learn(outage, now()) === 'down')
+      context.onChange('down', 'The receiver is down, as another push found: waiting for it.')
+    const change = this.refusal.learn(refusal, now())
+    if (change === 'held') context.onChange('refuses', undefined)
+    if (change === 'well') this.goOn('The receiver answers otherwise, as another push found: going on.')
+  }
+
+  private goOn(why: string): void {
+    this.beganInTrouble = false
+    this.isTrying = false
+    this.doubt.restart()
+    this.context.onChange('well', why)
   }
 
   private async write(work: () => Promise<void>): Promise<void> {
@@ -98,60 +166,113 @@ export class ReceiverWatch {
     }
   }
 
-  /** Takes what came of an attempt. What is to be written for others is, when the promise settles. */
+  /** Notes the outcome of an attempt; the promise settles once other processes can see the change. */
   note(attempt: 1 | 2, { httpStatus, error }: AttemptOutcome): Promise<void> | undefined {
-    const change = this.outage.note(attempt, httpStatus, now())
-    if (change === 'down') return this.goDown(error ?? '')
-    if (change === undefined) return undefined
-    this.beganDown = false
-    this.context.onChange('up', 'The receiver answers again: going on.')
-    return this.write(() => this.known.recordUp())
+    if (!this.isLooked) return this.tellWell(httpStatus)
+    const refused = this.refusal.status
+    if (this.outage.noteEnd(httpStatus) || this.refusal.noteEnd(httpStatus)) {
+      const what = refused === undefined ? 'answers again' : `no longer answers HTTP ${refused} to everybody`
+      this.goOn(`The receiver ${what}: going on.`)
+      this.doubt.note(attempt, httpStatus)
+      return this.write(() => this.known.recordWell())
+    }
+    if (this.isTrying) return this.noteUnmade()
+    if (this.isInTrouble) return undefined
+    const end = this.doubt.note(attempt, httpStatus)
+    if (end === 'down') return this.goDown(error ?? '')
+    return end === undefined ? undefined : this.hold(end)
   }
 
-  /** No first attempt is left. */
+  /** Records a recovery for other processes, once. */
+  private tellWell(httpStatus: number | null): Promise<void> | undefined {
+    if (!this.hasToTell || endOf(httpStatus) !== undefined) return undefined
+    this.hasToTell = false
+    return this.known.recordWell()
+  }
+
+  /** All first attempts are made. */
   async noteAllMade(): Promise<void> {
-    if (this.outage.noteAllMade(now()) === 'down') await this.goDown(undefined)
+    // a run with too few attempts to tell by them may learn of the trouble from another
+    await this.look().catch(() => {})
+    if (this.isInTrouble) return
+    const end = this.doubt.noteAllMade()
+    if (end === 'down') await this.goDown(undefined)
+    else if (end !== undefined) await this.hold(end)
   }
 
   private goDown(last: string | undefined): Promise<void> {
-    const { failuresInARow } = this.outage
+    this.outage.goDown(now())
     const why = last === undefined ? '' : `; the last: ${last}`
     this.context.onChange(
       'down',
-      `The receiver is down: ${failuresInARow} first attempts in a row failed${why}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`,
+      `The receiver is down: ${this.doubt.inARow} first attempts in a row failed${why}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`,
     )
     return this.write(() => this.known.recordDown())
   }
 
-  /** While it is down: how long nothing is to be tried. */
-  untilTry(kind: AttemptKind = 'first'): number {
-    return this.outage.untilTry(now(), kind)
+  private hold(status: number): Promise<void> {
+    this.refusal.hold(status)
+    this.context.onChange('refuses', undefined)
+    return this.write(() => this.known.recordRefusing(status))
   }
 
-  /** While it is down and a try is due: whether to make one attempt now, as the only process that does. */
+  /** During trouble: milliseconds until the next try; infinite: this push makes none. */
+  untilTry(kind: AttemptKind = 'first'): number {
+    return this.refusal.isHeld ? this.refusal.untilTry(now(), kind) : this.outage.untilTry(now(), kind)
+  }
+
+  /** During trouble, when a try is due: whether this process, and no other, makes one attempt now. */
   async takeTry(kind: AttemptKind, stop: AbortSignal): Promise<boolean> {
+    if (this.refusal.isHeld) return await this.takeHeldTry(kind)
     const sign = await this.findSign(kind)
-    if (stop.aborted || !this.isDown || this.untilTry(kind) > 0) return false
+    if (stop.aborted || !this.isInTrouble || this.untilTry(kind) > 0) return false
     if (!sign) {
       this.noteNoSign()
       return false
     }
     const { tries } = this.outage
     const isMine = await this.known.take(tries, kind)
-    const found = isMine ? undefined : await rideOut(() => this.known.find())
+    const found = isMine ? undefined : (await rideOut(() => this.known.find())).outage
     if (found) this.outage.learn(found, now())
     else this.outage.noteTry(now())
     return found === undefined
   }
 
+  private async takeHeldTry(kind: AttemptKind): Promise<boolean> {
+    if (this.isTrying) {
+      await this.noteUnmade()
+      return false
+    }
+    let isMine = false
+    await this.write(async () => {
+      isMine = await this.known.take(this.refusal.tries, kind)
+    })
+    if (isMine) {
+      this.isTrying = true
+      this.refusal.noteTry()
+      return true
+    }
+    const found = await rideOut(() => this.known.find())
+    if (found.refusal) this.refusal.learn(found.refusal, now(), true)
+    else this.learn(found)
+    return false
+  }
+
+  /** The try could not be made, or the receiver refuses still: other processes need not wait for its outcome. */
+  async noteUnmade(): Promise<void> {
+    if (!this.isTrying) return
+    this.isTrying = false
+    await this.write(() => this.known.recordTried())
+  }
+
   /** Nothing can be tried now. */
   noteNoSign(): void {
-    this.outage.noteNoSign(now())
+    if (!this.refusal.isHeld) this.outage.noteNoSign(now())
   }
 
   /**
-   * Whether it may be back: a connection can be made, and, where the attempt would be somebody's last, it answers a request. What
-   * lies behind a tunnel only a request tells.
+   * Whether the receiver may be back: it takes a connection and, before a second attempt, answers a HEAD below 500. Behind a tunnel
+   * only a request shows whether it can be reached.
    */
   private async findSign(kind: AttemptKind): Promise<boolean> {
     const { http, settings } = this.context
@@ -159,7 +280,8 @@ export class ReceiverWatch {
     const timeoutMs = Math.min(settings.timeoutMs, outageCheckMs)
     const proxy = findProxy(receiverUrl, proxies)
     const isTunnelled = proxy !== undefined && receiverUrl.startsWith('https:')
-    if (!isTunnelled && (await reach(proxy ?? receiverUrl, timeoutMs)).kind !== 'reached') return false
+    const toReach = () => (proxy ? reach(proxy, timeoutMs) : reach(receiverUrl, timeoutMs, settings))
+    if (!isTunnelled && (await toReach()).kind !== 'reached') return false
     if (!isTunnelled && kind === 'first') return true
     const answer = await http.head(receiverUrl, timeoutMs)
     if (kind === 'first') return answer.kind === 'answer' || answer.stage !== 'connect'

@@ -1,7 +1,6 @@
 /**
- * The attempts of a push between the ledger and the wire: recorded and to be made (`ready`), being made (`underWay`), made and not
- * recorded yet what came of them (`outcomes`). Statements are batched by what gathers while the one before is under way; a try
- * whose answer was lost with the database is made good.
+ * The attempts of a push between the ledger and the wire. Outcomes gather while a statement is under way, and the next one records
+ * them together; a statement whose answer was lost with the database is made good.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { rideOut } from '../db/away.ts'
@@ -11,95 +10,108 @@ import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import {
   type AttemptKind,
   type DueFrom,
-  findAdrift,
   findNextDue,
+  findRecordedUnheard,
   recordDueAttempts,
   recordGivenBack,
 } from '../deliveries/due.ts'
 import {
+  type DeliveryState,
   endAbandoned,
   endErased,
   findUsersBegun,
   type LedgerDelivery,
-  type Reach,
   type RecordedAttempt,
   recordUnsent,
-  type Standing,
+  type Takeover,
 } from '../deliveries/ledger.ts'
 import {
-  type BegunPush,
-  type PushToBegin,
+  type PlannedPush,
   type RecordedOutcome,
+  type RecordedPushes,
   recordOutcomes,
   recordPushes,
 } from '../deliveries/record.ts'
+import type { Run } from '../deliveries/runs.ts'
+import { type PushReporter, toDeliveryLine } from './reporter.ts'
 import type { UserCount } from './user-count.ts'
 
 export interface RecordedAttemptsContext {
   db: Database
   worker: Worker
-  runId: number
-  period: string
-  /** What of that which others left it goes on with. */
-  reach: Reach
-  /** Gets those whose pushes are begun here, and those with whose it goes on. */
+  run: Run
+  /** Which abandoned deliveries the run may take over. */
+  takeover: Takeover
+  /** Counts each user whose push is begun or resumed here. */
   users: UserCount
-  retryDelayMs: number
-  /** Attempts under way at once. */
-  concurrency: number
-  onDelivery(delivery: LedgerDelivery): void
-  /** Another transaction went on changing the user for too long: the subscription push was not begun, and stays owed. */
-  onLeftOwed(userId: number): void
+  settings: { retryDelayMs: number; concurrency: number }
+  reporter: PushReporter
+}
+
+export interface RecordedAttemptsEvents {
+  /** Whether first attempts that are recorded now go out compressed. */
+  usesGzip(): boolean
   onAway(error: unknown): void
   /** Outcomes were recorded, or recording them failed for good. */
   onFlushed(failure?: unknown): void
 }
 
 const outcomesPerStatement = 256
-/** Users whom another transaction is changing are tried again so often, for so long in all; then theirs stays owed. */
+/** While another transaction is changing a user, the subscription push is tried this often, for so long in all; then it stays owed. */
 const busyMs = 100
 const busyMsMax = 5_000
-/** Outcomes wait so long for others, that a statement records several. */
+/** How long an outcome waits for others, so that one statement records several. */
 const gatherMs = 10
 
-/**
- * Whether `n` of at most `max` are enough to record them now. A statement costs much the same for one and for many: this, and
- * what others wait for it, is most of what the ledger costs.
- */
+/** Whether `n` of at most `max` rows are worth a statement now: one statement costs much the same for one row and for many. */
 export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
 
+/**
+ * The states of an attempt. In the ledger it is under way from `ready` on, until its outcome is recorded:
+ *
+ *   planned ── recordPushes ─┐                                                         ┌─ recordOutcomes ─┐
+ *                            ├─► ready ── take ──► underWay ── noteOutcome ──► outcomes ┤                  ├─► ended, or due
+ *   due ────── recordDue ────┘     │                  │                                └─ recordPushes ───┘
+ *    ▲                             │ takeBack         │ endErased
+ *    └─────────────────────────────┴──────────────────┘
+ *
+ * An attempt that has its outcome stays in `underWay` until that is recorded. A statement whose answer was lost with the database
+ * may have recorded attempts: `findRecordedUnheard` finds these, and they become `ready`.
+ */
 export class RecordedAttempts {
-  /** When the next attempt that is ours to make may be due, by this process's clock; undefined: not known to be any. */
+  /** When the next attempt of this process may be due, by its own clock; undefined: none is known. */
   dueAt: number | undefined
   ready: RecordedAttempt[] = []
 
   private readonly context: RecordedAttemptsContext
-  /** What was due before it is taken, or was passed over: undefined, and all is looked at. */
+  private readonly events: RecordedAttemptsEvents
+  /** Where the next look for due attempts begins; undefined: a look at all of them. */
   private dueFrom: DueFrom | undefined
   private busyMsLeft = busyMsMax
   private readonly underWay = new Map<string, RecordedAttempt>()
   private readonly outcomes: RecordedOutcome[] = []
-  /** Being taken back: until that is certain, they must not be found or recorded again. */
+  /** Keys that are being taken back: until that is certain, their attempts must not be found or recorded again. */
   private takingBack: readonly string[] = []
   private flushing: Promise<void> | undefined
   private isBeginning = false
   private holdsSeconds = false
-  /** Second attempts were held when `dueAt` was found out. */
+  /** Second attempts were left out when `dueAt` was determined. */
   private hasPassedOver = false
   private gathering: NodeJS.Timeout | undefined
   private flushNext: NodeJS.Immediate | undefined
 
-  constructor(context: RecordedAttemptsContext) {
+  constructor(context: RecordedAttemptsContext, events: RecordedAttemptsEvents) {
     this.context = context
-    this.dueAt = context.reach === 'own' ? undefined : 0
+    this.events = events
+    this.dueAt = context.takeover === 'own' ? undefined : 0
   }
 
-  /** Recorded and not over, made or not. */
-  get open(): number {
+  /** How many attempts the ledger has as under way, made or not. */
+  get unfinished(): number {
     return this.ready.length + this.underWay.size
   }
 
-  /** Those of `open` that will be over once the next pushes are begun. */
+  /** How many of the `unfinished` will be over once the next pushes are begun: `recordPushes` records their outcomes. */
   get ending(): number {
     return this.flushing ? 0 : Math.min(this.outcomes.length, outcomesPerStatement)
   }
@@ -109,14 +121,14 @@ export class RecordedAttempts {
   }
 
   get isIdle(): boolean {
-    return this.open === 0 && this.outcomes.length === 0 && this.flushing === undefined
+    return this.unfinished === 0 && this.outcomes.length === 0 && this.flushing === undefined
   }
 
   get isDue(): boolean {
     return this.dueAt !== undefined && this.dueAt <= performance.now()
   }
 
-  /** Second attempts wait, or no longer: what is due are first ones alone. */
+  /** While second attempts are held, only first ones count as due. */
   holdSeconds(holds: boolean): void {
     this.holdsSeconds = holds
     if (holds || !this.hasPassedOver) return
@@ -124,14 +136,13 @@ export class RecordedAttempts {
     this.dueAt = 0
   }
 
-  /** The next one to be made; from here on it is under way. */
-  take(): RecordedAttempt | undefined {
-    const attempt = this.ready.shift()
-    if (attempt) this.underWay.set(attempt.idempotencyKey, attempt)
-    return attempt
+  /** The next attempt to make; the caller makes it. */
+  take(attempt: RecordedAttempt): void {
+    this.ready.splice(this.ready.indexOf(attempt), 1)
+    this.underWay.set(attempt.idempotencyKey, attempt)
   }
 
-  /** What is due, first attempts before second ones, whether they wait or not; or in how many milliseconds something is. */
+  /** The kind of attempt that is due, first ones before second ones, held or not; or in how many milliseconds the next is due. */
   async findNext(): Promise<AttemptKind | number | undefined> {
     await this.endAbandoned()
     const [firstMs, secondMs] = [await this.findNextDue('first'), await this.findNextDue('second')]
@@ -147,14 +158,14 @@ export class RecordedAttempts {
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
   async recordDue(room: number, only: AttemptKind | undefined = this.only): Promise<number> {
     let attempts = await this.takeDue(room, only)
-    // what was passed over is still there
+    // the look began where the last one ended: earlier rows that were locked then may be free now
     if (attempts.length === 0 && this.dueFrom !== undefined) {
       this.dueFrom = undefined
       attempts = await this.takeDue(room, only)
     }
     if (attempts.length === 0) await this.endAbandoned()
     if (attempts.length < room) await this.noteNextDue(only)
-    // it is due and was not to be had: somebody holds its row, or the lease was lost a moment ago
+    // an attempt is due and could not be taken: its row is locked, or the lease was lost a moment ago
     if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
     await this.countUsers(attempts)
     this.ready.push(...attempts)
@@ -162,52 +173,49 @@ export class RecordedAttempts {
   }
 
   private async takeDue(room: number, only: AttemptKind | undefined): Promise<RecordedAttempt[]> {
-    const { db, worker, reach, onAway } = this.context
-    let uncertain = false
-    return await rideOut(
-      async () => {
-        // a try whose answer was lost may have recorded attempts: they are ours to make
-        const known = this.knownKeys()
-        const adrift = uncertain ? await findAdrift(db, worker.ids, known) : []
-        if (adrift.length > 0) return adrift
-        const look = { workerIds: worker.ids, limit: room, reach, known, only, from: this.dueFrom }
-        const { attempts, next } = await recordDueAttempts(db, look)
-        if (next !== undefined) this.dueFrom = next
-        return attempts
-      },
-      (error) => {
-        uncertain = true
-        onAway(error)
-      },
-    )
+    const { db, worker, takeover } = this.context
+    return await rideOut(async (isRepeat) => {
+      const known = this.knownKeys()
+      const unheard = isRepeat ? await findRecordedUnheard(db, worker.ids, known) : []
+      if (unheard.length > 0) return unheard
+      const gzip = this.events.usesGzip()
+      const look = { workerIds: worker.ids, limit: room, takeover, known, only, from: this.dueFrom, gzip }
+      const { attempts, next } = await recordDueAttempts(db, look)
+      if (next !== undefined) this.dueFrom = next
+      return attempts
+    }, this.events.onAway)
   }
 
   private async endAbandoned(): Promise<void> {
-    const { db, worker, reach, onDelivery } = this.context
-    const end = () => endAbandoned(db, { workerIds: worker.ids, reach, known: this.knownKeys() })
+    const { db, worker, takeover } = this.context
+    const end = () => endAbandoned(db, { workerIds: worker.ids, takeover, known: this.knownKeys() })
     const ended = await rideOut(end)
     await this.countUsers(ended)
-    for (const delivery of ended) onDelivery(delivery)
+    for (const delivery of ended) this.tell(delivery)
     await rideOut(() => worker.renew())
   }
 
-  /** Those whose deliveries an earlier run had begun; this one may have begun another by now. */
+  private tell(delivery: LedgerDelivery): void {
+    this.context.reporter.line(toDeliveryLine(delivery))
+  }
+
+  /** Counts the users of deliveries that an earlier run had begun, unless this run has begun another for them. */
   private async countUsers(deliveries: readonly { runId: number; userId: number }[]): Promise<void> {
-    const { db, runId, users } = this.context
-    const ids = deliveries.flatMap((delivery) => (delivery.runId === runId ? [] : [delivery.userId]))
+    const { db, run, users } = this.context
+    const ids = deliveries.flatMap(({ runId, userId }) => (runId === run.id ? [] : [userId]))
     if (ids.length === 0) return
-    const begun = users.hasForgotten ? await rideOut(() => findUsersBegun(db, runId, ids)) : undefined
+    const begun = users.hasForgotten ? await rideOut(() => findUsersBegun(db, run.id, ids)) : undefined
     for (const id of ids) if (!begun?.has(id)) users.add(id, true)
   }
 
   private async findNextDue(only: AttemptKind | undefined): Promise<number | null> {
-    const { db, worker, reach } = this.context
-    return await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach, only }))
+    const { db, worker, takeover } = this.context
+    return await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only }))
   }
 
   private async noteNextDue(only: AttemptKind | undefined): Promise<void> {
-    const { db, worker, reach } = this.context
-    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, reach, only, from: this.dueFrom }))
+    const { db, worker, takeover } = this.context
+    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only, from: this.dueFrom }))
     this.hasPassedOver ||= only !== undefined
     this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
   }
@@ -217,59 +225,55 @@ export class RecordedAttempts {
   }
 
   /**
-   * Begins `pushes`, with the first attempts of their deliveries that are `started`; the others are due at once. They were
-   * planned when `erasures` were counted; returns how many are counted now: if more, nothing was begun. Takes what came of
-   * other attempts along.
+   * Begins `pushes`, which were planned under one count of erasures, with up to `room` first attempts of their deliveries; the
+   * others are due at once. Records the outcomes of other attempts along with that. Returns how many erasures are counted now: if
+   * more, nothing was begun.
    */
-  async recordPushes(pushes: readonly PushToBegin[], erasures: number): Promise<number> {
-    const { db, worker, runId, period, onAway } = this.context
+  async recordPushes(pushes: readonly PlannedPush[], room: number): Promise<number> {
+    const { db, worker, run } = this.context
+    const erasures = pushes[0]?.erasures ?? 0
     const outcomes = this.unrecorded()
+    const gzip = this.events.usesGzip()
     this.isBeginning = true
     clearTimeout(this.gathering)
     this.gathering = undefined
-    let uncertain = false
     try {
-      return await rideOut(
-        async () => {
-          if (uncertain) for (const attempt of await findAdrift(db, worker.ids, this.knownKeys())) this.begin(attempt)
-          for (let left = pushes; ; ) {
-            const recorded = await recordPushes(db, { workerId: worker.id, runId, period, erasures }, left, outcomes)
-            this.noteRecorded(outcomes.splice(0), recorded.told)
-            for (const begun of recorded.begun) this.beginPush(begun)
-            // planned anew is a batch of which nothing was begun
-            if (left !== pushes && recorded.erasures !== erasures) return erasures
-            if (!recorded.live) await worker.renew()
-            else if (recorded.busy.length === 0) return recorded.erasures
-            else if (this.busyMsLeft <= 0) {
-              for (const { userId } of recorded.busy) this.context.onLeftOwed(userId)
-              return recorded.erasures
-            } else {
-              this.busyMsLeft -= busyMs
-              await delay(busyMs)
-              left = recorded.busy
-            }
+      return await rideOut(async (isRepeat) => {
+        if (isRepeat)
+          for (const attempt of await findRecordedUnheard(db, worker.ids, this.knownKeys())) this.begin(attempt)
+        for (let [left, attemptsMax] = [pushes, room]; ; ) {
+          const by = { workerId: worker.id, runId: run.id, period: run.period, attemptsMax, gzip }
+          const recorded = await recordPushes(db, by, left, outcomes)
+          this.noteRecorded(outcomes.splice(0), recorded.told)
+          this.noteBegun(recorded)
+          // the caller plans anew only a batch of which nothing was begun
+          if (left !== pushes && recorded.erasures !== erasures) return erasures
+          if (!recorded.live) await worker.renew()
+          else if (recorded.busy.length === 0) return recorded.erasures
+          else if (this.busyMsLeft <= 0) {
+            for (const { userId } of recorded.busy) this.context.users.leftOwed.add(userId)
+            return recorded.erasures
+          } else {
+            this.busyMsLeft -= busyMs
+            await delay(busyMs)
+            left = recorded.busy
+            attemptsMax -= recorded.attempts.length
           }
-        },
-        (error) => {
-          uncertain = true
-          onAway(error)
-        },
-      )
+        }
+      }, this.events.onAway)
     } finally {
       this.isBeginning = false
       this.flushSoon()
     }
   }
 
-  private beginPush({ push, email, receiverKey }: BegunPush): void {
-    const { runId, period, users } = this.context
-    const { userId, kind } = push
-    users.add(userId, kind === 'subscription')
-    for (const [at, delivery] of push.deliveries.entries()) {
-      if (at < push.started)
-        this.ready.push({ ...delivery, userId, email, receiverKey, kind, runId, period, attempt: 1 })
-      else this.dueAt = 0
-    }
+  private noteBegun({ begun, attempts }: RecordedPushes): void {
+    // the statement returns them in any order: who may be met again comes first, or would be counted twice
+    const isSubscription = ({ kind }: PlannedPush) => kind === 'subscription'
+    for (const push of begun.filter(isSubscription)) this.context.users.add(push.userId, true)
+    for (const push of begun) this.context.users.add(push.userId, false)
+    this.ready.push(...attempts)
+    if (attempts.length < begun.reduce((sum, { deliveries }) => sum + deliveries.length, 0)) this.dueAt = 0
   }
 
   private begin(attempt: RecordedAttempt): void {
@@ -279,26 +283,26 @@ export class RecordedAttempts {
     this.dueAt = 0
   }
 
-  /** What came of an attempt; recorded with the others that come meanwhile. */
+  /** Notes the outcome of an attempt; a later statement records it. */
   noteOutcome({ idempotencyKey, attempt }: RecordedAttempt, outcome: AttemptOutcome): void {
-    const retryDelayMs = Math.max(this.context.retryDelayMs, outcome.retryAfterMs ?? 0)
+    const retryDelayMs = Math.max(this.context.settings.retryDelayMs, outcome.retryAfterMs ?? 0)
     this.outcomes.push({ ...outcome, idempotencyKey, attempt, retryDelayMs })
     this.flushSoon()
   }
 
-  /** What can be recorded now, or goes along with what is begun. */
+  /** The outcomes that the next statement records. */
   private unrecorded(): RecordedOutcome[] {
     return this.outcomes.slice(0, this.ending)
   }
 
   /**
-   * What else is under way is waited for, but not for long. Where it is worth a statement, the loop comes first: what it
-   * begins at this moment takes it along.
+   * Waits shortly for the other attempts under way. Where the outcomes are worth a statement, the loop comes first: if it begins
+   * pushes at this moment, their statement takes the outcomes along.
    */
   private flushSoon(): void {
     if (this.flushing || this.isBeginning || this.outcomes.length === 0) return
     const { length } = this.outcomes
-    if (length >= this.underWay.size || isWorthStatement(length, this.context.concurrency)) {
+    if (length >= this.underWay.size || isWorthStatement(length, this.context.settings.concurrency)) {
       this.flushNext ??= setImmediate(() => this.flush())
     } else this.gathering ??= setTimeout(() => this.flush(), gatherMs)
   }
@@ -308,7 +312,7 @@ export class RecordedAttempts {
     this.gathering = undefined
     this.flushNext = undefined
     if (this.flushing || this.isBeginning || this.outcomes.length === 0) return
-    const { onFlushed } = this.context
+    const { onFlushed } = this.events
     this.flushing = this.recordOutcomes().then(
       () => {
         this.flushing = undefined
@@ -323,65 +327,64 @@ export class RecordedAttempts {
   }
 
   private async recordOutcomes(): Promise<void> {
-    const { db, onAway } = this.context
     const outcomes = this.unrecorded()
-    const told = await rideOut(() => recordOutcomes(db, outcomes), onAway)
+    const told = await rideOut(() => recordOutcomes(this.context.db, outcomes), this.events.onAway)
     this.noteRecorded(outcomes, told)
   }
 
-  /** `outcomes` are the first of those that were not recorded. */
-  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly Standing[]): void {
+  /** `outcomes` are the first ones of `this.outcomes`. */
+  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): void {
     this.outcomes.splice(0, outcomes.length)
-    for (const standing of told) this.noteStanding(standing, outcomes)
-    // also those whose row is gone meanwhile: nobody waits for them
+    for (const state of told) this.noteState(state, outcomes)
+    // also where the row was deleted meanwhile, which `told` does not name
     for (const { idempotencyKey } of outcomes) this.underWay.delete(idempotencyKey)
   }
 
-  private noteStanding(standing: Standing, outcomes: readonly RecordedOutcome[]): void {
-    const attempt = this.underWay.get(standing.idempotencyKey)
+  private noteState(state: DeliveryState, outcomes: readonly RecordedOutcome[]): void {
+    const attempt = this.underWay.get(state.idempotencyKey)
     if (!attempt) return
-    if (standing.status !== 'pending') {
+    if (state.status !== 'pending') {
       const { runId, userId, email, kind, period, part, parts, queries, leads, bytes } = attempt
-      this.context.onDelivery({ ...standing, runId, userId, email, kind, period, part, parts, queries, leads, bytes })
+      this.tell({ ...state, runId, userId, email, kind, period, part, parts, queries, leads, bytes })
       return
     }
-    const delayMs = outcomes.find(({ idempotencyKey }) => idempotencyKey === standing.idempotencyKey)?.retryDelayMs ?? 0
+    const delayMs = outcomes.find(({ idempotencyKey }) => idempotencyKey === state.idempotencyKey)?.retryDelayMs ?? 0
     this.dueAt = Math.min(this.dueAt ?? Number.POSITIVE_INFINITY, performance.now() + delayMs)
   }
 
-  /** The body of an attempt cannot be built any more: it is not made. */
+  /** Gives up an attempt whose body cannot be built any more, since a listing of it was erased. */
   async endErased({ idempotencyKey, email }: RecordedAttempt): Promise<void> {
     const { db, worker } = this.context
     const ended = await rideOut(() => endErased(db, worker.ids, idempotencyKey))
-    for (const delivery of ended) this.context.onDelivery({ ...delivery, email })
+    for (const delivery of ended) this.tell({ ...delivery, email })
     this.underWay.delete(idempotencyKey)
-    // unless it ended
+    // a first attempt is due again, without the listing
     this.dueAt = 0
   }
 
-  /** Takes back what is recorded and was not made: it is due again. */
+  /** Takes back the attempts that are recorded and were not made: they are due again. */
   async takeBack(): Promise<void> {
-    const { db, worker, onDelivery } = this.context
+    const { db, worker } = this.context
     const emailOf = new Map(this.ready.map(({ idempotencyKey, email }) => [idempotencyKey, email]))
     const unsent = [...emailOf.keys()]
     if (unsent.length === 0) return
     this.ready = []
     this.takingBack = [...this.takingBack, ...unsent]
     for (const ended of await rideOut(() => recordUnsent(db, worker.ids, unsent))) {
-      onDelivery({ ...ended, email: emailOf.get(ended.idempotencyKey) ?? null })
+      this.tell({ ...ended, email: emailOf.get(ended.idempotencyKey) ?? null })
     }
     this.takingBack = this.takingBack.filter((key) => !unsent.includes(key))
     this.dueAt = 0
   }
 
-  /** Gives back what this process still has, for others: due now, or then, when it would have been. */
+  /** Gives back the deliveries that this process still has: due now, or `then`, when they would have been. */
   async giveBack(due: 'now' | 'then'): Promise<void> {
-    const { db, worker, onDelivery } = this.context
+    const { db, worker } = this.context
     await this.takeBack()
-    for await (const delivery of recordGivenBack(db, worker.ids, due)) onDelivery(delivery)
+    for await (const delivery of recordGivenBack(db, worker.ids, due)) this.tell(delivery)
   }
 
-  /** Until what is being recorded is. */
+  /** Resolves once the statement under way has recorded its outcomes. */
   async flushed(): Promise<void> {
     await this.flushing
   }

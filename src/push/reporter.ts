@@ -1,15 +1,17 @@
-/** What a push tells whoever watches it: the lines of `push --json`, as values. */
-import { count } from '../base/amounts.ts'
+/** The interface through which a push reports its progress: the lines of `push --json` as values, notes and waits. */
+import { formatCount } from '../base/amounts.ts'
 import type { LedgerDelivery } from '../deliveries/ledger.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 
 export interface PushReporter {
   line(line: PushLine): void
-  /** For people: something that changes what they would expect. */
+  /** For people: an event that changes their expectations, such as an outage. */
   note(text: string): void
-  /** What it waits for from now on, such as `the database`; undefined: for nothing any more. */
+  /** The push now waits for `what`, such as `the database`; undefined: it waits no longer. */
   waits(what: string | undefined): void
-  /** How many users this push has to serve. */
+  /** About how many attempts a second the receiver allows, once it has asked for less; undefined: it has not. */
+  pace(ratePerSecond: number | undefined): void
+  /** The number of users to serve. */
   total(users: number): void
   attempt(attempt: {
     runId: number
@@ -18,10 +20,12 @@ export interface PushReporter {
     durationMs: number
     httpStatus: number | null
     error: string | null
+    /** What the receiver said when it refused. */
+    answer: string | undefined
   }): void
 }
 
-/** Tells each of them. */
+/** One reporter that passes everything on to each of `reporters`. */
 export function tellAll(...reporters: PushReporter[]): PushReporter {
   const each = (tell: (reporter: PushReporter) => void) => {
     for (const reporter of reporters) tell(reporter)
@@ -30,6 +34,7 @@ export function tellAll(...reporters: PushReporter[]): PushReporter {
     line: (line) => each((reporter) => reporter.line(line)),
     note: (text) => each((reporter) => reporter.note(text)),
     waits: (what) => each((reporter) => reporter.waits(what)),
+    pace: (ratePerSecond) => each((reporter) => reporter.pace(ratePerSecond)),
     total: (users) => each((reporter) => reporter.total(users)),
     attempt: (attempt) => each((reporter) => reporter.attempt(attempt)),
   }
@@ -44,17 +49,17 @@ export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine {
   }
 }
 
-/** Of users whom another transaction is changing. */
+/** Notes the subscription pushes that stay owed, since another transaction is changing their users. */
 export function tellLeftOwed(reporter: PushReporter, users: number): void {
   if (users === 0) return
-  const what = users === 1 ? 'A subscription push is' : `${count(users)} subscription pushes are`
+  const what = users === 1 ? 'A subscription push is' : `${formatCount(users)} subscription pushes are`
   const whom = users === 1 ? 'its user' : 'their users'
   reporter.note(
     `${what} still owed: an import, or another command, has ${whom} in hand. \`leadpush push --resume\` goes on.`,
   )
 }
 
-/** Adds up the lines of a push as they come. */
+/** Adds up the lines of a push. */
 export class Tally {
   deliveries = 0
   delivered = 0

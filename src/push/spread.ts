@@ -1,9 +1,9 @@
-/** How unlike what users get is: the fewest leads, the middle and the most, in memory that does not grow with the users. */
+/** The spread of leads per user: the fewest, the median and the most, in memory that does not grow with the users. */
 
 import type { LeadsPerUser } from '../index.ts'
 
 export class Spread {
-  /** A user has at most some 100,000 leads, so there cannot be more counts. */
+  /** Users by number of leads. A user has at most some 100,000 leads, which bounds the entries. */
   private readonly usersWith = new Map<number, number>()
   private users = 0
   private smallest: { user: string; leads: number } | undefined

@@ -1,23 +1,24 @@
-/** Which subscription pushes wait for somebody to send them: those that are owed, and those that were begun and left. */
+/** Which subscription pushes wait for a process to send them: owed ones, and those that were begun and abandoned. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { hasQueries, type UserToServe } from './users-to-serve.ts'
 
 export interface WaitingSubscriptions {
-  /** The first of those whose turn it is, the oldest first. */
+  /** Users whose subscription push is due, the oldest first, up to the limit. */
   due: UserToServe[]
-  /** How many there are of them. */
+  /** How many are due in all. */
   dueCount: number
-  /** In how many milliseconds the next of the others is due; null: there are none. */
+  /** In how many milliseconds the next one is due; null: none waits. */
   nextMs: number | null
 }
 
-/** Of those who are owed one, the oldest: so many are looked at, and their index is used whatever the statistics say. */
+/** How many of the oldest owed pushes are looked at: the limit makes PostgreSQL use the index whatever its statistics say. */
 const lookedAtMax = 10_000
 
 /**
- * What is owed to `own` is due at once; what is owed to others, `othersAfterMs` later, since whoever recorded it is about to
- * send it. What was begun is due when its worker's lease and the pause before its next attempt are over. Not `except`.
+ * A push owed to one of `own` is due at once; one owed to another user is due `othersAfterMs` later, since the process that recorded
+ * it is about to send it. A push that was begun is due once its worker's lease and the pause before its next attempt are over. Users
+ * in `except` are left out.
  */
 export async function findWaitingSubscriptions(
   db: Database,

@@ -1,7 +1,9 @@
-/** How many users a run or its preview serves: each once, whatever they get. */
+/** Counts the users whom a run or its preview serves, each once. */
 export class UserCount {
   total = 0
-  /** Of users there may be millions, of those who may be met again few: these alone are remembered. */
+  /** Whose subscription push was not begun, since another transaction went on changing the user; it stays owed. */
+  readonly leftOwed = new Set<number>()
+  /** Users who may be met again. They are few; the others may be millions and are not remembered. */
   private readonly met = new Set<number>()
 
   /** Whether it counted users that it does not remember. */
@@ -17,7 +19,7 @@ export class UserCount {
     return [...this.met]
   }
 
-  /** `mayReturn`: with a subscription push, or with what an earlier run had begun, they may be met again. */
+  /** `mayReturn`: the user may be met again, as after a subscription push or a delivery of an earlier run. */
   add(userId: number, mayReturn: boolean): void {
     if (this.met.has(userId)) return
     this.total++
@@ -25,8 +27,8 @@ export class UserCount {
   }
 
   /**
-   * `users` of a summary (contract 4.15): those it served, whoever else was `skipped`, and those it left who are not counted yet.
-   * Who is held back was skipped, and is left.
+   * `users` of a summary (contract 4.15): users served, users skipped, and users left who are not counted yet. Users who are held
+   * back are among both the skipped and the left.
    */
   totalWith({ skipped, heldUsers, uncounted }: { skipped: number; heldUsers: number; uncounted: number }): number {
     return this.total + skipped - heldUsers + uncounted

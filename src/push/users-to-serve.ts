@@ -1,7 +1,6 @@
 /**
- * Which users a push has to serve, and how several processes share them: each takes a stretch of the users, in the order of
- * their places, that nobody has who is alive. A stretch only keeps others from planning the same users; that nobody is served
- * twice is the claims' doing.
+ * Which users a push has to serve, and how several processes share them: each takes a range of users, in the order of their places,
+ * that no live process has. A range only keeps others from planning the same users; claims keep a user from being served twice.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
@@ -17,18 +16,18 @@ export interface UserToServe {
 /** One way through the subscribed users: those who have no claim in its scope yet. */
 export interface Pass {
   kind: 'weekly' | 'forced'
-  /** What a push of it claims for its user. */
+  /** The scope in which its pushes claim their users. */
   scope: string
-  /** Within what processes share the users: all that serve the same ones. */
-  shareScope: string
-  /** SQL over `u`: who is meant. */
+  /** The scope of the ranges: the same for all processes that serve the same users. */
+  rangeScope: string
+  /** SQL over `u`: which users belong to the pass. */
   only: RawBuilder<boolean>
-  /** Where the guard looks for a user's weekly delivery before this one, the newest first; none: it lets everybody pass. */
+  /** The scopes in which the guard finds a user's earlier delivery, the newest first; none: it holds nobody back. */
   compared: readonly string[]
 }
 
 export interface Cursor {
-  place: string
+  homeKey: string
   id: number
 }
 
@@ -47,37 +46,37 @@ export const hasQueries = sql<boolean>`exists (select from queries q where q.use
 /** `earlier`: the periods whose deliveries this one is compared with. */
 export function weeklyPass(period: string, earlier: readonly string[] = []): Pass {
   const scope = weeklyScope(period)
-  return { kind: 'weekly', scope, shareScope: scope, only: sql`true`, compared: earlier.map(weeklyScope) }
+  return { kind: 'weekly', scope, rangeScope: scope, only: sql`true`, compared: earlier.map(weeklyScope) }
 }
 
 /**
- * A further delivery for those who had theirs before the run `forcedRunId` began, or, without one, before now; `guarded`: it is
- * compared with that.
+ * A further delivery for users who had theirs before the run `forcedRunId` began, or without one, before now. `guarded`: the guard
+ * compares the two.
  */
 export function forcedPass(period: string, forcedRunId?: number, guarded = false): Pass {
   return {
     kind: 'forced',
     scope: `forced:${forcedRunId}`,
-    shareScope: `forced:${forcedRunId}`,
+    rangeScope: `forced:${forcedRunId}`,
     only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
       and w.claimed_at < coalesce((select r.started_at from runs r where r.id = ${forcedRunId ?? null}), now()) offset 0)`,
     compared: guarded ? [weeklyScope(period)] : [],
   }
 }
 
-/** SQL: whether the user of the delivery `d` had none since that was delivered or is still under way. */
+/** SQL: whether no later delivery to the user of the delivery `d` is delivered or pending. */
 export const isTheLastWord = sql<boolean>`not exists (
   select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status in ('delivered', 'pending') offset 0)`
 
 /**
- * A further delivery for those with a delivery of the period that ended in one of `statuses`, and none since that was
- * delivered or is still under way.
+ * A further delivery for users with a delivery of the period that ended in one of `statuses`, and no later one that is delivered or
+ * pending.
  */
 export function failedPass(period: string, runId: number, statuses: readonly ('failed' | 'unknown')[]): Pass {
   return {
     kind: 'forced',
     scope: `failed:${runId}`,
-    shareScope: `failed:${period}`,
+    rangeScope: `failed:${period}`,
     compared: [],
     only: sql`exists (
       select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${statuses})
@@ -86,7 +85,7 @@ export function failedPass(period: string, runId: number, statuses: readonly ('f
   }
 }
 
-/** SQL: whether the user `u` is owed a weekly delivery of the period, whether or not a push has set out to make it. */
+/** SQL: whether the user `u` is owed a weekly delivery of the period, whether or not a push is about to begin it. */
 export const isOwedWeekly = (period: string) =>
   sql<boolean>`(u.subscribed and ${hasQueries} and not ${isClaimed(weeklyScope(period))})`
 
@@ -96,8 +95,8 @@ export const isOwedSubscription = sql<boolean>`(u.subscription_owed_at is not nu
 const owed = (pass: Pass) => sql`u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${pass.only}`
 
 /**
- * How many leads the users' last deliveries had of those that are compared: with the same queries, which `marks` tells. Each is a
- * look into the index of claims, and one is enough where the queries are what they were.
+ * By user id: how many leads the user's last delivery in the scopes `compared` had, if it was for the same queries, as `marks` tell.
+ * Each scope is a look into the index of claims; the first one suffices where the queries are unchanged.
  */
 export async function findLeadsBefore(
   db: Database,
@@ -119,27 +118,27 @@ export async function findLeadsBefore(
 }
 
 const after = (cursor: Cursor | undefined) =>
-  cursor === undefined ? sql`true` : sql`(u.place, u.id) > (${cursor.place}, ${cursor.id})`
+  cursor === undefined ? sql`true` : sql`(u.home_key, u.id) > (${cursor.homeKey}, ${cursor.id})`
 
 const usersPerLook = 5_000
 
 /**
- * SQL: the subscribed users behind `cursor`, in order, as many as one statement looks at: however many there are it ends soon, and
- * whatever the statistics say it finds them by their index.
+ * SQL: the next subscribed users behind `cursor`, in order. The limit bounds the statement, and makes PostgreSQL use the index
+ * whatever its statistics say.
  */
 const lookedAt = (cursor: Cursor | undefined) => sql`(
-  select * from users u where u.subscribed and ${after(cursor)} order by u.place, u.id limit ${usersPerLook})`
+  select * from users u where u.subscribed and ${after(cursor)} order by u.home_key, u.id limit ${usersPerLook})`
 
-/** The last of the users that such a statement looked at; undefined: there are none behind them. */
+/** The last user of `lookedAt`; undefined: no users lie behind. */
 async function findLookEnd(db: Database, cursor: Cursor | undefined): Promise<Cursor | undefined> {
   const { rows } = await sql<Cursor>`
-    select u.place, u.id from users u where u.subscribed and ${after(cursor)}
-    order by u.place, u.id offset ${usersPerLook - 1} limit 1
+    select u.home_key as "homeKey", u.id from users u where u.subscribed and ${after(cursor)}
+    order by u.home_key, u.id offset ${usersPerLook - 1} limit 1
   `.execute(db)
   return rows[0]
 }
 
-/** Behind whom each look at all subscribed users begins. */
+/** The cursors of a walk over all subscribed users. */
 async function* looks(db: Database): AsyncGenerator<Cursor | undefined> {
   let cursor: Cursor | undefined
   do {
@@ -148,7 +147,7 @@ async function* looks(db: Database): AsyncGenerator<Cursor | undefined> {
   } while (cursor)
 }
 
-/** The next `limit` users of a pass behind `cursor`, in order; for a preview. */
+/** The next users of a pass behind `cursor`, in order, up to `limit`; for a preview, which takes no range. */
 export async function findUsersToServe(
   db: Database,
   pass: Pass,
@@ -157,8 +156,8 @@ export async function findUsersToServe(
 ): Promise<(UserToServe & Cursor)[]> {
   for (let behind = cursor; ; ) {
     const { rows } = await sql<UserToServe & Cursor>`
-      select u.id, u.email, u.place from ${lookedAt(behind)} u
-      where ${owed(pass)} order by u.place, u.id limit ${limit}
+      select u.id, u.email, u.home_key as "homeKey" from ${lookedAt(behind)} u
+      where ${owed(pass)} order by u.home_key, u.id limit ${limit}
     `.execute(db)
     if (rows.length > 0) return rows
     behind = await findLookEnd(db, behind)
@@ -166,15 +165,15 @@ export async function findUsersToServe(
   }
 }
 
-/** SQL: whether the user `u` lies in a stretch that a live process other than `except` has. */
+/** SQL: whether the user `u` lies in a range that a live process other than `except` has. */
 const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
-  select from shares s join workers w on w.id = s.worker_id
-  where s.scope = ${pass.shareScope} and ${holdsLease(sql`w`)} and w.id <> all (${except})
-    and (u.place, u.id) between (s.first_place, s.first_user_id) and (s.last_place, s.last_user_id))`
+  select from user_ranges s join workers w on w.id = s.worker_id
+  where s.scope = ${pass.rangeScope} and ${holdsLease(sql`w`)} and w.id <> all (${except})
+    and (u.home_key, u.id) between (s.first_home_key, s.first_user_id) and (s.last_home_key, s.last_user_id))`
 
 /**
- * How many users a pass has left: those whom processes other than `except` have in hand are `held`, the others `free`, and of these
- * those who are not among `counted` are `uncounted`.
+ * How many users of a pass are not served yet: `held` are in the hands of processes other than `except`, the others are `free`; of
+ * these, `uncounted` are not among `counted`.
  */
 export async function countUsersToServe(
   db: Database,
@@ -196,7 +195,7 @@ export async function countUsersToServe(
   return count
 }
 
-/** How many subscribed users had their weekly delivery of the period: it was begun, and nothing of it is to come. */
+/** How many subscribed users had their weekly delivery of the period: it was begun, and no attempt of it is left to make. */
 export async function countServed(db: Database, period: string): Promise<number> {
   let served = 0
   for await (const cursor of looks(db)) {
@@ -210,14 +209,14 @@ export async function countServed(db: Database, period: string): Promise<number>
   return served
 }
 
-/** Subscribed users with nothing to send for, who had nothing in `scope`: their e-mails. */
+/** The e-mails of subscribed users without queries and without a claim in `scope`. */
 export async function* findUsersWithoutQueries(db: Database, scope: string): AsyncGenerator<string> {
   let cursor: Cursor | undefined
   do {
     const from = cursor
     const { rows } = await rideOut(() =>
       sql<{ email: string }>`
-        select u.email from ${lookedAt(from)} u where not ${hasQueries} and not ${isClaimed(scope)} order by u.place, u.id
+        select u.email from ${lookedAt(from)} u where not ${hasQueries} and not ${isClaimed(scope)} order by u.home_key, u.id
       `.execute(db),
     )
     for (const { email } of rows) yield email
@@ -227,9 +226,9 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
 
 const owedPerPage = 1_000
 
-/** Users whose subscription push is still to be sent, the oldest first, a page at a time; who is served meanwhile is passed over. */
+/** Users who are owed a subscription push, the oldest first, in pages; users served meanwhile are passed over. */
 export async function* findUsersOwedSubscription(db: Database): AsyncGenerator<UserToServe[]> {
-  // as text: a date of JavaScript knows no microseconds, and would find the last one again
+  // as text: a JavaScript date has no microseconds, so the last user would be found again
   let last = { since: '-infinity', id: 0 }
   for (;;) {
     const { since, id } = last
@@ -247,55 +246,55 @@ export async function* findUsersOwedSubscription(db: Database): AsyncGenerator<U
 }
 
 /**
- * Takes the next stretch of at most `size` users behind `cursor` for the worker, and returns its users; none: there is none.
- * One statement: a process that is frozen in the middle of it holds no lock that others wait for.
+ * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users; an empty list: none are left.
+ * It is one statement, so a process that freezes holds no lock that others wait for.
  */
-export async function takeShare(
+export async function takeRange(
   db: Database,
   { workerId, pass, cursor, size }: { workerId: number; pass: Pass; cursor: Cursor | undefined; size: number },
 ): Promise<(UserToServe & Cursor)[]> {
   for (let behind = cursor; ; ) {
     const { rows } = await sql<UserToServe & Cursor & { taken: boolean }>`
       with next as materialized (
-        select u.id, u.email, u.place from ${lookedAt(behind)} u
+        select u.id, u.email, u.home_key from ${lookedAt(behind)} u
         where ${owed(pass)} and not ${isHeld(pass, [])}
-        order by u.place, u.id limit ${size}
+        order by u.home_key, u.id limit ${size}
       ),
       bounds as (
-        select (array_agg(place order by place, id))[1] as first_place, (array_agg(id order by place, id))[1] as first_id,
-          (array_agg(place order by place desc, id desc))[1] as last_place, (array_agg(id order by place desc, id desc))[1] as last_id
+        select (array_agg(home_key order by home_key, id))[1] as first_home_key, (array_agg(id order by home_key, id))[1] as first_id,
+          (array_agg(home_key order by home_key desc, id desc))[1] as last_home_key, (array_agg(id order by home_key desc, id desc))[1] as last_id
         from next having count(*) > 0
       ),
       taken as (
-        insert into shares as s (worker_id, scope, first_place, first_user_id, last_place, last_user_id)
-        select ${workerId}, ${pass.shareScope}, first_place, first_id, last_place, last_id from bounds
-        on conflict (scope, first_place, first_user_id)
-        do update set worker_id = excluded.worker_id, last_place = excluded.last_place, last_user_id = excluded.last_user_id
+        insert into user_ranges as s (worker_id, scope, first_home_key, first_user_id, last_home_key, last_user_id)
+        select ${workerId}, ${pass.rangeScope}, first_home_key, first_id, last_home_key, last_id from bounds
+        on conflict (scope, first_home_key, first_user_id)
+        do update set worker_id = excluded.worker_id, last_home_key = excluded.last_home_key, last_user_id = excluded.last_user_id
         where s.worker_id = excluded.worker_id or not ${isLive(sql`s.worker_id`)}
         returning 1
       )
-      select id, email, place, exists (select from taken) as taken
-      from next order by place, id
+      select id, email, home_key as "homeKey", exists (select from taken) as taken
+      from next order by home_key, id
     `.execute(db)
     if (rows.length === 0) {
       behind = await findLookEnd(db, behind)
       if (behind === undefined) return []
     }
-    // another process looked at the same moment and was first: by now its stretch is seen
+    // another process took the range first: the next look sees it
     else if (rows[0]?.taken === true) return rows.map(({ taken: _, ...user }) => user)
   }
 }
 
-/** Gives back the worker's stretches of a pass, but for those that begin with one of `kept`. */
-export async function releaseShares(
+/** Gives back the worker's ranges of a pass, except those that begin with one of `kept`. */
+export async function releaseRanges(
   db: Database,
   workerId: number,
   pass: Pass,
   kept: readonly Cursor[] = [],
 ): Promise<void> {
   await sql`
-    delete from shares s where s.worker_id = ${workerId} and s.scope = ${pass.shareScope} and not exists (
-      select from unnest(${kept.map(({ place }) => place)}::text[], ${kept.map(({ id }) => id)}::bigint[]) as k (place, id)
-      where k.place = s.first_place and k.id = s.first_user_id)
+    delete from user_ranges s where s.worker_id = ${workerId} and s.scope = ${pass.rangeScope} and not exists (
+      select from unnest(${kept.map(({ homeKey }) => homeKey)}::text[], ${kept.map(({ id }) => id)}::bigint[]) as k (home_key, id)
+      where k.home_key = s.first_home_key and k.id = s.first_user_id)
   `.execute(db)
 }

@@ -1,11 +1,14 @@
-/** Counts the fields of an import that nobody knows, by name: they are told, and change nothing. */
+/** Counts, by name, the unknown fields of an import: they are reported, and change nothing. */
 
-/** How often each field that a lead does not have occurred; so many names are told apart, of so many characters. */
+/**
+ * How many records had each unknown field. Keeps `namesMax` names of `charsMax` characters; further names are counted
+ * together.
+ */
 export class IgnoredFields {
   private readonly counts = new Map<string, number>()
   static readonly namesMax = 1_000
   static readonly charsMax = 100
-  /** What further names are counted under. */
+  /** The name under which further names are counted. */
   static readonly others = '…'
 
   add(name: string, records = 1): void {

@@ -1,6 +1,6 @@
 /**
- * The loop of an import, of leads or of users: one file after the other, each as a whole or not at all. A file that breaks off
- * ends it, since the order of files is the order of what is newer.
+ * The loop of an import of leads or users: one file after the other, each completely or not at all. A file that breaks off
+ * ends the loop, because a later file counts as newer.
  */
 import type { Readable } from 'node:stream'
 import { LeadpushError, messageOf } from '../base/errors.ts'
@@ -8,45 +8,49 @@ import { rideOut } from '../db/away.ts'
 import { IgnoredFields } from './ignored-fields.ts'
 import { findRecordFile, type RecordFile, type RecordFormat } from './read-records.ts'
 
+/** A record that was not imported, and why. */
 export interface Rejected {
-  /** As it was named. */
+  /** The file's name as it was given. */
   file: string
-  /** Where the record begins, 1-based; in a JSON array its number. */
+  /** The line on which the record begins, from 1; in a JSON array the number of the element. */
   line: number
   /** The field, or '' for the record as a whole. */
   path: string
   message: string
-  /** The record as it came; of one that is too large, the beginning. */
+  /** The record as it came; where it is too large, its beginning. */
   raw: Buffer
   format: RecordFormat
-  /** CSV: the header line as it came. */
+  /** In CSV the header line as it came. */
   header: Buffer | undefined
 }
 
+/** Takes each rejected record; reading waits for it. */
 export type OnRejected = (rejected: Rejected) => void | Promise<void>
 
+/** How far the import of a file has come. */
 export interface ImportProgress {
   file: string
   phase: 'reading' | 'merging'
-  /** Of this file, so far. */
+  /** Records of this file so far. */
   records: number
   bytesRead: number
   /** Undefined for standard input. */
   bytesTotal: number | undefined
 }
 
+/** Where `-` reads from, how the import is stopped, and whom it tells. */
 export interface ImportOptions {
-  /** What `-` reads; by default the process's standard input. */
+  /** The stream for `-`; by default the process's standard input. */
   stdin?: Readable | undefined
   signal?: AbortSignal | undefined
   /** Called for each rejected record while its file is read; the file may still break off. */
   onRejected?: OnRejected | undefined
   onProgress?: ((progress: ImportProgress) => void) | undefined
-  /** A file is begun again because the database was away. */
+  /** Called when a file is begun again because the database was away. */
   onAway?: ((error: unknown) => void) | undefined
 }
 
-/** `read` is the sum of the others. */
+/** How many records came to what; `read` is the sum of the others. */
 export interface ImportCounts {
   read: number
   inserted: number
@@ -56,16 +60,17 @@ export interface ImportCounts {
   repeated: number
 }
 
+/** What came of all files. */
 export interface ImportOutcome<C extends ImportCounts> {
-  /** Of the files that went in. */
+  /** The sums over the imported files. */
   summary: C & { ignored: Record<string, number> }
-  /** The file that broke off: nothing of it went in, and no file after it was begun. */
+  /** The file that broke off: nothing of it was imported, and no later file was begun. */
   broken: { file: string; message: string } | undefined
-  /** Whether `signal` stopped it. */
+  /** Whether `signal` stopped the import. */
   stopped: boolean
 }
 
-/** What the names of the files say. Throws `usage` where one is not there or is none that can be imported. */
+/** The files by their names. Throws `usage` where one does not exist or cannot be imported. */
 export function findRecordFiles(names: readonly string[], formats: readonly RecordFormat[]): RecordFile[] {
   if (names.filter((name) => name === '-').length > 1) {
     throw new LeadpushError('usage', 'Standard input (-) can be read once only.')
@@ -75,7 +80,7 @@ export function findRecordFiles(names: readonly string[], formats: readonly Reco
 
 type ImportFile<C> = (file: RecordFile, onRejected: OnRejected) => Promise<{ counts: C; ignored: IgnoredFields }>
 
-/** While the database is away, a file that can be read again is, which no pipe can; what was told of it is not told twice. */
+/** Imports a file, and again when the database was away; a pipe cannot be read again. Rejected records are told once. */
 function importWithRetries<C>(file: RecordFile, options: ImportOptions, importFile: ImportFile<C>) {
   let told = 0
   const work = () => {
@@ -90,7 +95,10 @@ function importWithRetries<C>(file: RecordFile, options: ImportOptions, importFi
   return file.bytesTotal === undefined ? work() : rideOut(work, options.onAway)
 }
 
-/** Runs `importFile`, which is to do all of a file in one transaction, for each of `files`, and adds up from `none`. */
+/**
+ * Runs `importFile`, which must import a file in one transaction, for each of `files`, and adds the counts up from `none`.
+ * Throws `usage` where the first file cannot be imported, `database` where the database stays away.
+ */
 export async function importEach<C extends ImportCounts>(
   files: readonly RecordFile[],
   none: C,

@@ -1,6 +1,6 @@
 /**
- * Reads the records of a file of an import, or of standard input, page by page: NDJSON, a JSON array or CSV, gzipped or not.
- * What it holds at a time is a chunk of the file and the record that is coming in, however long the file is.
+ * Reads the records of an import file or of standard input, page by page: NDJSON, a JSON array or CSV, gzipped or not.
+ * However long the file is, only a chunk of it and the incoming record are in memory.
  */
 import { accessSync, constants, createReadStream, openSync, statSync } from 'node:fs'
 import { Socket } from 'node:net'
@@ -12,47 +12,50 @@ import { ArraySplitter } from './split-array.ts'
 import { CsvSplitter } from './split-csv.ts'
 import { LineSplitter } from './split-lines.ts'
 
+/** How a file writes its records. */
 export type RecordFormat = 'ndjson' | 'json' | 'csv'
 
+/** A file of an import, before it is read. */
 export interface RecordFile {
-  /** As it was named; `-` is standard input. */
+  /** The name as it was given; `-` is standard input. */
   name: string
-  /** By the name; undefined: by the first bytes. */
+  /** Told by the name; undefined where the first bytes will tell. */
   format: RecordFormat | undefined
   gzip: boolean | undefined
-  /** Undefined where nobody knows how long it is. */
+  /** Undefined where the length is unknown, as of a pipe. */
   bytesTotal: number | undefined
 }
 
+/** The records of one chunk of a file. */
 export interface RecordPage {
   records: ReadRecord[]
   format: RecordFormat
-  /** CSV: the columns that the cells stand in. */
+  /** In CSV the columns of the cells. */
   header: CsvHeader | undefined
-  /** Of the file as it lies on the disk, so far. */
+  /** Bytes of the file on disk that were read so far. */
   bytesRead: number
 }
 
 const chunkBytes = 128 * 1024
-/** White space may stand before the first character that tells what it is. */
+/** White space may come before the first character, which tells the format. */
 const sniffedBytes = 512
 const endings: Record<string, RecordFormat> = { ndjson: 'ndjson', jsonl: 'ndjson', json: 'json', csv: 'csv' }
 
 /**
- * What the name of a file says. Throws `usage` where there is no such file, it cannot be read, or its name ends otherwise.
- * `formats` are those that the caller takes.
+ * What a file's name tells. Throws `usage` where the file does not exist or cannot be read, or the name does not tell one of
+ * `formats`, which the caller takes.
  */
 export function findRecordFile(name: string, formats: readonly RecordFormat[]): RecordFile {
   if (name === '-') return { name, format: undefined, gzip: undefined, bytesTotal: undefined }
   const size = checkReadable(name)
   const [, ending, gz] = /\.(\w+?)(\.gz)?$/i.exec(name) ?? []
   const format = endings[(ending ?? '').toLowerCase()]
-  // a pipe of the shell (/dev/fd/63) has no ending, and `listings.gz` does not say what is in it
+  // a pipe of the shell (/dev/fd/63) has no ending, and `listings.gz` does not tell the format
   const saysNothing = size === undefined || ending?.toLowerCase() === 'gz'
   if (!format && saysNothing) return { name, format: undefined, gzip: undefined, bytesTotal: size }
   if (!format || !formats.includes(format)) {
     const allowed = Object.keys(endings).filter((key) => formats.includes(endings[key] as RecordFormat))
-    const why = format ? `${format.toUpperCase()} is not taken here` : 'its name does not say what it is'
+    const why = format ? `${format.toUpperCase()} is not taken here` : 'its name does not tell its format'
     throw new LeadpushError('usage', `${name}: ${why}`, {
       hint: `It should end in ${allowed.map((key) => `.${key}`).join(', ')}, or in one of these and .gz.`,
     })
@@ -74,8 +77,8 @@ function checkReadable(name: string): number | undefined {
 }
 
 /**
- * A pipe is read without a thread that waits for whoever writes to it: no stop reaches that, and the process cannot end while it
- * waits. Elsewhere than on Linux a pipe that nobody has opened yet would look like an empty file.
+ * Opens a file for reading. A named pipe is read without a thread that waits for its writer: no stop would reach that thread,
+ * and the process could not end. Only on Linux, since elsewhere a pipe without a writer looks like an empty file.
  */
 export function openFile(name: string): Readable {
   const isPipe = process.platform === 'linux' && statSync(name, { throwIfNoEntry: false })?.isFIFO()
@@ -103,7 +106,7 @@ async function* countedChunks(stream: Readable, counter: { bytesRead: number }):
   }
 }
 
-/** The same chunks, and the first of them with at least `bytes` bytes, or all there are. */
+/** All chunks unchanged, and their first `bytes` bytes or more; fewer where there are no more. */
 async function peek(chunks: Chunks, bytes: number): Promise<{ first: Buffer; all: Chunks }> {
   let first: Buffer = Buffer.alloc(0)
   let isOver = false
@@ -146,7 +149,7 @@ async function* gunzip(chunks: Chunks): Chunks {
 
 const isGzip = (bytes: Buffer) => bytes[0] === 0x1f && bytes[1] === 0x8b
 
-/** The bytes of the text, and its first ones, enough to tell what it is. */
+/** The unzipped chunks, and their first bytes, enough to tell the format. */
 async function openText(file: RecordFile, chunks: Chunks): Promise<{ first: Buffer; all: Chunks }> {
   const raw = await peek(chunks, 2)
   if (file.gzip && raw.first.length === 0) throw new LeadpushError('failed', 'it is empty, so it is no valid gzip')
@@ -164,8 +167,8 @@ async function* withoutByteOrderMark(chunks: Chunks): Chunks {
 }
 
 /**
- * The records of `file`, in their order. Throws `failed` where the file is broken off (contract 3) or cannot be read on:
- * then what came before must not count. `stdin` is what `-` reads.
+ * The records of `file`, in order. Throws `failed` where the file is broken off (contract 3) or can no longer be read: then
+ * the records before must not count. `stdin` is the stream for `-`.
  */
 export async function* readRecords(
   file: RecordFile,
@@ -189,7 +192,7 @@ export async function* readRecords(
   } catch (error) {
     options.signal?.throwIfAborted()
     if (error instanceof LeadpushError || codeOf(error) === undefined) throw error
-    throw new LeadpushError('failed', `it cannot be read on (${codeOf(error)})`, { cause: error })
+    throw new LeadpushError('failed', `it can no longer be read (${codeOf(error)})`, { cause: error })
   } finally {
     options.signal?.removeEventListener('abort', stop)
     if (file.name !== '-') stream.destroy()

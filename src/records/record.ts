@@ -1,49 +1,51 @@
 /**
- * One record of an import as the readers hand it on, and the bytes of one that is still coming in, never more of them than
- * a record may have. The splitters of the three formats are built on both.
+ * One record of an import, as the splitters of the three formats hand it on; and the bytes of an incoming record, never more
+ * of them than a record may have.
  */
 import { isUtf8 } from 'node:buffer'
 import { recordBytesMax } from '../base/limits.ts'
 
+/** A record, parsed as far as its format allows. */
 export interface ReadRecord {
-  /** Where it begins, 1-based; in a JSON array its number. */
+  /** The line on which it begins, from 1; in a JSON array the number of the element. */
   line: number
-  /** Its bytes as they came, without the line end; of a record that is too large, the beginning. */
+  /** Its bytes as they came, without the line end; where it is too large, its beginning. */
   raw: Buffer
-  /** What JSON makes of it. */
+  /** In NDJSON and JSON the parsed value. */
   value?: unknown
-  /** What CSV makes of it, a text a column. */
+  /** In CSV the text of each column. */
   cells?: string[]
-  /** Why it is no record at all; then it has neither value nor cells. */
+  /** Why it cannot be read; then it has neither value nor cells. */
   error?: string
 }
 
 /** Cuts the bytes of a file into records. */
 export interface Splitter {
-  /** The records that are complete with `chunk`, which the splitter may keep. Throws `failed` where the file is no such file. */
+  /** Returns the records that `chunk` completes; may keep `chunk`. Throws `failed` where the file does not have the format. */
   push(chunk: Buffer): ReadRecord[]
-  /** The records that end with the file. Throws `failed` where it is broken off. */
+  /** Returns the records that end with the file. Throws `failed` where the file is broken off. */
   end(): ReadRecord[]
   /** CSV: what its first line says. */
   readonly header?: CsvHeader | undefined
 }
 
+/** The columns of a CSV file, and its header line as it came. */
 export interface CsvHeader {
   names: readonly string[]
   raw: Buffer
 }
 
 const tooLarge = `is larger than ${recordBytesMax} bytes`
-/** So much of a record that is too large is kept, to be shown. */
+/** How much of a too large record is kept, to be shown. */
 const keptBytes = 64 * 1024
 
 const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
-/** The pieces of the record that is coming in. */
+/** The pieces of the incoming record. */
 export class RecordBytes {
   private pieces: Buffer[] = []
   private bytes = 0
-  /** The last byte that is no white space: it tells whether a record that is too large was complete. */
+  /** The last byte that is not white space: it tells whether a too large record was complete. */
   lastByte: number | undefined
 
   get isEmpty(): boolean {
@@ -58,7 +60,7 @@ export class RecordBytes {
       this.lastByte = piece[at]
       break
     }
-    // two bytes more than a record may have: a line end may still be cut off
+    // two bytes more than the limit: a line end may still be cut off
     if (this.bytes <= recordBytesMax + 2) this.pieces.push(piece)
     else if (this.pieces.length > 0) {
       const kept = Buffer.concat(this.pieces).subarray(0, keptBytes)
@@ -69,7 +71,7 @@ export class RecordBytes {
 
   private kept: Buffer | undefined
 
-  /** The whole record, and what is coming in is empty again; `tooLarge` where only its beginning is left. */
+  /** Returns the record and starts anew. `tooLarge`: only the beginning is left. */
   take(): { bytes: Buffer; tooLarge: boolean } {
     const large = this.bytes > recordBytesMax + 2
     const first = this.pieces[0]
@@ -88,15 +90,17 @@ export function badRecord(line: number, raw: Buffer, error: string): ReadRecord 
   return { line, raw, error }
 }
 
+/** A record that exceeds the limit; keeps its beginning. */
 export function tooLargeRecord(line: number, raw: Buffer): ReadRecord {
   return badRecord(line, raw.subarray(0, keptBytes), tooLarge)
 }
 
-/** Without the carriage return of a line that ends in CR LF. */
+/** The bytes without the carriage return of a CR LF line end. */
 export function withoutReturn(bytes: Buffer): Buffer {
   return bytes[bytes.length - 1] === 0x0d ? bytes.subarray(0, -1) : bytes
 }
 
+/** The bytes without JSON's white space at both ends. */
 export function trimSpace(bytes: Buffer): Buffer {
   let from = 0
   let to = bytes.length
@@ -105,14 +109,17 @@ export function trimSpace(bytes: Buffer): Buffer {
   return from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to)
 }
 
-/** An element of an array as a line of NDJSON: outside of strings a line end is a space, and inside there can be none. */
+/**
+ * An element of a JSON array as one line of NDJSON. Line ends become spaces: outside of strings they are white space, and
+ * inside they cannot be.
+ */
 export function onOneLine(raw: Buffer): Buffer {
   return raw.includes(0x0a) || raw.includes(0x0d)
     ? Buffer.from(raw.map((byte) => (byte === 0x0a || byte === 0x0d ? 0x20 : byte)))
     : raw
 }
 
-/** The text of a record; undefined where it is no UTF-8. */
+/** The text of a record; undefined where it is not UTF-8. */
 export function decode(bytes: Buffer): string | undefined {
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined
 }
@@ -120,7 +127,7 @@ export function decode(bytes: Buffer): string | undefined {
 export const notUtf8 = 'is no valid UTF-8'
 export const notJson = 'is no valid JSON'
 
-/** What a JSON parser makes of one record. Its own messages quote the record, so they are not passed on. */
+/** Parses one record as JSON. The parser's own messages quote the record, so they are not passed on. */
 export function parseJsonRecord(line: number, raw: Buffer): ReadRecord {
   if (raw.length > recordBytesMax) return tooLargeRecord(line, raw)
   const text = decode(raw)

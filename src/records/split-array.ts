@@ -1,6 +1,6 @@
 /**
- * Cuts a JSON array into its elements, by brackets and quotes alone: what stands between two commas of the outermost level
- * goes to the JSON parser by itself, so a bad element costs no other.
+ * Cuts a JSON array into its elements by brackets and quotes alone. Each element is parsed by itself, so a bad one costs no
+ * other.
  */
 import { LeadpushError } from '../base/errors.ts'
 import {
@@ -16,8 +16,9 @@ import {
 
 const [quote, comma, openBracket, backslash, closeBracket, openBrace, closeBrace] = [34, 44, 91, 92, 93, 123, 125]
 
+/** Splits a JSON array that arrives in chunks. */
 export class ArraySplitter implements Splitter {
-  private place: 'before' | 'inside' | 'after' = 'before'
+  private position: 'before' | 'inside' | 'after' = 'before'
   private number = 0
   private depth = 0
   private inString = false
@@ -26,16 +27,16 @@ export class ArraySplitter implements Splitter {
 
   push(chunk: Buffer): ReadRecord[] {
     const records: ReadRecord[] = []
-    const inside = this.place === 'before' ? this.enter(chunk) : chunk
-    const rest = this.place === 'inside' ? this.split(inside, records) : inside
-    if (this.place === 'after' && trimSpace(rest).length > 0) {
+    const inside = this.position === 'before' ? this.enter(chunk) : chunk
+    const rest = this.position === 'inside' ? this.split(inside, records) : inside
+    if (this.position === 'after' && trimSpace(rest).length > 0) {
       throw new LeadpushError('failed', 'something follows the end of its JSON array')
     }
     return records
   }
 
   end(): ReadRecord[] {
-    if (this.place === 'after') return []
+    if (this.position === 'after') return []
     const where = this.number === 0 ? '' : `, after element ${this.number}`
     throw new LeadpushError('failed', `it breaks off${where}: its JSON array has no end`)
   }
@@ -49,8 +50,8 @@ export class ArraySplitter implements Splitter {
         'it does not begin with [: it is no JSON array (a file of JSON lines ends in .ndjson)',
       )
     }
-    this.place = 'inside'
-    // not of `text`: what it was trimmed of at its end may stand in a string
+    this.position = 'inside'
+    // of `chunk`, not `text`: the white space trimmed at its end may belong to a string
     return chunk.subarray(chunk.indexOf(openBracket) + 1)
   }
 
@@ -75,7 +76,7 @@ export class ArraySplitter implements Splitter {
         this.take(byte === closeBracket, records)
         from = at + 1
         if (byte === closeBracket) {
-          this.place = 'after'
+          this.position = 'after'
           return chunk.subarray(from)
         }
       }

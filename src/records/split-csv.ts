@@ -1,21 +1,30 @@
 /**
- * Cuts CSV (RFC 4180) into records and cells; the first record is the header. Reads what spreadsheets write: a byte order
- * mark, either line end, line ends and quotes inside quotes; a quote in the middle of a bare cell is itself.
+ * Cuts CSV (RFC 4180) into records and cells; the first record is the header. Accepts what spreadsheets write: a byte order
+ * mark, both kinds of line ends, line ends and quotes inside quotes. A quote in the middle of an unquoted cell is an ordinary
+ * character.
  */
 import { LeadpushError } from '../base/errors.ts'
 import { recordBytesMax } from '../base/limits.ts'
 import {
-  badRecord, type CsvHeader, decode, notUtf8, type ReadRecord, RecordBytes, type Splitter, tooLargeRecord, withoutReturn,
-} from './record.ts' // biome-ignore format: a list
+  badRecord,
+  type CsvHeader,
+  decode,
+  notUtf8,
+  type ReadRecord,
+  RecordBytes,
+  type Splitter,
+  tooLargeRecord,
+  withoutReturn,
+} from './record.ts'
 
 const [quote, comma, lineFeed] = [34, 44, 10]
-/** Where in a cell the scanner is. */
+/** The scanner's position within a cell. */
 const atStart = 0
 const bare = 1
 const quoted = 2
 const afterQuote = 3
 
-/** The cells of one record; undefined where something follows a closing quote. */
+/** The cells of one record; undefined where text follows a closing quote. */
 export function splitCells(text: string): string[] | undefined {
   const cells: string[] = []
   let from = 0
@@ -43,6 +52,7 @@ export function splitCells(text: string): string[] | undefined {
   }
 }
 
+/** Splits CSV that arrives in chunks. */
 export class CsvSplitter implements Splitter {
   header: CsvHeader | undefined
   private line = 1
@@ -114,7 +124,7 @@ export class CsvSplitter implements Splitter {
 function readHeader(raw: Buffer, tooLarge: boolean): CsvHeader {
   const text = tooLarge ? undefined : decode(raw)
   if (text === undefined) throw new LeadpushError('failed', `its first line is no header of a CSV file: it ${notUtf8}`)
-  // else all of the file would be its header, and nothing of it a record
+  // otherwise the whole file would be its header
   if (/\r/.test(text.trimEnd().replace(/"[^"]*"/g, ''))) {
     throw new LeadpushError('failed', 'its lines end in a carriage return alone: they must end in LF or CR LF')
   }

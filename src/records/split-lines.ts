@@ -1,4 +1,4 @@
-/** Cuts NDJSON into records: a JSON text a line, blank lines between them are nothing. */
+/** Cuts NDJSON into records: one JSON text per line; blank lines are skipped. */
 import { LeadpushError } from '../base/errors.ts'
 import {
   notJson,
@@ -10,6 +10,7 @@ import {
   trimSpace,
 } from './record.ts'
 
+/** Splits NDJSON that arrives in chunks. */
 export class LineSplitter implements Splitter {
   private line = 1
   private readonly coming = new RecordBytes()

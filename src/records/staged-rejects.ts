@@ -1,22 +1,27 @@
 /**
- * The bad records of an import, which stand among the good ones in its staging table: a later bad record replaces a good one as
- * any does, and whether one that lacks something is bad is known when the file is read.
+ * The bad records of an import. They are staged among the good ones, because a later bad record replaces an earlier good one
+ * like any other, and because some records turn out bad only once the whole file is read.
  */
 import type { Connection } from '../db/transaction.ts'
 
+/** What is wrong with a record. */
 export interface Problem {
   /** The field, or '' for the record as a whole. */
   path: string
   message: string
 }
 
+/** What is said of a field that a record must have, and has not. */
+export const missing = 'is missing'
+
+/** A rejected record with its problem. */
 export interface StagedReject extends Problem {
   line: number
   /** The record as it came. */
   raw: Buffer
 }
 
-/** As the staging table keeps it: in JSON, since what it says may hold a NUL. */
+/** A problem as the staging table keeps it: as JSON, since the message may hold a NUL. */
 export const serialiseProblem = ({ path, message }: Problem): string => JSON.stringify([path, message])
 
 const recordsPerFetch = 256
@@ -31,7 +36,7 @@ interface Row {
   raw: Buffer | null
 }
 
-/** The rows of `table` for which `where` holds, in the order of the file, a page at a time. */
+/** The rows of `table` for which `where` holds, in the order of the file, page by page. */
 async function* readPages(
   connection: Connection,
   { table, where, otherwise }: RejectOptions,
@@ -67,18 +72,19 @@ async function readLarge(connection: Connection, table: string, row: string): Pr
   return rows[0]?.raw ?? Buffer.alloc(0)
 }
 
+/** Which rows to reject, and whom to tell. */
 export interface RejectOptions {
   table: string
-  /** SQL over the staging table's `s`. */
+  /** SQL over the rows `s` of the staging table. */
   where: string
-  /** What is wrong with those that were good by themselves. */
+  /** The problem of rows that have none of their own. */
   otherwise: Problem
   onRejected: (rejected: StagedReject) => void | Promise<void>
-  /** Which of them, by their places, are counted apart, and nobody is shown them. */
+  /** The indexes of rejects that are counted apart and not told. */
   findHidden?: (rejects: readonly StagedReject[]) => Promise<ReadonlySet<number>>
 }
 
-/** Tells of the rows for which `where` holds, and deletes them. */
+/** Tells the rows for which `where` holds, deletes them, and returns how many were told and how many hidden. */
 export async function rejectStaged(
   connection: Connection,
   options: RejectOptions,

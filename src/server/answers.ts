@@ -1,7 +1,4 @@
-/**
- * What goes in and out of the inbound endpoints: the one set of schemas that checks bodies, types the answers and makes the
- * OpenAPI document.
- */
+/** The schemas of the inbound endpoints: one set that checks bodies, types the answers and makes the OpenAPI document. */
 import * as z from 'zod'
 import { hookUrlCharsMax } from '../base/limits.ts'
 import { flatLeadSchema } from '../triggers/flat-lead.ts'
@@ -9,17 +6,18 @@ import { flatLeadSchema } from '../triggers/flat-lead.ts'
 const msg = z.string().meta({ description: 'A sentence for a person.' })
 const done = { ok: z.literal(true), msg }
 
+/** The body of every answer that grants nothing. */
 export const refusalSchema = z.object({ ok: z.literal(false), msg })
 
 export const testAnswerSchema = z.object({
   ...done,
-  date: z.iso.datetime({ offset: true }).meta({ description: 'Now.' }),
-  userEmail: z.string().meta({ description: 'Whose integration it is.' }),
+  date: z.iso.datetime({ offset: true }).meta({ description: 'The time of the answer.' }),
+  userEmail: z.string().meta({ description: "The e-mail of the integration's user." }),
 })
 
 export const sampleAnswerSchema = z.object({
   ...done,
-  leads: z.array(flatLeadSchema).meta({ description: 'As the trigger sends them.' }),
+  leads: z.array(flatLeadSchema).meta({ description: 'Leads as the trigger `new_lead` sends them.' }),
 })
 
 export const subscribeBodySchema = z.object(
@@ -41,9 +39,9 @@ export const unsubscribeBodySchema = z
     id: z.string().optional().meta({ description: 'The id that `subscribe` answered with.' }),
     hookUrl: z.string().optional(),
   })
-  .meta({ description: 'Which hook: without either name, all of the integration.' })
+  .meta({ description: 'Which hook to remove; without `id` and `hookUrl`, all hooks of the integration.' })
 
-/** Of `unsubscribe`, and of what is asked whether all is well. */
+/** The answer of `unsubscribe` and of the endpoints that tell whether `serve` is well. */
 export const doneSchema = z.object(done)
 
 export type TestAnswer = z.output<typeof testAnswerSchema>

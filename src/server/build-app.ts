@@ -1,6 +1,6 @@
 /**
- * The inbound endpoints as a Fastify app: what happens to a request before its endpoint, in the order of contract 5.1, and how
- * refusals and trouble are answered. It knows nothing of listening, nor of how a push is sent.
+ * The inbound endpoints as a Fastify app: what happens to a request before its endpoint, in the order of contract 5.1, and
+ * how refusals and errors are answered. Listening and sending pushes belong to `start-server.ts`.
  */
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { requestBodyBytesMax } from '../base/limits.ts'
@@ -12,9 +12,10 @@ import { addressOf, CallerChecks, type CallerOptions, plainAddress } from './cal
 import { buildRefusal, buildUnavailable, Refusal, tooLarge, unknownPath } from './refusal.ts'
 import { Routes, type RoutesContext } from './routes.ts'
 
+/** One answered request, as the log and the metrics get it. */
 export interface RequestEntry {
   method: string
-  /** The path of the endpoint, never what was asked for: `none` where there is no such path. */
+  /** The path of the endpoint, never the path that was asked for; `none` where there is no such endpoint. */
   route: string
   status: number
   durationMs: number
@@ -22,24 +23,26 @@ export interface RequestEntry {
   integration: number | undefined
 }
 
+/** What the endpoints need, and whom the app tells of requests and trouble. */
 export interface AppOptions extends RoutesContext, CallerOptions {
   /** Addresses and ranges of proxies whose `X-Forwarded-For` counts. */
   trustProxy: readonly string[] | undefined
   onRequest(entry: RequestEntry): void
-  /** Called for every request that a proxy which is not trusted seems to have passed on: all its callers count as one. */
+  /** Called for each request that an untrusted proxy seems to have passed on: all callers behind that proxy count as one. */
   onUntrustedProxy(peer: string): void
   onTrouble(error: unknown): void
-  /** Called for every request that meets it so. */
+  /** Called for each request that the database could not answer. */
   onDatabaseAway(error: unknown): void
 }
 
 const requestMsMax = 10_000
 const stallMsMax = 20_000
 
-/** The proxy library knows no range of all addresses. */
+/** The proxy library has no range of all addresses, so `/0` becomes its two halves. */
 const halveAll = (range: string) =>
   range.endsWith('/0') ? (range.includes(':') ? ['::/1', '8000::/1'] : ['0.0.0.0/1', '128.0.0.0/1']) : [range]
 
+/** Builds the app and the server beneath it; the server listens later. */
 export function buildApp(options: AppOptions): { app: FastifyInstance; hardServer: HardServer } {
   const note = (entry: RequestEntry) => {
     options.metrics.noteRequest(entry)
@@ -50,9 +53,9 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     logger: false,
     bodyLimit: requestBodyBytesMax,
     trustProxy: options.trustProxy ? options.trustProxy.flatMap(halveAll) : false,
-    // what comes while it closes is answered as ever
+    // requests that arrive while the app closes are answered as usual
     return503OnClosing: false,
-    // the server beneath answers what is no HTTP
+    // the server beneath answers invalid HTTP
     clientErrorHandler: () => {},
     serverFactory: (handle) => {
       const onRefused = ({ status, address }: { status: number; address: string }) =>
@@ -60,7 +63,7 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
       hardServer = buildHardServer({ handle, requestMsMax, stallMsMax, buildRefusal, onRefused })
       return hardServer.server
     },
-    // a path that cannot be decoded is none of ours
+    // a path that cannot be decoded is no endpoint
     frameworkErrors: (_error, request, reply) => {
       void refuse(request, reply as FastifyReply, unknownPath)
       noteAnswer(request, reply as FastifyReply)
@@ -97,9 +100,12 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
   return { app, hardServer }
 }
 
-/** What comes from outside says what it likes; what comes from here, or a private network, and speaks for others, is a proxy. */
+/**
+ * The address of an untrusted proxy, if one passed the request on. Callers outside may send any X-Forwarded-For; one from
+ * this machine or a private network that sends it is a proxy.
+ */
 function findUntrustedProxy({ raw, ips = [] }: FastifyRequest): string | undefined {
-  // with a peer that is trusted there are two at least
+  // behind a trusted peer there are at least two addresses
   if (raw.headers['x-forwarded-for'] === undefined || ips.length > 1) return undefined
   const peer = plainAddress(raw.socket.remoteAddress ?? '')
   return peer === '' || isPublicAddress(peer) ? undefined : peer
@@ -118,7 +124,7 @@ function addHooks(app: FastifyInstance, routes: Routes, { onUntrustedProxy }: Ap
     throw new Refusal(405, `The method ${request.method} is not allowed here: use ${allow}.`, { allow })
   })
   app.addHook('preParsing', (request, reply, payload, done) => {
-    // whatever it says to be, it has to be JSON
+    // every body is read as JSON, whatever its Content-Type
     delete request.raw.headers['content-type']
     if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue()
     done(null, payload)
@@ -126,7 +132,7 @@ function addHooks(app: FastifyInstance, routes: Routes, { onUntrustedProxy }: Ap
   app.addHook('onSend', (request, reply, payload, done) => {
     const { headers, complete } = request.raw
     const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
-    // the rest of a body that nobody reads must not be taken for the next request
+    // the rest of an unread body must not be taken for the next request
     if ((hasBody && !complete) || reply.statusCode === 400) reply.header('Connection', 'close')
     done(null, payload)
   })
@@ -136,11 +142,11 @@ function asRefusal(error: unknown, { onTrouble, onDatabaseAway }: AppOptions): R
   if (error instanceof Refusal) return error
   const { statusCode = 500, code } = error as FastifyError
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge
-  // a body that broke off, too
+  // includes bodies that broke off
   if (statusCode < 500) return new Refusal(400, 'The request is not valid HTTP.')
   if (!isDatabaseError(error)) {
     onTrouble(error)
-    return new Refusal(500, 'Something went wrong inside leadpush: its log says what.')
+    return new Refusal(500, 'Something went wrong inside leadpush: its log has the error.')
   }
   onDatabaseAway(error)
   return buildUnavailable('The database is away for the moment: try again in a few seconds.')

@@ -1,4 +1,4 @@
-/** Who calls: the address, the API key, and how often either may (contract 5.1), in the order in which that is looked at. */
+/** Checks who calls: the address, the API key, and the rate limits of both (contract 5.1), in the contract's order. */
 import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
@@ -11,12 +11,14 @@ import { type FoundIntegration, findIntegrationByKey } from '../integrations/int
 import { RateLimit } from './rate-limit.ts'
 import { Refusal, tooLarge } from './refusal.ts'
 
+/** The limits of callers, and whom the checks tell. */
 export interface CallerOptions {
   db: Database
-  /** A minute; undefined: no limit. */
+  /** Bad requests per minute and address; undefined: no limit. */
   limitAddress: number | undefined
+  /** Requests per minute and API key; undefined: no limit. */
   limitKey: number | undefined
-  /** Called for each request that is refused because there were too many. */
+  /** Called for each request that a rate limit refuses. */
   onLimited(limit: 'address' | 'key'): void
   /** Called whenever the database has answered. */
   onDatabaseBack(): void
@@ -24,33 +26,33 @@ export interface CallerOptions {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Of the caller, once it is known. */
+    /** The caller's integration, set once the API key is checked. */
     integration: FoundIntegration
   }
 }
 
-/** IPv4 as such, where a socket of both families shows it as IPv6. */
+/** An IPv4 address without the IPv6 prefix that a socket of both families puts before it. */
 export const plainAddress = (address: string) => address.replace(/^::ffff:(?=[\d.]+$)/i, '')
 
-/** Some proxies forward an address with its port; what is no address at all says nothing. */
+/** The caller's address without a port, which some proxies add; the socket's where a proxy forwarded none that is valid. */
 export function addressOf(request: FastifyRequest): string {
   const bare = request.ip?.replace(/^\[(.*)\](:\d+)?$/, '$1').replace(/^([\d.]+):\d+$/, '$1') ?? ''
   const address = isIP(bare) > 0 ? bare : (request.raw.socket.remoteAddress ?? '')
   return plainAddress(address)
 }
 
-/** Whose requests count together: an IPv6 network of 64 bits is a caller's own, to take any address of. */
+/** The network whose requests count together. In IPv6 that is 64 bits, all of which one caller may use. */
 function networkOf(address: string): string {
   if (isIP(address) !== 6) return address
   const { parts } = ipaddr.parse(address) as ipaddr.IPv6
   return `${parts.slice(0, 4).map((part) => part.toString(16)).join(':')}::/64` // biome-ignore format: short
 }
 
-/** A key that was good so lately is not kept out by what others of its address do. */
+/** A key that was good within this time is not locked out by bad requests from its address. */
 const goodKeyMs = 3_600_000
 const goodKeysMax = 20_000
 
-/** The database has a moment to answer; later it counts as away. */
+/** Fails with `database` where `work` takes longer than `databaseAnswerMsMax`: then the database counts as away. */
 export async function inTime<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, fail) => {
@@ -60,11 +62,12 @@ export async function inTime<T>(work: Promise<T>): Promise<T> {
   return await Promise.race([work, late]).finally(() => clearTimeout(timer))
 }
 
+/** The rate limits and the check of API keys; one for all requests of the process. */
 export class CallerChecks {
   private readonly options: CallerOptions
   private readonly badRequests: RateLimit<string>
   private readonly requestsOfKeys: RateLimit<number>
-  /** By their hash. */
+  /** Hashes of keys that were good lately. */
   private readonly goodKeys = new LRUCache<string, true>({ max: goodKeysMax, ttl: goodKeyMs })
 
   constructor(options: CallerOptions) {
@@ -73,7 +76,7 @@ export class CallerChecks {
     this.requestsOfKeys = new RateLimit(options.limitKey)
   }
 
-  /** Finds the caller's integration; throws a refusal, or what the database threw. */
+  /** Sets `request.integration`; throws a refusal, or the database's error. */
   readonly check = async (request: FastifyRequest): Promise<void> => {
     const network = networkOf(addressOf(request))
     if (this.badRequests.isReached(network) && !this.isGood(request)) throw this.tooManyOf(network)
@@ -92,7 +95,7 @@ export class CallerChecks {
     if (Number(request.headers['content-length']) > requestBodyBytesMax) throw tooLarge
   }
 
-  /** Counts a bad request. Others of the address may have been counted while this one was looked at: then it is one too many. */
+  /** Counts a bad request and returns its refusal, or a 429 where other requests have reached the address's limit meanwhile. */
   count(request: FastifyRequest, refusal: Refusal): Refusal {
     if (refusal.status !== 401 && refusal.status !== 422) return refusal
     const network = networkOf(addressOf(request))

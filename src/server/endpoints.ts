@@ -1,4 +1,4 @@
-/** What the four endpoints do once the caller is known (contract 5, 5.3, 5.4). */
+/** The four endpoints, called once the caller is known (contract 5, 5.3, 5.4). */
 import type { FastifyRequest } from 'fastify'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
@@ -8,14 +8,16 @@ import { findSampleLeads } from '../triggers/sample-leads.ts'
 import { type Done, type SampleAnswer, type SubscribeAnswer, subscribeBodySchema, type TestAnswer } from './answers.ts'
 import { Refusal } from './refusal.ts'
 
+/** What the endpoints work with. */
 export interface EndpointContext {
   db: Database
   allowInsecureHooks: boolean
   maxLeadAgeMs: number
-  /** A subscription push is owed to the user since just now. */
+  /** Called when a subscription push has just become owed to the user. */
   onOwed(userId: number): void
 }
 
+/** `test`: the connection works, and whose integration it is. */
 export function answerTest({ integration }: FastifyRequest): TestAnswer {
   return {
     ok: true,
@@ -25,6 +27,7 @@ export function answerTest({ integration }: FastifyRequest): TestAnswer {
   }
 }
 
+/** `sample`: a few leads as triggers send them. */
 export async function answerSample(context: EndpointContext, { integration }: FastifyRequest): Promise<SampleAnswer> {
   const leads = await findSampleLeads(context.db, integration.userId, { maxLeadAgeMs: context.maxLeadAgeMs })
   return { ok: true, msg: 'Leads as the trigger `new_lead` sends them.', leads }
@@ -32,13 +35,14 @@ export async function answerSample(context: EndpointContext, { integration }: Fa
 
 function parseJson(body: unknown): unknown {
   try {
-    // some platforms begin with a byte order mark; taken for no JSON, it would remove all hooks instead of one
+    // some platforms begin with a byte order mark; without this, `unsubscribe` would remove all hooks instead of one
     return JSON.parse(String(body).replace(/^\ufeff/, ''))
   } catch {
     return undefined
   }
 }
 
+/** `subscribe`: registers the hook; a user's first hook owes them a subscription push. Throws a `Refusal`. */
 export async function answerSubscribe(
   context: EndpointContext,
   { integration, body }: FastifyRequest,
@@ -46,7 +50,7 @@ export async function answerSubscribe(
   const parsed = subscribeBodySchema.safeParse(parseJson(body))
   if (!parsed.success) throw new Refusal(422, parsed.error.issues[0]?.message ?? '')
   const { hookUrl } = parsed.data
-  // what is registered already needs no DNS, which may be away: where it leads is looked at again at every connection
+  // a registered hook needs no DNS here, which may be away: each connection looks the address up again
   const problem = (await hasHook(context.db, integration.id, hookUrl))
     ? findUrlProblem(hookUrl, context.allowInsecureHooks)
     : await checkHookUrl(hookUrl, { allowInsecure: context.allowInsecureHooks })
@@ -64,20 +68,22 @@ export async function answerSubscribe(
 
 const asText = (value: unknown) => (typeof value === 'string' ? value : '')
 
-/** Whoever names a hook, however clumsily, does not mean all of them. */
+/** Which hooks to remove. A request that names a hook in any form, even a wrong one, never means all of them. */
 function findNamed(id: unknown, body: unknown): HooksToRemove {
   if (id !== undefined) return { id: asText(id) }
   const named = parseJson(body)
   if (typeof named !== 'object' || named === null) return 'all'
   for (const name of ['id', 'hookUrl'] as const) {
     const value = (named as Partial<Record<typeof name, unknown>>)[name]
-    // what a workflow puts there when it has lost the hook
-    if (value === null || value === '') throw new Refusal(422, `\`${name}\` is empty: give the hook's, or leave it out to remove all.`)
+    // a workflow that has lost the hook puts null or '' there
+    if (value === null || value === '')
+      throw new Refusal(422, `\`${name}\` is empty: give the hook's, or leave it out to remove all.`)
   }
   if ('id' in named) return { id: asText(named.id) }
   return 'hookUrl' in named ? { url: asText(named.hookUrl) } : 'all'
-} // biome-ignore format: long sentences
+}
 
+/** `unsubscribe`: removes one hook, or all of the integration. Throws a `Refusal`. */
 export async function answerUnsubscribe(
   context: EndpointContext,
   { integration, query, body }: FastifyRequest,

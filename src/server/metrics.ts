@@ -1,21 +1,22 @@
-/** What a Prometheus can scrape: requests, child processes, what is owed, and the process itself. */
+/** The metrics of `serve` for Prometheus: requests, child processes, owed pushes, and the process itself. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { packageVersion } from '../base/package-root.ts'
 import { untrustedProxyMetric } from '../http/listen.ts'
 
+/** Takes what happens, and renders it for a scrape. */
 export interface Metrics {
   contentType: string
   noteRequest(request: { method: string; route: string; status: number; durationMs: number }): void
   notePushEnded(exitCode: number | null): void
-  /** A request was refused because there were too many of its address, or with its key. */
+  /** Counts a request refused by the limit of its address or of its key. */
   noteLimited(limit: 'address' | 'key'): void
-  /** A proxy that is not trusted passed a request on. */
+  /** Counts a request that an untrusted proxy passed on. */
   noteUntrusted(): void
   /** The text of a scrape. */
   render(): Promise<string>
 }
 
-/** What is asked for at each scrape. */
+/** Values that are read at each scrape. */
 export interface MetricSources {
   pushesUnderWay(): number
   pushesWaiting(): number
@@ -26,6 +27,7 @@ export interface MetricSources {
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT'])
 const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
+/** Makes the metrics of one `serve` in a registry of its own. */
 export function createMetrics(sources: MetricSources): Metrics {
   const register = new Registry()
   const registers = [register]
@@ -54,7 +56,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     help: 'Requests with an X-Forwarded-For from a loopback or private address that is not in LEADPUSH_TRUST_PROXY.',
     registers,
   })
-  // what is absent until it happens first shows no rise
+  // starts at 0: a series that appears with its first event shows no rise
   ended.inc({ exit_code: '0' }, 0)
   for (const limit of ['address', 'key']) limited.inc({ limit }, 0)
   let asked: Promise<number | undefined> | undefined
@@ -76,12 +78,14 @@ export function createMetrics(sources: MetricSources): Metrics {
       },
     })
   gauge('leadpush_push_processes', 'Child processes that send a subscription push now.', sources.pushesUnderWay)
-  gauge('leadpush_push_processes_waiting', 'Users who wait in line for one.', sources.pushesWaiting)
+  gauge('leadpush_push_processes_waiting', 'Users who wait for such a child process.', sources.pushesWaiting)
   gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', askOwed)
-  gauge('leadpush_database_up', 'Whether the database answers.', async () => ((await askOwed()) === undefined ? 0 : 1))
+  gauge('leadpush_database_up', '1 where the database answers, else 0.', async () =>
+    (await askOwed()) === undefined ? 0 : 1,
+  )
   new Gauge({
     name: 'leadpush_build_info',
-    help: 'The version that wrote this.',
+    help: 'The version of leadpush, as a label.',
     labelNames: ['version'],
     registers,
   }).set({ version: packageVersion }, 1)

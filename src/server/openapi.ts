@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document: the endpoints, the delivery and the triggers, from the schemas that check and type them. */
+/** The OpenAPI 3.1 document: endpoints, delivery and triggers, made from the schemas that check and type them. */
 import { packageVersion } from '../base/package-root.ts'
 import { buildContent, buildSchemas, type SchemaName } from './openapi/schemas.ts'
 import { delivery, newLead } from './openapi/webhooks.ts'
@@ -11,28 +11,32 @@ const allow = {
 }
 const unavailable = 'The database is away for the moment: try again in a few seconds.'
 
-/** contract 5.1: in the order in which they are looked at. */
+/** Refusals in the order in which contract 5.1 checks them. */
 const refusals: Readonly<Record<string, { description: string; msg: string; headers?: object }>> = {
   404: {
-    description: 'There is no such path: `serve` has another platform in it.',
+    description: 'There is no such path: `serve` may be set up for another platform.',
     msg: 'There is nothing at this path.',
   },
-  405: { description: 'Another method.', msg: 'The method POST is not allowed here: use GET.', headers: allow },
+  405: {
+    description: 'The path does not take this method.',
+    msg: 'The method POST is not allowed here: use GET.',
+    headers: allow,
+  },
   429: {
     description: 'Too many requests with the key, or too many bad ones from the address.',
     msg: 'Too many requests came with this API key: wait a minute.',
     headers: retryAfter,
   },
   422: {
-    description: 'The API key, or something else that is needed, is missing or not acceptable.',
+    description: 'The API key or another required value is missing or not acceptable.',
     msg: 'The API key is missing: add it to the URL as the query parameter `api_key`.',
   },
   503: { description: 'The database is away for the moment.', msg: unavailable, headers: retryAfter },
   401: { description: 'The API key is unknown or was revoked.', msg: 'The API key is unknown or was revoked.' },
   413: { description: 'The body is too large.', msg: 'The body is too large: at most 65536 bytes.' },
   default: {
-    description: 'No valid HTTP, too slow, or trouble inside leadpush.',
-    msg: 'Something went wrong inside leadpush: its log says what.',
+    description: 'The request was not valid HTTP or too slow, or leadpush failed.',
+    msg: 'Something went wrong inside leadpush: its log has the error.',
   },
 }
 
@@ -41,7 +45,7 @@ function buildResponses(answer: object, statuses = Object.keys(refusals)): objec
     const { msg, ...response } = refusals[status] as (typeof refusals)[string]
     return [status, { ...response, content: buildContent('Refusal', { ok: false, msg }) }]
   })
-  return { 200: { description: 'It is done.', content: answer }, ...Object.fromEntries(refused) }
+  return { 200: { description: 'The request was carried out.', content: answer }, ...Object.fromEntries(refused) }
 }
 
 const endpoint = (operationId: string, summary: string, answer: SchemaName, more: object = {}) => ({
@@ -51,7 +55,7 @@ const endpoint = (operationId: string, summary: string, answer: SchemaName, more
   responses: buildResponses(buildContent(answer)),
 })
 
-/** For whoever runs `serve`: not for the outside, and without a key. */
+/** An endpoint for the operator of `serve`: without a key, and not for the outside. */
 const inside = (operationId: string, summary: string, answer: object, more: string[] = []) => ({
   operationId,
   summary,
@@ -64,7 +68,7 @@ const hookId = {
   name: 'id',
   in: 'query',
   required: false,
-  description: 'Which hook, by the id that `subscribe` answered with; in place of a body.',
+  description: 'The id that `subscribe` answered with, instead of a body.',
   schema: { type: 'string' },
 }
 
@@ -84,7 +88,7 @@ function buildPaths(automation: string): object {
       }),
     },
     '/healthz': { get: inside('healthz', 'Whether `serve` is alive.', buildContent('Done', all)) },
-    '/readyz': { get: inside('readyz', 'Whether it can do its work.', buildContent('Done', all), ['503']) },
+    '/readyz': { get: inside('readyz', 'Whether `serve` can do its work.', buildContent('Done', all), ['503']) },
     '/metrics': {
       get: inside('metrics', 'Metrics for Prometheus.', { 'text/plain': { schema: { type: 'string' } } }),
     },
@@ -95,15 +99,21 @@ function buildPaths(automation: string): object {
 }
 
 const securitySchemes = {
-  api_key: { type: 'apiKey', in: 'query', name: 'api_key', description: 'Of the integration; given once.' },
+  api_key: {
+    type: 'apiKey',
+    in: 'query',
+    name: 'api_key',
+    description: 'The API key of the integration, given once in the query.',
+  },
   receiver_key: {
     type: 'apiKey',
     in: 'header',
     name: 'X-Service-API-Key',
-    description: 'Of the user, at the receiver.',
+    description: 'The key of the user at the receiver.',
   },
 }
 
+/** The document for endpoints below `/api/extern/<automation>/`. */
 export function buildOpenapi({ automation }: { automation: string }): object {
   return {
     openapi: '3.1.0',

@@ -1,34 +1,36 @@
-/** A `leadpush push --user` in a process of its own: started without a shell, with what it needs of the environment. */
+/** Runs `leadpush push --user` in a process of its own, without a shell and with only the environment that it needs. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { packageRoot } from '../base/package-root.ts'
 
+/** A child process that sends one user's subscription push. */
 export interface PushProcess {
-  /** Never rejects. */
+  /** Resolves when the process has ended; never rejects. */
   ended: Promise<PushProcessEnd>
   kill(signal: NodeJS.Signals): void
-  /** It may go on without this process. */
+  /** Lets the child go on alone: this process no longer waits for it. */
   leave(): void
 }
 
+/** How a child process ended. */
 export interface PushProcessEnd {
-  /** Null: it was killed, or could not be started. */
+  /** Null where the process was killed or could not be started. */
   exitCode: number | null
-  /** What became of its deliveries, a line; undefined: it came to none. */
+  /** What became of its deliveries, in one line; undefined where it made none. */
   outcome: string | undefined
 }
 
-/** No push takes so long: whatever its process hangs on, its place is needed. */
+/** No push takes so long: a process that hangs is killed, so that others get their turn. */
 const processMsMax = 3_600_000
 const outcomeCharsMax = 500
-/** What it wrote has come so long after its end at most. */
+/** How long to wait for the rest of the output after the process has ended. */
 const outputMsMax = 1_000
 
 /**
- * Sends what the user is owed by the subscription. It has a process group of its own, so that a signal from a terminal reaches
- * it through us alone, once. Its diagnostics come to `onLine`.
+ * Starts a process that sends the user's owed subscription push. The process has a process group of its own, so that a signal
+ * from a terminal reaches it through us alone, once. Its diagnostics go to `onLine`.
  */
 export function startPushProcess(
   email: string,
@@ -41,7 +43,7 @@ export function startPushProcess(
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  // spawn's own timeout would keep this process
+  // spawn's own timeout would keep this process alive
   const timer = setTimeout(() => child.kill('SIGKILL'), processMsMax).unref()
   child.once('exit', () => clearTimeout(timer))
   let outcome = ''
@@ -56,7 +58,7 @@ export function startPushProcess(
       end(null)
     })
     child.once('close', end)
-    // something that it started may hold its output open
+    // a process that the child started may hold its output open
     child.once('exit', (exitCode) => setTimeout(() => end(exitCode), outputMsMax).unref())
   })
   return {
@@ -75,7 +77,7 @@ function readLines(stream: Readable, onLine: (line: string) => void): void {
   createInterface({ input: stream }).on('line', onLine)
 }
 
-/** A line of `push --json`. Of a process that was killed the last may be torn, and tells nothing. */
+/** The outcome in a line of `push --json`; undefined for other lines, and for one that a kill has torn. */
 function describe(line: string): string | undefined {
   if (!line.startsWith('{"type":"delivery"')) return undefined
   try {

@@ -1,23 +1,24 @@
 /**
- * So many a minute for each key, in windows that begin with the first. Its memory is bounded: of more keys than it keeps, the
- * one that was seen longest ago begins anew.
+ * Limits how many requests each key may make in a window that begins with its first request. Memory is bounded: of more keys
+ * than it keeps, the key seen longest ago starts anew.
  */
 import { LRUCache } from 'lru-cache'
 
 const minuteMs = 60_000
 const keysMax = 20_000
 
+/** Counts per key, in this process alone. */
 export class RateLimit<K extends string | number> {
   private readonly most: number
   private readonly windows: LRUCache<K, { count: number }>
 
-  /** `most` undefined: no limit. */
+  /** `most` requests per window; undefined: no limit. */
   constructor(most: number | undefined, windowMs = minuteMs) {
     this.most = most ?? Number.POSITIVE_INFINITY
     this.windows = new LRUCache({ max: keysMax, ttl: windowMs })
   }
 
-  /** Counts one, unless the limit is reached; whether it was within. */
+  /** Counts a request unless the limit is reached; returns whether it was within the limit. */
   take(key: K): boolean {
     if (this.isReached(key)) return false
     const window = this.windows.get(key)

@@ -1,4 +1,4 @@
-/** Which paths there are, what is allowed on each, and what serves it. Every path is fixed: there is nothing to be parsed. */
+/** The paths, the methods allowed on each, and the handler of each. Every path is fixed, so there is nothing to parse. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { schemaState } from '../db/migrate.ts'
 import { type CallerChecks, inTime } from './caller.ts'
@@ -7,11 +7,13 @@ import type { Metrics } from './metrics.ts'
 import { buildOpenapi } from './openapi.ts'
 import { buildUnavailable } from './refusal.ts'
 
+/** What the handlers of the paths need. */
 export interface RoutesContext extends EndpointContext {
   automation: string
   metrics: Metrics
 }
 
+/** Registers all paths with the app when it is made. */
 export class Routes {
   private readonly methods = new Map<string, string>()
 
@@ -40,12 +42,12 @@ export class Routes {
     open('/openapi.json', async () => document)
   }
 
-  /** The methods of a path, as `Allow` has them; undefined: there is no such path. */
+  /** The methods of the path, as `Allow` names them; undefined where there is no such path. */
   findAllowed({ url }: FastifyRequest): string | undefined {
     return this.methods.get(pathOf(url))
   }
 
-  /** The path if it is one of ours, else `none`. */
+  /** The path if there is such an endpoint, else `none`. */
   nameOf({ url }: FastifyRequest): string {
     const path = pathOf(url)
     return this.methods.has(path) ? path : 'none'
@@ -58,7 +60,7 @@ async function answerReady({ db }: RoutesContext): Promise<object> {
   throw buildUnavailable(`The schema of the database is ${state === 'behind' ? 'behind' : 'newer than'} this program.`)
 }
 
-/** As the router sees it: without query, host and needless encoding. */
+/** The path as the router sees it: without query, host and needless encoding. */
 function pathOf(url: string): string {
   const path = url.replace(/^https?:\/\/[^/?]*/i, '').replace(/[?#].*$/s, '')
   try {

@@ -1,4 +1,4 @@
-/** `serve` as a whole: the endpoints on their address, the subscription pushes behind them, and how both come to an end. */
+/** `serve` as a whole: listens with the endpoints, runs the subscription pushes behind them, and ends both. */
 
 import { listenOn } from '../http/listen.ts'
 import { countOwedSubscriptions } from '../push/subscriptions.ts'
@@ -9,13 +9,14 @@ import { SubscriptionPushes } from './subscription-pushes.ts'
 
 type Inner = 'metrics' | 'onOwed' | 'onLimited' | 'onUntrustedProxy' | 'onDatabaseAway' | 'onDatabaseBack'
 
+/** What `serve` needs, and whom it tells. */
 export interface ServerOptions extends Omit<AppOptions, Inner> {
   host: string
   port: number
-  /** What child processes get of the environment. */
+  /** The environment of child processes. */
   childEnv: Readonly<Record<string, string>>
   onPushEnded(userId: number, end: PushProcessEnd): void
-  /** A line of diagnostics of a child process. */
+  /** Called for each line of diagnostics of a child process. */
   onPushLine(line: string): void
   onNote(text: string): void
   onWarning(text: string): void
@@ -23,22 +24,23 @@ export interface ServerOptions extends Omit<AppOptions, Inner> {
 
 export type { PushProcessEnd, RequestEntry }
 
+/** A server that listens. */
 export interface RunningServer {
   url: string
-  /** Answers what is under way, passes `signal` on to the child processes and waits for them; a few seconds at most. */
+  /** Answers the requests under way, passes `signal` on to the child processes and waits for them, a few seconds at most. */
   close(signal: NodeJS.Signals): Promise<void>
 }
 
-/** A hook URL that is being looked up may take 5 s. */
+/** Requests under way get so long: looking a hook URL up may take 5 s. */
 const answersGraceMs = 7_000
-/** Child processes go on by themselves. */
+/** Child processes are waited for so long; then they go on by themselves. */
 const pushesGraceMs = 3_000
 
 const describeUntrusted = (peer: string) =>
   `A proxy at ${peer} passes requests on (X-Forwarded-For) and is not trusted: all its callers count as one, and one bad caller ` +
   `locks out all. Add ${peer} to LEADPUSH_TRUST_PROXY.`
 
-/** Throws `usage` where it cannot listen there. */
+/** Starts everything. Throws `usage` where it cannot listen at the host and port. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { db, onTrouble } = options
   const pushes = new SubscriptionPushes({
@@ -70,7 +72,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     onDatabaseAway(error) {
       if (!isAway) onTrouble(error)
       isAway = true
-      // who looks there brings the embedded one back
+      // looking for owed pushes starts the embedded database again
       pushes.look()
     },
     onDatabaseBack() {

@@ -1,6 +1,6 @@
 /**
- * Sends the subscription pushes that are owed, in child processes, few at once. The line of those who wait is in the database:
- * whoever is owed a push is found there, also after a restart, or when another sidecar has died.
+ * Sends owed subscription pushes in child processes, a few at once. The waiting line is in the database, so a push is also
+ * found after a restart, or when another `serve` has died.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
@@ -11,6 +11,7 @@ import { findWaitingSubscriptions } from '../push/subscriptions.ts'
 import type { UserToServe } from '../push/users-to-serve.ts'
 import type { PushProcess, PushProcessEnd } from './push-process.ts'
 
+/** How a push is started, and whom the loop tells. */
 export interface SubscriptionPushesOptions {
   db: Database
   start(email: string): PushProcess
@@ -18,21 +19,22 @@ export interface SubscriptionPushesOptions {
   onTrouble(error: unknown): void
 }
 
-/** Somebody else's, who is at it or has died. */
+/** A push that another process owes is taken only after so long: that process may be sending it, or have died. */
 const othersAfterMs = 10_000
-/** So often at least it looks for what others have left. */
+/** The longest time between two looks for pushes that others left. */
 const lookMsMax = 30_000
-/** A user with whom a process came to nothing waits so long, doubled each time. */
+/** The pause for a user whose process made no delivery, doubled each time. */
 const holdMs = 3_000
 const holdMsMax = 300_000
 const rememberedMax = 1_000
 
+/** The loop of one `serve`: looks for owed pushes and starts a child process for each. */
 export class SubscriptionPushes {
-  /** Users who wait in line, as far as is known. */
+  /** Users who waited in line at the last look. */
   waiting = 0
   private readonly options: SubscriptionPushesOptions
   private readonly underWay = new Map<number, PushProcess>()
-  /** Owed since a moment ago by what this process answered. */
+  /** Users to whom this process has just recorded an owed push. */
   private readonly own = new LRUCache<number, true>({ max: rememberedMax })
   private readonly failures = new LRUCache<number, { times: number; untilMs: number }>({
     max: rememberedMax,
@@ -60,12 +62,12 @@ export class SubscriptionPushes {
     this.look()
   }
 
-  /** Looks now for what is owed. */
+  /** Looks for owed pushes now. */
   look(): void {
     this.waker.abort()
   }
 
-  /** Passes the signal on, and waits for the children, for `graceMs` at most; what they have under way they finish alone. */
+  /** Stops the loop, passes the signal on to the children, and waits for them for at most `graceMs`; then they go on alone. */
   async stop(signal: NodeJS.Signals, graceMs: number): Promise<void> {
     this.stopping.abort()
     this.look()
@@ -88,7 +90,7 @@ export class SubscriptionPushes {
     }
   }
 
-  /** Starts what there is room for; returns when to look again. */
+  /** Starts as many pushes as there is room for; returns in how many milliseconds to look again. */
   private async startDue(): Promise<number> {
     const room = pushChildrenMax - this.underWay.size
     const nowMs = performance.now()
@@ -96,7 +98,7 @@ export class SubscriptionPushes {
     const found = await rideOut(() =>
       findWaitingSubscriptions(this.options.db, {
         own: [...this.own.keys()],
-        // what it finds at its start may have been its own
+        // a push found at the start may have been this process's own before a restart
         othersAfterMs: this.hasLooked ? othersAfterMs : 0,
         except: [...this.underWay.keys(), ...held.map(([userId]) => userId)],
         limit: pushChildrenMax + 1,
@@ -121,7 +123,7 @@ export class SubscriptionPushes {
     })
   }
 
-  /** Whatever is still owed after a process that came to nothing is begun again, and never at once. */
+  /** After a process without a delivery the push is still owed: it is begun again, after a pause. */
   private noteEnd(userId: number, { outcome }: PushProcessEnd): void {
     if (outcome !== undefined) {
       this.own.delete(userId)

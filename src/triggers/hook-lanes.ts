@@ -1,29 +1,30 @@
 /**
- * Which of the hooks that this process has may get another trigger now (contract 6.5): each at its own pace, and those that
- * may hang never with all the room between them. Pure: the time comes in, as `performance.now()` has it.
+ * Decides which of this process's hooks may get another trigger now (contract 6.5): each at its own pace, and hooks that may
+ * hang never take all of the room. Pure: times are passed in, in milliseconds of `performance.now()`.
  */
 import { triggersAtOnceMax, triggersAtOncePerHookMax, triggersPerSecondMax } from '../base/limits.ts'
 import type { TakenHook } from './trigger-store.ts'
 
-/** A hook that this process has. */
+/** A hook in the hands of this process. */
 export interface Lane extends TakenHook {
-  /** Taken and not recorded yet. */
+  /** Triggers that were taken and whose outcome is not recorded yet. */
   underWay: number
-  /** It answered in this run: until then it gets one at a time. */
+  /** Whether it has answered in this run; until then it gets one trigger at a time. */
   hasAnswered: boolean
   nextAtMs: number
-  /** Nothing is due for it any more. */
+  /** Whether nothing is due for it any more. */
   isEmpty: boolean
-  /** It failed or is gone: what was taken for it and is not on the wire yet is given back, too. */
+  /** Whether it failed or is gone; triggers that were taken for it and not sent yet are then given back too. */
   isClosed: boolean
 }
 
 const lanesMax = 512
 const unprovenLanesMax = 256
-/** Of the room to send, so much is left to hooks that answered last. */
+/** This much of the room is kept for hooks that answered their last attempt. */
 const keptForProven = 16
 const spacingMs = 1_000 / triggersPerSecondMax
 
+/** All hooks of this process, in the order in which they had their turn. */
 export class HookLanes {
   private readonly lanes = new Map<string, Lane>()
   private onWire = 0
@@ -38,10 +39,12 @@ export class HookLanes {
     return triggersAtOnceMax - this.onWire
   }
 
+  /** Whether nothing is being sent. */
   get isIdle(): boolean {
     return this.onWire === 0
   }
 
+  /** Whether this process may take no more hooks. */
   get isFull(): boolean {
     return this.lanes.size >= lanesMax
   }
@@ -54,7 +57,7 @@ export class HookLanes {
 
   add(hooks: readonly TakenHook[]): void {
     for (const hook of hooks) {
-      // it was lost and is had again, and something is still under way to it: it is let go first
+      // lost and taken again while something is still under way to it: it is let go first
       if (this.lanes.has(hook.id)) continue
       this.lanes.set(hook.id, {
         ...hook,
@@ -67,7 +70,7 @@ export class HookLanes {
     }
   }
 
-  /** Nothing more is sent to it in this run. */
+  /** Ends the lane for this run: nothing more is sent to it. */
   close(lane: Lane): void {
     lane.isEmpty = true
     lane.isClosed = true
@@ -81,7 +84,7 @@ export class HookLanes {
     return [...this.lanes.values()]
   }
 
-  /** Those that may get another trigger now, for as much room as there is; the one that waited longest first. */
+  /** The lanes that may get another trigger now, as many as there is room for; the one that has waited longest first. */
   findReady(nowMs: number): Lane[] {
     const ready: Lane[] = []
     let unprovenRoom = triggersAtOnceMax - keptForProven - this.unprovenOnWire
@@ -95,12 +98,12 @@ export class HookLanes {
     return ready
   }
 
-  /** Those that may be let go. */
+  /** The lanes with nothing due and nothing under way: they may be let go. */
   findDone(): Lane[] {
     return this.all().filter(({ isEmpty, underWay }) => isEmpty && underWay === 0)
   }
 
-  /** A trigger is about to be sent to `lane`; returns what to call when it is not on the wire any more. */
+  /** Notes that a trigger is about to be sent to `lane`; returns a function to call when it is no longer on the wire. */
   begin(lane: Lane, nowMs: number): () => void {
     // to the end of the line
     this.lanes.delete(lane.id)
@@ -116,7 +119,7 @@ export class HookLanes {
     }
   }
 
-  /** In how many milliseconds one of them may get another trigger, as far as time alone decides that. */
+  /** In how many milliseconds the pace allows another trigger to some lane; infinite where no lane waits for that. */
   untilNextMs(nowMs: number): number {
     let untilMs = Number.POSITIVE_INFINITY
     for (const { isEmpty, nextAtMs } of this.lanes.values()) {
@@ -129,7 +132,10 @@ export class HookLanes {
     for (const { id } of lanes) this.lanes.delete(id)
   }
 
-  /** Others may have the hooks: nothing more is sent to them, and those to which something is under way wait for that. */
+  /**
+   * Notes that other processes may have the hooks: nothing more is sent to them, and lanes with something under way stay
+   * until it ends.
+   */
   lose(): void {
     for (const lane of this.lanes.values()) lane.isEmpty = true
     this.letGo(this.findDone())

@@ -1,19 +1,22 @@
-/** Hooks that somebody should look at: triggers for them failed and will be tried again, or were given up lately. */
+/** Finds hooks that somebody should look at: some of their triggers failed and will be tried again, or were given up lately. */
 import { sql } from 'kysely'
 import { abandonedShownDays } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 
+/** A hook with its counts of failed triggers. */
 export interface HookInTrouble {
   id: string
   url: string
   integrationId: number
   /** The user's e-mail. */
   user: string
-  /** Triggers that failed and will be tried again; those that were given up, ever. */
+  /** Triggers that failed and will be tried again. */
   failing: number
   abandoned: number
-  /** Of the last attempt that failed. */
+  /** The error of its last attempt that failed. */
   error: string | null
+  /** What the hook said with it. */
+  answer: string | null
   lastAt: Date | null
 }
 
@@ -23,21 +26,27 @@ const inTrouble = sql`(
   select id from hooks where abandoned_at > now() - ${abandonedShownDays} * interval '1 day'
 )`
 
+/** How many hooks are in trouble. */
 export async function countHooksInTrouble(db: Database): Promise<number> {
   const { rows } = await sql<{ n: number }>`select count(*) as n from ${inTrouble} t`.execute(db)
   return rows[0]?.n ?? 0
 }
 
-/** Those with the latest attempts first. */
-export async function findHooksInTrouble(db: Database, limit: number): Promise<HookInTrouble[]> {
+/** The hooks in trouble, those with the latest attempts first. */
+export async function findHooksInTrouble(
+  db: Database,
+  limit: number,
+  keepAnswers: 'on' | 'off',
+): Promise<HookInTrouble[]> {
   const { rows } = await sql<HookInTrouble>`
     select h.id, h.url, i.id as "integrationId", u.email as user, h.abandoned, h.last_at as "lastAt",
       (select count(*) from triggers t where t.hook_id = h.id and t.attempts > 0) as failing,
       coalesce(h.last_error, h.abandoned_error,
-        (select min(t.last_error) from triggers t where t.hook_id = h.id and t.attempts > 0)) as error
+        (select min(t.last_error) from triggers t where t.hook_id = h.id and t.attempts > 0)) as error,
+      (select a.answer from hook_answers a where a.hook_id = h.id and a.said_at >= h.last_at) as answer
     from ${inTrouble} t join hooks h on h.id = t.id join integrations i on i.id = h.integration_id
       join users u on u.id = i.user_id
     order by h.last_at desc nulls last, h.id limit ${limit}
   `.execute(db)
-  return rows
+  return keepAnswers === 'on' ? rows : rows.map((row) => ({ ...row, answer: null }))
 }

@@ -1,7 +1,7 @@
 /**
- * The first half of `trigger`: which new leads are due for which hooks (contract 6.1). Each hook knows up to which import it
- * was looked at; what came in since then is taken together once for many hooks, and matched by what their users' queries
- * mean. A group of hooks is looked at in one transaction, so that nothing is forgotten or found twice.
+ * The first half of `trigger`: finds which new leads are due for which hooks (contract 6.1). Each hook knows the import up to
+ * which it was looked at. Leads of later imports are collected once for many hooks, and matched with the searches of the
+ * hooks' users. A group of hooks is looked at in one transaction, so that nothing is forgotten or found twice.
  */
 import { sql } from 'kysely'
 import { leadsPerHookMax } from '../base/limits.ts'
@@ -10,26 +10,28 @@ import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
 
-/** So many hooks are looked at together; of so many what was found is recorded in one transaction, which locks them for that long. */
+/** Hooks that are looked at together; and hooks whose leads are recorded in one transaction, which locks them that long. */
 const hooksPerGroup = 1_000
 const hooksPerRecord = 50
-/** Hooks times new leads, a statement: what it would have to hold if every lead were for everybody. */
+/** Hooks times new leads in one statement, which would have to hold so many pairs if every lead were for every hook. */
 const pairsPerStatement = 5_000_000
-/** So many searches by words make an index of the new leads' words worth its while. */
+/** From so many searches by words on, an index of the new leads' words pays off. */
 const searchesPerIndex = 10
 
+/** What a look found; counts. */
 export interface Looked {
   hooks: number
   /** Triggers that are due now. */
   found: number
-  /** Leads beyond the 300 newest of a hook. */
+  /** Leads beyond the 300 newest of a hook, which are never sent. */
   dropped: number
 }
 
+/** What to look at, and whom to tell. */
 export interface LookOptions {
-  /** The last import that is committed, and is to be looked at. */
+  /** The id of the last committed import: leads up to it are looked at. */
   upTo: number
-  /** A listing that was not seen for longer is for nobody. */
+  /** A listing last seen longer ago is due for no hook. */
   maxLeadAgeMs: number
   stop: AbortSignal
   onAway?: (error: unknown) => void
@@ -38,8 +40,8 @@ export interface LookOptions {
 }
 
 /**
- * Looks at all hooks that were registered before that import. Any number of processes may do so at once: each takes the
- * groups that no other has, and waits at the end for those that others have. Returns early when `stop` is aborted.
+ * Looks at all hooks that were registered before import `upTo`. Any number of processes may do so at once: each takes groups
+ * that no other has, and waits at the end for groups that others have. Returns early when `stop` is aborted.
  */
 export async function lookForLeads(opened: OpenDatabase, options: LookOptions): Promise<Looked> {
   const { upTo } = options
@@ -87,7 +89,7 @@ async function lookInTransaction(
   })
 }
 
-/** Looks on `db`, in its transaction, and records in short ones of their own on `outside`. */
+/** Looks within the transaction of `db`, and records in short transactions on `outside`. */
 async function lookAtGroup(
   outside: Database,
   db: Database,
@@ -101,7 +103,7 @@ async function lookAtGroup(
     select id, looked_import_id as looked from hooks where id = any (${ids}::uuid[]) and looked_import_id < ${upTo}
   `.execute(db)
   if (hooks.length === 0) return nothing
-  // whoever looks and is cut off from the database must not hold the hooks until the network notices
+  // a process that is cut off from the database must not hold the hooks until the network notices
   await sql`
     select set_config(name, value, true)
     from (values ('jit', 'off'), ('work_mem', '64MB'), ('idle_in_transaction_session_timeout', '60s')) as s (name, value)
@@ -126,7 +128,10 @@ async function lookAtGroup(
   return sum
 }
 
-/** Two that looked at the same hooks would find the same; the first goes on. Such a lock holds up nobody but who looks. */
+/**
+ * Takes the group's lock; without `waiting` only where it is free. Two processes would find the same leads for the same
+ * hooks. The lock keeps out nobody but others that look.
+ */
 async function takeTurn(db: Database, [first = '']: readonly string[], waiting: boolean): Promise<boolean> {
   const key = sql`${locks.look}, hashtext(${first})`
   if (waiting) {
@@ -137,7 +142,7 @@ async function takeTurn(db: Database, [first = '']: readonly string[], waiting: 
   return rows[0]?.taken === true
 }
 
-/** Makes `fresh_leads`, the leads of the imports after `since`, and returns how many they are. */
+/** Makes `fresh_leads`, the leads of the imports after `since`, and returns their number. */
 async function collectFresh(
   db: Database,
   hookIds: readonly string[],
@@ -151,7 +156,7 @@ async function collectFresh(
     where h.id = any (${hookIds}::uuid[]) and s.words is not null
   `.execute(db)
   const byWords = counted.rows[0]?.n ?? 0
-  // every version of theirs lies above those that there were before the first of these imports
+  // all their versions lie above the last one before the first of these imports
   const base = sql`(select base_version_id from imports where id > ${since} order by id limit 1)`
   await sql`create temp table fresh_leads (
     lead_id bigint, version_id bigint, postal_key text, import_id bigint, occurred_at timestamptz, search tsvector
@@ -171,8 +176,8 @@ async function collectFresh(
 }
 
 /**
- * Adds what is due for the hooks to `due_leads`, of each the 300 newest, with how many there are. Queries of one meaning are
- * matched once; a lead that several queries of a user match is due once.
+ * Adds the due leads of the hooks to `due_leads`: for each hook the 300 newest, and how many were found. Queries of one
+ * meaning are matched once; a lead that several queries of a user match is due once.
  */
 async function collectDue(db: Database, hookIds: readonly string[]): Promise<void> {
   await sql`
@@ -186,7 +191,7 @@ interface HookToLook {
   looked: number
 }
 
-/** What `due_leads` has for the hooks, as JSON. */
+/** The rows of `due_leads` for the hooks, as a JSON array. */
 async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<string> {
   const { rows } = await sql<{ due: string }>`
     select coalesce(json_agg(d), '[]')::text as due from due_leads d where hook_id = any (${hooks.map(({ id }) => id)}::uuid[])
@@ -194,7 +199,7 @@ async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<stri
   return rows[0]?.due ?? '[]'
 }
 
-/** Records what is due, and that the hooks have been looked at: those that nobody has removed or looked at meanwhile. */
+/** Records the due leads, and that the hooks have been looked at. Skips hooks that were removed or looked at meanwhile. */
 async function recordDue(db: Database, hooks: readonly HookToLook[], due: string, upTo: number): Promise<Looked> {
   const { rows } = await sql<Looked>`
     with due as materialized (
@@ -229,7 +234,7 @@ async function recordDue(db: Database, hooks: readonly HookToLook[], due: string
   return rows[0] ?? nothing
 }
 
-/** The new leads of each hook, the newest with the rank 1. */
+/** SQL: the new leads of each hook, ranked from the newest, which has rank 1. */
 const rankLeads = (hookIds: readonly string[]) => sql`
   with given as materialized (
     select h.id, h.looked_import_id, i.user_id from hooks h join integrations i on i.id = h.integration_id

@@ -1,6 +1,6 @@
 /**
- * What a platform shows while a person sets up a workflow: the newest of the user's leads as a trigger would bring them, or
- * made-up ones where there are none yet.
+ * The leads that a platform shows while a person sets up a workflow: the user's newest leads as a trigger would bring them,
+ * or made-up ones where there are none yet.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
@@ -10,7 +10,10 @@ import { findMatches, isTooSlow, type SearchToMatch } from '../matching/match.ts
 import { buildFlatLead, type FlatLead } from './flat-lead.ts'
 
 const samples = 3
-/** For very many queries, or a slow database: what was found by then will do. Less than a silent database gets. */
+/**
+ * With very many queries, or a slow database, the leads found by then will do. Less than the time after which a silent
+ * database is given up.
+ */
 const searchingMsMax = 3_000
 
 async function findSearches(db: Database, userId: number): Promise<SearchToMatch[]> {
@@ -22,14 +25,14 @@ async function findSearches(db: Database, userId: number): Promise<SearchToMatch
     .execute()
 }
 
-/** Places are looked up together: the newest of all are the newest of their union. */
+/** Joins the searches for places into one: the newest leads of all are the newest of their union. */
 function joinPlaces(searches: readonly SearchToMatch[]): SearchToMatch[] {
   const places = new Set(searches.flatMap((search) => (search.kind === 'place' ? (search.places ?? []) : [])))
   const others = searches.filter(({ kind }) => kind !== 'place')
   return places.size > 0 ? [{ kind: 'place', places: [...places], words: null }, ...others] : others
 }
 
-/** Undefined where it takes longer. */
+/** Undefined where the search takes longer than `msMax`. */
 async function findInTime(db: Database, search: SearchToMatch, since: Date, msMax: number) {
   return await findMatches(db, search, since, samples, msMax).catch((error) => {
     if (isTooSlow(error)) return undefined
@@ -38,8 +41,8 @@ async function findInTime(db: Database, search: SearchToMatch, since: Date, msMa
 }
 
 /**
- * The 3 newest leads that match the user's queries, the newest first; leads that were last seen more than `maxLeadAgeMs` ago
- * do not. Where there are none, examples whose `href` begins with `https://listings.example/`.
+ * The 3 newest leads that match the user's queries, the newest first, without leads last seen more than `maxLeadAgeMs` ago.
+ * Where there are none, examples whose `href` begins with `https://listings.example/`.
  */
 export async function findSampleLeads(
   db: Database,
@@ -54,7 +57,7 @@ export async function findSampleLeads(
   const found = new Set<number>()
   for (const search of joinPlaces(await findSearches(db, userId))) {
     const leftMs = Math.floor(searchingMsMax - (performance.now() - began))
-    // 0 would be no limit
+    // PostgreSQL takes 0 for no limit
     const ids = leftMs > 0 ? await findInTime(db, search, since, leftMs) : undefined
     if (ids === undefined) break
     for (const id of ids) found.add(id)

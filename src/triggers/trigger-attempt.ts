@@ -1,12 +1,17 @@
-/** One attempt of a trigger: what is sent, signed as Standard Webhooks 1.0 has it, and what came of it (contract 6.3, 6.4). */
+/**
+ * One attempt of a trigger: builds the request, signs it as Standard Webhooks 1.0 demands, sends it, and tells its outcome
+ * (contract 6.3, 6.4).
+ */
 import { hash } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
 import { triggerRetryAfterMsMax, triggerTimeoutMs } from '../base/limits.ts'
+import { readAnswer, secretsOf } from '../deliveries/answer.ts'
 import { parseRetryAfter } from '../http/retry-after.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
 import type { Lead } from '../leads/lead.ts'
 import { buildFlatLead } from './flat-lead.ts'
 
+/** Everything that an attempt sends, and where. */
 export interface TriggerRequest {
   url: string
   webhookId: string
@@ -15,21 +20,24 @@ export interface TriggerRequest {
   signingSecret: string
 }
 
+/** What came of an attempt. */
 export interface TriggerOutcome {
   ok: boolean
-  /** 410: the platform has no use for the hook any more. */
+  /** The answer was 410: the platform no longer wants the hook. */
   gone: boolean
   httpStatus: number | null
   /** One line in plain words, without secrets and without text from the answer. */
   error: string | null
-  /** How long the answer asks to wait. */
+  /** How long the answer asks to wait; null where it does not say. */
   retryAfterMs: number | null
   durationMs: number
+  /** What the hook said when it refused, where that is kept (contract 4.16). */
+  answer?: string
 }
 
 /**
- * The request that brings the lead to the hook. The `webhook-id` follows from hook, lead and event: whoever sends it again,
- * after whatever happened, sends the same.
+ * The request that brings the lead to the hook. The `webhook-id` follows from hook, lead and event, so that every attempt of
+ * the trigger has the same one.
  */
 export function buildTriggerRequest(
   hook: { id: string; url: string; signingSecret: string },
@@ -53,8 +61,13 @@ function describeStatus(status: number): string {
   return `HTTP ${status}`
 }
 
-/** Sends one attempt, stamped with `now`. Never throws: every trouble is an outcome. */
-export async function sendTrigger(http: HookHttp, request: TriggerRequest, now: Date): Promise<TriggerOutcome> {
+/** Sends one attempt with the timestamp `now`. Never throws: all trouble is an outcome. */
+export async function sendTrigger(
+  http: HookHttp,
+  request: TriggerRequest,
+  now: Date,
+  keepAnswers: 'on' | 'off' = 'off',
+): Promise<TriggerOutcome> {
   const startedMs = performance.now()
   const { url, webhookId, body, signingSecret } = request
   const headers = [
@@ -63,7 +76,8 @@ export async function sendTrigger(http: HookHttp, request: TriggerRequest, now: 
     'webhook-timestamp', String(Math.floor(now.getTime() / 1_000)),
     'webhook-signature', new Webhook(signingSecret).sign(webhookId, now, body),
   ] // biome-ignore format: pairs
-  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs: triggerTimeoutMs })
+  const keepsAnswer = keepAnswers === 'on'
+  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs: triggerTimeoutMs, keepsAnswer })
   const durationMs = Math.round(performance.now() - startedMs)
   if (outcome.kind === 'no-answer') {
     const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${triggerTimeoutMs / 1_000} s)` : outcome.error
@@ -71,6 +85,8 @@ export async function sendTrigger(http: HookHttp, request: TriggerRequest, now: 
   }
   const { status } = outcome
   const ok = status >= 200 && status < 300
+  // its URL lets whoever has it start a workflow
+  const answer = keepsAnswer ? readAnswer(outcome, [signingSecret, ...secretsOf(url)]) : undefined
   const retryAfterMs = ok ? null : parseRetryAfter(outcome, now.getTime(), triggerRetryAfterMsMax)
   return {
     ok,
@@ -79,5 +95,6 @@ export async function sendTrigger(http: HookHttp, request: TriggerRequest, now: 
     error: ok ? null : describeStatus(status),
     retryAfterMs,
     durationMs,
+    ...(answer !== undefined && { answer }),
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The second half of `trigger`: sends what is due. Hooks are taken a few at a time, as long as there is room to send to more;
- * how much each gets is decided by `HookLanes`.
+ * The second half of `trigger`: sends due triggers. Takes a few hooks at a time, as long as there is room to send to more;
+ * `HookLanes` decides how much each hook gets.
  */
 
 import { triggerPausesMs, triggerTimeoutMs } from '../base/limits.ts'
@@ -11,6 +11,7 @@ import type { Database } from '../db/open.ts'
 import type { TriggerLine } from '../index.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
 import { LeadStore } from '../leads/lead-store.ts'
+import { recordHookAnswers } from './hook-answers.ts'
 import { HookLanes, type Lane } from './hook-lanes.ts'
 import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
 import {
@@ -25,13 +26,15 @@ import {
   takeTriggers,
 } from './trigger-store.ts'
 
+/** What the loop works with, and whom it tells. */
 export interface TriggerLoopContext {
   db: Database
   http: HookHttp
   worker: Worker
   leaseMs: number
   dueUntil: string
-  /** Aborted: what is under way is finished and recorded, nothing is begun, the rest is given back. */
+  keepAnswers: 'on' | 'off'
+  /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
   onAway(error: unknown): void
@@ -42,11 +45,14 @@ type Sent = TriggerToRecord & { lane: Lane; line: TriggerLine; durationMs: numbe
 const hooksPerTake = 32
 const outcomesPerStatement = 128
 const lookAgainMs = 1_000
-/** Of the leads under way: a large one is sent beside few others. In memory a lead is several times as large. */
+/**
+ * Limits the leads under way, so that a large one is sent beside few others. In memory a lead takes several times its bytes.
+ */
 const bytesUnderWayMax = 16 * 1024 * 1024
 
+/** Sends the triggers of one run. A failure of the database ends it: `run` then throws. */
 export class TriggerLoop {
-  /** Triggers that this process took in hand, and those that ended with a hook that is gone. */
+  /** Triggers that this process took in hand, and those that ended because their hook was gone. */
   due = 0
 
   private readonly context: TriggerLoopContext
@@ -56,7 +62,7 @@ export class TriggerLoop {
   private workerId: number
   private readonly outcomes: Sent[] = []
   private recording: Promise<void> | undefined
-  /** When it is worth while to look for hooks again, by `performance.now()`. */
+  /** When to look for hooks again, by `performance.now()`. */
   private lookAtMs = 0
   private readonly sleeper = new Sleeper()
   private failure: unknown
@@ -67,13 +73,13 @@ export class TriggerLoop {
     this.workerId = context.worker.id
   }
 
-  /** There may be something due now that was not before. */
+  /** Makes the loop look again: something may have become due. */
   lookAgain(): void {
     this.lookAtMs = 0
     this.sleeper.wake()
   }
 
-  /** Sends what is due until nothing is, once `found` has settled: until then more may come. */
+  /** Sends until nothing is due and `found` has settled; until then more may become due. */
   async run(found: Promise<unknown>): Promise<void> {
     let foundAll = false
     const onFound = () => {
@@ -125,7 +131,7 @@ export class TriggerLoop {
     }
   }
 
-  /** A lease that was lost makes everything look as if nothing were due: only a process that has one may say so. */
+  /** Whether this process still has its lease. Without one nothing seems due, so only then is an empty look believed. */
   private async isDone(): Promise<boolean> {
     await rideOut(() => this.context.worker.renew(), this.context.onAway)
     if (this.context.worker.id === this.workerId) return true
@@ -142,7 +148,7 @@ export class TriggerLoop {
 
   private untilNextMs(): number {
     const nowMs = performance.now()
-    // it may have happened while something else was waited for
+    // a lane may have become ready during an earlier wait
     if (this.lanes.findReady(nowMs).length > 0 || this.lanes.findDone().length > 0) return 0
     const mayTake = this.lanes.room > 0 && !this.lanes.isFull
     return Math.min(mayTake ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs, this.lanes.untilNextMs(nowMs))
@@ -151,7 +157,7 @@ export class TriggerLoop {
   private async takeHooks(limit: number): Promise<number> {
     const { db, onAway } = this.context
     const which = { limit, alsoUnproven: this.lanes.hasRoomForUnproven, known: this.lanes.all().map(({ id }) => id) }
-    // what is found from here on is worth another look
+    // set before the look: hooks that become due during it are worth another
     this.lookAtMs = performance.now() + lookAgainMs
     const hooks = await rideOut(() => takeHooks(db, this.store, which), onAway)
     if (hooks.length === limit) this.lookAtMs = 0
@@ -186,7 +192,7 @@ export class TriggerLoop {
       })
   }
 
-  /** Waits until a lead of so many bytes may be taken into the process. */
+  /** Waits until there is memory for a lead of so many bytes. */
   private async makeRoom(bytes: number): Promise<void> {
     while (this.bytesUnderWay > 0 && this.bytesUnderWay + bytes > bytesUnderWayMax && !this.stopping) {
       await this.sleeper.sleep(lookAgainMs)
@@ -195,7 +201,7 @@ export class TriggerLoop {
   }
 
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
-    const { db, http, onAway } = this.context
+    const { db, http, keepAnswers, onAway } = this.context
     if (this.giveUp(lane, takenAtMs)) return
     const request = trigger.hasLead ? await this.buildRequest(lane, trigger) : undefined
     if (request === undefined) {
@@ -205,10 +211,13 @@ export class TriggerLoop {
     }
     if (this.giveUp(lane, takenAtMs)) return
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
-    this.note(lane, trigger, request, await sendTrigger(http, request, now))
+    this.note(lane, trigger, request, await sendTrigger(http, request, now, keepAnswers))
   }
 
-  /** A process that was frozen for so long has lost what it took; one that is stopped, or whose hook failed, gives it back. */
+  /**
+   * Whether to give the trigger back instead of sending it: this process stops, the hook failed, or so much time has passed
+   * since it was taken that another process may have it.
+   */
   private giveUp(lane: Lane, takenAtMs: number): boolean {
     const { leaseMs } = this.context
     const isLate = performance.now() - takenAtMs > Math.max(leaseMs - triggerTimeoutMs, leaseMs / 2)
@@ -221,27 +230,36 @@ export class TriggerLoop {
 
   private async buildRequest(lane: Lane, trigger: TakenTrigger): Promise<TriggerRequest | undefined> {
     const { db, onAway } = this.context
-    // a version may be gone, with this process still having it, and the lead still there
+    // a version may be gone while the cache has it and the lead still exists
     const found = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
     const json = found?.[0]?.json.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
     return json === undefined ? undefined : buildTriggerRequest(lane, json, trigger.occurredAt)
   }
 
   private note(lane: Lane, trigger: TakenTrigger, { href, webhookId }: TriggerRequest, outcome: TriggerOutcome): void {
-    const { ok, gone, httpStatus, error, retryAfterMs, durationMs } = outcome
+    const { ok, gone, httpStatus, error, retryAfterMs, durationMs, answer } = outcome
     lane.isUnproven = httpStatus === null
     lane.hasAnswered ||= httpStatus !== null
     if (!ok) this.lanes.close(lane)
     const abandoned = !ok && !gone && trigger.attempts >= triggerPausesMs.length
     const status: TriggerLine['status'] = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
     const line: TriggerLine = {
-      type: 'trigger', integration: lane.integrationId, hook: lane.id, href, webhookId, status,
-      attempts: trigger.attempts + 1, httpStatus, error,
-    } // biome-ignore format: in the order in which it is printed
-    const { hookId, versionId } = trigger
+      type: 'trigger',
+      integration: lane.integrationId,
+      hook: lane.id,
+      href,
+      webhookId,
+      status,
+      attempts: trigger.attempts + 1,
+      httpStatus,
+      error,
+    }
+    const { hookId, versionId, leadId } = trigger
     this.outcomes.push({
       hookId,
       versionId,
+      leadId,
+      answer,
       ok,
       abandoned,
       gone,
@@ -264,6 +282,7 @@ export class TriggerLoop {
       while (this.outcomes.length > 0) {
         const batch = this.outcomes.slice(0, outcomesPerStatement)
         const ended = await rideOut(() => recordTriggers(db, this.store, batch), onAway)
+        await rideOut(() => recordHookAnswers(db, batch), onAway)
         this.due += ended
         this.outcomes.splice(0, batch.length)
         for (const { lane, line, durationMs } of batch) {
@@ -281,7 +300,7 @@ export class TriggerLoop {
     if (lanes.length === 0) return
     const isDue = await rideOut(() => releaseHooks(this.context.db, this.store, lanes), this.context.onAway)
     this.lanes.letGo(lanes)
-    // what came in between, or was taken and not sent
+    // became due meanwhile, or was taken and not sent
     if (isDue) this.lookAtMs = 0
   }
 }

@@ -1,64 +1,73 @@
 /**
- * What is recorded of triggers, before an attempt and after it. A hook is taken by one process, while its lease runs; each of
- * its triggers is marked before it is sent, in a statement that checks the lease. Any number of processes may run these at
- * once. Whoever needs rows of both locks hooks before triggers, in the order of their ids.
+ * Records triggers, before an attempt and after it. One process has a hook while its lease runs, and marks each trigger
+ * before sending it in a statement that checks the lease. Any number of processes may run these statements at once. A
+ * statement that locks rows of both tables locks hooks before triggers, in the order of their ids.
  */
 import { sql } from 'kysely'
 import { triggerPausesMs } from '../base/limits.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 
+/** A hook that this process has taken. */
 export interface TakenHook {
   id: string
   url: string
   integrationId: number
   signingSecret: string
-  /** It has not been called yet, or its last attempt brought no answer at all. */
+  /** Whether it was never called, or did not answer its last attempt. */
   isUnproven: boolean
-  /** Up to which import it was looked at when it was taken. */
+  /** The import up to which it had been looked at when it was taken. */
   lookedImportId: number
 }
 
+/** A trigger that this process has marked, so that no other sends it. */
 export interface TakenTrigger {
   hookId: string
   versionId: number
   leadId: number
   occurredAt: Date
-  /** Failed before. */
+  /** How many attempts have failed before. */
   attempts: number
-  /** Whether the lead is still there. */
+  /** Whether the lead still exists. */
   hasLead: boolean
-  /** Whether the version is: it may have been erased, or pruned. */
+  /** Whether the version still exists: it may have been erased, or pruned. */
   hasVersion: boolean
-  /** The database's clock. */
+  /** The time by the database's clock. */
   now: Date
 }
 
+/** The outcome of one attempt. */
 export interface TriggerToRecord {
   hookId: string
   versionId: number
   ok: boolean
-  /** It failed for the last time. */
+  /** Whether this was the last attempt and it failed. */
   abandoned: boolean
   gone: boolean
   httpStatus: number | null
   error: string | null
   retryAfterMs: number | null
+  leadId: number
+  /** What the hook said when it refused. */
+  answer?: string | undefined
 }
 
-/** Who sends: the ids of the process as a worker, the current one last, and what is due for its run: `timestamptz` as text. */
+/**
+ * The process that sends: its ids as a worker, the current one last, and until when triggers must be due for its run
+ * (`timestamptz` as text).
+ */
 export interface TriggerWorker {
   ids: readonly number[]
   dueUntil: string
 }
 
-/** SQL: a hook `h` that has a pause is left alone by a run that began in it (contract 6.5). */
+/** SQL: whether hook `h` had a pause when the run began; the run then leaves it alone (contract 6.5). */
 const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
   sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
 
 const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
 
-/** The last import that is committed, and the time after it, to the microsecond. What failed from then on is for later runs. */
+/** The last committed import, and the time after it to the microsecond. A failure from then on is for later runs. */
 export async function findRunStart(db: Database): Promise<{ lastImportId: number; dueUntil: string }> {
   const { rows } = await sql<{ lastImportId: number; dueUntil: string }>`
     select coalesce(max(id), 0) as "lastImportId", clock_timestamp()::text as "dueUntil" from imports
@@ -67,8 +76,8 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Takes hooks for which something is due and that no other living process has, apart from the `known` ones: those that took their last trigger come first, those
- * that did not answer last.
+ * Takes hooks for which something is due, apart from the `known` ones and those that another living process has. Hooks that
+ * accepted their last trigger come first, hooks that did not answer last.
  */
 export async function takeHooks(
   db: Database,
@@ -92,22 +101,27 @@ export async function takeHooks(
   return rows
 }
 
-/** Marks the next trigger of each of the hooks that this process has: from now on it is being sent. */
+/** Marks the next due trigger of each of this process's hooks as being sent. */
 export async function takeTriggers(
   db: Database,
   worker: TriggerWorker,
   hookIds: readonly string[],
 ): Promise<TakenTrigger[]> {
   const { rows } = await sql<TakenTrigger>`
-    update triggers t set worker_id = ${currentOf(worker)}
-    from unnest(${hookIds}::uuid[]) as given (id) join hooks h on h.id = given.id and h.worker_id = ${currentOf(worker)}
-        and not ${isPaused(worker)}
-      cross join lateral (
+    with given as materialized (
+      select h.id from hooks h
+      where h.id = any (${hookIds}::uuid[]) and h.worker_id = ${currentOf(worker)} and not ${isPaused(worker)}
+    ),
+    -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
+    found as materialized (
+      select g.id as hook_id, n.version_id from given g cross join lateral (
         select version_id from triggers
-        where hook_id = h.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
+        where hook_id = g.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
         order by version_id limit 1 for update skip locked
       ) n
-    where t.hook_id = h.id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
+    )
+    update triggers t set worker_id = ${currentOf(worker)} from found n
+    where t.hook_id = n.hook_id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
       t.attempts, exists (select from leads l where l.id = t.lead_id) as "hasLead",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
@@ -115,7 +129,7 @@ export async function takeTriggers(
   return rows
 }
 
-/** The JSON of a lead as it is now; undefined where it has been erased. */
+/** The current JSON of a lead; undefined where the lead was erased. */
 export async function findLeadJson(db: Database, leadId: number): Promise<string | undefined> {
   const found = await db
     .selectFrom('leads as l')
@@ -132,8 +146,8 @@ export async function endTrigger(db: Database, { hookId, versionId }: TakenTrigg
 }
 
 /**
- * Records what came of attempts. A success counts whenever it comes; a failure counts while the trigger is in the hands of this
- * process. Removes the hooks that are gone, and returns how many triggers, due and not begun, ended with these.
+ * Records outcomes. A success counts whenever it comes; a failure counts while the trigger is in the hands of this process.
+ * Removes hooks that are gone, and returns how many due triggers ended with them without having begun.
  */
 export async function recordTriggers(
   db: Database,
@@ -187,8 +201,8 @@ export async function recordTriggers(
 }
 
 /**
- * Gives hooks back that this process has, with what was marked and not sent; returns whether something is due for one of them.
- * What was found for a hook since it was taken is not seen by this statement, but told by the import that it was looked at for.
+ * Gives hooks back, and their triggers that were marked and not sent; returns whether something is due for one of them.
+ * Triggers found for a hook since it was taken are not visible to this statement; a newer `looked_import_id` tells of them.
  */
 export async function releaseHooks(
   db: Database,
@@ -218,7 +232,10 @@ export async function releaseHooks(
   return rows[0]?.isDue ?? false
 }
 
-/** Triggers that are due for the run and were not sent: no living process has them in hand, or their hooks got a pause since it began. */
+/**
+ * Due triggers that were not sent: `left`, because no living process has them in hand; `waiting`, because their hooks got a
+ * pause since the run began.
+ */
 export async function countLeft(
   db: Database,
   run: Pick<TriggerWorker, 'dueUntil'>,

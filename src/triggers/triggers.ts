@@ -1,7 +1,7 @@
 /**
- * A run of `trigger` (contract 6): what is due is looked for and sent at the same time, and nothing is lost or sent twice
- * whatever ends the process. An attempt whose outcome nobody recorded is made again, with the same `webhook-id`: a platform can
- * tell a repeated trigger, and cannot miss a lead that never came.
+ * A run of `trigger` (contract 6): looks for due triggers and sends them at the same time. Nothing is lost however the
+ * process ends. An attempt without a recorded outcome is made again with the same `webhook-id`, because a platform can
+ * recognise a repeated trigger but cannot miss a lead that never came.
  */
 import { sql } from 'kysely'
 import { messageOf } from '../base/errors.ts'
@@ -15,25 +15,31 @@ import { lookForLeads } from './look-for-leads.ts'
 import { TriggerLoop } from './trigger-loop.ts'
 import { countLeft, findRunStart } from './trigger-store.ts'
 
+/** What a run needs, and whom it tells. */
 export interface TriggerContext {
   opened: OpenDatabase
-  settings: { leaseMs: number; maxLeadAgeMs: number; allowInsecureHooks: string | undefined }
-  /** Aborted: finish what is under way, begin nothing, give back the rest. */
+  settings: {
+    leaseMs: number
+    maxLeadAgeMs: number
+    allowInsecureHooks: string | undefined
+    keepAnswers?: 'on' | 'off'
+  }
+  /** Aborted: finishes the attempts under way, begins none, gives back the rest. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
   onNote(text: string): void
-  /** A shorter run, in milliseconds. */
+  /** How long the run may take; by default `triggerRunMsMax`. */
   runMsMax?: number
 }
 
-/** What is under way at the end may take so long. */
+/** Attempts under way at the end of the run may take so long. */
 const endMs = triggerTimeoutMs + 2_000
 
-/** Processes that send triggers. */
+/** Other live processes that send triggers. */
 const findOthers = (db: Database, worker: Worker) =>
   findOtherWorkers(db, worker.ids, sql<boolean>`exists (select from hooks h where h.worker_id = w.id)`)
 
-/** Throws `database` when the database stays away. */
+/** Runs until nothing is due, the time is up, or `stop` is aborted. Throws `database` when the database stays away. */
 export async function runTriggers(context: TriggerContext): Promise<TriggerSummaryLine> {
   const { opened, settings, onNote, runMsMax = triggerRunMsMax } = context
   const { db } = opened
@@ -54,13 +60,19 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   try {
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)
     const loop = new TriggerLoop({
-      db, http, worker, dueUntil, stop, onAway,
+      db,
+      http,
+      worker,
+      dueUntil,
+      stop,
+      onAway,
       leaseMs: settings.leaseMs,
+      keepAnswers: settings.keepAnswers ?? 'off',
       onTrigger(line, durationMs) {
         counts[line.status]++
         context.onTrigger(line, durationMs)
       },
-    }) // biome-ignore format: short
+    })
     looking = lookForLeads(opened, {
       upTo: lastImportId,
       maxLeadAgeMs: settings.maxLeadAgeMs,
@@ -75,7 +87,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
     let waited: boolean
     do {
       waited = await waitForLeases(() => findOthers(db, worker), { stop, onWait: onNote })
-      // also where nobody was waited for: another run may have given hooks back in the moment before
+      // also where no lease was waited for: another run may have given hooks back just before
       await loop.run(Promise.resolve())
     } while (waited)
     const rest = await rideOut(() => countLeft(db, { dueUntil }), onAway)

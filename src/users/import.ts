@@ -1,6 +1,6 @@
 /**
- * `users import`: file by file, each in one transaction: its records are staged, then merged into the users, whose queries
- * are resolved to searches. It sends nothing and owes no subscription push.
+ * `users import`: imports each file in one transaction. Its records are staged, then merged into the users, whose queries are
+ * resolved to searches. It sends nothing and owes no subscription push.
  */
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
@@ -20,6 +20,7 @@ import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { mergeUsers } from './merge.ts'
 import { Resolver, stageUsers } from './stage.ts'
 
+/** The formats of users files. */
 export const userFormats: readonly RecordFormat[] = ['ndjson', 'json']
 
 export type UserImportOutcome = ImportOutcome<ImportCounts>
@@ -56,8 +57,8 @@ async function importFile(
 }
 
 /**
- * Imports `files` in their order. Throws `usage` where a file of the names is not there: then nothing was done; `database`
- * where that is away for too long.
+ * Imports `files` in their order. Throws `usage` where one of them does not exist, before anything is done; `database` where
+ * the database stays away.
  */
 export async function importUsers(
   opened: OpenDatabase,

@@ -1,7 +1,7 @@
 /**
- * Merges the staged records of one file into the users: who is new, whose record says something else than before, who is as
- * they were. All of it in the transaction of the file; imports of users take turns. Who is there is compared without a lock, however
- * long the file is; what changes is collected, and written at the end in one go, while nobody else is kept waiting.
+ * Merges the staged records of one file into the users, in the file's transaction: users are new, changed or unchanged.
+ * Imports of users take turns. Comparing takes no lock, however long the file is; changes are collected and written at the
+ * end at once, so that nobody waits for long.
  */
 import { sql } from 'kysely'
 import { locks } from '../db/locks.ts'
@@ -14,12 +14,14 @@ import { type Query, queryHash, serialiseQuery } from './query.ts'
 import type { Resolver } from './stage.ts'
 import type { UserPatch } from './user.ts'
 
+/** How records are resolved, and whom to tell. */
 export interface MergeUsersOptions {
   resolver: Resolver
   signal?: AbortSignal | undefined
   onRejected: RejectOptions['onRejected']
 }
 
+/** How many records came to what. */
 export interface UserMergeCounts {
   inserted: number
   updated: number
@@ -28,7 +30,7 @@ export interface UserMergeCounts {
   repeated: number
 }
 
-/** So many users, and so many bytes of their records, are in the process at a time: 50 of them may mean 4,000 postal codes. */
+/** Limits the users, and the bytes of their records, in memory at a time: 50 of them may mean 4,000 postal codes each. */
 const batchUsers = 1_000
 const batchBytes = 256 * 1024
 
@@ -39,21 +41,21 @@ interface StagedRow {
   id: number | null
   receiver_key: string | null
   subscribed: boolean | null
-  /** Their JSON, in the user's order. */
+  /** The JSON of the user's queries, in order; null for none. */
   queries: string[] | null
 }
 
 interface Change {
   email: string
   id: number | null
-  /** Null where the record does not say. */
+  /** Null where the record has no such field. */
   receiverKey: string | null
   subscribed: boolean | null
-  /** Undefined where they are as they were. */
+  /** Undefined where the queries are unchanged. */
   queries: { query: Query; search: ResolvedSearch }[] | undefined
 }
 
-/** What the record changes; undefined for nothing. */
+/** What the record changes; undefined where it changes nothing. */
 function planChange(row: StagedRow, resolver: Resolver): Change | undefined {
   const patch = JSON.parse(row.record) as Omit<UserPatch, 'email'>
   const receiverKey = patch.receiverApiKey ?? null
@@ -73,14 +75,17 @@ function planChange(row: StagedRow, resolver: Resolver): Change | undefined {
   return { email: row.email, id: row.id, receiverKey, subscribed, queries: resolved }
 }
 
-/** contract 4.9 has users near each other served together: the place of the first query that has one. */
-const placeOf = (queries: NonNullable<Change['queries']>) =>
-  queries.find(({ search }) => search.place !== '')?.search.place ?? ''
+/** The postal key of the first query that names a place: users near each other are served together (contract 4.9). */
+const homeKeyOf = (queries: NonNullable<Change['queries']>) =>
+  queries.find(({ search }) => search.homeKey !== '')?.search.homeKey ?? ''
 
 /** SQL over `staged_users s`: a new user needs a receiver key. */
 const isUnknown = 's.raw is not null and not exists (select from users u where u.email = s.email)'
 
-/** Of the records with one e-mail the last counts, good or bad; whatever is bad by itself is told. Returns how many do not count. */
+/**
+ * Deletes good records that a later one with the same e-mail replaces, good or bad, and returns their number. Bad records
+ * stay: each is told.
+ */
 async function dropRepeated(db: Database): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from staged_users s using (
@@ -90,7 +95,7 @@ async function dropRepeated(db: Database): Promise<number> {
   return Number(numAffectedRows ?? 0)
 }
 
-/** The batches, as first and last numbers of records. */
+/** The batches, each as the first and last number of its records. */
 async function planBatches(db: Database): Promise<{ first: number; last: number }[]> {
   await sql`create index on staged_users (n)`.execute(db)
   await sql`analyze staged_users`.execute(db)
@@ -106,7 +111,7 @@ async function findBatch(db: Database, { first, last }: { first: number; last: n
   const { rows } = await sql<StagedRow>`
     select s.email, s.record, u.id, u.receiver_key, u.subscribed,
       (select array_agg(q.json order by q.position) from queries q where q.user_id = u.id) as queries
-    -- each is looked up by itself: after many were deleted the statistics take those who are there for few
+    -- looks each user up by itself: after many deletions the statistics take the users for few
     from staged_users s left join lateral (select * from users where email = s.email offset 0) u on true
     where s.n between ${first} and ${last} order by s.n
   `.execute(db)
@@ -116,10 +121,10 @@ async function findBatch(db: Database, { first, last }: { first: number; last: n
 async function insertUsers(db: Database, changes: readonly Change[]): Promise<Map<string, number>> {
   if (changes.length === 0) return new Map()
   const { rows } = await sql<{ id: number; email: string }>`
-    insert into users (email, receiver_key, subscribed, place)
+    insert into users (email, receiver_key, subscribed, home_key)
     select * from unnest(${changes.map(({ email }) => email)}::text[], ${changes.map((change) => change.receiverKey)}::text[],
       ${changes.map(({ subscribed }) => subscribed ?? true)}::boolean[],
-      ${changes.map(({ queries }) => placeOf(queries ?? []))}::text[])
+      ${changes.map(({ queries }) => homeKeyOf(queries ?? []))}::text[])
     returning id, email`.execute(db)
   return new Map(rows.map(({ id, email }) => [email, id]))
 }
@@ -127,10 +132,10 @@ async function insertUsers(db: Database, changes: readonly Change[]): Promise<Ma
 async function collectUpdates(db: Database, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return
   await sql`
-    insert into changed_users (id, receiver_key, subscribed, place)
+    insert into changed_users (id, receiver_key, subscribed, home_key)
     select * from unnest(${changes.map(({ id }) => id)}::bigint[], ${changes.map((change) => change.receiverKey)}::text[],
       ${changes.map(({ subscribed }) => subscribed)}::boolean[],
-      ${changes.map(({ queries }) => (queries ? placeOf(queries) : null))}::text[])`.execute(db)
+      ${changes.map(({ queries }) => (queries ? homeKeyOf(queries) : null))}::text[])`.execute(db)
 }
 
 async function insertQueries(
@@ -157,39 +162,39 @@ async function insertQueries(
 
 async function createChanges(db: Database): Promise<void> {
   await sql`
-    create temp table changed_users (id bigint primary key, receiver_key text, subscribed boolean, place text) on commit drop
+    create temp table changed_users (id bigint primary key, receiver_key text, subscribed boolean, home_key text) on commit drop
   `.execute(db)
   await sql`create temp table changed_queries (like queries) on commit drop`.execute(db)
 }
 
-/** Writes what was collected. From here to the end of the transaction the users that change, and no others, are locked. */
+/** Writes the collected changes. From here to the end of the transaction the users that change are locked, and no others. */
 async function applyUpdates(db: Database): Promise<void> {
   await sql`analyze changed_users, changed_queries`.execute(db)
-  // in one order, so that nobody waits in a circle
+  // locks in one order, so that no two imports wait for each other
   await sql`
     select count(*) from (select id from changed_users order by id) c
     cross join lateral (select from users where id = c.id offset 0 for no key update) u`.execute(db)
-  // who was removed meanwhile stays so. Like `users unsubscribe`: what is owed and was not begun ends
+  // a user removed meanwhile stays removed. As with `users unsubscribe`, an owed push that has not begun ends
   await sql`
     update users u set receiver_key = coalesce(c.receiver_key, u.receiver_key), subscribed = coalesce(c.subscribed, u.subscribed),
-      place = coalesce(c.place, u.place),
+      home_key = coalesce(c.home_key, u.home_key),
       due_since = case when u.subscribed and exists (select from queries q where q.user_id = u.id) then u.due_since else now() end,
       subscription_owed_at = case when coalesce(c.subscribed, u.subscribed) then u.subscription_owed_at end
     from changed_users c where u.id = c.id`.execute(db)
-  await sql`delete from queries q using changed_users c where q.user_id = c.id and c.place is not null`.execute(db)
+  await sql`delete from queries q using changed_users c where q.user_id = c.id and c.home_key is not null`.execute(db)
   await sql`
     insert into queries select c.* from changed_queries c
     where exists (select from users u where u.id = c.user_id offset 0)`.execute(db)
 }
 
-/** Merges `staged_users`. */
+/** Merges `staged_users`, and deletes and tells its bad records. Throws the reason of `signal`. */
 export async function mergeUsers(connection: Connection, options: MergeUsersOptions): Promise<UserMergeCounts> {
   const db = kyselyOn(connection)
   const { onRejected } = options
   const otherwise = { path: 'receiverApiKey', message: 'is missing: a new user needs one' }
   const reject = (where: string) => rejectStaged(connection, { table: 'staged_users', where, otherwise, onRejected })
   const repeated = await dropRepeated(db)
-  // what is wrong by itself needs no turn
+  // records that are bad by themselves need no turn
   const bad = await reject('s.problem is not null')
   await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
   const rejected = bad.rejected + (await reject(isUnknown)).rejected

@@ -1,4 +1,4 @@
-/** What a query is: its limits, its hash, and its JSON in `queryList`. Users' imports, deliveries and the receiver read it. */
+/** A query: its limits, its hash, and its JSON in `queryList`. Imports of users, deliveries and the receiver use it. */
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
 import { queryValueCharsMax, radiusMilesMax } from '../base/limits.ts'
@@ -7,7 +7,7 @@ import { textSchema } from '../leads/lead.ts'
 
 export type { Query }
 
-/** Characters as people count them: code points. */
+/** Counts characters as code points. */
 function countChars(text: string): number {
   let count = 0
   for (const _ of text) count++
@@ -25,6 +25,7 @@ export const queryValueSchema = textSchema
 
 const radiusRule = { error: `must be a number from 0 to ${radiusMilesMax}` }
 
+/** A radius in miles. */
 export const radiusSchema = z.number(radiusRule).min(0, radiusRule).max(radiusMilesMax, radiusRule)
 
 /** A query as it must stand in a delivery (contract 4.2): all three fields, no other. */
@@ -34,22 +35,22 @@ export const deliveredQuerySchema = z.strictObject({
   radius: radiusSchema,
 })
 
-/** contract 1: the value followed by the radius as JSON writes it; the type is not in it. */
+/** The hash of a query (contract 1): the value followed by the radius as JSON writes it, without the type. */
 export function queryHash(query: { value: string; radius: number }): string {
   return query.value + JSON.stringify(query.radius)
 }
 
-/** The element of `queryList`. */
+/** The JSON of a query as an element of `queryList`. */
 export function serialiseQuery({ type, value, radius }: Query): string {
   return JSON.stringify({ type, value, radius })
 }
 
-/** A 32-bit hash of queries, as `serialiseQuery` has them, whatever their order. */
+/** A 32-bit mark of a set of queries (each as `serialiseQuery` gives it) that does not depend on their order. */
 export function markQueries(serialised: readonly string[]): number {
   return createHash('sha256').update(serialised.toSorted().join()).digest().readInt32LE()
 }
 
-/** The first two queries with one hash, by their positions (contract 4.11). */
+/** The indexes of the first two queries with the same hash (contract 4.11); undefined where all differ. */
 export function findSameHash(queries: readonly { value: string; radius: number }[]): [number, number] | undefined {
   const seen = new Map<string, number>()
   for (const [at, query] of queries.entries()) {

@@ -1,4 +1,4 @@
-/** The staging table of a users' import: reads the records of a file, and copies them in, the bad ones with what is wrong. */
+/** The staging table of a users import: reads the records of a file and copies them in, bad ones with their problem. */
 import { LRUCache } from 'lru-cache'
 import { LeadpushError } from '../base/errors.ts'
 import { copyInto } from '../db/copy.ts'
@@ -13,10 +13,10 @@ import { serialiseProblem } from '../records/staged-rejects.ts'
 import { type Query, serialiseQuery } from './query.ts'
 import { emailSchema, type ParsedUser, parseUser, type UserPatch } from './user.ts'
 
-/** Together, of all that are remembered. */
+/** Limits the postal codes of all remembered searches together. */
 const knownPlacesMax = 1_000_000
 
-/** Resolves queries, and remembers the last ones: users ask for the same places. */
+/** Resolves queries to searches, and remembers the last ones: many users ask for the same places. */
 export class Resolver {
   private readonly places: Places
   private readonly known = new LRUCache<string, ResolvedSearch | RefusedSearch>({
@@ -38,10 +38,10 @@ export class Resolver {
     return resolved
   }
 
-  /** The first query that cannot match anything. */
+  /** The problem of the first query that cannot match anything; undefined for none. */
   findRefused(queries: readonly Query[]): { path: string; message: string } | undefined {
     for (const [at, query] of queries.entries()) {
-      // whether it is refused does not hang on the radius, and the places around are the dear part
+      // a refusal does not depend on the radius, and finding the places within it is the costly part
       const search = this.resolve({ ...query, radius: 0 })
       if ('refused' in search) return { path: `queries[${at}].value`, message: search.refused }
     }
@@ -49,12 +49,14 @@ export class Resolver {
   }
 }
 
+/** What was staged: the number of records, the ignored fields, and the format. */
 export interface StagedUsers {
   staged: number
   ignored: IgnoredFields
   format: RecordFormat
 }
 
+/** How queries are resolved, and whom to tell. */
 export interface StageUsersOptions extends Pick<ImportOptions, 'signal' | 'stdin'> {
   resolver: Resolver
   onRead: (state: { records: number; bytesRead: number }) => void
@@ -73,10 +75,10 @@ function parse(record: ReadRecord, ignored: IgnoredFields, resolver: Resolver): 
   return 'user' in parsed ? (resolver.findRefused(parsed.user.queries ?? []) ?? parsed) : parsed
 }
 
-/** Whose record it is, whatever else is wrong with it. */
+/** The e-mail of a record, even where the rest of it is bad. */
 const emailOf = ({ value }: ReadRecord) => emailSchema.safeParse((value as { email?: unknown } | null)?.email).data
 
-/** Copies the records of `file` into `staged_users`, which it makes. Throws `failed` where the file is broken off. */
+/** Makes `staged_users` and copies the records of `file` into it. Throws `failed` where the file is broken off. */
 export async function stageUsers(
   connection: Connection,
   file: RecordFile,
@@ -100,7 +102,7 @@ export async function stageUsers(
         rows.bigint(record.line)
         rows.text(email)
         rows.text('user' in parsed ? JSON.stringify(rest) : undefined)
-        // only these can be rejected, and are shown then
+        // only records without a key can still be rejected, and are then shown
         rows.bytea(rest.receiverApiKey === undefined ? onOneLine(record.raw) : undefined)
         rows.text('user' in parsed ? undefined : serialiseProblem(parsed))
         if (rows.isFull) await flush()

@@ -1,7 +1,4 @@
-/**
- * What a record of a users file may say (contract 3, 4.11), and what is wrong with one that says something else. No message
- * holds a receiver key.
- */
+/** Parses a record of a users file (contract 3, 4.11), or tells its first problem. No message holds a receiver key. */
 
 import * as z from 'zod'
 import { formatPath } from '../base/errors.ts'
@@ -10,7 +7,7 @@ import { isPlainToSee, notPlainToSee } from '../base/printable.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { findSameHash, type Query, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
 
-/** What a record knows of a user: a field that is unknown to it is not there. */
+/** What a record says of a user; a field that it does not have is absent. */
 export interface UserPatch {
   /** In lower case. */
   email: string
@@ -19,10 +16,10 @@ export interface UserPatch {
   queries?: Query[]
 }
 
-/** Enough to be told from a typing error; whether anybody reads there is not for us to know. */
-// biome-ignore format: one pattern
+/** Catches typing errors; whether the mailbox exists is not checked. */
 const emailPattern = /^[^\s@\p{Cc}\p{Cs}"(),:;<>[\]\\]+@[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}.-]*[\p{L}\p{N}\p{M}])?$/u
 
+/** An e-mail address, which it turns into lower case. */
 export const emailSchema = z
   .string({ error: 'must be text' })
   .transform((text) => text.toLowerCase())
@@ -34,9 +31,10 @@ export const emailSchema = z
 
 const keyRule = { error: `must be 1 to ${receiverKeyCharsMax} visible ASCII characters, without spaces` }
 
+/** The key that the receiver gave a user; its messages do not hold the key. */
 export const receiverKeySchema = z.string(keyRule).regex(new RegExp(`^[!-~]{1,${receiverKeyCharsMax}}$`), keyRule)
 
-/** Null counts as left out, as it does in a lead. */
+/** Makes null count as absent, as in a lead. */
 const orUnknown = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform((value) => (value ?? undefined) as z.output<T> | undefined)
 
@@ -44,7 +42,7 @@ const querySchema = z.object(
   {
     type: queryTypeSchema,
     value: queryValueSchema,
-    // JSON writes -0 as 0, and so the hash does
+    // JSON, and so the hash, writes -0 as 0
     radius: radiusSchema.nullish().transform((radius) => (radius ?? 0) + 0),
   },
   { error: 'must be an object with type, value and radius' },
@@ -60,7 +58,7 @@ const queriesSchema = z
     const same = findSameHash(queries)
     if (!same) return
     const [earlier, later] = same.map((at) => describeQuery(at, queries[at] as Query))
-    const message = `${earlier} and ${later} are one to the receiver: value and radius together read alike`
+    const message = `${earlier} and ${later} are the same query to the receiver: value and radius together read alike`
     context.addIssue({ code: 'custom', path: [same[1]], message })
   })
 
@@ -86,9 +84,13 @@ function countIgnored(value: object, ignored: IgnoredFields): void {
   for (const name of names) ignored.add(`queries.${name}`)
 }
 
+/** A parsed record, or its first problem. */
 export type ParsedUser = { user: UserPatch } | { path: string; message: string }
 
-/** What a record says, or its first problem: `path` is `email`, `queries[2].radius`, or '' for the record as a whole. */
+/**
+ * Parses a record. `path` of a problem is `email`, `queries[2].radius`, or '' for the record as a whole. Unknown fields are
+ * counted in `ignored`.
+ */
 export function parseUser(value: unknown, ignored: IgnoredFields): ParsedUser {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return { path: '', message: 'is no JSON object' }

@@ -1,4 +1,4 @@
-/** Users as commands meet them: found by e-mail, listed, subscribed to the lead push and off it, removed. */
+/** Finds, lists, subscribes, unsubscribes and removes users, for the commands. */
 import { sql } from 'kysely'
 import { LeadpushError } from '../base/errors.ts'
 import { subscriptionPauseMs } from '../base/limits.ts'
@@ -7,6 +7,7 @@ import { briefly } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import type { Query } from './query.ts'
 
+/** A user, and the state of their subscription. */
 export interface FoundUser {
   user: { id: number; email: string }
   subscribed: boolean
@@ -16,7 +17,7 @@ export interface FoundUser {
 
 const normaliseEmail = (email: string) => email.trim().toLowerCase()
 
-/** Throws `usage` where there is none. */
+/** Finds a user by e-mail, in any case. Throws `usage` where there is none. */
 export async function findUser(db: Database, email: string): Promise<FoundUser> {
   const found = await rideOut(() =>
     db
@@ -41,12 +42,13 @@ export async function findReceiverKey(db: Database, email: string): Promise<stri
   return (await rideOut(() => found.executeTakeFirstOrThrow())).receiver_key
 }
 
-/** Whether a user has that receiver key. */
+/** Whether any user has that receiver key. */
 export async function isReceiverKey(db: Database, key: string): Promise<boolean> {
   const found = db.selectFrom('users').select('id').where('receiver_key', '=', key).limit(1)
   return (await found.executeTakeFirst()) !== undefined
 }
 
+/** A user as `users list` shows them. */
 export interface ListedUser {
   email: string
   subscribed: boolean
@@ -55,7 +57,7 @@ export interface ListedUser {
 
 const usersPerPage = 500
 
-/** All users by e-mail, a page at a time. */
+/** All users in the order of their e-mails, read page by page. */
 export async function* listUsers(db: Database): AsyncGenerator<ListedUser> {
   let last = ''
   for (;;) {
@@ -68,7 +70,7 @@ export async function* listUsers(db: Database): AsyncGenerator<ListedUser> {
       `.execute(db),
     )
     for (const { email, subscribed, queries } of rows) {
-      // jsonb has an order of keys of its own
+      // jsonb does not keep the order of keys
       yield { email, subscribed, queries: queries.map(({ type, value, radius }) => ({ type, value, radius })) }
     }
     if (rows.length < usersPerPage) return
@@ -76,12 +78,12 @@ export async function* listUsers(db: Database): AsyncGenerator<ListedUser> {
   }
 }
 
-/** SQL: whether a user's last subscription push was begun so lately that no further one is to be owed (contract 5.3). */
+/** SQL: whether the user's last subscription push began so recently that no further one becomes owed (contract 5.3). */
 const pushedLately = sql<boolean>`coalesce(subscription_begun_at > now() - ${subscriptionPauseMs} * interval '1 millisecond', false)`
 
 /**
- * A subscription push is owed to a user who is subscribed, unless the last one was begun less than a minute ago; returns
- * whether one is owed now.
+ * Records that a subscription push is owed to the user, if subscribed and unless the last one began less than a minute ago.
+ * Returns whether one is owed now.
  */
 export async function recordSubscriptionOwed(db: Database, userId: number): Promise<boolean> {
   const { rows } = await sql`
@@ -93,17 +95,15 @@ export async function recordSubscriptionOwed(db: Database, userId: number): Prom
 }
 
 /**
- * Subscribes a user to the lead push. `owed`: a subscription push is owed now; `tooSoon`: none is, because the last one was
- * begun less than a minute ago (contract 5.3).
+ * Subscribes a user. `was`: was subscribed before; `owed`: a subscription push is owed now; `tooSoon`: none is, because the
+ * last one began less than a minute ago (contract 5.3).
  */
 export async function recordSubscription(
   db: Database,
   userId: number,
 ): Promise<{ was: boolean; owed: boolean; tooSoon: boolean }> {
-  let uncertain = false
-  const { rows } = await rideOut(
-    () =>
-      sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
+  return await rideOut(async (isRepeat) => {
+    const { rows } = await sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
         with brief as materialized (${briefly}),
         before as (
           select id, subscribed, subscription_owed_at is not null as owed,
@@ -115,17 +115,14 @@ export async function recordSubscription(
         from before b where u.id = b.id
         returning b.subscribed as was, u.subscription_owed_at is not null as owed,
           not b.subscribed and b.recent as "tooSoon"
-      `.execute(db),
-    () => {
-      uncertain = true
-    },
-  )
-  const found = rows[0] ?? { was: false, owed: false, tooSoon: false }
-  // a try whose answer was lost may have been the one that subscribed them
-  return uncertain && found.owed ? { ...found, was: false } : found
+      `.execute(db)
+    const found = rows[0] ?? { was: false, owed: false, tooSoon: false }
+    // an earlier call, whose answer was lost, may have been the one that subscribed them
+    return isRepeat && found.owed ? { ...found, was: false } : found
+  })
 }
 
-/** Ends the subscription, and what is owed by it and was not begun. */
+/** Unsubscribes a user; an owed subscription push that has not begun ends with it. */
 export async function recordUnsubscription(db: Database, userId: number): Promise<void> {
   await rideOut(() =>
     sql`
@@ -135,6 +132,7 @@ export async function recordUnsubscription(db: Database, userId: number): Promis
   )
 }
 
+/** Deletes a user and their queries. Their integrations must have ended before. */
 export async function removeUser(db: Database, userId: number): Promise<void> {
   await db.deleteFrom('users').where('id', '=', userId).execute()
 }

@@ -22,9 +22,9 @@ async function performList(z, bundle) {
 
 /**
  * The lead as it came. The signature is not checked, though it could be: Zapier passes the request on in `bundle.rawRequest`
- * (`content`, and `headers` with `webhook-id`, `-timestamp` and `-signature`, their names prefixed with `Http-`). It takes the
- * integration's signing secret, a further field of the connection; without it the hook URL, which only Zapier and leadpush
- * know, is what vouches for a lead. A lead that comes again after a failure has the same `id`.
+ * (`content`, and `headers` with `webhook-id`, `-timestamp` and `-signature`, their names prefixed with `Http-`). To check it, add the
+ * integration's signing secret as a further field of the connection. Without a check only the hook URL, which Zapier and leadpush
+ * alone know, vouches for a lead. A lead that comes again after a failure has the same `id`.
  */
 const perform = async (_z, bundle) => [bundle.cleanedRequest]
 

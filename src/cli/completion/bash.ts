@@ -17,7 +17,9 @@ export function writeBash(commands: readonly WordCommand[]): string {
   const values = listValues(commands)
   const keys = values.map(([key]) => quote(key))
   const steps = stepsTo(commands).map(([key, path]) => [[quote(key)], `at=${quote(path)}`] as const)
-  const offersOfValues = values.map(([key, value]) => [[quote(key)], offer(value) && `${offer(value)}; return`] as const)
+  const offersOfValues = values.map(
+    ([key, value]) => [[quote(key)], offer(value) && `${offer(value)}; return`] as const,
+  )
   const flagsAt = commands.map(({ path, options }) => {
     return [[`-*${quote(`|${path}`)}`], offerWords(options.flatMap(({ flags }) => flags))] as const
   })
@@ -62,4 +64,4 @@ ${writeCases(offersAt)}
 
 complete -F _leadpush leadpush
 `
-} // biome-ignore format: the script reads best as it is
+}

@@ -1,7 +1,7 @@
 /** `leadpush explain`: why a listing was, or was not, sent to a user. */
 
 import type { Command } from 'commander'
-import { count, timeFormat } from '../../base/amounts.ts'
+import { formatCount, timeFormat } from '../../base/amounts.ts'
 import type { Explanation } from '../../inspect/explain/explain.ts'
 import { type Act, type ExitCode, inShort, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
@@ -14,7 +14,7 @@ interface ExplainOptions {
   json?: true
 }
 
-/** So many queries and deliveries are shown to a person, those that match first. */
+/** The most queries, matching ones first, and deliveries that are printed without --json. */
 const shownMax = 50
 
 export function addExplain(program: Command, act: Act): void {
@@ -22,7 +22,7 @@ export function addExplain(program: Command, act: Act): void {
     .command('explain')
     .description('Tell why a listing was, or was not, sent to a user: queries, distance, rank, age, deliveries.')
     .argument('<href>', 'the URL of the listing, as it was imported')
-    .requiredOption('--user <email>', 'whom it was sent to, or should have been')
+    .requiredOption('--user <email>', 'the user who got the listing, or should have')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',
@@ -44,7 +44,7 @@ with "changed", the fields that have changed since, and "attemptLog"; "untold".`
 async function explainListing(_log: Log, href: string, { user, json }: ExplainOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const settings = readSettings(
-    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
+    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'keepAnswers', 'logFormat'],
     processSource(),
   )
   return await withDatabase(settings, inShort, async ({ db }) => {
@@ -73,6 +73,6 @@ async function writeTold({ answer, user, listing, queries, deliveries }: Told) {
     if (sentences.length > 0) await writeLine('', paint('dim', title))
     for (const sentence of sentences.slice(0, shownMax)) await writeLine(sentence)
     const more = sentences.length - shownMax
-    if (more > 0) await writeLine(`… and ${count(more)} more: --json shows all.`)
+    if (more > 0) await writeLine(`… and ${formatCount(more)} more: --json shows all.`)
   }
 }

@@ -1,6 +1,6 @@
 /** An explanation in sentences: the answer first, then what it rests on. Pure. */
 
-import { count, plural, span } from '../../base/amounts.ts'
+import { formatCount, plural, span } from '../../base/amounts.ts'
 import { bodyBytesMax, importDays, leadsPerQueryMax } from '../../base/limits.ts'
 import type { ExplainedDelivery } from '../../inspect/explain/deliveries.ts'
 import type { Explanation } from '../../inspect/explain/explain.ts'
@@ -15,10 +15,10 @@ const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 
 function ordinal(value: number): string {
   const ending = /1\d$/.test(String(value)) ? 'th' : (['th', 'st', 'nd', 'rd'][value % 10] ?? 'th')
-  return `${count(value)}${ending}`
+  return `${formatCount(value)}${ending}`
 }
 
-/** One decimal, or as many as tell it from the radius. */
+/** With one decimal, or with as many as it takes to differ from the radius. */
 function miles(distance: number, radius: number): string {
   const digits = [1, 2, 3, 4].find((digits) => Number(distance.toFixed(digits)) > radius === distance > radius)
   return distance.toFixed(digits ?? 5)
@@ -48,9 +48,9 @@ function describeWords({ words }: ExplainedQuery): string {
 
 function describeRank({ rank, matching, counted, words, radius }: ExplainedQuery): string {
   if (counted === 0) return 'It would match if it were not too old'
-  const of = matching === null ? `more than ${count(counted)}` : count(matching)
+  const of = matching === null ? `more than ${formatCount(counted)}` : formatCount(matching)
   if (rank !== null && rank <= leadsPerQueryMax) return `It matches, the ${ordinal(rank)} newest of ${of}`
-  const where = rank === null ? `not among the ${count(counted)} newest` : `the ${ordinal(rank)} newest of ${of}`
+  const where = rank === null ? `not among the ${formatCount(counted)} newest` : `the ${ordinal(rank)} newest of ${of}`
   const narrower = [words.length > 0 && 'more words', radius > 0 && words.length === 0 && 'a smaller radius'].filter(
     Boolean,
   )
@@ -88,7 +88,7 @@ function tellDelivery(delivery: ExplainedDelivery, time: Time): string {
     const came = error ?? (httpStatus === null ? 'no outcome yet' : `HTTP ${httpStatus}`)
     return `${time(at)} ${came}`
   })
-  // why it ended may be something else than the last attempt
+  // a delivery may have ended for another reason than its last attempt
   const why = error === null || error === attemptLog.at(-1)?.error ? [] : [error]
   const log = [...attempts, ...why].join('; ')
   const outcome = `It is ${status}${log && ` (${log})`}`
@@ -97,7 +97,7 @@ function tellDelivery(delivery: ExplainedDelivery, time: Time): string {
 
 const order = ['delivered', 'pending', 'unknown', 'failed'] as const
 
-/** What came of the deliveries of the period that held it; the best of them. */
+/** The answer where deliveries of the period held the listing; `delivery` is the one with the best outcome. */
 function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: Time): string {
   const { user, subscribed, owed, planned } = explanation
   const { status, httpStatus, error, createdAt, changed } = delivery
@@ -117,7 +117,7 @@ function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: T
   }
 }
 
-/** Why nothing of the period held it, the first reason that is enough. */
+/** The answer where no delivery of the period held the listing: the first sufficient reason. */
 function tellNotSent(explanation: Explanation, maxAge: string, time: Time): string {
   const { user, subscribed, queries, tooOld, seenAt, ageSeconds, planned, tooLarge, held, owed, servedAt } = explanation
   const { period, importedAt, untold } = explanation
@@ -126,15 +126,15 @@ function tellNotSent(explanation: Explanation, maxAge: string, time: Time): stri
     return `It cannot be told whether it was in a delivery of ${period}: what was in it is not kept any more.`
   }
   if (queries.length === 0) return `No: ${user} has no queries.`
-  if (matching === 0) return `No: it matches none of the queries that ${user} has (${count(queries.length)}).`
+  if (matching === 0) return `No: it matches none of the queries that ${user} has (${formatCount(queries.length)}).`
   if (tooOld) {
     return `No: it was last seen in an import ${span(ageSeconds)} ago, on ${time(seenAt)}, and what was not seen for ${maxAge} is not sent.`
   }
-  if (tooLarge) return `No: it is too large for a request of ${count(bodyBytesMax)} bytes.`
+  if (tooLarge) return `No: it is too large for a request of ${formatCount(bodyBytesMax)} bytes.`
   if (planned === null) {
     const [rank] = queries.flatMap((query) => query.rank ?? []).sort((a, b) => a - b)
-    const place = rank === undefined ? 'far from the newest' : `at best the ${ordinal(rank)} newest`
-    return `No: it matches, but is ${place}, and of a query only the newest ${leadsPerQueryMax} are sent.`
+    const standing = rank === undefined ? 'far from the newest' : `at best the ${ordinal(rank)} newest`
+    return `No: it matches, but is ${standing}, and of a query only the newest ${leadsPerQueryMax} are sent.`
   }
   if (owed === 'subscription')
     return 'Not yet: the subscription push is owed, and holds it: `leadpush push --resume` sends it.'

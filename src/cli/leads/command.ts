@@ -13,10 +13,10 @@ interface ImportOptions {
 }
 
 export function addLeads(program: Command, act: Act): void {
-  const leads = program.command('leads').description('Listings: import them, and forget them.')
+  const leads = program.command('leads').description('Import listings, and erase them.')
   leads
     .command('import')
-    .description('Take listings in from NDJSON, JSON arrays or CSV, each also with .gz; - reads standard input.')
+    .description('Import listings from NDJSON, JSON arrays or CSV, each also with .gz; - reads standard input.')
     .argument('<file...>', 'files, taken in one after the other')
     .option(
       '--map <field=column>',
@@ -40,9 +40,9 @@ a known one.`,
     .action(act(importFiles))
   leads
     .command('forget')
-    .description('Erase a listing, or all with a contact, and refuse them in later imports.')
+    .description('Erase a listing, or all listings with a contact, and keep them out of later imports.')
     .option('--href <url>', 'the listing with this href; - reads it from standard input')
-    .option('--contact <text>', 'all listings with this e-mail address or phone number; - likewise')
+    .option('--contact <text>', 'all listings with this e-mail address or phone number; - reads it from standard input')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',
@@ -51,9 +51,9 @@ Examples:
   leadpush leads forget --href https://listings.example/1
   leadpush leads forget --contact - < contact.txt
 
-A contact that is given on the command line shows in the list of processes and in
-the history of the shell: give - and let it be read from standard input. Only a
-keyed hash of it is kept, to know it again.`,
+A contact on the command line shows in the list of processes and in the history
+of the shell: give - instead, and it is read from standard input. Only a keyed
+hash of it is kept, to recognise it in later imports.`,
     )
     .action(
       act(async (log: Log, options: ForgetOptions) => {
@@ -78,8 +78,8 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   const map = parseFieldMap(options.map ?? [])
   return await withDatabase(settings, { create: true }, async (opened) => {
     const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
-    const adviceOnNone = options.map === undefined ? { adviceOnNone: advice } : {}
-    const imported = await runImport(log, { ...options, ...adviceOnNone, files }, (how) =>
+    const adviceOnLack = options.map === undefined ? { adviceOnLack: advice } : {}
+    const imported = await runImport(log, { ...options, ...adviceOnLack, files }, (how) =>
       importLeads(opened, files, { ...how, map }),
     )
     if (!toSend || isStopCode(imported)) return imported

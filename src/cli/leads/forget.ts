@@ -1,4 +1,4 @@
-/** `leadpush leads forget`: erases listings for good. Nothing here prints or keeps what it was given. */
+/** `leadpush leads forget`: erases listings for good. The given URL or contact is neither printed nor kept. */
 
 import { plural } from '../../base/amounts.ts'
 import type { OpenDatabase } from '../../db/open.ts'

@@ -1,4 +1,4 @@
-/** `leadpush push`: the deliveries of all users, one user, what failed, or what was interrupted. */
+/** `leadpush push`: deliveries to all users, to one user, after failures, or after an interruption. */
 import { type Command, Option } from 'commander'
 import { plural } from '../../base/amounts.ts'
 import { databaseSilentMsMax } from '../../base/limits.ts'
@@ -11,6 +11,7 @@ import type { Log } from '../log.ts'
 import { parseCount } from '../options.ts'
 import { listenForStop } from '../signals.ts'
 import type { PushMetrics } from './metrics.ts'
+import type { Ping } from './ping.ts'
 
 export interface PushOptions {
   all?: true
@@ -18,9 +19,9 @@ export interface PushOptions {
   resume?: true
   failed?: true
   unknown?: true
-  /** For `serve`, which must not send a further delivery where another was faster. */
+  /** For `serve`: if another process has sent the owed push first, this one sends nothing. */
   owed?: true
-  /** Others have it: whoever tries it is sent to `preview`. */
+  /** Other tools have it: the error points to `preview`. */
   dryRun?: true
   force?: true
   yes?: true
@@ -35,14 +36,14 @@ export interface PushOptions {
 export function addPush(program: Command, act: Act): void {
   program
     .command('push')
-    .description('Send deliveries to the receiver, and record what came of them.')
-    .option('--all', 'the weekly delivery: every subscribed user who has none in this period yet')
+    .description('Send deliveries to the receiver, and record how each ended.')
+    .option('--all', 'the weekly delivery, to every subscribed user who has none in this period yet')
     .option('--user <email>', 'one user, now')
-    .option('--resume', 'go on with what was interrupted, and send subscription pushes that are owed')
+    .option('--resume', 'go on with interrupted deliveries and runs, and send subscription pushes that are owed')
     .option('--failed', 'a further delivery for users whose delivery of this period failed')
     .option('--force', 'with --all: also a further delivery for those who had theirs')
     .option('--yes', 'with --force: go on without asking first')
-    .option('--limit <n>', 'with --all: serve so many users and be over', parseCount)
+    .option('--limit <n>', 'with --all: serve this many users, then end', parseCount)
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
     .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
     .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
@@ -66,7 +67,7 @@ Examples:
 On a terminal --force says how many users would get a further delivery, and asks.
 
 Give each line of a crontab a metrics file of its own, which ends in .prom. It is
-replaced as a whole at the end, whatever the end is, and twice a minute before.`,
+replaced as a whole twice a minute, and at the end, however the run ends.`,
     )
     .action(act(push))
 }
@@ -95,9 +96,27 @@ function checkOptions(options: PushOptions): void {
 }
 
 export const pushSettingNames = [
-  'databaseUrl', 'home', 'receiverUrl', 'dataSource', 'concurrency', 'ratePerSecond', 'timeoutMs', 'retryDelayMs',
-  'outageMs', 'leaseMs', 'guard', 'maxLeadAgeMs', 'timeZone', 'logFormat', 'pingUrl',
-] as const // biome-ignore format: a list
+  'databaseUrl',
+  'home',
+  'receiverUrl',
+  'clientCert',
+  'clientKey',
+  'dataSource',
+  'concurrency',
+  'ratePerSecond',
+  'timeoutMs',
+  'retryDelayMs',
+  'outageMs',
+  'compress',
+  'keepAnswers',
+  'leaseMs',
+  'guard',
+  'maxLeadAgeMs',
+  'timeZone',
+  'logFormat',
+  'pingUrl',
+  'pingBody',
+] as const
 
 export const pushNeeds = {
   receiverUrl:
@@ -122,10 +141,10 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   checkOptions(options)
   const metrics = await openMetrics(log, options)
   const settings = await readPushSettings(options)
-  const ping = options.all ? await createPing(log, settings) : undefined
+  const ping = options.all ? await openPing(log, settings) : undefined
   // a signal that comes before the push listens for it
-  const forget = ping && onEarlyEnd(() => ping('fail'))
-  await ping?.('start')
+  const forget = ping && onEarlyEnd(() => ping.end(undefined, new Error('a signal ended it')))
+  await ping?.start()
   try {
     const exitCode = await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, async (opened) => {
       log.info(`Database: ${opened.description}`)
@@ -133,19 +152,20 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
       return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {
         ...options,
         metrics,
+        ping,
       })
     })
     forget?.()
-    await ping?.(exitCode === 0 ? 'success' : 'fail')
+    await ping?.end(exitCode)
     return exitCode
   } catch (error) {
     forget?.()
-    await ping?.('fail')
+    await ping?.end(undefined, error)
     throw error
   }
 }
 
-/** Who sits at the terminal is told how many get a second one; what runs by itself is not held up. */
+/** Asks a person at a terminal whether so many users shall get a further delivery; a push without a terminal is not held up. */
 async function agreeToForce(
   log: Log,
   db: Database,
@@ -194,13 +214,13 @@ async function findRequest(log: Log, db: Database, options: PushOptions): Promis
   return { what: 'user', user, owed }
 }
 
-/** Runs a push with everything that a person or a machine sees of it. */
+/** Runs a push with its output: lines, progress, log and metrics. */
 export async function sendPush(
   log: Log,
   opened: { db: Database },
   settings: Awaited<ReturnType<typeof readPushSettings>>,
   request: PushRequest,
-  options: { json?: true; accept?: true; metrics?: PushMetrics | undefined },
+  options: { json?: true; accept?: true; metrics?: PushMetrics | undefined; ping?: Ping | undefined },
 ): Promise<ExitCode> {
   await boundHeap()
   const { createHttp } = await import('../../http/client.ts')
@@ -215,8 +235,8 @@ export async function sendPush(
   })
   try {
     const { db } = opened
-    const { metrics } = options
-    const reporter = metrics ? tellAll(view.reporter, metrics) : view.reporter
+    const { metrics, ping } = options
+    const reporter = tellAll(view.reporter, ...[metrics, ping?.reporter].filter((each) => each !== undefined))
     const end = await runPush({ db, http, settings, request, accept: options.accept, reporter, stop: stop.signal })
     metrics?.noteEnd(end)
     await view.end(end.summary, end)
@@ -228,23 +248,9 @@ export async function sendPush(
   }
 }
 
-/** The dead man's switch: trouble with it is logged, and changes nothing. */
-async function createPing(log: Log, settings: Awaited<ReturnType<typeof readPushSettings>>) {
+async function openPing(log: Log, settings: Awaited<ReturnType<typeof readPushSettings>>): Promise<Ping | undefined> {
   const { pingUrl } = settings
   if (pingUrl === undefined) return undefined
-  const { createHttp } = await import('../../http/client.ts')
-  const { pingTimeoutMs } = await import('../../base/limits.ts')
-  return async (what: 'start' | 'success' | 'fail') => {
-    const url = new URL(pingUrl)
-    if (what !== 'success') url.pathname = `${url.pathname.replace(/\/$/, '')}/${what}`
-    const http = createHttp({ concurrency: 1, timeoutMs: pingTimeoutMs, proxies: settings.proxies })
-    try {
-      const outcome = await http.get(url.href, pingTimeoutMs)
-      const trouble =
-        outcome.kind === 'no-answer' ? outcome.error : outcome.status >= 400 ? `HTTP ${outcome.status}` : undefined
-      if (trouble !== undefined) log.warn(`LEADPUSH_PING_URL: the ping (${what}) did not arrive: ${trouble}`)
-    } finally {
-      await http.close()
-    }
-  }
+  const { Ping } = await import('./ping.ts')
+  return new Ping(log, { ...settings, pingUrl })
 }

@@ -1,6 +1,6 @@
 /**
- * The file of `push --metrics-file`: whole or not there, under its name at once, readable for node exporter, and written at
- * the very end of the process, whatever ends it.
+ * The file of `push --metrics-file`: replaced as a whole by a rename, readable for node exporter, and written last when the process
+ * exits, however it ends.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -21,13 +21,13 @@ import { usageError } from '../command.ts'
 import type { Log } from '../log.ts'
 import { PushMetrics } from './metrics.ts'
 
-/** So often it is written while a push runs. */
+/** How often the file is written while a push runs. */
 const updateMs = 30_000
-/** A file that is longer is none that was written here. */
+/** A longer file was not written by this module. */
 const readBytesMax = 256 * 1024
 const mode = 0o644
 
-/** Beside the file, so that a rename suffices; its name has no ending that a collector reads. */
+/** In the same folder, so that a rename suffices; collectors do not read its ending. */
 const temporaryName = (file: string) => join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}.tmp`)
 
 function replaceFile(file: string, text: string): void {
@@ -35,7 +35,7 @@ function replaceFile(file: string, text: string): void {
   try {
     const handle = openSync(temporary, 'wx', mode)
     try {
-      // whatever the umask is: another user collects it
+      // past the umask: another user collects the file
       fchmodSync(handle, mode)
       writeSync(handle, text)
       fsyncSync(handle)
@@ -49,11 +49,11 @@ function replaceFile(file: string, text: string): void {
   }
 }
 
-/** What is there of an earlier run. Throws where the file cannot be written. */
+/** The text that an earlier run left in the file. Throws if the file cannot be written. */
 function openFile(file: string): string {
   if (file === '' || file.endsWith('/')) throw new Error('it names no file')
   const found = lstatSync(file, { throwIfNoEntry: false })
-  // a rename would replace a device, or a link, by a file
+  // a rename would replace a device or a link with a file
   if (found && !found.isFile()) throw new Error('it is there, and is no regular file')
   const temporary = temporaryName(file)
   closeSync(openSync(temporary, 'wx', mode))
@@ -66,7 +66,7 @@ function openFile(file: string): string {
   }
 }
 
-/** Throws `usage` where FILE cannot be written; trouble that comes later is a warning, and changes nothing. */
+/** Keeps the file for this process. Throws `usage` if the file cannot be written; a later failure is only a warning. */
 export function keepMetricsFile(log: Log, file: string, command: RunCommand): PushMetrics {
   let before: string
   try {

@@ -1,7 +1,6 @@
 /**
- * The figures of a push for Prometheus, in its text format: what node exporter's textfile collector reads. Of the run as far as
- * it has come, and of the last one that ended. They are written here and not by prom-client, which cannot give them at once
- * when the process is already on its way out.
+ * The figures of a push in Prometheus' text format, for node exporter's textfile collector: of this run so far, and of the last run
+ * that ended. prom-client is not used, since it renders asynchronously, which a process that is exiting cannot wait for.
  */
 
 import { packageVersion } from '../../base/package-root.ts'
@@ -11,7 +10,7 @@ import type { PushReporter } from '../../push/reporter.ts'
 import { Tally } from '../../push/reporter.ts'
 import type { PushEnd } from '../../push/run-push.ts'
 
-/** Of the last run that ended; they outlive runs that do not come so far. */
+/** Figures of the last run that ended: a run that does not end keeps those of the run before. */
 const lasting = {
   leadpush_push_success: 'Whether the last run that ended exited 0.',
   leadpush_push_exit_code: 'What the last run that ended exited with.',
@@ -28,7 +27,7 @@ type Labels = Record<string, string>
 
 const escapeLabel = (text: string) => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
-/** Each metric with the label that keeps the files of several crontab lines apart: a collector takes no sample twice. */
+/** Renders metrics, each with the label `command`: several crontab lines have a file each, and a collector refuses equal samples. */
 class Exposition {
   private readonly command: RunCommand
   private text = ''
@@ -69,7 +68,7 @@ class Exposition {
   }
 }
 
-/** Cumulative, as Prometheus has them. */
+/** A histogram; its buckets are cumulative, as in Prometheus. */
 class Durations {
   readonly buckets: number[] = bucketsSeconds.map(() => 0)
   sum = 0
@@ -91,9 +90,10 @@ export class PushMetrics implements PushReporter {
   private readonly durations = new Durations()
   private users: number | undefined
   private held = false
+  private allowedRate: number | undefined
   private end: Omit<PushEnd, 'toldBefore'> | undefined
 
-  /** `before` is what the file held until now, if there was one: what is said there of this command's earlier runs stays. */
+  /** `before` is the old text of the file: its figures of this command's earlier runs are kept. */
   constructor(command: RunCommand, before: string, nowMs: number) {
     this.command = command
     this.startMs = nowMs
@@ -103,6 +103,10 @@ export class PushMetrics implements PushReporter {
   line(line: PushLine): void {
     this.tally.add(line)
     if (line.type === 'skip' && line.reason.startsWith('held: ')) this.held = true
+  }
+
+  pace(ratePerSecond: number | undefined): void {
+    this.allowedRate = ratePerSecond
   }
 
   total(users: number): void {
@@ -119,39 +123,70 @@ export class PushMetrics implements PushReporter {
 
   waits(): void {}
 
-  /** What came of the run; without it, it broke off. */
+  /** Notes how the run ended; a run without it broke off. */
   noteEnd(end: Omit<PushEnd, 'toldBefore'>): void {
     this.end = end
   }
 
-  /** The whole file as it is at `nowMs`; `exitCode` is undefined while the run goes on. */
+  /** The text of the file at `nowMs`; `exitCode` is undefined while the run goes on. */
   render(nowMs: number, exitCode: number | undefined): string {
     const { tally, end } = this
     const summary = end?.summary
     const nowSeconds = nowMs / 1_000
     const all = new Exposition(this.command)
     all.gauge('leadpush_build_info', 'The version that wrote this.', [[{ version: packageVersion }, 1]])
-    all.gauge('leadpush_push_running', 'Whether the run goes on; the figures of a run are those so far then.', exitCode === undefined ? 1 : 0)
+    all.gauge(
+      'leadpush_push_running',
+      'Whether the run goes on; the figures of a run are those so far then.',
+      exitCode === undefined ? 1 : 0,
+    )
     all.gauge('leadpush_push_start_timestamp_seconds', 'When the run began.', this.startMs / 1_000)
-    all.gauge('leadpush_push_update_timestamp_seconds', 'When this was written: twice a minute while a run goes on.', nowSeconds)
+    all.gauge(
+      'leadpush_push_update_timestamp_seconds',
+      'When this was written: twice a minute while a run goes on.',
+      nowSeconds,
+    )
     all.gauge('leadpush_push_duration_seconds', 'How long the run took so far.', (nowMs - this.startMs) / 1_000)
     const last = { ...this.before, ...(exitCode !== undefined && this.lastingNow(nowSeconds, exitCode)) }
     for (const [name, help] of Object.entries(lasting)) all.gauge(name, help, last[name as keyof Lasting])
     all.gauge('leadpush_push_held', 'Whether the guard held back users of the run, or all of it.', this.held ? 1 : 0)
+    all.gauge(
+      'leadpush_push_allowed_attempts_per_second',
+      'About how many attempts a second the receiver allows, since it asked for less.',
+      this.allowedRate,
+    )
     all.gauge('leadpush_push_users', 'Users whom the run set out to serve.', summary?.users ?? this.users)
-    all.gauge('leadpush_push_skipped_users', 'Users whom the run skipped: without queries, or held back.', tally.skipped)
+    all.gauge(
+      'leadpush_push_skipped_users',
+      'Users whom the run skipped: without queries, or held back.',
+      tally.skipped,
+    )
     all.gauge('leadpush_push_already_served_users', 'Users who had their weekly delivery before.', summary?.already)
-    all.gauge('leadpush_push_owed_users', 'Users whom the run did not serve, and who are owed their delivery.', summary?.owed)
+    all.gauge(
+      'leadpush_push_owed_users',
+      'Users whom the run did not serve, and who are owed their delivery.',
+      summary?.owed,
+    )
     all.gauge('leadpush_push_elsewhere', 'What another process had claimed when the run ended.', summary?.elsewhere)
-    all.gauge('leadpush_push_deliveries', 'Deliveries of the run, by how they ended; `pending`: with an attempt to come.',
-      (['delivered', 'failed', 'unknown', 'pending'] as const).map((status) => [{ status }, tally[status]]))
+    all.gauge(
+      'leadpush_push_deliveries',
+      'Deliveries of the run, by how they ended; `pending`: with an attempt to come.',
+      (['delivered', 'failed', 'unknown', 'pending'] as const).map((status) => [{ status }, tally[status]]),
+    )
     all.gauge('leadpush_push_leads', 'Leads in these deliveries.', tally.leads)
     all.gauge('leadpush_push_body_bytes', 'Bytes of the bodies of these deliveries.', tally.bytes)
-    all.gauge('leadpush_push_attempts', 'Attempts of the run, by the status of the answer; `none`: no complete answer came.',
-      [...this.attempts].map(([http_status, attempts]) => [{ http_status }, attempts]))
-    all.histogram('leadpush_push_attempt_duration_seconds', 'Attempts of the run, from connecting to the end of the answer.', this.durations)
+    all.gauge(
+      'leadpush_push_attempts',
+      'Attempts of the run, by the status of the answer; `none`: no complete answer came.',
+      [...this.attempts].map(([http_status, attempts]) => [{ http_status }, attempts]),
+    )
+    all.histogram(
+      'leadpush_push_attempt_duration_seconds',
+      'Attempts of the run, from connecting to the end of the answer.',
+      this.durations,
+    )
     return all.toString()
-  } // biome-ignore format: a list
+  }
 
   private lastingNow(nowSeconds: number, exitCode: number): Lasting {
     return {

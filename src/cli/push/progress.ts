@@ -1,7 +1,7 @@
-/** How far a push is: on a terminal a line that moves and never wraps, elsewhere a line of the log every 10 s. */
+/** The progress of a push: on a terminal one moving line that never wraps, elsewhere a log line every 10 s. */
 
 import type { Ora } from 'ora'
-import { count, plural, seconds } from '../../base/amounts.ts'
+import { formatCount, formatRate, plural, seconds } from '../../base/amounts.ts'
 import type { PushLine } from '../../index.ts'
 import type { PushReporter } from '../../push/reporter.ts'
 import type { Log } from '../log.ts'
@@ -9,16 +9,17 @@ import { isLively } from '../output.ts'
 
 const plainProgressMs = 10_000
 const livelyProgressMs = 200
-/** The rate is that of the last one to two of these. */
+/** The rate covers the last one to two windows. */
 const rateWindowMs = 10_000
-/** The spinner, a space, and the last column, which some terminals wrap at. */
+/** The spinner, a space, and the last column, at which some terminals wrap. */
 const besideChars = 3
 
-/** Counts what the reporter tells, and words it. */
+/** Counts the events of a push, and formats the progress line. */
 export class ProgressCount {
   private readonly now: () => number
   private readonly startMs: number
   private total: number | undefined
+  private allowed: number | undefined
   private done = 0
   private undelivered = 0
   private toTryAgain = 0
@@ -32,6 +33,10 @@ export class ProgressCount {
     this.marks = [mark, mark]
   }
 
+  setPace(ratePerSecond: number | undefined): void {
+    this.allowed = ratePerSecond
+  }
+
   setTotal(users: number): void {
     this.total = users
   }
@@ -42,7 +47,7 @@ export class ProgressCount {
 
   add(line: PushLine): void {
     if (line.type !== 'delivery') return
-    // of those that another process left the first attempt was not seen here; of those that are left it stays to come
+    // a delivery that another process began had its first attempt elsewhere; one that is given back keeps its second
     if (line.attempts === 2) this.toTryAgain = Math.max(0, this.toTryAgain - 1)
     if (line.status === 'pending') return
     if (line.part === line.parts) this.done++
@@ -53,11 +58,11 @@ export class ProgressCount {
     this.waiting = what === undefined ? undefined : { for: what, sinceMs: this.now() }
   }
 
-  /** What is least needed goes first where there is no room for all; `columns` may be infinite. */
+  /** The progress line; pieces of the least weight are dropped until it fits. `columns` may be infinite. */
   text(columns: number): string {
     const { waiting } = this
     if (this.total === undefined && !waiting) return 'Looking for what is to be sent'.slice(0, Math.max(1, columns))
-    const users = `${count(this.done)} of ${plural(Math.max(this.total ?? 0, this.done), 'user')}`
+    const users = `${formatCount(this.done)} of ${plural(Math.max(this.total ?? 0, this.done), 'user')}`
     const rate = this.rate()
     const waitedSeconds = waiting ? Math.floor((this.now() - waiting.sinceMs) / 1_000) : 0
     const left = Math.max(0, (this.total ?? 0) - this.done)
@@ -65,8 +70,9 @@ export class ProgressCount {
       [users, 4],
       [!waiting && `${rate.toFixed(rate < 10 ? 1 : 0)}/s`, 0],
       [!waiting && left > 0 && rate > 0 && `${seconds(left / rate)} left`, 2],
-      [this.undelivered > 0 && `${count(this.undelivered)} not delivered`, 3],
-      [this.toTryAgain > 0 && `${count(this.toTryAgain)} to try again`, 1],
+      [this.allowed !== undefined && !waiting && `the receiver allows ${formatRate(this.allowed)}`, 1.5],
+      [this.undelivered > 0 && `${formatCount(this.undelivered)} not delivered`, 3],
+      [this.toTryAgain > 0 && `${formatCount(this.toTryAgain)} to try again`, 1],
       [
         waiting !== undefined &&
           `waiting for ${waiting.for}: ${waitedSeconds < 120 ? `${waitedSeconds} s` : seconds(waitedSeconds)}`,

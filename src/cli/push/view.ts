@@ -1,9 +1,9 @@
 /**
- * What a push shows while it runs and when it is over: JSON lines, or for people the trouble as it comes, how far it is, a
- * summary, and why what did not arrive did not.
+ * The output of a push: JSON lines, or for people each failure as it comes, the progress, a summary, and the causes of failed
+ * deliveries.
  */
 
-import { bytes, count, plural, seconds } from '../../base/amounts.ts'
+import { bytes, formatCount, formatRate, plural, seconds } from '../../base/amounts.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../../index.ts'
 import { CauseTally } from '../../inspect/status/causes.ts'
 import type { PushReporter } from '../../push/reporter.ts'
@@ -13,33 +13,39 @@ import { toJsonLine, wrap, writeFacts, writeJson, writeLine, writeLineSoon, writ
 import { paint, paintStatus } from '../painted.ts'
 import { Progress } from './progress.ts'
 
-/** So many lines of each type are shown to a person; the rest are counted. */
+/** How many lines of each type a person is shown; further ones are counted. */
 const shownMax = 20
 const causesShown = 5
-/** Of each cause. */
+/** How many users are named for each cause. */
 const usersShown = 3
 
 export interface PushView {
   reporter: PushReporter
-  /** `held`: the guard held something back; `toldBefore`: there is nothing to say that was not said. */
+  /** `held`: the guard held back users; `toldBefore`: an earlier run has reported all of it, so there is no summary. */
   end(summary: SummaryLine, end: { held: boolean; toldBefore: boolean }): Promise<void>
   stop(): void
 }
 
 const isTrouble = ({ status }: DeliveryLine) => status === 'failed' || status === 'unknown'
 
-function describeDelivery(line: DeliveryLine): string {
+/** Of so many deliveries that have not ended what was said last is kept. */
+const answersMax = 10_000
+
+function describeDelivery(line: DeliveryLine, answer: string | undefined): string {
   const part = line.parts > 1 ? `, part ${line.part} of ${line.parts}` : ''
   const what = `${plural(line.leads, 'lead')}, ${bytes(line.bytes)}${part}`
   const how = line.attempts > 1 ? `, ${line.attempts} attempts` : ''
-  const why = line.error === null ? '' : `: ${line.error}`
+  const why = line.error === null ? '' : `: ${line.error}${answer === undefined ? '' : `. It said: ${answer}`}`
   return `${line.user ?? '(removed user)'}  ${paintStatus(line.status)}  ${line.kind}, ${what}${how}${why}`
 }
 
-function describeLine(line: Exclude<PushLine, SummaryLine>): string {
+function describeLine(line: Exclude<PushLine, SummaryLine>, answer: string | undefined): string {
   if (line.type === 'skip') return `${line.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${line.reason}`
-  if (line.type === 'warning') return `${line.user}  ${paint('yellow', 'warning')}  ${line.href}: ${line.message}`
-  return describeDelivery(line)
+  if (line.type === 'warning') {
+    const about = line.href === null ? '' : `${line.href}: `
+    return `${line.user}  ${paint('yellow', 'warning')}  ${about}${line.message}`
+  }
+  return describeDelivery(line, answer)
 }
 
 export async function createPushView(
@@ -48,26 +54,36 @@ export async function createPushView(
 ): Promise<PushView> {
   const progress = new Progress()
   const causes = new CauseTally(usersShown)
+  const answers = new Map<string, string>()
+  const takeAnswer = (key: string | null) => {
+    const answer = answers.get(key ?? '')
+    answers.delete(key ?? '')
+    return answer
+  }
   const shown = { delivery: 0, skip: 0, warning: 0 }
   await progress.start(log, json)
-  const show = (line: Exclude<PushLine, SummaryLine>): void => {
+  const show = (line: Exclude<PushLine, SummaryLine>, answer: string | undefined): void => {
     if (json) writeSoon(toJsonLine(line))
     else if (line.type === 'delivery' && !isTrouble(line) && !single) return
-    else if (++shown[line.type] <= shownMax) writeLineSoon(describeLine(line))
+    else if (++shown[line.type] <= shownMax) writeLineSoon(describeLine(line, answer))
   }
   const reporter: PushReporter = {
     line(line) {
       if (line.type === 'summary') return
       progress.count.add(line)
-      if (line.type === 'delivery' && isTrouble(line)) causes.add(line)
-      show(line)
+      const answer = line.type === 'delivery' ? takeAnswer(line.idempotencyKey) : undefined
+      if (line.type === 'delivery' && isTrouble(line)) causes.add({ ...line, answer })
+      show(line, answer)
     },
     note: (text) => log.warn(text),
     waits: (what) => progress.count.waits(what),
+    pace: (ratePerSecond) => progress.count.setPace(ratePerSecond),
     total: (users) => progress.count.setTotal(users),
     attempt(attempt) {
       progress.count.noteAttempt(attempt)
-      const { runId, idempotencyKey, durationMs, httpStatus, error } = attempt
+      const { runId, idempotencyKey, durationMs, httpStatus, error, answer } = attempt
+      if (answer === undefined) answers.delete(idempotencyKey)
+      else if (answers.size < answersMax) answers.set(idempotencyKey, answer)
       log.detail(error === null ? 'attempt succeeded' : 'attempt failed', {
         run: runId,
         delivery: idempotencyKey,
@@ -85,9 +101,9 @@ export async function createPushView(
       if (json) return await writeJson(summary)
       if (toldBefore) return
       const unshown = Object.values(shown).reduce((sum, lines) => sum + Math.max(0, lines - shownMax), 0)
-      if (unshown > 0) await writeLine(`… and ${count(unshown)} more; --json lists all`)
+      if (unshown > 0) await writeLine(`… and ${formatCount(unshown)} more; --json lists all`)
       await writeSummary(summary)
-      // of one user the line above says it all
+      // for a single user the line above names the cause
       if (!single) {
         const title = 'Not delivered, by cause'
         await writeCauses(causes.top(), { title, causesShown, usersShown, arrived: summary.delivered })
@@ -103,7 +119,7 @@ const pendingOf = ({ deliveries, delivered, failed, unknown }: SummaryLine) => d
 async function writeSummary(summary: SummaryLine): Promise<void> {
   const facts: [string, string][] = [
     ['period', summary.period],
-    ['users', count(summary.users)],
+    ['users', formatCount(summary.users)],
     ['delivered', paint('green', plural(summary.delivered, 'delivery'))],
   ]
   if (summary.failed > 0) facts.push(['failed', paint('red', plural(summary.failed, 'delivery'))])
@@ -112,9 +128,12 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
   if (pending > 0) facts.push(['pending', `${plural(pending, 'delivery')} with an attempt to come`])
   if (summary.skipped > 0) facts.push(['skipped', plural(summary.skipped, 'user')])
   if (summary.already > 0) facts.push(['had theirs', plural(summary.already, 'user')])
-  if (summary.elsewhere > 0) facts.push(['elsewhere', `${count(summary.elsewhere)} in the hands of another process`])
+  if (summary.elsewhere > 0)
+    facts.push(['elsewhere', `${formatCount(summary.elsewhere)} in the hands of another process`])
   if (summary.owed > 0) facts.push(['owed', `${plural(summary.owed, 'user')} not served by this run`])
-  facts.push(['leads', count(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
+  facts.push(['leads', formatCount(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
+  if (summary.allowedPerSecond !== undefined)
+    facts.push(['pace', `the receiver allowed ${formatRate(summary.allowedPerSecond)}`])
   await writeFacts(facts)
 }
 

@@ -1,4 +1,4 @@
-/** `leadpush receiver`: a strict reference receiver, for whoever develops one, and for trying a sender. */
+/** `leadpush receiver`: a strict reference receiver, for developers of receivers and for trying a sender. */
 import type { Command } from 'commander'
 import { messageOf } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
@@ -22,6 +22,9 @@ export function addReceiver(program: Command, act: Act): void {
     .option('--keys <file>', 'take these user keys alone: `users` of the database, `-`, or a file, one key a line')
     .option('--fail <status:count>', 'answer the next COUNT requests with STATUS; repeat it for a script', collect)
     .option('--drop [count]', 'then break the connection of the next COUNT requests (1)')
+    .option('--limit <rate:burst>', 'answer requests beyond a rate, such as 20/s:20 or 600/m, with 429 and Retry-After')
+    .option('--refuse <status>', 'answer every request with STATUS, such as 401')
+    .option('--html', 'answer refusals with HTML pages instead of JSON')
     .option('--delay <duration>', 'wait before each answer, such as 2s')
     .option('--json', 'print one JSON object a request')
     .addHelpText(
@@ -29,12 +32,15 @@ export function addReceiver(program: Command, act: Act): void {
       `
 Any path will do, and without --keys any well-formed user key. It keeps leads by
 href under the null rule, in the database: a value that is null never wipes out
-one that came before. Answers are JSON; what is wrong with a request is listed
-in \`problems\`, each with its clause, where it is, and what is wrong.
+one that came before. Answers are JSON; \`problems\` lists each rule that a request
+breaks, with its clause and place. --limit is a bucket of tokens: without a burst
+it holds what one second brings.
 
 Examples:
   leadpush receiver --port 9000
   leadpush receiver --fail 503:2 --fail 429 --drop --delay 250ms
+  leadpush receiver --limit 20/s:20 --html
+  leadpush receiver --refuse 401
   leadpush receiver --keys users --json`,
     )
     .action(act(receive))
@@ -49,6 +55,9 @@ interface ReceiverCommandOptions {
   fail?: string[]
   delay?: string
   drop?: string | true
+  limit?: string
+  refuse?: string
+  html?: true
   json?: true
 }
 
@@ -103,7 +112,7 @@ async function readInput(): Promise<string> {
 
 type KnowsKey = (key: string) => boolean | Promise<boolean>
 
-/** Which keys are taken, once there is a database. A key has no place in a list of processes, so none is an argument. */
+/** Decides which receiver keys are taken, once there is a database. Keys come from a file, since arguments show in the list of processes. */
 async function readKeys({ keys }: ReceiverCommandOptions): Promise<(db: Database) => KnowsKey | undefined> {
   if (keys === undefined) return () => undefined
   if (keys === 'users') {
@@ -129,15 +138,17 @@ async function readKeys({ keys }: ReceiverCommandOptions): Promise<(db: Database
   return () => (key) => known.has(key)
 }
 
-async function readFaults({ fail = [], delay, drop }: ReceiverCommandOptions): Promise<Faults> {
+async function readFaults({ fail = [], delay, drop, limit, refuse, html }: ReceiverCommandOptions): Promise<Faults> {
   const { parseDuration } = await import('../../base/setting-values.ts')
-  const { parseFail } = await import('../../receiver-kit/receiver/faults.ts')
+  const { parseFail, parseStatus } = await import('../../receiver-kit/receiver/faults.ts')
+  const { parseLimit } = await import('../../receiver-kit/receiver/token-bucket.ts')
   const faults: Faults = {
     fail: fail.map((text) => {
       const parsed = parseFail(text)
       if (parsed) return parsed
       throw usageError(`--fail: holds "${text}"; allowed: a status from 300 to 599 and how often, such as 503:2`)
     }),
+    html: html ?? false,
   }
   if (delay !== undefined) {
     const delayMs = parseDuration(delay)
@@ -149,6 +160,18 @@ async function readFaults({ fail = [], delay, drop }: ReceiverCommandOptions): P
     const text = drop === true ? '1' : drop
     if (!/^[1-9]\d{0,8}$/.test(text)) throw usageError(`--drop: holds "${text}"; allowed: a whole number, 1 or more`)
     faults.drop = Number(text)
+  }
+  if (limit !== undefined) {
+    const size = parseLimit(limit)
+    const allowed = 'requests a second or minute and a burst, such as 20/s:20 or 600/m'
+    if (size === undefined) throw usageError(`--limit: holds "${limit}"; allowed: ${allowed}`)
+    faults.limit = size
+  }
+  if (refuse !== undefined) {
+    const status = parseStatus(refuse)
+    if (status === undefined)
+      throw usageError(`--refuse: holds "${refuse}"; allowed: a status from 300 to 599, such as 401`)
+    faults.refuse = status
   }
   return faults
 }

@@ -1,14 +1,14 @@
-/** What `receiver` shows: a line a request as it comes, what is wrong with it below, and on a terminal the counts so far, moving. */
+/** The live view of `receiver`: a line a request, its problems below, and on a terminal the counts so far. */
 
 import type { Ora } from 'ora'
-import { bytes, count, plural } from '../../base/amounts.ts'
+import { bytes, formatCount, plural } from '../../base/amounts.ts'
 import type { ReceivedDelivery } from '../../receiver-kit/receiver/receiver.ts'
 import type { Log } from '../log.ts'
 import { isLively, writeJson, writeLineNow } from '../output.ts'
 import { paint } from '../painted.ts'
 
 const livelyProgressMs = 200
-/** So much may wait for a reader who is behind; what comes then is not shown, so that nobody's request waits for it. */
+/** The most bytes that wait for a slow reader; later requests are not shown, so that none is held up. */
 const waitingBytesMax = 4 * 1024 * 1024
 
 export interface ReceiverView {
@@ -18,9 +18,9 @@ export interface ReceiverView {
 
 const describeApplied = ({ new: added, changed, unchanged, kept }: NonNullable<ReceivedDelivery['applied']>) =>
   [
-    `${count(added)} new`,
-    `${count(changed)} changed`,
-    `${count(unchanged)} unchanged`,
+    `${formatCount(added)} new`,
+    `${formatCount(changed)} changed`,
+    `${formatCount(unchanged)} unchanged`,
     ...(kept > 0 ? [`${plural(kept, 'value')} kept by the null rule`] : []),
   ].join(', ')
 
@@ -54,8 +54,8 @@ class Totals {
 
   text(): string {
     const others = this.requests - this.taken
-    const refused = others > 0 ? `, ${count(others)} not` : ''
-    return `${plural(this.requests, 'request')}: ${count(this.taken)} taken${refused}; leads: ${describeApplied(this.leads)}`
+    const refused = others > 0 ? `, ${formatCount(others)} not` : ''
+    return `${plural(this.requests, 'request')}: ${formatCount(this.taken)} taken${refused}; leads: ${describeApplied(this.leads)}`
   }
 }
 

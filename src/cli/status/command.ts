@@ -1,6 +1,6 @@
 /** `leadpush status`: how the period and the last runs went, one user's deliveries, and a check for a monitor. */
 import type { Command } from 'commander'
-import { count, plural, seconds, timeFormat } from '../../base/amounts.ts'
+import { formatCount, plural, seconds, timeFormat } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import type { RunReport, Status } from '../../inspect/status/status.ts'
 import type { UserDelivery } from '../../inspect/status/user-deliveries.ts'
@@ -20,9 +20,10 @@ interface StatusSettings {
   timeZone: string
   maxLeadAgeMs: number
   feedMaxAgeMs: number | undefined
+  keepAnswers: 'on' | 'off'
 }
 
-/** So many deliveries of a user are shown to a person. */
+/** The most deliveries of a user that are printed without --json. */
 const deliveriesShown = 50
 
 export function addStatus(program: Command, act: Act): void {
@@ -39,13 +40,14 @@ export function addStatus(program: Command, act: Act): void {
 Examples:
   leadpush status
   leadpush status --user user@example.com
-  leadpush status --check --quiet        what a monitor runs once a day
+  leadpush status --check --quiet        for a monitor, once a day
 
---check exits 1, and says first what to do, if deliveries are stuck, failed or
-unknown; if users were left out, are held back by the guard, or if half of them
-have no lead to send; if no whole \`push --all\` came to its end in 8 days; if
-triggers were given up, dropped or not sent, or a hook has failed for a day; or
-if no listings were imported for LEADPUSH_FEED_MAX_AGE.`,
+--check first says what to do, and exits 1, if the receiver refuses every delivery
+alike; if deliveries are stuck, failed or unknown; if users were left out or are
+held back by the guard; if half of them have no lead to send; if no whole
+\`push --all\` came to its end in 8 days; if triggers were given up, dropped or not
+sent, or a hook has failed for a day; or if no listings were imported for
+LEADPUSH_FEED_MAX_AGE.`,
     )
     .action(act(status))
 }
@@ -54,7 +56,7 @@ async function status(_log: Log, options: StatusOptions): Promise<ExitCode> {
   if (options.check && options.user !== undefined) throw usageError('--check and --user exclude each other.')
   if (options.quiet && !options.check) throw usageError('--quiet goes with --check.')
   const { processSource, readSettings } = await import('../../base/config.ts')
-  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'logFormat'] as const
+  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers', 'logFormat'] as const
   const settings = readSettings(names, processSource())
   return await withDatabase(settings, inShort, async ({ db }) => {
     if (options.user !== undefined) return await showUser(db, options.user, settings, options)
@@ -73,7 +75,7 @@ async function showStatus(
   if (json) await writeJson(toStatusLine(found, alarms))
   else {
     if (alarms) await writeAlarms(alarms, quiet)
-    if (!quiet) await writeStatus(db, found, settings.timeZone)
+    if (!quiet) await writeStatus(db, found, settings)
   }
   return alarms && alarms.length > 0 ? 1 : 0
 }
@@ -92,7 +94,20 @@ async function writeAlarms(alarms: readonly string[], quiet: true | undefined): 
 
 /** contract 3; `alarms` only where a check was asked for. */
 function toStatusLine(found: Status, alarms: string[] | undefined): object {
-  const { period, subscribed, delivered, failed, unknown, pending, stuck, owed, held, lastRun, hooksInTrouble } = found
+  const {
+    period,
+    subscribed,
+    delivered,
+    failed,
+    unknown,
+    pending,
+    stuck,
+    owed,
+    held,
+    refused,
+    lastRun,
+    hooksInTrouble,
+  } = found
   const run = lastRun && {
     startedAt: lastRun.startedAt,
     endedAt: lastRun.endedAt,
@@ -111,20 +126,29 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
     lastRun: run ?? null,
     hooksInTrouble,
   }
-  return { ...line, pending, stuck, ...(held && { held }), ...(alarms && { alarms }) }
+  return { ...line, pending, stuck, ...(held && { held }), ...(refused && { refused }), ...(alarms && { alarms }) }
 }
 
-async function writeStatus(db: Database, found: Status, timeZone: string): Promise<void> {
+async function writeStatus(
+  db: Database,
+  found: Status,
+  { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
+): Promise<void> {
+  const { describeRefusal } = await import('../../push/receiver-watch.ts')
   const { describeHeld, findLastRuns, findTroubledHooks } = await import('../../inspect/status/status.ts')
   const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)
   await writeFacts(describeStatus(found, timeZone))
   if (found.held) await writeLine(`${paint('red', 'held')}  The guard holds back ${describeHeld(found.held)}.`)
+  if (found.refused) {
+    const since = time(found.refused.since)
+    await writeLine(`${paint('red', 'held')}  Since ${since} ${describeRefusal(found.refused.status)}.`)
+  }
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(runs, time)
-  if (found.stuck > 0) await writeStuck(db, time)
-  if (found.failed + found.unknown > 0) await writeEnded(db, found)
-  if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db), found.hooksInTrouble, time)
+  if (found.stuck > 0) await writeStuck(db, time, keepAnswers)
+  if (found.failed + found.unknown > 0) await writeEnded(db, found, keepAnswers)
+  if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
   const advice = adviseOn(found)
   if (advice.length > 0) await writeLine('')
   for (const sentence of advice) await writeLine(sentence)
@@ -139,7 +163,7 @@ function describeStatus(found: Status, timeZone: string): [string, string][] {
     ['unknown', found.unknown > 0 ? paint('yellow', plural(found.unknown, 'delivery')) : '0'],
   ]
   if (found.pending > 0) {
-    const stuck = found.stuck > 0 ? `, ${paint('red', `${count(found.stuck)} stuck`)}` : ''
+    const stuck = found.stuck > 0 ? `, ${paint('red', `${formatCount(found.stuck)} stuck`)}` : ''
     facts.push(['pending', `${plural(found.pending, 'delivery')}${stuck}`])
   }
   facts.push(['owed', found.owed > 0 ? paint('yellow', plural(found.owed, 'user')) : '0 users'])
@@ -167,17 +191,20 @@ function adviseOn({
   unknownWithoutLater,
   owed,
   held,
+  refused,
   subscribed,
   lastRun,
 }: Status): string[] {
   const advice: string[] = []
   const isRunning = lastRun?.outcome === 'running'
   if (subscribed === 0) advice.push('Nobody is subscribed yet: leadpush users import FILE')
-  if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
+  if (refused)
+    advice.push('Once what the receiver refuses is mended: leadpush push --all, which begins with one attempt')
+  else if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
   if (held) {
     advice.push('Once what was imported is mended: leadpush push --all')
     advice.push('If what is held back is right: leadpush push --all --accept')
-  } else if (stuck === 0 && owed > 0 && !isRunning)
+  } else if (!refused && stuck === 0 && owed > 0 && !isRunning)
     advice.push('To serve the users that are owed a delivery: leadpush push --all')
   if (failedWithoutLater > 0) advice.push('Once the cause of what failed is mended: leadpush push --failed')
   if (unknownWithoutLater > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
@@ -187,13 +214,13 @@ function adviseOn({
 async function showUser(
   db: Database,
   email: string,
-  { timeZone }: StatusSettings,
+  { timeZone, keepAnswers }: StatusSettings,
   { json }: StatusOptions,
 ): Promise<ExitCode> {
   const { findUser } = await import('../../users/users.ts')
   const { findUserDeliveries } = await import('../../inspect/status/user-deliveries.ts')
   const found = await findUser(db, email)
-  const deliveries = findUserDeliveries(db, found.user.id)
+  const deliveries = findUserDeliveries(db, found.user.id, keepAnswers)
   if (json) {
     const { toDeliveryLine } = await import('../../push/reporter.ts')
     for await (const { attemptLog, createdAt, recipe: _, ...delivery } of deliveries) {
@@ -215,6 +242,6 @@ async function showUser(
   await writeLine('')
   if (shown.length === 0) await writeLine('No delivery yet.')
   else await (await import('./trouble-view.ts')).writeDeliveries(shown, timeFormat(timeZone))
-  if (more) await writeLine(`These are the newest ${count(deliveriesShown)}; --json shows all.`)
+  if (more) await writeLine(`These are the newest ${formatCount(deliveriesShown)}; --json shows all.`)
   return 0
 }

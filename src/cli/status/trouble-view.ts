@@ -1,13 +1,12 @@
 /**
- * What `status` shows of deliveries and hooks: paragraphs that wrap, so that no e-mail and no cause is cut where the terminal is
- * narrow.
+ * Prints the deliveries and hooks of `status` as paragraphs that wrap, so that a narrow terminal cuts no e-mail and no cause.
  */
 
-import { bytes, count, plural } from '../../base/amounts.ts'
+import { bytes, formatCount, plural } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import { causesShown, findEnded, findStuck, usersShown } from '../../inspect/status/not-delivered.ts'
 import type { Status } from '../../inspect/status/status.ts'
-import type { UserDelivery } from '../../inspect/status/user-deliveries.ts'
+import type { AttemptReport, UserDelivery } from '../../inspect/status/user-deliveries.ts'
 import type { HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { writeCauses } from '../causes-view.ts'
 import { wrap, writeLine } from '../output.ts'
@@ -15,16 +14,20 @@ import { paint, paintStatus } from '../painted.ts'
 
 type Time = (at: Date | null) => string
 
-export async function writeStuck(db: Database, time: Time): Promise<void> {
-  const { groups, since } = await findStuck(db)
-  // they get their second attempt, whatever the cause
+export async function writeStuck(db: Database, time: Time, keepAnswers: 'on' | 'off'): Promise<void> {
+  const { groups, since } = await findStuck(db, keepAnswers)
+  // no remedy: they get their second attempt, whatever the cause
   const causes = groups.map((group) => ({ ...group, remedy: '' }))
   await writeCauses(causes, { title: `Stuck, by their last error (since ${time(since)})`, causesShown, usersShown })
 }
 
-/** Those that a later delivery has made good are counted alone. */
-export async function writeEnded(db: Database, { period, delivered, failed, unknown }: Status): Promise<void> {
-  const { groups, deliveries } = await findEnded(db, period)
+/** Prints failed and unknown deliveries by cause; those with a later delivered one are only counted. */
+export async function writeEnded(
+  db: Database,
+  { period, delivered, failed, unknown }: Status,
+  keepAnswers: 'on' | 'off',
+): Promise<void> {
+  const { groups, deliveries } = await findEnded(db, period, keepAnswers)
   const title = 'Not delivered in this period, by cause'
   await writeCauses(groups, { title, causesShown, usersShown, arrived: delivered })
   const madeGood = failed + unknown - deliveries
@@ -35,13 +38,20 @@ export async function writeEnded(db: Database, { period, delivered, failed, unkn
 
 export async function writeHooks(hooks: HookInTrouble[], total: number, time: Time): Promise<void> {
   await writeLine('', paint('bold', 'Hooks in trouble'))
-  for (const { lastAt, user, url, failing, abandoned, error } of hooks) {
-    const counts = [failing > 0 && `${count(failing)} failing`, abandoned > 0 && `${count(abandoned)} abandoned`]
+  for (const { lastAt, user, url, failing, abandoned, error, answer } of hooks) {
+    const counts = [
+      failing > 0 && `${formatCount(failing)} failing`,
+      abandoned > 0 && `${formatCount(abandoned)} abandoned`,
+    ]
     const last = `last attempt ${time(lastAt)}: ${error ?? 'it was delivered'}`
     await writeLine(wrap(`${user}: ${url}`, 2), `  ${wrap(`${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`)
+    if (error !== null && answer !== null) await writeAnswer(answer, 2)
   }
   if (total > hooks.length) await writeLine(`… and ${plural(total - hooks.length, 'hook')} more.`)
 }
+
+const writeAnswer = (answer: string, margin: number) =>
+  writeLine(`${' '.repeat(margin)}${wrap(`It said: ${answer}`, margin + 2)}`)
 
 const partOf = ({ part, parts }: { part: number; parts: number }) => (parts > 1 ? ` ${part}/${parts}` : '')
 
@@ -51,13 +61,18 @@ export async function writeDeliveries(deliveries: UserDelivery[], time: Time): P
     const { period, kind, leads, status, attemptLog, error } = delivery
     const what = `${kind}${partOf(delivery)}, ${plural(leads, 'lead')}, ${bytes(delivery.bytes)}`
     await writeLine(`${period}  ${paintStatus(status)}  ${what}`)
-    if (attemptLog.length === 0 && error !== null) await writeLine(`  ${wrap(error, 2)}`)
-    for (const [at, attempt] of attemptLog.entries()) {
-      const took = attempt.durationMs === null ? '' : `, ${count(attempt.durationMs)} ms`
-      const answer = attempt.httpStatus === null ? 'no outcome yet' : `HTTP ${attempt.httpStatus}`
-      // why it ended may be more than what the last attempt came to
-      const why = (at === attemptLog.length - 1 ? error : undefined) ?? attempt.error ?? answer
-      await writeLine(`  ${wrap(`${time(attempt.at)}${took}: ${why}`, 4)}`)
-    }
+    await writeAttempts(attemptLog, error, time)
+  }
+}
+
+/** `error`: why the delivery ended, which may be more than what its last attempt came to. */
+export async function writeAttempts(log: readonly AttemptReport[], error: string | null, time: Time): Promise<void> {
+  if (log.length === 0 && error !== null) await writeLine(`  ${wrap(error, 2)}`)
+  for (const [index, attempt] of log.entries()) {
+    const took = attempt.durationMs === null ? '' : `, ${formatCount(attempt.durationMs)} ms`
+    const status = attempt.httpStatus === null ? 'no outcome yet' : `HTTP ${attempt.httpStatus}`
+    const why = (index === log.length - 1 ? error : undefined) ?? attempt.error ?? status
+    await writeLine(`  ${wrap(`${time(attempt.at)}${took}: ${why}`, 4)}`)
+    if (attempt.answer !== null) await writeAnswer(attempt.answer, 4)
   }
 }

@@ -1,22 +1,23 @@
 /**
- * As whom the embedded server runs. PostgreSQL refuses root: as root it runs as `nobody`, or, where that user cannot enter
- * the folders, in a user namespace in which root's files are those of an ordinary user.
+ * Decides as which user the embedded server runs. PostgreSQL refuses root: for root it runs as `nobody` or, where that user
+ * cannot enter the folders, in a user namespace in which root's files belong to an ordinary user.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { codeOf, LeadpushError } from '../../base/errors.ts'
-import type { Place } from './place.ts'
+import type { Paths } from './paths.ts'
 
 const nobody = 65_534
 
+/** A user that runs PostgreSQL's programs. */
 export interface Account {
-  /** Whose the server's files are, as seen from here. */
+  /** The owner of the server's files, as this process sees it. */
   uid: number
   gid: number
-  /** A program, with its arguments, that starts the server's programs. */
+  /** A program with arguments that is put before each command; empty for none. */
   wrapper: readonly string[]
-  /** The system's names of who may connect, as the server sees them. */
+  /** The system users who may connect, by the names that the server sees. */
   peers: readonly string[]
 }
 
@@ -32,11 +33,11 @@ function ownName(): string | undefined {
   try {
     return userInfo().username
   } catch {
-    return undefined // a container may run with an id that has no name
+    return undefined // in a container the id may have no name
   }
 }
 
-/** Starts one of the server's programs, with no more of the environment than it needs: none of the secrets in it. */
+/** Starts one of PostgreSQL's programs as `account`, with a minimal environment that holds no secrets. */
 export function spawnAs(account: Account, file: string, args: readonly string[], options: SpawnOptions): ChildProcess {
   const [program = file, ...rest] = [...account.wrapper, file, ...args]
   const identity = account.uid === process.getuid?.() ? {} : { uid: account.uid, gid: account.gid }
@@ -50,7 +51,10 @@ export function spawnAs(account: Account, file: string, args: readonly string[],
 
 const programMsMax = 120_000
 
-/** Runs a program to its end. `code` is null where it could not be started or was killed; `output` is what it wrote. */
+/**
+ * Runs a program to its end, two minutes at most. `code` is null where the program could not be started or was killed;
+ * `output` has the last 8,000 characters that it wrote. Never rejects.
+ */
 export function runAs(
   account: Account,
   file: string,
@@ -58,9 +62,9 @@ export function runAs(
   input = '',
 ): Promise<{ code: number | null; output: string }> {
   return new Promise((done) => {
-    // apart from this process's terminal: a Ctrl-C is for this process, which then comes to its own end
+    // detached from the terminal: a Ctrl-C is for this process, which then ends in its own order
     const child = spawnAs(account, file, args, { stdio: 'pipe', detached: true })
-    // not spawn's own: where the program cannot be started, that one keeps this process until it fires
+    // not spawn's own timeout, which would keep this process alive where the program cannot be started
     const timer = setTimeout(() => child.kill('SIGKILL'), programMsMax)
     let output = ''
     const collect = (chunk: Buffer) => {
@@ -68,7 +72,7 @@ export function runAs(
     }
     child.stdout?.on('data', collect)
     child.stderr?.on('data', collect)
-    child.stdin?.on('error', () => {}) // it may end before it has read all
+    child.stdin?.on('error', () => {}) // the program may end before it has read everything
     child.stdin?.end(input)
     const end = (code: number | null, text: string) => {
       clearTimeout(timer)
@@ -84,8 +88,8 @@ async function canEnter(account: Account, folder: string): Promise<boolean> {
 }
 
 /**
- * This process's user under another id in a namespace of its own. That id must not be 65534, or others, who all appear as
- * 65534 there, would look like it.
+ * Maps this process's user to another id in a namespace of its own. That id must not be 65534, which stands for all other
+ * users there.
  */
 async function findNamespace(uid: number, gid: number): Promise<Account | undefined> {
   const inside = (await readPasswd()).find((entry) => entry.uid !== 0 && entry.uid !== nobody)
@@ -102,13 +106,16 @@ async function ownerOf(path: string): Promise<{ uid: number; gid: number } | und
   })
 }
 
-/** `place.home` must be there. Throws `usage` where PostgreSQL cannot be run for this user and this home. */
-export async function findAccount(place: Place): Promise<Account> {
+/**
+ * Finds the user for the server of `paths`, whose home must exist. Throws `usage` where PostgreSQL cannot run for this user
+ * and this home.
+ */
+export async function findAccount(paths: Paths): Promise<Account> {
   const [uid, gid] = [process.getuid?.() ?? -1, process.getgid?.() ?? -1]
-  const owner = await ownerOf(place.data)
-  if (uid === 0) return findAccountForRoot(place, owner)
+  const owner = await ownerOf(paths.data)
+  if (uid === 0) return findAccountForRoot(paths, owner)
   if (owner && owner.uid !== uid) {
-    throw new LeadpushError('usage', `The embedded database in ${place.home} belongs to another user.`, {
+    throw new LeadpushError('usage', `The embedded database in ${paths.home} belongs to another user.`, {
       hint: 'Run the command as that user, or set LEADPUSH_HOME to a folder of your own.',
     })
   }
@@ -121,17 +128,17 @@ export async function findAccount(place: Place): Promise<Account> {
   })
 }
 
-async function findAccountForRoot(place: Place, owner: { uid: number; gid: number } | undefined): Promise<Account> {
+async function findAccountForRoot(paths: Paths, owner: { uid: number; gid: number } | undefined): Promise<Account> {
   const passwd = await readPasswd()
   const user = passwd.find((entry) => entry.uid === nobody) ?? passwd.find((entry) => entry.name === 'nobody')
   const { uid, gid } = owner ?? { uid: user?.uid ?? nobody, gid: user?.uid === nobody ? nobody : (user?.gid ?? nobody) }
   const name = passwd.find((entry) => entry.uid === uid)?.name
   const peers = owner && owner.uid !== nobody && name ? [name, 'root'] : ['root']
   const account = { uid, gid, wrapper: [], peers }
-  if (uid !== 0 && (await canEnter(account, place.home))) return account
+  if (uid !== 0 && (await canEnter(account, paths.home))) return account
   const namespace = owner === undefined || uid === 0 ? await findNamespace(0, 0) : undefined
   if (namespace) return namespace
-  throw new LeadpushError('usage', `PostgreSQL refuses to run as root, and user ${uid} cannot enter ${place.home}.`, {
+  throw new LeadpushError('usage', `PostgreSQL refuses to run as root, and user ${uid} cannot enter ${paths.home}.`, {
     hint:
       'Make the folder and those above it enterable (chmod a+x), set LEADPUSH_HOME to one that is, run the command as ' +
       'another user, or set DATABASE_URL to a PostgreSQL server.',

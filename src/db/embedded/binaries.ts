@@ -1,6 +1,6 @@
 /**
- * Finds PostgreSQL's programs in the npm package for this platform, makes the links among its libraries where npm ran no
- * install scripts, and copies all of it to the home folder where the server's user could not run it in place.
+ * Finds PostgreSQL's programs in the npm package for this platform. Makes the links among its libraries where npm ran no
+ * install scripts, and copies everything to the home folder where the server's user cannot run the programs in place.
  */
 import { constants } from 'node:fs'
 import { chmod, copyFile, lstat, mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises'
@@ -9,6 +9,7 @@ import { basename, dirname, join, relative } from 'node:path'
 import { codeOf, LeadpushError } from '../../base/errors.ts'
 import { type Account, runAs } from './account.ts'
 
+/** PostgreSQL's programs, which were found to run. */
 export interface Binaries {
   /** The folder of `initdb` and `postgres`. */
   folder: string
@@ -36,7 +37,7 @@ async function findPackage(): Promise<{ native: string; version: string }> {
   }
 }
 
-/** False where a link is missing and cannot be made. */
+/** Makes the missing links; returns false where one of them cannot be made. */
 async function makeLinks(native: string): Promise<boolean> {
   const text = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]')
   const links = JSON.parse(text) as { source: string; target: string }[]
@@ -62,13 +63,13 @@ async function copyTree(from: string, to: string): Promise<void> {
     if (entry.isDirectory()) await copyTree(source, target)
     else if (entry.isFile() && !entry.name.endsWith('.a')) {
       await copyFile(source, target, constants.COPYFILE_FICLONE)
-      // copies of what an umask made private must be open to the server's user
+      // an umask may have made the originals private; the server's user must read the copies
       await chmod(target, basename(from) === 'bin' ? 0o755 : 0o644)
     }
   }
 }
 
-/** Copies once a version; the name it has while it is made says whose it is, for `removeLeftovers`. */
+/** Copies the programs once per version. The temporary name tells whose copy it is, for `removeLeftovers`. */
 async function copyTo(home: string, native: string, version: string, temporaryName: string): Promise<string> {
   const target = join(home, `${copyPrefix}${version}`)
   if (await lstat(target).catch(() => undefined)) return target
@@ -86,7 +87,10 @@ async function copyTo(home: string, native: string, version: string, temporaryNa
   return target
 }
 
-/** Throws `usage` where the platform has no binaries, or they do not run. No server may run in `home` meanwhile. */
+/**
+ * Finds programs that `account` can run. Throws `usage` where the platform has none, or they do not run. No server may run in
+ * `home` meanwhile.
+ */
 export async function findBinaries(account: Account, home: string, temporaryName: string): Promise<Binaries> {
   const { native, version } = await findPackage()
   const major = Number.parseInt(version, 10)

@@ -1,6 +1,6 @@
 /**
- * Makes the data folder of an embedded server: under a temporary name, renamed into place when it is complete, so that a
- * process may be killed at any moment and any number may try at once. Who may connect is written anew at each start.
+ * Makes the data folder of an embedded server under a temporary name and renames it when it is complete: a process may be
+ * killed at any moment, and any number may try at once. The files that say who may connect are checked at each start.
  */
 import { randomBytes } from 'node:crypto'
 import { lchown, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
@@ -8,12 +8,12 @@ import { dirname, join } from 'node:path'
 import { codeOf, LeadpushError } from '../../base/errors.ts'
 import { type Account, runAs } from './account.ts'
 import type { Binaries } from './binaries.ts'
-import { databaseName, type Place, roleName, unusableHome } from './place.ts'
+import { databaseName, type Paths, roleName, unusableHome } from './paths.ts'
 
 const temporaryPrefix = '.new-'
 const leftoverAgeMsMax = 3_600_000
 
-/** A name, for use in `home`, of something that is not complete yet. It tells whose it is. */
+/** A name in `home` for something incomplete; it holds the id of the process that makes it. */
 export function newTemporaryName(): string {
   return `${temporaryPrefix}${process.pid}-${randomBytes(6).toString('hex')}`
 }
@@ -27,7 +27,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Removes what killed processes left half-made in `home`. */
+/** Removes what killed processes left incomplete in `home`. */
 export async function removeLeftovers(home: string): Promise<void> {
   for (const name of await readdir(home)) {
     const pid = name.startsWith(temporaryPrefix) && Number.parseInt(name.slice(temporaryPrefix.length), 10)
@@ -35,12 +35,12 @@ export async function removeLeftovers(home: string): Promise<void> {
     const path = join(home, name)
     const found = await lstat(path).catch(() => undefined)
     if (found && isAlive(pid) && Date.now() - found.mtimeMs < leftoverAgeMsMax) continue
-    // what was killed may have left an initdb that still writes there: the next start comes by again
+    // a killed process may have left an initdb that still writes there: the next start tries again
     await rm(path, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
   }
 }
 
-/** For a machine that it shares with others; an operator's changes in postgresql.conf stay. */
+/** Modest, since the server shares its machine. An operator's later changes in postgresql.conf stay. */
 const settings = [
   'shared_buffers = 128MB',
   'max_connections = 60',
@@ -51,7 +51,7 @@ const settings = [
   'wal_compression = on',
   'jit = off',
   "timezone = 'UTC'",
-  // the log is bounded: server events in, statements and their data out
+  // a bounded log: server events, but no statements, which hold data
   'log_min_messages = log',
   'log_min_error_statement = panic',
   'log_checkpoints = off',
@@ -60,8 +60,9 @@ const settings = [
 ]
 const throwAwaySettings = ['fsync = off', 'synchronous_commit = off', 'full_page_writes = off', 'max_connections = 100']
 
+/** How a new data folder is made. */
 export interface InitOptions {
-  /** It need not outlive a crash of the machine. */
+  /** The data need not survive a crash of the machine. */
   throwAway: boolean
 }
 
@@ -90,7 +91,7 @@ async function initialise(data: string, account: Account, binaries: Binaries, op
   const single = ['--single', '-F', '-D', data, '-c', 'log_min_messages=error', 'postgres']
   await run('postgres', single, `create database ${databaseName} strategy file_copy\n`)
   if (options.throwAway) return
-  // once for all of it: file by file takes longer than everything else together
+  // one sync for all files: file by file would take longer than everything else together
   const method = process.platform === 'linux' ? ['--sync-method=syncfs'] : []
   await run('initdb', ['-D', data, '--sync-only', ...method])
 }
@@ -100,23 +101,26 @@ async function sync(folder: string): Promise<void> {
   await handle.sync().finally(() => handle.close())
 }
 
-/** Makes `place.data`, unless another process did so in the meantime. */
+/**
+ * Makes `paths.data`, unless another process did so meanwhile. Throws `usage` where the home cannot be written, `database`
+ * where initdb fails.
+ */
 export async function makeCluster(
-  place: Place,
+  paths: Paths,
   account: Account,
   binaries: Binaries,
   options: InitOptions,
 ): Promise<void> {
-  const temporary = join(place.home, newTemporaryName())
+  const temporary = join(paths.home, newTemporaryName())
   try {
     await initialise(temporary, account, binaries, options)
-    await rename(temporary, place.data)
-    if (!options.throwAway) await sync(place.home)
+    await rename(temporary, paths.data)
+    if (!options.throwAway) await sync(paths.home)
   } catch (error) {
     await rm(temporary, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
     if (codeOf(error) === 'ENOTEMPTY' || codeOf(error) === 'EEXIST') return
     if (error instanceof LeadpushError) throw error
-    if (codeOf(error) !== undefined) throw unusableHome(place.home, error)
+    if (codeOf(error) !== undefined) throw unusableHome(paths.home, error)
     throw new LeadpushError('database', `The embedded database could not be made: ${(error as Error).message}`, {
       cause: error,
     })
@@ -124,8 +128,8 @@ export async function makeCluster(
 }
 
 /**
- * Writes as the server's user, never as root: the folder is that user's, and a link in it may lead anywhere. Throws where that user
- * may not.
+ * Writes as the server's user, never as root: the folder belongs to that user, and a link in it may lead anywhere. Throws
+ * `usage` where that user may not write there.
  */
 async function writeAs(account: Account, path: string, text: string, how: '>' | '>>'): Promise<void> {
   const { code, output } = await runAs(account, '/bin/sh', ['-c', `umask 077; cat ${how} "$1"`, 'sh', path], text)
@@ -140,21 +144,21 @@ async function writeIfOther(path: string, text: string, account: Account): Promi
   await rename(temporary, path)
 }
 
-/** The system's users that `account` names may connect as the one role, through the socket alone; nobody else. */
-export async function writeAccess(place: Place, account: Account): Promise<void> {
+/** Lets the system users in `account.peers` connect as the one role through the socket, and nobody else. */
+export async function writeAccess(paths: Paths, account: Account): Promise<void> {
   const quote = (name: string) => `"${name.replaceAll('"', '""')}"`
   const users = account.peers.map((name) => `leadpush ${quote(name)} ${roleName}\n`).join('')
-  await writeIfOther(join(place.data, 'pg_hba.conf'), 'local all all peer map=leadpush\n', account)
-  await writeIfOther(join(place.data, 'pg_ident.conf'), users, account)
+  await writeIfOther(join(paths.data, 'pg_hba.conf'), 'local all all peer map=leadpush\n', account)
+  await writeIfOther(join(paths.data, 'pg_ident.conf'), users, account)
 }
 
-/** Throws `usage` where the data are of another major version of PostgreSQL than the programs. */
-export async function checkVersion(place: Place, binaries: Binaries): Promise<void> {
-  const made = Number.parseInt(await readFile(join(place.data, 'PG_VERSION'), 'utf8'), 10)
+/** Throws `usage` where the data belong to another major version of PostgreSQL than the programs. */
+export async function checkVersion(paths: Paths, binaries: Binaries): Promise<void> {
+  const made = Number.parseInt(await readFile(join(paths.data, 'PG_VERSION'), 'utf8'), 10)
   if (made === binaries.major) return
   throw new LeadpushError(
     'usage',
-    `The embedded database in ${place.home} is of PostgreSQL ${made}, this program's is ${binaries.major}.`,
+    `The embedded database in ${paths.home} is of PostgreSQL ${made}, this program's is ${binaries.major}.`,
     {
       hint: `Dump it with a leadpush that has PostgreSQL ${made} and pg_dump, and restore it into a new LEADPUSH_HOME.`,
     },

@@ -1,6 +1,6 @@
 /**
- * The server process of an embedded database: whether it is there, starting it apart from this process, stopping it, and
- * clearing away what a killed one left.
+ * The server process of an embedded database: finding it, starting it apart from this process, stopping it, and clearing away
+ * what a killed one left.
  */
 
 import type { ChildProcess } from 'node:child_process'
@@ -14,14 +14,14 @@ import { promisify } from 'node:util'
 import { codeOf } from '../../base/errors.ts'
 import { type Account, spawnAs } from './account.ts'
 import type { Binaries } from './binaries.ts'
-import { type Place, port, unusableHome } from './place.ts'
+import { type Paths, port, unusableHome } from './paths.ts'
 
 const logBytesMax = 1_000_000
 const stopMsMax = 60_000
-/** A server that was killed while it made its pid file leaves an empty one; a living one fills it at once. */
+/** A server killed while it made its pid file leaves an empty one; a living server fills it at once. */
 const emptyPidFileMsMax = 2_000
 
-/** Whether process `pid` is a living PostgreSQL on these data, not one to which the system gave the same id later. */
+/** Whether process `pid` is a living PostgreSQL on these data, rather than a later process with the same id. */
 async function isServerProcess(pid: number, data: string): Promise<boolean> {
   if (process.platform !== 'linux') {
     const { stdout } = await promisify(execFile)('ps', ['-o', 'state=,comm=', '-p', String(pid)]).catch(() => ({
@@ -44,12 +44,12 @@ async function readPid(path: string): Promise<number | 'empty' | undefined> {
   return text === undefined ? undefined : Number.parseInt(text, 10) || 'empty'
 }
 
-const pidFile = (place: Place) => join(place.data, 'postmaster.pid')
+const pidFile = (paths: Paths) => join(paths.data, 'postmaster.pid')
 
-/** The server's process id, also while it starts or stops. */
-export async function findServer(place: Place): Promise<number | undefined> {
-  const pid = await readPid(pidFile(place))
-  return typeof pid === 'number' && (await isServerProcess(pid, place.data)) ? pid : undefined
+/** The id of the server's process, also while the server starts or stops; undefined for none. */
+export async function findServer(paths: Paths): Promise<number | undefined> {
+  const pid = await readPid(pidFile(paths))
+  return typeof pid === 'number' && (await isServerProcess(pid, paths.data)) ? pid : undefined
 }
 
 async function isStale(path: string, data: string): Promise<boolean> {
@@ -60,50 +60,55 @@ async function isStale(path: string, data: string): Promise<boolean> {
   return found !== undefined && Date.now() - found.mtimeMs > emptyPidFileMsMax
 }
 
-/** PostgreSQL removes such files itself, unless the id belongs to another process by now, a zombie too, or is missing. */
-async function removeStaleFiles(place: Place): Promise<void> {
-  for (const path of [pidFile(place), join(place.socketFolder, `.s.PGSQL.${port}.lock`)]) {
-    if (!(await isStale(path, place.data))) continue
-    // another process may do the same, and start a server in between: look at what was taken away, and bring it back
+/**
+ * Removes stale pid files. PostgreSQL does so itself, unless the id is missing or belongs to another process by now (or a
+ * zombie).
+ */
+async function removeStaleFiles(paths: Paths): Promise<void> {
+  for (const path of [pidFile(paths), join(paths.socketFolder, `.s.PGSQL.${port}.lock`)]) {
+    if (!(await isStale(path, paths.data))) continue
+    // another process may do the same and start a server in between: so look at the file taken away, and put it back
     const taken = `${path}.${randomBytes(6).toString('hex')}`
     await rename(path, taken).catch(() => {})
     const pid = await readPid(taken)
-    if (typeof pid === 'number' && (await isServerProcess(pid, place.data))) await link(taken, path).catch(() => {})
+    if (typeof pid === 'number' && (await isServerProcess(pid, paths.data))) await link(taken, path).catch(() => {})
     await rm(taken, { force: true })
   }
 }
 
 /**
- * Ends the sessions of a server that was killed: while they run, PostgreSQL starts no other on the same data. Only for
- * when there is no server. Linux alone tells whose they are; elsewhere they end by themselves.
+ * Ends the sessions of a killed server: while they run, PostgreSQL starts no other on the same data. Call it only when there
+ * is no server. Only Linux tells which processes they are; elsewhere they end by themselves.
  */
-export async function endOrphans(place: Place, signal: 'SIGQUIT' | 'SIGKILL'): Promise<void> {
+export async function endOrphans(paths: Paths, signal: 'SIGQUIT' | 'SIGKILL'): Promise<void> {
   const processes = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
   for (const name of processes) {
     const title = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
-    // a server, which another process may be starting, has its path and arguments there
+    // the title of a server shows its path and arguments instead: another process may be starting one
     if (!title.startsWith('postgres: ')) continue
-    if ((await readlink(`/proc/${name}/cwd`).catch(() => '')) !== place.data) continue
-    if ((await findServer(place)) !== undefined) return
+    if ((await readlink(`/proc/${name}/cwd`).catch(() => '')) !== paths.data) continue
+    if ((await findServer(paths)) !== undefined) return
     try {
       process.kill(Number(name), signal)
-    } catch {} // it ended by itself
+    } catch {} // the process has ended
   }
 }
 
-async function openLog(place: Place) {
-  // the home may be another user's, and a link there lead root anywhere
-  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
-  const log = await open(place.log, flags, 0o600).catch((error) => {
-    throw unusableHome(place.home, error)
+async function openLog(paths: Paths) {
+  // the home may belong to another user, and a link in it could lead root anywhere
+  const flags =
+    constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const log = await open(paths.log, flags, 0o600).catch((error) => {
+    throw unusableHome(paths.home, error)
   })
   try {
     const found = await log.stat()
-    if (!found.isFile() || found.nlink > 1) throw unusableHome(place.home, new Error(`${place.log} is no file of its own`))
+    if (!found.isFile() || found.nlink > 1)
+      throw unusableHome(paths.home, new Error(`${paths.log} is no file of its own`))
     if (found.size > logBytesMax) await log.truncate()
     if (process.getuid?.() === 0) {
-      // in the home of another user, who must be able to write it later
-      const owner = await stat(place.home)
+      // the owner of the home must be able to write the log later
+      const owner = await stat(paths.home)
       await log.chown(owner.uid, owner.gid)
     }
     return log
@@ -111,21 +116,24 @@ async function openLog(place: Place) {
     await log.close()
     throw error
   }
-} // biome-ignore format: long lines
+}
 
-/** The last thing that a server said when it could not start. */
-export async function readLastComplaint(place: Place): Promise<string> {
-  const lines = (await readFile(place.log, 'utf8').catch(() => '')).trimEnd().split('\n')
+/** The last FATAL or PANIC line of the log, for a server that could not start; else its last line. */
+export async function readLastComplaint(paths: Paths): Promise<string> {
+  const lines = (await readFile(paths.log, 'utf8').catch(() => '')).trimEnd().split('\n')
   const complaint = lines.findLast((line) => /FATAL|PANIC/.test(line)) ?? lines.at(-1) ?? ''
   return complaint.replace(/^.*?(?=FATAL|PANIC)/, '').trim()
 }
 
-/** Starts a server in a session of its own, which outlives this process. It ends by itself where there is one already. */
-export async function spawnServer(place: Place, account: Account, binaries: Binaries): Promise<ChildProcess> {
-  await removeStaleFiles(place)
-  const log = await openLog(place)
+/**
+ * Starts a server in a session of its own, which outlives this process. Where a server runs already, the new one ends by
+ * itself.
+ */
+export async function spawnServer(paths: Paths, account: Account, binaries: Binaries): Promise<ChildProcess> {
+  await removeStaleFiles(paths)
+  const log = await openLog(paths)
   try {
-    const folders = `"${place.socketFolder.replaceAll('"', '""')}"`
+    const folders = `"${paths.socketFolder.replaceAll('"', '""')}"`
     const settings = {
       listen_addresses: '',
       unix_socket_directories: folders,
@@ -134,11 +142,11 @@ export async function spawnServer(place: Place, account: Account, binaries: Bina
       logging_collector: 'off',
     }
     const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    const child = spawnAs(account, join(binaries.folder, 'postgres'), ['-D', place.data, ...args], {
+    const child = spawnAs(account, join(binaries.folder, 'postgres'), ['-D', paths.data, ...args], {
       detached: true,
       stdio: ['ignore', log.fd, log.fd],
     })
-    child.on('error', () => {}) // the exit says enough
+    child.on('error', () => {}) // its exit tells enough
     child.unref()
     return child
   } finally {
@@ -146,13 +154,14 @@ export async function spawnServer(place: Place, account: Account, binaries: Bina
   }
 }
 
+/** Whether the process has ended, or was never started. */
 export function hasEnded(child: ChildProcess): boolean {
   return child.pid === undefined || child.exitCode !== null || child.signalCode !== null
 }
 
-/** A fast shutdown: sessions are ended, everything is written. Returns when the server is gone, or after a minute. */
-export async function stopServer(place: Place): Promise<void> {
-  const pid = await findServer(place)
+/** Shuts the server down fast: ends its sessions and writes everything. Returns when the server is gone, or after a minute. */
+export async function stopServer(paths: Paths): Promise<void> {
+  const pid = await findServer(paths)
   if (pid === undefined) return
   try {
     process.kill(pid, 'SIGINT')
@@ -161,9 +170,9 @@ export async function stopServer(place: Place): Promise<void> {
   }
   let end = Date.now() + stopMsMax
   let hasFile = true
-  while (Date.now() < end && (await isServerProcess(pid, place.data))) {
-    // the file goes just before the process; a process that can't go on then must not hold up this one
-    if (hasFile && (await readPid(pidFile(place))) !== pid) {
+  while (Date.now() < end && (await isServerProcess(pid, paths.data))) {
+    // the pid file goes just before the process; a process that hangs after that must not hold up this one
+    if (hasFile && (await readPid(pidFile(paths))) !== pid) {
       hasFile = false
       end = Date.now() + 1_000
     }

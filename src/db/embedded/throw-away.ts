@@ -1,6 +1,6 @@
 /**
- * An embedded server in a temporary folder of its own, for the demo and the tests. A small process watches over it: when
- * this one leaves, or dies however it may, the server ends and its folder is removed.
+ * An embedded server in a temporary folder of its own, for the demo and the tests. A small watcher process ends the server
+ * and removes the folder when this process leaves, or dies in any way.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,18 +9,22 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LeadpushError, messageOf } from '../../base/errors.ts'
 import type { Binaries } from './binaries.ts'
-import { findPlace, type Place } from './place.ts'
+import { findPaths, type Paths } from './paths.ts'
 import { endQuietly, enter } from './presence.ts'
 
+/** A running throw-away server. */
 export interface ThrowAwayServer {
   home: string
-  /** With the folder of the Unix socket as host; there is no password. */
+  /** A `postgresql:` URL with the folder of the Unix socket as its host and no password. */
   url: string
-  /** Ends the server and removes everything of it. Never throws. */
+  /** Ends the server and removes its folders. Never throws. */
   leave(): Promise<void>
 }
 
-/** Waits for the end of its input, which no death of this process can prevent. $1: home, $2: the socket's folder. */
+/**
+ * A shell script that waits for the end of its input, which comes however this process dies. $1: home, $2: the socket's
+ * folder.
+ */
 const watcher = `
 read -r nothing
 pid=
@@ -42,8 +46,8 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
 done
 `
 
-function startWatcher(place: Place): ChildProcess {
-  const child = spawn('/bin/sh', ['-c', watcher, 'sh', place.home, place.socketFolder], {
+function startWatcher(paths: Paths): ChildProcess {
+  const child = spawn('/bin/sh', ['-c', watcher, 'sh', paths.home, paths.socketFolder], {
     cwd: '/',
     detached: true,
     env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
@@ -57,14 +61,14 @@ function startWatcher(place: Place): ChildProcess {
   return child
 }
 
-async function endBy(watching: ChildProcess, place: Place): Promise<void> {
+async function endBy(watching: ChildProcess, paths: Paths): Promise<void> {
   if (watching.pid !== undefined && watching.exitCode === null && watching.signalCode === null) {
     const ended = once(watching, 'exit')
     watching.ref()
     watching.stdin?.end()
     await ended
   }
-  for (const folder of [place.home, place.socketFolder]) {
+  for (const folder of [paths.home, paths.socketFolder]) {
     await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
   }
 }
@@ -81,8 +85,8 @@ async function makeTemporaryFolder(folder: string): Promise<string> {
 }
 
 /**
- * In a new folder in `folder`, by default that for temporary files. Throws `usage` where PostgreSQL cannot be run here,
- * `database` where it does not start.
+ * Starts a server in a new folder in `folder`, by default the one for temporary files. Throws `usage` where PostgreSQL cannot
+ * run here, `database` where the server does not start.
  */
 export async function startThrowAway({
   folder = tmpdir(),
@@ -92,14 +96,14 @@ export async function startThrowAway({
   folder?: string
 } = {}): Promise<ThrowAwayServer> {
   const home = await makeTemporaryFolder(folder)
-  const place = await findPlace(home)
-  const watching = startWatcher(place)
+  const paths = await findPaths(home)
+  const watching = startWatcher(paths)
   try {
     if (process.getuid?.() === 0) await chmod(home, 0o711)
-    await endQuietly(await enter(place, { throwAway: true, ...options }))
-    return { home, url: place.url, leave: () => endBy(watching, place) }
+    await endQuietly(await enter(paths, { throwAway: true, ...options }))
+    return { home, url: paths.url, leave: () => endBy(watching, paths) }
   } catch (error) {
-    await endBy(watching, place)
+    await endBy(watching, paths)
     throw error
   }
 }

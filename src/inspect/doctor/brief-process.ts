@@ -1,14 +1,14 @@
-/** Another program, run for its words: bounded in time and in what is kept of it, whatever it starts itself. */
+/** Runs another program for its output. Time and output are bounded, and its child processes end with it. */
 import { spawn } from 'node:child_process'
 
 const keptCharsMax = 1_000_000
 
 export type Ran = { code: number | null; stdout: string } | 'absent' | 'late'
 
-/** Standard output and exit code; `absent` where there is no such program, `late` where it was ended. Never throws. */
+/** Standard output and exit code; `absent`: there is no such program; `late`: it took too long and was ended. Never throws. */
 export function runBriefly(program: string, args: readonly string[], timeoutMs: number): Promise<Ran> {
   return new Promise((resolve) => {
-    // a group of its own: what it starts ends with it
+    // a process group of its own: its children end with it
     const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'], detached: true })
     let stdout = ''
     const end = (ran: Ran) => {

@@ -1,46 +1,49 @@
-/** What a check of the machine is, what it can come to, and what the checks hand on to those that come after them. */
+/** The shape of a check of the machine, its possible verdicts, and the context that checks share. */
 import type { Inspection, Proxies, SettingName, SettingsSource } from '../../base/config.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import type { ServerFacts } from '../../db/survey.ts'
 
 export type Status = 'pass' | 'warn' | 'fail' | 'skipped'
 
-/** Something that is wrong, and what to do about it: sentences. */
+/** One thing that is wrong, and its remedy, in sentences. */
 export interface Trouble {
   status: 'warn' | 'fail'
   message: string
   remedy: string
 }
 
+/** The outcome of one check. */
 export interface Verdict {
   /** The worst of the troubles. */
   status: Status
-  /** What is well, or why nothing was looked at; with troubles theirs. */
+  /** What is well, why the check was skipped, or the messages of the troubles. */
   message: string
   troubles: Trouble[]
 }
 
+/** What checks share: the settings, and what earlier checks found out about the database. */
 export interface DoctorContext {
   source: SettingsSource
-  /** Of all settings. */
+  /** The values of all settings, and what is wrong with them. */
   inspection: Inspection<SettingName>
-  /** Undefined where what names them is wrong. */
+  /** Undefined where a setting of a proxy is wrong. */
   proxies: Proxies | undefined
-  /** Whether what is asked of the database is asked of the one that a push would use. */
+  /** Opens the database that a push would use. */
   open(settings: { databaseUrl: string | undefined; home: string }): Promise<OpenDatabase>
   opened: OpenDatabase | undefined
   facts: ServerFacts | undefined
-  /** Why nothing can be asked of the database, or of its tables, if that is so. */
+  /** Why the database, or its tables, cannot be queried; undefined where they can. */
   noDatabase: string | undefined
   noTables: string | undefined
 }
 
+/** One check; `name` is for `--json`, `title` for people. */
 export interface Check {
   name: string
   title: string
-  /** 5 s unless told. */
+  /** How long the check may take; 5 s where it is absent. */
   limitMs?: number
-  /** What it asks; without it, or once it fell silent, the check is skipped. */
+  /** The check is skipped where this is missing or has fallen silent. */
   needs?: 'database' | 'tables'
   run(context: DoctorContext): Promise<Verdict>
 }
@@ -51,14 +54,14 @@ export const skipped = (reason: string): Verdict => ({ status: 'skipped', messag
 export const warning = (message: string, remedy: string): Trouble => ({ status: 'warn', message, remedy })
 export const failure = (message: string, remedy: string): Trouble => ({ status: 'fail', message, remedy })
 
-/** `well` where there is no trouble. */
+/** The verdict on `troubles`; `well` is its message where there are none. */
 export function judge(well: string, troubles: Trouble[]): Verdict {
   if (troubles.length === 0) return pass(well)
   const status = troubles.some((trouble) => trouble.status === 'fail') ? 'fail' : 'warn'
   return { status, message: troubles.map(({ message }) => message).join(' '), troubles }
 }
 
-/** 123456789 as 123.5 MB. */
+/** Formats a size in decimal units: 123456789 as 123.5 MB. */
 export function formatBytes(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB']
   let value = bytes

@@ -1,21 +1,22 @@
-/** Time: this machine's clock against the database's, and the zone in which the week turns. */
+/** Checks time: this machine's clock against the database's, and the zone in which the week turns. */
 import type { OpenDatabase } from '../../db/open.ts'
 import type { ServerFacts } from '../../db/survey.ts'
 import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
 import { findSettingProblems } from '../validate/settings.ts'
 import { type Check, type DoctorContext, failure, judge, skipped, type Verdict, warning } from './check.ts'
 
-/** A machine whose time is kept is right by some milliseconds; what receives triggers takes timestamps of 5 minutes at most. */
+/** A synchronised clock is right to some milliseconds. Receivers of triggers refuse timestamps that are 5 minutes off. */
 const aheadMsWarn = 1_000
 const aheadMsMax = 5 * 60_000
 
+/** `aheadMs`: how far the database's clock is ahead of this machine's; `aheadErrorMs`: how far that measurement may be off. */
 export function judgeClock({ aheadMs, aheadErrorMs }: Pick<ServerFacts, 'aheadMs' | 'aheadErrorMs'>): Verdict {
   const seconds = `${(Math.abs(aheadMs) / 1_000).toFixed(Math.abs(aheadMs) < 10_000 ? 3 : 0)} s`
   const message = `This machine's clock is ${seconds} ${aheadMs > 0 ? 'behind' : 'ahead of'} the database's.`
   const remedy = 'Turn time synchronisation on (systemd-timesyncd, chrony) on both machines.'
   const surelyMs = Math.abs(aheadMs) - aheadErrorMs
   if (surelyMs > aheadMsMax) {
-    const consequence = 'Receivers of triggers refuse its timestamps, and certificates seem over or not begun.'
+    const consequence = 'Receivers of triggers refuse its timestamps, and certificates seem expired or not yet valid.'
     return judge('', [failure(`${message} ${consequence}`, remedy)])
   }
   return judge(`${seconds} from the database's`, surelyMs > aheadMsWarn ? [warning(message, remedy)] : [])

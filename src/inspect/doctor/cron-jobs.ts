@@ -1,4 +1,4 @@
-/** Lines of a crontab that run leadpush, as cron reads them, and whether what they name is there. */
+/** Finds the lines of a crontab that run leadpush, as cron reads them, and checks that the files they name exist. */
 import { constants } from 'node:fs'
 import { access, open } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
@@ -6,19 +6,20 @@ import { isAbsolute, join } from 'node:path'
 export const jobKinds = ['push --all', 'push --resume', 'trigger', 'prune'] as const
 export type JobKind = (typeof jobKinds)[number]
 
+/** A line of a crontab, or a systemd timer, that runs leadpush. */
 export interface Job {
   kind: JobKind
   command: string
   /** The crontab's file, or the timer. */
   where: string
-  /** The folders that programs are looked for in; undefined where that is not cron's affair. */
+  /** The PATH of the job; undefined: cron's default. */
   path: string | undefined
   home: string
 }
 
 const pathOfCron = '/usr/bin:/bin'
 
-/** What a command of a shell does, if it is leadpush that it runs. */
+/** The job of leadpush that a shell command runs; undefined where it runs another program. */
 export function kindOf(command: string): JobKind | undefined {
   if (!/leadpush/.test(command)) return undefined
   return jobKinds.find((kind) => {
@@ -27,7 +28,7 @@ export function kindOf(command: string): JobKind | undefined {
   })
 }
 
-/** `namesUser`: the lines have a user before the command, as those of the system do. */
+/** Finds the jobs of a crontab. `namesUser`: its lines name a user before the command, as those of /etc/crontab do. */
 export function findCronJobs(
   text: string,
   { where, namesUser, home }: { where: string; namesUser: boolean; home: string },
@@ -63,7 +64,7 @@ async function findInPath(name: string, path: string): Promise<string | undefine
   return undefined
 }
 
-/** Whether `env` looks for Node.js to run it. */
+/** Whether the file begins with `#!/usr/bin/env node`, so that Node.js must be in PATH. */
 async function needsNode(path: string): Promise<boolean> {
   const file = await open(path)
   try {
@@ -74,22 +75,24 @@ async function needsNode(path: string): Promise<boolean> {
   }
 }
 
-/** Of others than a shell only they know what a path means. */
+/** Programs that resolve paths in an environment of their own: such jobs cannot be judged. */
 const wrappers = /(^|[\s/;&|(])(docker|podman|kubectl|ssh|npx|npm|nix|flatpak|snap|chroot|nsenter|systemd-run)\s/
 
-/** What the job would not find, and what to do; undefined where all is there, or where that cannot be told. */
+/** Which file the job would not find, and what to do; undefined where all files exist, or the job cannot be judged. */
 export async function findJobTrouble(job: Job): Promise<{ what: string; toDo: string } | undefined> {
   const { command, path = pathOfCron, home } = job
   if (wrappers.test(command)) return undefined
   const words = command.split(/[\s"'`;&|()]+|\$\(/).filter((word) => word !== '')
   const at = words.findIndex((word) => /(^|\/)leadpush(\.js)?$/.test(word))
   const word = words[at]
-  // a script of theirs, or a name that only a shell can tell
+  // a script of the operator's, or a name that only a shell can expand
   if (word === undefined || /[$~*?]/.test(word)) return undefined
   const folder = /\bcd\s+["']?([^\s"'&;]+)["']?\s*(?:&&|;)/.exec(command)?.[1]
   if (folder !== undefined && /[$~]/.test(folder)) return undefined
   const program = word.includes('/')
-    ? isAbsolute(word) ? word : join(folder ?? home, word)
+    ? isAbsolute(word)
+      ? word
+      : join(folder ?? home, word)
     : await findInPath(word, path)
   if (program === undefined) {
     return {
@@ -100,7 +103,8 @@ export async function findJobTrouble(job: Job): Promise<{ what: string; toDo: st
   if (!(await isThere(program, constants.R_OK))) {
     return { what: `names ${program}, which is not there`, toDo: 'Correct the path in the line.' }
   }
-  const node = words.slice(0, at).find((each) => /(^|\/)node$/.test(each)) ?? ((await needsNode(program)) ? 'node' : undefined)
+  const node =
+    words.slice(0, at).find((each) => /(^|\/)node$/.test(each)) ?? ((await needsNode(program)) ? 'node' : undefined)
   if (node === undefined) return undefined
   const isFound = isAbsolute(node) ? await isThere(node, constants.X_OK) : (await findInPath(node, path)) !== undefined
   if (isFound) return undefined
@@ -108,4 +112,4 @@ export async function findJobTrouble(job: Job): Promise<{ what: string; toDo: st
     what: `does not find Node.js (${node}${isAbsolute(node) ? '' : `, in ${path}`})`,
     toDo: 'Write PATH=… above the line, with the folder of node in it.',
   }
-} // biome-ignore format: conditions in a row
+}

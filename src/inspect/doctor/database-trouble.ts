@@ -1,4 +1,4 @@
-/** Why the database cannot be reached: name, port, encryption, password and database told apart, each with what to do. */
+/** Tells why the database cannot be reached (host name, port, TLS, password, database name …), and what to do about it. */
 
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 import { isDatabaseError } from '../../db/away.ts'
@@ -49,7 +49,7 @@ const kinds: readonly Kind[] = [
   {
     is: (code, message) => /does not support SSL/i.test(message) || /^(EPROTO|ERR_SSL|ERR_TLS)/.test(code),
     what: 'TLS: the server does not offer what DATABASE_URL asks for',
-    toDo: 'Turn ssl on in PostgreSQL, or take sslmode out of DATABASE_URL where the way to it is private.',
+    toDo: 'Turn ssl on in PostgreSQL, or take sslmode out of DATABASE_URL where the network to it is private.',
   },
   {
     is: (code, message) => code === '28P01' || /password/i.test(message),
@@ -78,7 +78,7 @@ const kinds: readonly Kind[] = [
   },
 ]
 
-/** What opening the database failed with, as a trouble; what is no trouble of a database keeps its own words. */
+/** Words an error of opening the database; one of no known kind keeps its own message. */
 export function judgeDatabaseError(error: unknown): Trouble {
   const cause = error instanceof LeadpushError ? error.cause : error
   const hint = error instanceof LeadpushError ? error.hint : undefined

@@ -1,4 +1,4 @@
-/** The database: whether it is there, may be written to, keeps what it confirmed, and holds what this program expects. */
+/** Checks the database: presence, writing, durability, schema, rights and connections. */
 import { hasEmbedded } from '../../db/embedded.ts'
 import { schemaState } from '../../db/migrate.ts'
 import type { OpenDatabase } from '../../db/open.ts'
@@ -20,7 +20,7 @@ import { judgeDatabaseError } from './database-trouble.ts'
 const unreachable = 'the database cannot be reached'
 /** Longer than connecting may take; the embedded server may have to recover first. */
 const openMsMax = 15_000
-/** What one process takes at most. */
+/** The most connections that one process takes. */
 const connectionsWanted = 8
 
 async function checkDatabase(context: DoctorContext): Promise<Verdict> {
@@ -69,6 +69,7 @@ function judgeConnection(opened: OpenDatabase, facts: ServerFacts, databaseUrl: 
 const factsOf = ({ facts }: DoctorContext): ServerFacts => facts as ServerFacts
 const openedOf = ({ opened }: DoctorContext): OpenDatabase => opened as OpenDatabase
 
+/** Whether a push may write, and without a time limit of the server. */
 export function judgeWriting(facts: Pick<ServerFacts, 'standby' | 'readOnly' | 'statementTimeout'>): Verdict {
   const { standby, readOnly, statementTimeout } = facts
   const troubles: Trouble[] = []
@@ -79,26 +80,31 @@ export function judgeWriting(facts: Pick<ServerFacts, 'standby' | 'readOnly' | '
     troubles.push(failure('default_transaction_read_only is on: nothing can be written.', remedy))
   }
   if (statementTimeout !== '0') {
-    const message = `statement_timeout is ${statementTimeout}: it ends imports, prune and whatever else takes longer.`
+    const message = `statement_timeout is ${statementTimeout}: it ends imports, prune and every other statement that takes longer.`
     troubles.push(warning(message, 'Lift it for this role: alter role … set statement_timeout = 0.'))
   }
   return judge('it is a primary server, and may be written to', troubles)
 }
 
+/** Whether what the server confirms survives a crash; without that, an attempt could be repeated. */
 export function judgeDurability(facts: Pick<ServerFacts, 'fsync' | 'fullPageWrites' | 'synchronousCommit'>): Verdict {
   const troubles: Trouble[] = []
-  const settings = [['fsync', facts.fsync], ['full_page_writes', facts.fullPageWrites]] as const
+  const settings = [
+    ['fsync', facts.fsync],
+    ['full_page_writes', facts.fullPageWrites],
+  ] as const
   for (const [name, isOn] of settings) {
     if (isOn) continue
     const message = `${name} is off: after a crash of its machine the database may have forgotten attempts that were made, and send them again.`
     troubles.push(warning(message, `Set ${name} = on in postgresql.conf.`))
   }
   if (facts.synchronousCommit === 'off') {
-    const message = 'synchronous_commit is off: a crash may take the last imports with it (attempts are waited for all the same).'
+    const message =
+      'synchronous_commit is off: a crash may take the last imports with it (attempts are always written to disk first).'
     troubles.push(warning(message, 'Set synchronous_commit = on.'))
   }
   return judge('what it confirmed survives a crash of its machine', troubles)
-} // biome-ignore format: long sentences
+}
 
 async function checkSchema(context: DoctorContext): Promise<Verdict> {
   context.noTables = 'its schema could not be read'
@@ -145,6 +151,7 @@ async function checkRights(context: DoctorContext): Promise<Verdict> {
   return judge(`${role} may do all that is needed`, troubles)
 }
 
+/** Behind a pooler the server's free connections do not matter. */
 export function judgeConnections({ freeConnections, connectionsMax, pooled }: ServerFacts): Verdict {
   const well = `${freeConnections} of ${connectionsMax} are free`
   if (freeConnections >= connectionsWanted || pooled) return judge(pooled ? `${well} behind the pooler` : well, [])
@@ -156,8 +163,18 @@ export function judgeConnections({ freeConnections, connectionsMax, pooled }: Se
 export const databaseChecks: readonly Check[] = [
   { name: 'database', title: 'Database', limitMs: openMsMax, run: checkDatabase },
   { name: 'writing', title: 'Writing', needs: 'database', run: async (context) => judgeWriting(factsOf(context)) },
-  { name: 'durability', title: 'Durability', needs: 'database', run: async (context) => judgeDurability(factsOf(context)) },
+  {
+    name: 'durability',
+    title: 'Durability',
+    needs: 'database',
+    run: async (context) => judgeDurability(factsOf(context)),
+  },
   { name: 'schema', title: 'Schema', needs: 'database', run: checkSchema },
   { name: 'rights', title: 'Rights', needs: 'database', run: checkRights },
-  { name: 'connections', title: 'Connections', needs: 'database', run: async (context) => judgeConnections(factsOf(context)) },
-] // biome-ignore format: a table
+  {
+    name: 'connections',
+    title: 'Connections',
+    needs: 'database',
+    run: async (context) => judgeConnections(factsOf(context)),
+  },
+]

@@ -1,4 +1,4 @@
-/** The program itself: which Node.js runs it and for how long that is cared for, and which leadpush this is. */
+/** Checks the program itself: its version, and whether its Node.js still gets security fixes. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { packageRoot, packageVersion } from '../../base/package-root.ts'
@@ -19,7 +19,7 @@ export function judgeNode(version: string, now: Date): Verdict {
   if (end !== undefined && now.toISOString().slice(0, 10) > end) {
     return judge('', [warning(`${version} has had no security fixes since ${end}.`, newer)])
   }
-  // until 2026 every second major version had support for half a year alone
+  // before 26, major versions outside the table were supported for half a year only
   if (end === undefined && major < 26) {
     return judge('', [warning(`${version} is no long-term version, and has no security fixes any more.`, newer)])
   }

@@ -1,4 +1,4 @@
-/** What the database holds of past pushes: what is left undone in it, and whether its tables are kept in order. */
+/** Checks the records of past pushes: work left undone, and whether the tables are kept in order. */
 import { sql } from 'kysely'
 import { findThinIndexes, type ThinIndex } from '../../db/indexes.ts'
 import { isLive } from '../../db/leases.ts'
@@ -19,10 +19,10 @@ import {
   warning,
 } from './check.ts'
 
-/** An hourly `push --resume` should have come by. */
+/** By then an hourly `push --resume` should have made the attempt. */
 const overdueHours = 2
 
-/** Deliveries that should have had their attempt long ago, and the last push to its end that could have seen to what is left. */
+/** Counts deliveries whose attempt is long overdue, and finds the last whole push that could have made them. */
 async function findLeftBehind(db: Database): Promise<{ overdue: number; lastRunId: number | null }> {
   const { rows } = await sql<{ overdue: number; lastRunId: number | null }>`
     select (
@@ -50,7 +50,7 @@ async function checkLedger(context: DoctorContext): Promise<Verdict> {
   const interrupted = await findInterruptedRuns(db, status.period)
   const runs = interrupted.filter(({ id }) => lastRunId === null || id >= lastRunId)
   const troubles: Trouble[] = []
-  // what a push has just left, for a reason that it told, another one would leave too
+  // the last push printed why it left these; another push would leave them too
   if (lastRunId !== null && status.stuck > 0 && runs.length === 0) {
     const message = `Deliveries that the last push left with an attempt to come: ${status.stuck}.`
     troubles.push(warning(message, seeWhy))
@@ -59,10 +59,10 @@ async function checkLedger(context: DoctorContext): Promise<Verdict> {
     const message = `Deliveries have waited for more than ${overdueHours} hours, in the hands of no living process: ${overdue}.`
     troubles.push(failure(message, resume))
   }
-  // what is held back is told below
+  // `findAlarms` reports held users
   if (runs.length > 0 && !status.held) {
     const what = `${plural(runs.length, 'run')} of ${status.period}`
-    troubles.push(warning(`Interrupted, and not gone on with: ${what}.`, resume))
+    troubles.push(warning(`Interrupted, and not resumed: ${what}.`, resume))
   }
   const settings = { maxLeadAgeMs, feedMaxAgeMs }
   for (const { what, toDo } of await findAlarms(db, overdue > 0 ? { ...status, stuck: 0 } : status, settings)) {
@@ -70,10 +70,11 @@ async function checkLedger(context: DoctorContext): Promise<Verdict> {
   }
   const { subscribed, delivered, owed, period } = status
   return judge(`${period}: ${plural(subscribed, 'subscribed user')}, ${delivered} delivered, ${owed} owed`, troubles)
-} // biome-ignore format: long sentences
+}
 
 const frozenAgeMax = 1_000_000_000
 
+/** Whether PostgreSQL keeps the tables in order: vacuum, transaction age, indexes. `thin`: indexes that are mostly empty. */
 export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean, thin: readonly ThinIndex[] = []): Verdict {
   const { databaseBytes, frozenAge, withoutAutovacuum, bloated, invalidIndexes } = upkeep
   const troubles: Trouble[] = []
@@ -90,28 +91,37 @@ export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean, thin: readonly 
   }
   if (frozenAge > frozenAgeMax) {
     const message = `The oldest transaction is ${(frozenAge / 1e9).toFixed(1)} thousand million back: at 2.1 the database stops.`
-    troubles.push(warning(message, 'Look for what holds vacuum up (pg_stat_activity, replication slots), then run vacuumdb.'))
+    troubles.push(
+      warning(message, 'Look for what holds vacuum up (pg_stat_activity, replication slots), then run vacuumdb.'),
+    )
   }
   if (invalidIndexes.length > 0) {
     const message = `Indexes that are not valid: ${invalidIndexes.join(', ')}.`
-    troubles.push(warning(message, `For each: reindex index concurrently ${invalidIndexes[0]}; \`leadpush prune\` drops one that ends in _ccnew.`))
+    troubles.push(
+      warning(
+        message,
+        `For each: reindex index concurrently ${invalidIndexes[0]}; \`leadpush prune\` drops one that ends in _ccnew.`,
+      ),
+    )
   }
   troubles.push(...judgeThin(thin))
   return judge(`${formatBytes(databaseBytes)}; autovacuum is on, all indexes are valid`, troubles)
-} // biome-ignore format: long sentences
+}
 
 function judgeThin(thin: readonly ThinIndex[]): Trouble[] {
   if (thin.length === 0) return []
-  const told = thin.map(({ name, bytes, denseBytes }) => `${name} (${formatBytes(bytes)} instead of ${formatBytes(denseBytes)})`)
+  const told = thin.map(
+    ({ name, bytes, denseBytes }) => `${name} (${formatBytes(bytes)} instead of ${formatBytes(denseBytes)})`,
+  )
   const others = thin.find(({ isOurs }) => !isOurs)
   const remedy = others
     ? `As the owner, for each: reindex index concurrently ${others.name}.`
     : 'Run `leadpush prune --older-than 90d` once a month: it rebuilds them at its end.'
   return [warning(`Thin indexes, of which little is filled: ${told.join(', ')}.`, remedy)]
-} // biome-ignore format: long sentences
+}
 
 export const ledgerChecks: readonly Check[] = [
-  // it counts all users
+  // counting all users may take seconds
   { name: 'ledger', title: 'Ledger', needs: 'tables', limitMs: 12_000, run: checkLedger },
   {
     name: 'upkeep',

@@ -1,4 +1,4 @@
-/** Room: on the disks that are written to, for open files, in memory. */
+/** Checks the limits of this machine: free space on the disks that leadpush writes to, open files, memory. */
 import { stat, statfs } from 'node:fs/promises'
 import { tmpdir, totalmem } from 'node:os'
 import { dirname } from 'node:path'
@@ -19,17 +19,18 @@ import {
 const freeBytesWarn = 1_000_000_000
 const freePartWarn = 0.1
 const freeBytesMin = 100_000_000
-/** Beside what goes out: the database's connections, the program's own files, standard streams. */
+/** Open files beside requests: connections to the database, the program's own files, standard streams. */
 const filesBeside = 64
 const memoryBytesMin = 400_000_000
 
 export interface Disk {
-  /** What is on it: `LEADPUSH_HOME and temporary files`. */
+  /** What is on the disk: `LEADPUSH_HOME, temporary files`. */
   what: string
   freeBytes: number
   bytes: number
 }
 
+/** A warning below 1 GB or a tenth free, a failure below 100 MB. */
 export function judgeDisks(disks: readonly Disk[]): Verdict {
   const describe = ({ what, freeBytes, bytes }: Disk) =>
     `${formatBytes(freeBytes)} of ${formatBytes(bytes)} free (${what})`
@@ -45,7 +46,7 @@ export function judgeDisks(disks: readonly Disk[]): Verdict {
   return judge(disks.map(describe).join('; '), troubles)
 }
 
-/** The folder, or the nearest above it that is there. */
+/** The folder, or its nearest parent that exists. */
 async function findFolder(path: string): Promise<string> {
   try {
     await stat(path)
@@ -59,13 +60,13 @@ async function findFolder(path: string): Promise<string> {
 async function checkDisks({ inspection, source }: DoctorContext): Promise<Verdict> {
   const { databaseUrl, home } = inspection.settings
   const isEmbedded = databaseUrl === undefined && !inspection.wrong.has('databaseUrl')
-  const places = [
+  const folders = [
     ...(isEmbedded && home !== undefined ? [{ what: 'LEADPUSH_HOME', path: home }] : []),
     { what: 'temporary files', path: tmpdir() },
     { what: 'working directory', path: source.cwd },
   ]
   const byDevice = new Map<number, Disk>()
-  for (const { what, path } of places) {
+  for (const { what, path } of folders) {
     const folder = await findFolder(path)
     const { dev } = await stat(folder)
     const known = byDevice.get(dev)
@@ -78,6 +79,7 @@ async function checkDisks({ inspection, source }: DoctorContext): Promise<Verdic
   return judgeDisks([...byDevice.values()])
 }
 
+/** `limit`: how many files the process may open; `concurrency`: requests under way at once. */
 export function judgeOpenFiles(limit: number, concurrency: number): Verdict {
   const wanted = concurrency + filesBeside
   const message = `This process may open ${limit} files; ${concurrency} requests at once (LEADPUSH_CONCURRENCY) want ${wanted}.`
@@ -88,7 +90,7 @@ export function judgeOpenFiles(limit: number, concurrency: number): Verdict {
 async function checkOpenFiles({ inspection }: DoctorContext): Promise<Verdict> {
   const { concurrency } = inspection.settings
   if (concurrency === undefined) return skipped('LEADPUSH_CONCURRENCY is wrong')
-  // else it looks up the names of all peers
+  // the report would otherwise look up the host names of all connections
   Object.assign(process.report, { excludeNetwork: true })
   const { userLimits } = process.report.getReport() as { userLimits?: Record<string, { soft: number | 'unlimited' }> }
   const limit = userLimits?.open_files?.soft
@@ -96,7 +98,7 @@ async function checkOpenFiles({ inspection }: DoctorContext): Promise<Verdict> {
   return limit === 'unlimited' ? pass('any number may be open') : judgeOpenFiles(limit, concurrency)
 }
 
-/** `bytes`: what this process may use, be it all that the machine has or less. */
+/** `bytes`: the memory that this process may use. */
 export function judgeMemory(bytes: number): Verdict {
   const well = `${formatBytes(bytes)} may be used`
   if (bytes >= memoryBytesMin) return pass(well)
@@ -105,7 +107,7 @@ export function judgeMemory(bytes: number): Verdict {
   return judge('', [warning(message, remedy)])
 }
 
-/** No limit is 0, or a number beyond all memory. */
+/** Without a limit `constrainedMemory` is 0 or beyond all memory. */
 const findMemory = () => Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem())
 
 export const machineChecks: readonly Check[] = [

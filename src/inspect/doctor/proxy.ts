@@ -1,17 +1,17 @@
-/** A proxy before `serve` that it does not trust: as the one that runs here has seen it, or as the settings let expect it. */
+/** Looks for a proxy that `serve` does not trust: in the figures of the running `serve`, or else in the settings. */
 import { isIP, isIPv6 } from 'node:net'
 import { untrustedProxyMetric } from '../../http/listen.ts'
 import { type Check, type DoctorContext, judge, pass, skipped, type Verdict, warning } from './check.ts'
 import { isLoopback } from './receiver.ts'
 
 const askMsMax = 2_000
-/** Whatever else may answer there. */
+/** Another program may answer on that port, and never stop. */
 const metricsBytesMax = 1024 * 1024
 
 const remedy =
   'Set LEADPUSH_TRUST_PROXY for `serve` to the address of the proxy, as `serve` sees it; examples/proxy has recipes.'
 
-/** How many requests such a proxy has passed on to the `serve` there; undefined where none answers. */
+/** How many requests an untrusted proxy has passed on to the `serve` on `host` and `port`; undefined where none answers. */
 async function askServe(host: string, port: number): Promise<number | undefined> {
   const target = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
   try {
@@ -40,7 +40,7 @@ async function checkProxy({ inspection }: DoctorContext): Promise<Verdict> {
     return judge('', [warning(`${what}: all its callers count as one, and one bad caller locks out all.`, remedy)])
   }
   if (trustProxy !== undefined) return pass(`${trustProxy.join(', ')} may tell whose requests it passes on`)
-  // it speaks plain HTTP: whoever comes from elsewhere comes through a proxy
+  // `serve` speaks plain HTTP: callers from elsewhere come through a proxy
   if (host !== 'localhost' && (isIP(host) === 0 || !isLoopback(host))) {
     const what = `\`serve\` listens on ${host}, and LEADPUSH_TRUST_PROXY is not set`
     return judge('', [warning(`${what}: behind a proxy all callers count as one.`, remedy)])

@@ -1,11 +1,12 @@
-/** The receiver and the dead man's switch: how far each is reached. No delivery and no ping is sent. */
+/** Checks whether the receiver and the dead man's switch can be reached. No delivery and no ping is sent. */
 import { BlockList, isIPv6 } from 'node:net'
 import { sql } from 'kysely'
+import type { ClientCertificate } from '../../base/client-certificate.ts'
 import { rideOut } from '../../db/away.ts'
 import { createHttp } from '../../http/client.ts'
 import type { HttpOutcome } from '../../http/exchange.ts'
 import { findProxy, type NotReached, type Reached, reach } from '../../http/reach.ts'
-import { isCertificateCode } from '../../http/trouble.ts'
+import { isCertificateCode, isClientCertificateCode } from '../../http/trouble.ts'
 import { findSettingProblems } from '../validate/settings.ts'
 import {
   type Check,
@@ -27,39 +28,44 @@ const dayMs = 86_400_000
 const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8)
 loopback.addAddress('::1', 'ipv6')
+/** Whether an IP address leads to this machine itself. */
 export const isLoopback = (address: string) => loopback.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 
-/** What to do about a code with which a host is not reached; `name` is the setting. */
+const clientRemedy =
+  'Put a certificate that the receiver takes, with its key, into LEADPUSH_CLIENT_CERT and LEADPUSH_CLIENT_KEY.'
+
+/** What to do about a host that is not reached; `name` is the setting that holds its URL. */
 function adviseOn({ code = '', stage }: NotReached, name: string): string {
   if (code === 'ENOTFOUND') return `Correct the host in ${name}, or this machine's DNS.`
   if (stage === 'name') return "Mend this machine's DNS (/etc/resolv.conf)."
-  if (code === 'CERT_HAS_EXPIRED')
-    return 'Whoever runs it has to renew it; if it is new, check the clock of this machine.'
+  if (code === 'CERT_HAS_EXPIRED') return 'Its operator has to renew it; if it is new, check the clock of this machine.'
   if (code === 'CERT_NOT_YET_VALID') return 'Check the clock of this machine.'
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return `Put a host name that the certificate has into ${name}.`
+  if (isClientCertificateCode(code)) return clientRemedy
   if (isCertificateCode(code)) {
     return 'Name the file of its certificate authority in NODE_EXTRA_CA_CERTS, or let the server send its whole chain.'
   }
   if (stage === 'certificate') return `Check that ${name} should begin with https:, and the port.`
   if (code === 'ECONNREFUSED') return `Start it, or correct host and port in ${name}.`
-  return `Check host and port in ${name}, and firewalls; where a proxy is the way out, set HTTPS_PROXY.`
+  return `Check host and port in ${name}, and firewalls; where only a proxy leads out of this network, set HTTPS_PROXY.`
 }
 
-/** A proxy as people may see it: without user and password. */
+/** The host and port of a URL: what may be shown of a proxy, whose URL may have a password. */
 const hostOf = (url: string) => new URL(url).host
 
 type Way = { trouble: Trouble } | { proxy: string } | { direct: Reached }
 
-/** Connects to the host of `url`, or to the proxy before it. */
+/** Connects to the host of `url`, or to the proxy that leads there. */
 async function findWay(
   url: string,
   name: string,
   what: string,
   { proxies }: DoctorContext,
   msMax: number,
+  client: ClientCertificate = {},
 ): Promise<Way> {
   const proxy = findProxy(url, proxies ?? {})
-  const reached = await reach(proxy ?? url, msMax)
+  const reached = proxy === undefined ? await reach(url, msMax, client) : await reach(proxy, msMax)
   if (reached.kind === 'reached') return proxy === undefined ? { direct: reached } : { proxy: hostOf(proxy) }
   const [whom, setting] =
     proxy === undefined ? [`${what} ${hostOf(url)}`, name] : [`The proxy ${hostOf(proxy)}`, 'HTTP_PROXY or HTTPS_PROXY']
@@ -73,7 +79,7 @@ function judgeCertificate({ validTo }: Reached, now: Date): Trouble[] {
   return [warning(message, 'Have it renewed: after that no delivery gets through.')]
 }
 
-/** Whether deliveries arrive: in this week, or, as long as none ended in it, in the one before. */
+/** Whether deliveries arrive: this week, or the week before as long as none has ended this week. */
 async function doDeliveriesArrive({ opened, noDatabase, noTables }: DoctorContext): Promise<boolean> {
   if (opened === undefined || noDatabase !== undefined || noTables !== undefined) return false
   const ended = (weeksAgo: number, statuses: string[]) => sql`exists (
@@ -88,7 +94,7 @@ async function doDeliveriesArrive({ opened, noDatabase, noTables }: DoctorContex
   return rows[0]?.arrive ?? false
 }
 
-/** What servers answer that know the path, and no HEAD. */
+/** Statuses of servers that know the path, but not the method HEAD. */
 const knowsNoHead: readonly number[] = [405, 501]
 
 async function judgeStatus(status: number, host: string, context: DoctorContext): Promise<Trouble[]> {
@@ -99,17 +105,22 @@ async function judgeStatus(status: number, host: string, context: DoctorContext)
   }
   if (status >= 500) {
     const message = `${host} is in trouble: HTTP ${status} to a HEAD.`
-    return [failure(message, 'The log of the receiver, or of a proxy before it, says why: until it is mended no delivery arrives.')]
+    return [
+      failure(
+        message,
+        'The log of the receiver, or of a proxy before it, says why: until it is mended no delivery arrives.',
+      ),
+    ]
   }
-  // some want a key first, or take nothing but a POST at their path: whether they take that, deliveries show
+  // some receivers want a key first, or take a POST alone: then deliveries show whether they work
   if (await doDeliveriesArrive(context)) return []
   const isPath = status === 404 || status === 410
   const check = isPath ? 'Check the path in LEADPUSH_RECEIVER_URL' : 'It may only miss a key'
   const message = `${host} answers HTTP ${status} to a HEAD without a key, and no delivery has arrived lately.`
   return [warning(message, `${check}; \`leadpush probe --user EMAIL\` shows what it says to a POST with a user's key.`)]
-} // biome-ignore format: long sentences
+}
 
-/** What came of the HEAD, after its way was found. */
+/** Judges the outcome of the HEAD, once the host or the proxy was reached. */
 async function judgeAnswer(
   outcome: HttpOutcome,
   host: string,
@@ -119,36 +130,43 @@ async function judgeAnswer(
   if (outcome.kind === 'answer') return await judgeStatus(outcome.status, host, context)
   const { code, error } = outcome
   if (proxy !== undefined && (outcome.stage === 'connect' || /^the proxy/.test(error))) {
-    const remedy = isCertificateCode(code)
-      ? adviseOn({ kind: 'not reached', stage: 'certificate', code, error }, 'LEADPUSH_RECEIVER_URL')
-      : 'Allow the way in the proxy; a user and password go into HTTP_PROXY or HTTPS_PROXY.'
+    const remedy =
+      isCertificateCode(code) || isClientCertificateCode(code)
+        ? adviseOn({ kind: 'not reached', stage: 'certificate', code, error }, 'LEADPUSH_RECEIVER_URL')
+        : 'Allow the way in the proxy; a user and password go into HTTP_PROXY or HTTPS_PROXY.'
     return [failure(`${host} is not reached through the proxy ${proxy}: ${error}.`, remedy)]
   }
-  const remedy =
-    code === 'TIMEOUT' ? 'See what the receiver is busy with.' : 'Check that the receiver speaks HTTP there.'
+  const remedy = isClientCertificateCode(code)
+    ? clientRemedy
+    : code === 'TIMEOUT'
+      ? 'See what the receiver is busy with.'
+      : 'Check that the receiver speaks HTTP there.'
   return [failure(`${host} was reached, but gave no HTTP answer: ${error}.`, remedy)]
 }
 
 async function checkReceiver(context: DoctorContext): Promise<Verdict> {
   const name = 'LEADPUSH_RECEIVER_URL'
   const { settings, wrong } = context.inspection
-  const { receiverUrl, timeoutMs = stepMsMax } = settings
+  const { receiverUrl, timeoutMs = stepMsMax, clientCert, clientKey } = settings
   if (wrong.has('receiverUrl')) return skipped(`${name} is wrong`)
-  if (context.proxies === undefined) return skipped('what names the proxy is wrong')
+  if (context.proxies === undefined) return skipped('a setting of the proxy is wrong')
   if (receiverUrl === undefined) {
     const problems = findSettingProblems({ receiverUrl, allowInsecureHooks: undefined, timeZone: '' }, undefined)
-    return judge('', problems.map(({ message, hint = '' }) => failure(`${name} ${message}.`, hint)))
+    return judge(
+      '',
+      problems.map(({ message, hint = '' }) => failure(`${name} ${message}.`, hint)),
+    )
   }
   const msMax = Math.min(timeoutMs, stepMsMax)
   const host = hostOf(receiverUrl)
-  const way = await findWay(receiverUrl, name, 'The receiver', context, msMax)
+  const way = await findWay(receiverUrl, name, 'The receiver', context, msMax, settings)
   if ('trouble' in way) return judge('', [way.trouble])
   const troubles = 'direct' in way ? judgeCertificate(way.direct, new Date()) : []
   if (/^http:/i.test(receiverUrl) && !('direct' in way && isLoopback(way.direct.address))) {
     const message = `${host} is reached by http: keys and contacts travel where others can read them.`
     troubles.push(warning(message, 'Use https: if the receiver has it.'))
   }
-  const http = createHttp({ timeoutMs: msMax, concurrency: 1, proxies: context.proxies })
+  const http = createHttp({ timeoutMs: msMax, concurrency: 1, proxies: context.proxies, clientCert, clientKey })
   try {
     const beganMs = performance.now()
     const outcome = await http.head(receiverUrl, msMax)
@@ -161,16 +179,16 @@ async function checkReceiver(context: DoctorContext): Promise<Verdict> {
   } finally {
     void http.close()
   }
-} // biome-ignore format: long sentences
+}
 
 async function checkPing(context: DoctorContext): Promise<Verdict> {
   const name = 'LEADPUSH_PING_URL'
   const { settings, wrong } = context.inspection
   if (wrong.has('pingUrl')) return skipped(`${name} is wrong`)
   if (settings.pingUrl === undefined) return skipped(`${name} is not set`)
-  if (context.proxies === undefined) return skipped('what names the proxy is wrong')
+  if (context.proxies === undefined) return skipped('a setting of the proxy is wrong')
   const way = await findWay(settings.pingUrl, name, "The dead man's switch", context, stepMsMax)
-  // trouble with it changes nothing of a push
+  // a push goes on without the dead man's switch
   if ('trouble' in way) return judge('', [{ ...way.trouble, status: 'warn' }])
   if ('proxy' in way) return pass(`the proxy ${way.proxy}, which it is reached through, is there`)
   return judge(`${hostOf(settings.pingUrl)} is reached; no ping was sent`, judgeCertificate(way.direct, new Date()))

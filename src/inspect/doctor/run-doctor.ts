@@ -1,11 +1,12 @@
 /**
- * `doctor`: what can be wrong on this machine, from the program itself to the receiver, in the order in which one rests on the
- * other. It sends no delivery, writes nothing, and comes to its end whatever hangs.
+ * `doctor` checks this machine, from the program itself to the receiver; a check comes after those that it depends on. It sends
+ * no delivery, writes nothing, and gives up on a check that hangs.
  */
 import { inspectSettings, readProxies, type SettingsSource, settingNames } from '../../base/config.ts'
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 import { isDatabaseError } from '../../db/away.ts'
 import { type Check, type DoctorContext, failure, judge, type Status, skipped, type Verdict } from './check.ts'
+import { clientCertificateCheck } from './client-certificate.ts'
 import { clockChecks } from './clock.ts'
 import { databaseChecks } from './database.ts'
 import { installationChecks } from './installation.ts'
@@ -16,18 +17,20 @@ import { receiverChecks } from './receiver.ts'
 import { scheduleCheck } from './schedule.ts'
 import { settingsChecks } from './settings.ts'
 
+/** A line of `doctor --json` for one check. */
 export interface CheckLine {
   type: 'check'
   name: string
   title: string
   status: Status
   message: string
-  /** What to do; null where nothing is to do. */
+  /** What to do; null where all is well. */
   remedy: string | null
-  /** Each trouble with its remedy, where there are some. */
+  /** Each trouble with its own remedy; empty where all is well. */
   troubles: Verdict['troubles']
 }
 
+/** The last line of `doctor --json`; the counts are those of checks. */
 export interface SummaryLine {
   type: 'summary'
   status: 'pass' | 'warn' | 'fail'
@@ -51,6 +54,7 @@ const checks: readonly Check[] = [
   ...settingsChecks,
   ...databaseChecks,
   ...clockChecks,
+  clientCertificateCheck,
   ...receiverChecks,
   proxyCheck,
   scheduleCheck,
@@ -72,7 +76,7 @@ function buildContext({ source, open }: DoctorOptions): DoctorContext {
     proxies = readProxies(source)
   } catch (error) {
     if (!(error instanceof LeadpushError)) throw error
-    // a .env that cannot be read is told once
+    // both readings report a .env that cannot be read: once is enough
     for (const line of error.message.split('\n')) {
       if (!inspection.problems.includes(line)) inspection.problems.push(line)
     }
@@ -81,16 +85,16 @@ function buildContext({ source, open }: DoctorOptions): DoctorContext {
   return { source, open, inspection, proxies, ...unknown }
 }
 
-/** What nobody expected is the check's own failure. */
+/** The verdict on a check that threw: the check fails, and `doctor` goes on. */
 function judgeError(check: Check, error: unknown, context: DoctorContext): Verdict {
-  // a right that is missing, or a limit that was met, says nothing of the rest
+  // after a missing right or a time limit the database still answers other checks
   const isAway = isDatabaseError(error) && !['42501', '25006', '57014'].includes(codeOf(error) ?? '')
   if (check.needs && isAway) context.noDatabase ??= 'the database went away'
   const hint = error instanceof LeadpushError ? error.hint : undefined
   return judge('', [failure(messageOf(error), hint ?? 'Mend what it says, and run `leadpush doctor` again.')])
 }
 
-/** Never throws, and takes no longer than the check's limit; `isLate` where that ended it. */
+/** Never throws, and ends at the check's time limit. `isLate`: the limit ended the check. */
 async function runCheck(check: Check, context: DoctorContext): Promise<{ verdict: Verdict; isLate: boolean }> {
   const reason = check.needs && (context.noDatabase ?? (check.needs === 'tables' ? context.noTables : undefined))
   if (reason !== undefined) return { verdict: skipped(reason), isLate: false }
@@ -104,14 +108,14 @@ async function runCheck(check: Check, context: DoctorContext): Promise<{ verdict
   clearTimeout(timer)
   if (found !== 'late') return { verdict: found, isLate: false }
   if (check.needs || check.name === 'database') context.noDatabase = 'the database fell silent'
-  const message = `It did not come to an end within ${limitMs / 1_000} s.`
+  const message = `It did not end within ${limitMs / 1_000} s.`
   return {
     verdict: judge('', [failure(message, 'Find out what hangs, and run `leadpush doctor` again.')]),
     isLate: true,
   }
 }
 
-/** `hangs`: something that a check began has still not ended. */
+/** Runs all checks in order. `hangs`: work that a check began has not ended. */
 export async function runDoctor(options: DoctorOptions): Promise<{ summary: SummaryLine; hangs: boolean }> {
   const beganMs = performance.now()
   const counts: Record<Status, number> = { pass: 0, warn: 0, fail: 0, skipped: 0 }

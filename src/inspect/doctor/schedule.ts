@@ -1,6 +1,6 @@
 /**
- * Whether something on this machine runs the weekly push: a line of a crontab, or a timer of systemd with the names of
- * `examples/systemd`; and whether that finds the program.
+ * Checks that this machine runs the weekly push, by a line of a crontab or by a systemd timer named as in `examples/systemd`,
+ * and that the job finds the program.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,12 +10,19 @@ import { runBriefly } from './brief-process.ts'
 import { type Check, judge, skipped, type Trouble, type Verdict, warning } from './check.ts'
 import { findCronJobs, findJobTrouble, type Job, type JobKind, jobKinds, kindOf } from './cron-jobs.ts'
 
-/** Both programs are asked at once. */
+/** `crontab` and `systemctl` run side by side, each for at most this long. */
 const askMsMax = 5_000
-const unitFolders = ['/etc/systemd/system', '/run/systemd/system', '/usr/local/lib/systemd/system', '/usr/lib/systemd/system', '/lib/systemd/system'] // biome-ignore format: a list
+const unitFolders = [
+  '/etc/systemd/system',
+  '/run/systemd/system',
+  '/usr/local/lib/systemd/system',
+  '/usr/lib/systemd/system',
+  '/lib/systemd/system',
+]
 
-export interface Places {
-  /** Of `crontab` and `cron.d`. */
+/** The folders in which jobs are looked for; tests have their own. */
+export interface JobFolders {
+  /** The folder of `crontab` and `cron.d`. */
   etc: string
   home: string
   unitFolders: readonly string[]
@@ -28,11 +35,11 @@ interface Found {
 
 const readIfThere = (path: string) => readFile(path, 'utf8').catch(() => '')
 
-async function findInCron({ etc, home }: Places): Promise<Found> {
+async function findInCron({ etc, home }: JobFolders): Promise<Found> {
   const troubles: Trouble[] = []
   const listed = await runBriefly('crontab', ['-l'], askMsMax)
   if (listed === 'late') {
-    const message = `\`crontab -l\` gave no answer within ${askMsMax / 1_000} s: what it would list is not known.`
+    const message = `\`crontab -l\` gave no answer within ${askMsMax / 1_000} s, so its jobs are not known.`
     troubles.push(warning(message, 'Find out what it hangs on.'))
   }
   const own = typeof listed === 'string' ? '' : listed.stdout
@@ -53,7 +60,7 @@ const timerOf: Partial<Record<JobKind, string>> = {
   prune: 'leadpush-prune.timer',
 }
 
-/** The command of a unit, from the first of the folders that has it. */
+/** The `ExecStart` of a unit, from the first of `folders` that has the unit. */
 async function readCommand(unit: string, folders: readonly string[]): Promise<string | undefined> {
   for (const folder of folders) {
     const text = await readIfThere(join(folder, unit))
@@ -63,8 +70,9 @@ async function readCommand(unit: string, folders: readonly string[]): Promise<st
   return undefined
 }
 
-async function findInSystemd({ unitFolders: system, home }: Places): Promise<Found> {
-  const list = (args: string[]) => runBriefly('systemctl', [...args, 'list-timers', '--no-pager', '--no-legend'], askMsMax)
+async function findInSystemd({ unitFolders: system, home }: JobFolders): Promise<Found> {
+  const list = (args: string[]) =>
+    runBriefly('systemctl', [...args, 'list-timers', '--no-pager', '--no-legend'], askMsMax)
   const answers = await Promise.all([list([]), list(['--user'])])
   const active = answers.map((answer) => (typeof answer === 'string' ? '' : answer.stdout)).join('\n')
   const folders = [join(home, '.config/systemd/user'), ...system]
@@ -81,7 +89,7 @@ async function findInSystemd({ unitFolders: system, home }: Places): Promise<Fou
     }
   }
   return found
-} // biome-ignore format: long sentences
+}
 
 /** The line of `crontab.example` that runs the weekly push. */
 async function findExample(): Promise<string> {
@@ -89,8 +97,9 @@ async function findExample(): Promise<string> {
   return /^[^#\n]*push --all.*$/m.exec(text)?.[0].replace(/\s+/g, ' ') ?? '0 6 * * 1 leadpush push --all'
 }
 
-export async function checkSchedule(places: Places): Promise<Verdict> {
-  const [cron, systemd] = await Promise.all([findInCron(places), findInSystemd(places)])
+/** The verdict on the jobs that cron and systemd run on this machine. */
+export async function checkSchedule(folders: JobFolders): Promise<Verdict> {
+  const [cron, systemd] = await Promise.all([findInCron(folders), findInSystemd(folders)])
   const jobs = [...cron.jobs, ...systemd.jobs]
   const weekly = jobs.filter(({ kind }) => kind === 'push --all')
   const troubles = [...cron.troubles]
@@ -98,16 +107,22 @@ export async function checkSchedule(places: Places): Promise<Verdict> {
     troubles.push(...systemd.troubles)
     const message = 'No crontab and no timer of this machine runs `leadpush push --all`.'
     const line = await findExample()
-    troubles.push(warning(message, `Add a line like \`${line}\` with \`crontab -e\` (see crontab.example), unless something else runs it.`))
+    troubles.push(
+      warning(
+        message,
+        `Add a line like \`${line}\` with \`crontab -e\` (see crontab.example), unless something else runs it.`,
+      ),
+    )
   }
   for (const job of jobs) {
     const trouble = await findJobTrouble(job)
-    if (trouble !== undefined) troubles.push(warning(`${job.where}: the line for \`${job.kind}\` ${trouble.what}.`, trouble.toDo))
+    if (trouble !== undefined)
+      troubles.push(warning(`${job.where}: the line for \`${job.kind}\` ${trouble.what}.`, trouble.toDo))
   }
   const missing = jobKinds.filter((kind) => !jobs.some((job) => job.kind === kind))
   const hint = missing.length > 0 ? `; nothing runs ${missing.join(', ')}` : ''
   return judge(`\`push --all\`: ${[...new Set(weekly.map(({ where }) => where))].join(', ')}${hint}`, troubles)
-} // biome-ignore format: long sentences
+}
 
 export const scheduleCheck: Check = {
   name: 'schedule',

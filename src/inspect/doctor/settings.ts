@@ -1,4 +1,4 @@
-/** The settings: whether each may hold what it holds, and whether others can read what is secret in them. */
+/** Checks the settings: whether each value is allowed, and whether other users can read files with secrets. */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf } from '../../base/errors.ts'
@@ -22,7 +22,7 @@ async function checkSettings({ inspection }: DoctorContext): Promise<Verdict> {
 
 const forOthers = 0o004
 
-/** What is wrong with a file that holds secrets. One that cannot be read is a wrong setting, and told as that. */
+/** Finds whether a file with secrets is empty or open to other users. A file that cannot be read is a wrong setting instead. */
 async function checkFile(path: string, what: string): Promise<Trouble[]> {
   const found = await stat(path).catch((error) => {
     if (['ENOENT', 'ENOTDIR', 'EACCES'].includes(codeOf(error) ?? '')) return undefined

@@ -1,4 +1,4 @@
-/** Which deliveries of a user held a listing, and in which state of it: read from their recipes. */
+/** Finds which deliveries of a user held a listing, and in which version, from their recipes. */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
@@ -6,31 +6,33 @@ import { type Lead, type LeadField, leadFields } from '../../leads/lead.ts'
 import { findUserDeliveries, type UserDelivery } from '../status/user-deliveries.ts'
 import type { ExplainedListing } from './listing.ts'
 
+/** A delivery that held the listing. */
 export interface ExplainedDelivery extends Omit<UserDelivery, 'recipe'> {
   /** The fields of the listing that have changed since; empty where it was sent as it is now. */
   changed: LeadField[]
 }
 
 export interface FoundDeliveries {
-  /** The newest first. */
+  /** Deliveries that held the listing, the newest first. */
   with: ExplainedDelivery[]
   /** Periods of weekly deliveries that were looked at. */
   periods: Set<string>
-  /** Periods of deliveries of which it cannot be told: a state of some listing that was in them is not kept any more. */
+  /** Periods of deliveries that may have held it: a version in them is not kept any more. */
   untold: string[]
-  /** There are older ones, at which nobody looked. */
+  /** There are older deliveries that were not looked at. */
   more: boolean
 }
 
 const deliveriesMax = 500
 const versionsMax = 200_000
 
-function findChanged(then: string, now: string): LeadField[] {
+/** The fields in which two versions of a listing, both as JSON, differ. */
+export function findChanged(then: string, now: string): LeadField[] {
   const [before, after] = [JSON.parse(then), JSON.parse(now)] as [Lead, Lead]
   return leadFields.flatMap(({ name }) => (before[name] === after[name] ? [] : [name]))
 }
 
-/** Of a lead version: its JSON where it is of the listing, null where it is gone, undefined where it is of another. */
+/** Finds the JSON of versions of the listing: null where a version is deleted, undefined where it belongs to another listing. */
 class Versions {
   private readonly known = new Map<number, string | null | undefined>()
   private readonly db: Database
@@ -49,7 +51,7 @@ class Versions {
   async find(versionIds: readonly number[]): Promise<(string | null | undefined)[]> {
     const { versionId, baseVersionId } = this.listing
     const possible = versionIds.filter((id) => id > baseVersionId && id <= versionId)
-    // no other version of a listing is in a delivery that has its current one
+    // a delivery has at most one version of a listing, and the current one is known
     const unknown = possible.includes(versionId) ? [] : possible.filter((id) => !this.known.has(id))
     for (const id of unknown) this.known.set(id, undefined)
     if (unknown.length > 0) await this.read(unknown)
@@ -70,11 +72,12 @@ export async function explainDeliveries(
   db: Database,
   userId: number,
   listing: ExplainedListing,
+  keepAnswers: 'on' | 'off',
 ): Promise<FoundDeliveries> {
   const versions = new Versions(db, listing)
   const found: FoundDeliveries = { with: [], periods: new Set(), untold: [], more: false }
   let looked = 0
-  for await (const { recipe, ...delivery } of findUserDeliveries(db, userId)) {
+  for await (const { recipe, ...delivery } of findUserDeliveries(db, userId, keepAnswers)) {
     if (listing.importedAt !== null && delivery.createdAt < listing.importedAt) break
     found.more = looked++ >= deliveriesMax || versions.isFull
     if (found.more) break

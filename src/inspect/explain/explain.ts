@@ -1,6 +1,6 @@
 /**
- * Why a listing was, or was not, sent to a user: the facts. What a push would do is asked of what a push plans with, so that
- * it cannot be anything else; `leadpush explain` puts them into words.
+ * Finds the facts on why a listing was, or was not, sent to a user. It plans with the code of a push, so that it cannot say
+ * anything else than a push does; `cli/explain/view.ts` puts the facts into words.
  */
 import { sql } from 'kysely'
 import { LeadpushError } from '../../base/errors.ts'
@@ -14,6 +14,7 @@ import { type ExplainedDelivery, explainDeliveries } from './deliveries.ts'
 import { findListing } from './listing.ts'
 import { type ExplainedQuery, explainQueries } from './queries.ts'
 
+/** The facts of an explanation; `--json` prints them. */
 export interface Explanation {
   user: string
   href: string
@@ -26,34 +27,34 @@ export interface Explanation {
   /** Why what is owed is held back. */
   held: string | null
   postalCode: string
-  /** What is compared of it. */
+  /** The form of the postal code that matching compares. */
   postalKey: string
-  /** null: more than `importDays` ago. */
+  /** When it was first imported; null: more than `importDays` ago. */
   importedAt: Date | null
   seenAt: Date
-  /** Since it was seen. */
+  /** Since it was last seen. */
   ageSeconds: number
-  /** Until then it is delivered, if it is not seen again. */
+  /** It is delivered until then, and for longer if it is seen again. */
   deliverableUntil: Date
   tooOld: boolean
   queries: ExplainedQuery[]
   /** Where it goes in a push that is planned now: the first query with it among its newest 300; null: it is in none. */
   planned: { query: number; part: number; parts: number } | null
-  /** It exceeds a request of its own. */
+  /** It is too large even for a request with nothing else in it. */
   tooLarge: boolean
-  /** Those that held it, the newest first. */
+  /** Deliveries that held it, the newest first. */
   deliveries: ExplainedDelivery[]
-  /** Periods of deliveries of which it cannot be told, since what was in them is not kept any more. */
+  /** Periods of deliveries that may have held it: what was in them is not kept any more. */
   untold: string[]
-  /** There are older deliveries, at which nobody looked. */
+  /** There are older deliveries that were not looked at. */
   more: boolean
 }
 
-/** Throws `usage` for a user or a listing that does not exist. */
+/** Explains the listing `href` for the user `email`. Throws `usage` where one of them does not exist. */
 export async function explain(
   db: Database,
   { email, href }: { email: string; href: string },
-  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
+  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off'; keepAnswers?: 'on' | 'off' },
 ): Promise<Explanation> {
   const { user, subscribed, owed: owesSubscription } = await findUser(db, email)
   const listing = await findListing(db, href)
@@ -70,11 +71,11 @@ export async function explain(
   )
   const broughtBy = planned.findIndex(({ versionIds }) => Array.from(versionIds).includes(listing.versionId))
   const queries = await explainQueries(db, user.id, listing, planned, seenSince)
-  const found = await explainDeliveries(db, user.id, listing)
-  // an import may have brought a change of it meanwhile
+  const found = await explainDeliveries(db, user.id, listing, settings.keepAnswers ?? 'off')
+  // an import changed the listing meanwhile: begin again
   if ((await findListing(db, href)).versionId !== listing.versionId) return explain(db, { email, href }, settings)
 
-  // the delivery may have been pruned, or have been that of a user who was removed and came again
+  // the delivery was pruned, or belonged to an earlier user with this e-mail, who was removed
   const isLost =
     servedAt !== null && servedAt >= (listing.importedAt ?? servedAt) && !found.periods.has(period) && !found.more
 
@@ -103,7 +104,7 @@ export async function explain(
   }
 }
 
-/** When the user was served in the period, and whether a push of all users serves them next: what the guard says to all of it. */
+/** When the user was served in the period, whether `push --all` serves them next, and why the guard would hold that whole run. */
 export async function findTurn(
   db: Database,
   user: { id: number; email: string },

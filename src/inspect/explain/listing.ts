@@ -9,18 +9,18 @@ import { sha256 } from '../../leads/stage.ts'
 export interface ExplainedListing {
   leadId: number
   versionId: number
-  /** Every version of it has a higher id; 0 where that import is no more. */
+  /** The last version id before its first import: its own versions are higher. 0 where that import is deleted. */
   baseVersionId: number
   postalCode: string
-  /** What is compared of its postal code. */
+  /** The form of its postal code that matching compares. */
   postalKey: string
   json: string
-  /** When its first import began; null: so long ago that the import is no more. */
+  /** When its first import began; null: so long ago that the import is deleted. */
   importedAt: Date | null
   seenAt: Date
 }
 
-/** What is often lost or added on the way of a URL through a browser. */
+/** URLs that are easily mistaken for `href`: with the other of http and https, with or without a slash at the end. */
 const spellingsOf = (href: string) => {
   const other = href.replace(/^http(s?):/i, (_, s: string) => (s ? 'http:' : 'https:'))
   return [other, href, other].flatMap((url, at) => {

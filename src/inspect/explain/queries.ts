@@ -1,6 +1,6 @@
 /**
- * What each query of a user makes of one listing: what it means, whether it matches and by what, and how many newer
- * matches come before it. Matching itself is that of a push, only looked at more deeply.
+ * How each query of a user relates to one listing: whether and why it matches, and how many newer matches come before the
+ * listing. It matches by the code of a push, and counts further back than a push.
  */
 import { sql } from 'kysely'
 import { leadsPerQueryMax } from '../../base/limits.ts'
@@ -14,34 +14,35 @@ import type { PlannedQuery } from '../../push/planner.ts'
 import type { Query } from '../../users/query.ts'
 import type { ExplainedListing } from './listing.ts'
 
+/** A query of the user, compared with the listing. */
 export interface ExplainedQuery extends Query {
   /** From 1, in the user's order. */
   number: number
   kind: 'place' | 'words' | 'both'
-  /** How many postal codes it stands for; null for words alone. */
+  /** How many postal codes the query covers; null for words alone. */
   places: number | null
-  /** The code from which distance is measured; null where the place has several, and for words alone. */
+  /** The postal code from which distance is measured; null where the place has several, and for words alone. */
   from: string | null
   /** Whether the listing's postal code is one of the place's own, so that no distance counts. */
   isOwn: boolean
-  /** Whether the listing lies in one of the postal codes. */
+  /** Whether the listing lies in one of the query's postal codes; null for words alone. */
   inPlace: boolean | null
   /** From the centre of the listing's postal code to that of the place; null where one of them is in no table. */
   distanceMiles: number | null
   words: FitWord[]
-  /** Of whatever age the listing is, and however many newer ones match. */
+  /** Whether the query matches, whatever the age and the rank of the listing. */
   matches: boolean
-  /** Among the matches, the newest with 1; null: it is none of them, or lies beyond the `counted` newest. */
+  /** Its rank among the matches, 1 for the newest; null: it is no match, or not among the `counted` newest. */
   rank: number | null
   /** How many listings match; null: more than `counted`. */
   matching: number | null
-  /** How far was counted. */
+  /** Up to how many matches were counted. */
   counted: number
 }
 
-/** So far matches are counted beyond the 300 that a push looks at. */
+/** Matches are counted up to here, beyond the 300 that a push takes. */
 const countedMax = 10_000
-/** For a user with very many queries: those that come later are counted up to 300 only. */
+/** A user may have very many queries: after this time the remaining ones are counted up to 300 only. */
 const countingMsMax = 500
 
 interface QueryRow extends Query, SearchToMatch {
@@ -67,7 +68,7 @@ function toRank(newest: ArrayLike<number>, versionId: number, counted: number): 
 
 const nowhere = { from: null, isOwn: false, distanceMiles: null }
 
-/** What the place of a query has to do with the listing's postal code. */
+/** Where the listing's postal code lies, seen from the place of a query. */
 function measure(places: Places, query: Query, { postalKey }: ExplainedListing) {
   const named = findNamedPlace(places, query)
   const here = places.byCode.get(postalKey)
@@ -80,8 +81,8 @@ function measure(places: Places, query: Query, { postalKey }: ExplainedListing) 
 }
 
 /**
- * Each query of the user, in order. `planned` is what a push plans with: of each query its newest 300, of listings seen at
- * `seenSince` or later. A listing that was not has no rank.
+ * Each query of the user, in order. `planned` has the newest 300 matches of each query that were seen at `seenSince` or later;
+ * a listing that was last seen before has no rank.
  */
 export async function explainQueries(
   db: Database,
@@ -110,8 +111,16 @@ export async function explainQueries(
     }
     const where = places && kind !== 'words' ? measure(places, query, listing) : nowhere
     explained.push({
-      number: at + 1, ...query, kind, places: fit.places, inPlace, ...where, words, matches, ...rank,
-    }) // biome-ignore format: in the order in which it is printed
+      number: at + 1,
+      ...query,
+      kind,
+      places: fit.places,
+      inPlace,
+      ...where,
+      words,
+      matches,
+      ...rank,
+    })
   }
   return explained
 }

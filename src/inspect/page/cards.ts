@@ -1,31 +1,31 @@
-/** Things as cards that read completely as they are; the page's script makes them searchable, sortable and filterable. */
+/** Builds cards that are complete without a script; the page's script adds a search, sorting and a filter. */
 import { type Html, html } from './html.ts'
 
 export interface Card {
-  /** Large: what is looked at first. */
+  /** Printed large: what people look at first. */
   figure: string
   title: string
   /** Only http and https become a link. */
   href: string
-  /** Short ones, one beside the other. */
+  /** Short texts, side by side. */
   facts: readonly string[]
   text: string | null
-  /** Small, below all else. */
+  /** Small texts, below all else. */
   notes: readonly string[]
-  /** Of `groups`: what it is filtered by. */
+  /** The `value` of the card's group in `groups`: the filter goes by it. */
   group: string
-  /** By the key of `sorts`; where there is none it comes last. */
+  /** Values to sort by, under the keys of `sorts`; a card with null comes last. */
   values: Readonly<Record<string, number | null>>
 }
 
 export interface CardsParts {
-  /** Names them: read out. */
+  /** What the cards are, for screen readers: `the listings`. */
   name: string
   cards: readonly Card[]
-  /** The first is the order in which they are. */
+  /** The first is the order in which `cards` come. */
   sorts: readonly { name: string; key: string; falls?: boolean }[]
   groups: { name: string; all: string; options: readonly { value: string; name: string }[] }
-  /** How many were left out. */
+  /** A sentence on the cards that were left out. */
   more?: string | undefined
 }
 
@@ -50,6 +50,7 @@ ${
 `
 }
 
+/** A list of cards; `more` is printed below it. */
 export function buildCards({ name, cards, sorts, groups, more }: CardsParts): Html {
   const tools = JSON.stringify({ name, sorts, groups })
   return html`<div class="cards" data-tools="${tools}">
@@ -114,9 +115,9 @@ for (const box of document.querySelectorAll('.cards')) {
   }
   const sort = () => {
     const { key, falls } = sorts[order.value]
-    const places = new Map(cards.map((card, at) => [card, at]))
+    const indexes = new Map(cards.map((card, at) => [card, at]))
     const value = (card) => (card.dataset[key] === undefined ? Infinity : Number(card.dataset[key]) * (falls ? -1 : 1))
-    list.append(...[...cards].sort((a, b) => (value(a) === value(b) ? places.get(a) - places.get(b) : value(a) - value(b))))
+    list.append(...[...cards].sort((a, b) => (value(a) === value(b) ? indexes.get(a) - indexes.get(b) : value(a) - value(b))))
   }
   field.addEventListener('input', show)
   group.addEventListener('change', show)

@@ -1,12 +1,13 @@
 /**
- * The shell of a page that is one file: style and script are in it, and its own policy lets nothing else run or load, so that
- * it works from a mail attachment and makes no request.
+ * Builds a page as one file. It contains its style and script, and its policy lets nothing else run or load: so it works as a
+ * mail attachment, and makes no request.
  */
 import { createHash } from 'node:crypto'
 import { type Html, html, trusted } from './html.ts'
 import { script } from './script.ts'
 import { style } from './style.ts'
 
+/** The content of a page; `title` is its name in the browser. */
 export interface PageParts {
   title: string
   /** Holds the one `h1`. */
@@ -25,7 +26,7 @@ const policy = [
   "form-action 'none'",
 ].join('; ')
 
-/** The whole file. There may be no `style` attribute, event handler, image or link to a file in the parts: the policy forbids them. */
+/** The whole file. The policy forbids `style` attributes, event handlers, images and links to files in the parts. */
 export function buildDocument({ title, header, main, footer }: PageParts): string {
   return html`<!doctype html>
 <html lang="en">
@@ -84,6 +85,7 @@ export interface KeyFigure {
   tone?: 'good' | 'bad' | 'doubtful'
 }
 
+/** A row of large figures, each with its name and its note. */
 export function buildKeyFigures(figures: readonly KeyFigure[]): Html {
   return html`<dl class="figures">
 ${figures.map(

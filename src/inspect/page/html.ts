@@ -35,5 +35,5 @@ export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): 
   return new Html(strings.reduce((text, string, at) => text + render(parts[at - 1]) + string))
 }
 
-/** Text that is HTML by its making; never data. */
+/** Marks text of the program as HTML; never for data. */
 export const trusted = (text: string): Html => new Html(text)

@@ -1,6 +1,6 @@
 /**
  * A map as part of a page: the United States or a region of them, points sized by their count, circles true to scale. It is
- * drawn with the classes of map/style.ts, so it follows the page's colours; whatever is not on it is said below it.
+ * drawn with the classes of map/style.ts, so it follows the page's colours; notes below it count what is not on it.
  */
 import { type Html, html, trusted } from './html.ts'
 import { buildSizes, type Dot, dotPixels, findMost, gatherDots, namedDotsMax } from './map/dots.ts'
@@ -8,20 +8,22 @@ import { type Name, placeLabels } from './map/labels.ts'
 import { borders, land, namedStates } from './map/outline.ts'
 import { buildCircle, buildView, type Circle, height, type Point, type View, width } from './map/view.ts'
 
+/** A dot; its area shows `count`, and `name` appears where the pointer rests on it. */
 export interface MapPoint extends Point {
   count: number
   name?: string
 }
 
+/** A circle true to scale; `name` appears where the pointer rests on it. */
 export interface MapCircle extends Circle {
   name?: string
 }
 
 export interface MapParts {
-  /** Of this map alone in its page: what its ids begin with. */
+  /** What the ids of the map begin with; no other map of the page has it. */
   id: string
   title: string
-  /** What it shows, for who does not see it. */
+  /** What the map shows, for screen readers. */
   description: string
   points: readonly MapPoint[]
   /** What is counted: `listing`, `listings`. */
@@ -31,24 +33,24 @@ export interface MapParts {
   circled?: string
   /** Names for orientation, the most important first; see places/towns.ts. */
   towns?: readonly (Point & { name: string })[]
-  /** Of how many of what is counted nobody knows where they lie. */
+  /** How many of the counted things have no known location. */
   unplaced?: number
 }
 
 const number = new Intl.NumberFormat('en-US')
 const namedCirclesMax = 200
-/** The least share of the map that a state with a name on it has. */
+/** A state has its name on the map if it fills more than this share. */
 const stateShareMin = 0.03
-/** What a state has that the region is mostly in. */
+/** A region counts as lying in a state that fills more than this share. */
 const cornerShareMin = 0.6
-/** So many towns have their names before the states have theirs. */
+/** This many towns get their names before the states do. */
 const townsFirst = 3
 
 const units = (value: number) => String(Math.round(value * 10) / 10)
 
 function drawDots(dots: readonly Dot[], sizeOf: (count: number) => number): Html {
   const spot = ({ x, y }: Dot) => `M${units(x)},${units(y)}h0`
-  // the smaller ones on top
+  // smaller dots are drawn last, on top
   const sizes = dotPixels.map((_, at) => dotPixels.length - 1 - at)
   const ofSize = (size: number) => dots.filter(({ count }) => sizeOf(count) === size)
   return html`<g class="dots">${sizes.map((size) => {
@@ -81,7 +83,7 @@ function drawCircles(view: View, circles: readonly MapCircle[]): { drawn: Html; 
   return { drawn: html`<g class="circles${isMany && ' many'}">${drawn}${centres}</g>`, missing }
 }
 
-/** Of a region the name of the state that most of it is in stands in the corner; another's is where most of the state is. */
+/** The name of the state that a region lies in stands in the corner; that of another state, in the middle of its visible part. */
 function drawLabels(view: View, towns: readonly (Point & { name: string })[]): Html {
   const names: Name[] = []
   for (const { name, ...point } of towns) {
@@ -105,7 +107,7 @@ function drawLabels(view: View, towns: readonly (Point & { name: string })[]): H
   )}${corner && html`<text class="state start" x="24" y="16" dy="1em">${corner.text}</text>`}</g>`
 }
 
-/** Miles, as long as they are on the map. */
+/** A bar of a round number of miles, true to scale. */
 function drawScale({ kind, milesPerUnit }: View): Html {
   if (kind === 'nation') return html``
   const most = 200 * milesPerUnit
@@ -140,7 +142,7 @@ ${counts.map(
 `
 }
 
-/** What goes into a `figure`: the map, what its signs mean, and what is not on it. At most some 300 KB, whatever it shows. */
+/** The content of a `figure`: the map, its legend, and notes on what is not on it. About 300 KB at most, whatever it shows. */
 export function buildMap(parts: MapParts): Html {
   const { id, title, description, points, counted, circles = [], towns = [], unplaced = 0 } = parts
   const view = buildView(points, circles, land)

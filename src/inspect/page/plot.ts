@@ -9,18 +9,20 @@ import { buildTable, type TableParts } from './table.ts'
 /** A class of the style, which has a colour, and a hatching where it needs one. */
 export type Fill = 'delivered' | 'failed' | 'unknown' | 'skipped' | 'accent' | 'soft'
 
+/** One row of values of a bar plot, in one colour. */
 export interface Series {
   name: string
   fill: Fill
-  /** A value a category. */
+  /** One value for each category. */
   values: readonly number[]
 }
 
+/** Stacked bars: one bar for each category, one layer for each series. */
 export interface BarParts {
-  /** What stands below the axis, one a bar; it is thinned out where there is no room. */
+  /** The labels below the axis, one for each bar; some are left out where there is no room. */
   categories: readonly string[]
   series: readonly Series[]
-  /** Marks on the value axis. */
+  /** Words a mark of the value axis. */
   format(value: number): string
   heightPx?: number
   /** The widths of the two drawings. */
@@ -33,14 +35,14 @@ const categoryWidthPx = 46
 
 const px = (value: number) => Math.round(value * 10) / 10
 
-/** How a fill is hatched: the way its lines go, beyond its colour. */
+/** The hatching of a fill, so that colour alone need not tell it. */
 const hatches: Partial<Record<Fill, Html>> = {
   failed: html`<path class="hatch" d="M-2 2l4-4M0 8l8-8M6 10l4-4"/>`,
   unknown: html`<path class="hatch" d="M0 4h8"/>`,
   skipped: html`<path class="hatch" d="M4 0v8"/>`,
 }
 
-/** Goes into a page once: what its plots are hatched with. */
+/** The hatching of all plots; a page contains it once. */
 export function buildHatches(): Html {
   const patterns = Object.entries(hatches).map(
     ([fill, lines]) =>
@@ -90,14 +92,14 @@ function drawBars(parts: BarParts, width: number, size: 'narrow' | 'broad'): Htm
       if (value <= 0) return null
       const from = y(base)
       base += value
-      // what is there is seen, however little it is
+      // even the smallest value stays visible
       const barHeight = Math.max(from - y(base), 1.5)
       return html`<rect ${paint(fill)} x="${px(x(String(at)) ?? 0)}" y="${px(from - barHeight)}" width="${px(band)}" height="${px(barHeight)}"/>`
     })
   })
   const step = Math.ceil(categoryWidthPx / (x.step() || 1))
   const labels = categories.map((label, at) =>
-    // counted from the newest, which is always named
+    // counted from the newest bar, which always has its label
     (categories.length - 1 - at) % step === 0
       ? html`<text x="${px((x(String(at)) ?? 0) + band / 2)}" y="${height - 8}" text-anchor="middle">${label}</text>`
       : null,
@@ -105,6 +107,7 @@ function drawBars(parts: BarParts, width: number, size: 'narrow' | 'broad'): Htm
   return html`<svg class="${size}" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true">${buildGrid(y, ticks, width, format)}${bars}${labels}</svg>`
 }
 
+/** Counts by duration, on a logarithmic axis. */
 export interface DistributionParts {
   bars: readonly { fromMs: number; toMs: number; count: number }[]
   /** Upright lines with a name. */
@@ -115,7 +118,7 @@ export interface DistributionParts {
   widthsPx?: readonly [narrow: number, broad: number]
 }
 
-/** From the name of a mark to the next one's below it. */
+/** From the name of one mark down to the name of the next. */
 const markPx = 20
 
 function drawDistribution(parts: DistributionParts, width: number, size: 'narrow' | 'broad'): Html {
@@ -148,7 +151,7 @@ function drawDistribution(parts: DistributionParts, width: number, size: 'narrow
 
 export interface FigureParts {
   title: string
-  /** Says in words what the drawing shows: it stands beside it, and is what is read out for it. */
+  /** What the drawing shows, in words: printed beside it, and read out by screen readers. */
   summary: string
   drawing: Html
   /** The same figures as a table, which opens on demand. */
@@ -171,7 +174,7 @@ function drawTwice<P extends { widthsPx?: readonly [number, number] }>(
   draw: (parts: P, width: number, size: 'narrow' | 'broad') => Html,
 ): Html {
   const [narrow, broad] = parts.widthsPx ?? defaultWidths
-  // how much room the broad one needs
+  // by the room that the broad drawing needs
   const room = broad <= 520 ? 'half' : broad <= 700 ? 'full' : 'vast'
   return html`<div class="plot ${room}" role="img" aria-label="${name}">${draw(parts, narrow, 'narrow')}${draw(parts, broad, 'broad')}</div>`
 }

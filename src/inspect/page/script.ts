@@ -1,6 +1,6 @@
 /**
- * The script of a page: sorts a table by the column whose head is pressed, and filters one by what is typed. What it adds are
- * buttons and fields, so keyboard and screen readers work by themselves; without it the page lacks nothing else.
+ * The script of a page: sorts a table by the column whose head is pressed, and filters it by the typed words. It adds native
+ * buttons and fields, so keyboards and screen readers work; without it the page is complete but for them.
  */
 import { cardsScript } from './cards.ts'
 

@@ -1,6 +1,6 @@
 /**
  * The look of every page. Colours are variables with a light and a dark value; text on the ground or on a surface has a contrast
- * of 4.5 or more, marks one of 3. Paper is light, whatever the screen is.
+ * of 4.5 or more, marks one of 3. A printed page is always light.
  */
 import { cardsStyle } from './cards.ts'
 import { mapStyle } from './map/style.ts'

@@ -1,4 +1,4 @@
-/** Tables that read completely as they are; the page's script makes them sortable and, where it is worth it, searchable. */
+/** Builds tables that are complete without a script; the page's script adds sorting and, to long tables, a search. */
 import { type Html, html } from './html.ts'
 
 export interface Column {
@@ -11,7 +11,7 @@ export interface Column {
 
 export interface Cell {
   text: string
-  /** What it is sorted by, where that is not its text. */
+  /** The value to sort by, where that is not the text. */
   sort?: number | string
   tone?: 'good' | 'bad' | 'doubtful'
 }
@@ -27,10 +27,10 @@ export interface TableParts {
   more?: string | undefined
 }
 
-/** From so many rows on a table gets a search. */
+/** A table of this many rows or more gets a search. */
 const searchedRowsMin = 20
 
-/** From so many columns on, or with a long text, a row is a paragraph where the page is narrow: nothing of it is off the screen. */
+/** On a narrow page a row with this many columns, or with a long text, becomes a paragraph: nothing of it is off the screen. */
 const stackedColumnsMin = 5
 
 function buildCell(cell: string | Cell, column: Column | undefined, isHead: boolean): Html {
@@ -40,6 +40,7 @@ function buildCell(cell: string | Cell, column: Column | undefined, isHead: bool
   return isHead ? html`<th scope="row"${attributes}>${text}</th>` : html`<td${attributes}>${text}</td>`
 }
 
+/** The table with its heading; `more` is printed below it. */
 export function buildTable({ caption, captionHidden, columns, rows, more }: TableParts): Html {
   const heads = columns.map(
     ({ head, isNumber }) => html`<th scope="col"${isNumber && html` class="number"`}>${head}</th>`,

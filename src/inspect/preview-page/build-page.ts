@@ -1,5 +1,5 @@
 /** The page of a dry run, from its facts. Pure. */
-import { bytes, count, plural, timeFormat } from '../../base/amounts.ts'
+import { bytes, formatCount, plural, timeFormat } from '../../base/amounts.ts'
 import { bodyBytesMax, leadsPerQueryMax } from '../../base/limits.ts'
 import { packageVersion } from '../../base/package-root.ts'
 import { buildDocument, buildKeyFigures, buildSection, type KeyFigure } from '../page/document.ts'
@@ -18,12 +18,12 @@ import {
   type Times,
 } from './wording.ts'
 
-/** So many requests have a bar. */
+/** The most requests that are drawn as bars. */
 const barsMax = 24
 
 const sum = (values: readonly (number | null)[]) => values.reduce<number>((all, value) => all + (value ?? 0), 0)
 
-/** `code` in the words becomes code. */
+/** Text between backticks becomes `<code>`. */
 const withCode = (text: string): Html[] =>
   text.split(/`([^`]+)`/).map((piece, at) => (at % 2 === 1 ? html`<code>${piece}</code>` : html`${piece}`))
 
@@ -34,12 +34,16 @@ function findFigures({ leads, parts, bytes: size, queries }: DryRun): KeyFigure[
   const isOldOpen = queries.some(({ tooOld }) => tooOld === null)
   const repeats = sum(queries.map(({ repeats }) => repeats))
   const atLeast = (isOpen: boolean, value: number) =>
-    isOpen ? (value === 0 ? '—' : `≥ ${count(value)}`) : count(value)
+    isOpen ? (value === 0 ? '—' : `≥ ${formatCount(value)}`) : formatCount(value)
   return [
-    { name: leads === 1 ? 'Listing' : 'Listings', value: count(leads), note: `of ${plural(queries.length, 'query')}` },
-    { name: parts.length === 1 ? 'Request' : 'Requests', value: count(parts.length), note: bytes(size) },
+    {
+      name: leads === 1 ? 'Listing' : 'Listings',
+      value: formatCount(leads),
+      note: `of ${plural(queries.length, 'query')}`,
+    },
+    { name: parts.length === 1 ? 'Request' : 'Requests', value: formatCount(parts.length), note: bytes(size) },
     { name: 'Cut off', value: atLeast(isCutOpen, cut), note: `beyond ${leadsPerQueryMax} a query` },
-    { name: 'Repeats', value: count(repeats), note: 'an earlier query brings them' },
+    { name: 'Repeats', value: formatCount(repeats), note: 'an earlier query brings them' },
     {
       name: 'Too old',
       value: atLeast(isOldOpen, old),
@@ -86,7 +90,7 @@ ${
 }
 
 function buildQueries({ queries }: DryRun, times: Times): Html {
-  const number = (value: number | null) => (value === null ? 'not counted' : { text: count(value), sort: value })
+  const number = (value: number | null) => (value === null ? 'not counted' : { text: formatCount(value), sort: value })
   return buildSection({
     id: 'queries',
     title: 'The queries',
@@ -126,7 +130,7 @@ function buildWhere({ queries, points, unplaced, towns, leads }: DryRun): Html {
   const description = `${plural(leads, 'listing')} of ${plural(queries.length, 'query')} at ${plural(points.length, 'postal code')}; most of them: ${
     points
       .slice(0, 5)
-      .map(({ name, count: n }) => `${name} (${count(n)})`)
+      .map(({ name, count: n }) => `${name} (${formatCount(n)})`)
       .join(', ') || 'none'
   }.`
   return buildSection({

@@ -1,5 +1,5 @@
 /** The listings of a dry run as cards. Of a contact they say no more than whether it is there. */
-import { count, plural } from '../../base/amounts.ts'
+import { formatCount, plural } from '../../base/amounts.ts'
 import { buildCards, type Card } from '../page/cards.ts'
 import { buildSection } from '../page/document.ts'
 import { escapeHtml, type Html } from '../page/html.ts'
@@ -10,7 +10,7 @@ type DryLead = DryRun['shown'][number]
 
 const titleCharsMax = 250
 const textCharsMax = 320
-/** Of all cards together: the page stays small, however long the texts are. */
+/** The most HTML of all cards together: the page stays small, however long the texts are. */
 const cardsBytesMax = 1_300_000
 
 function nameLead({ address, secondAddress, city, state, postalCode, fullAddress }: DryLead): string {
@@ -33,13 +33,13 @@ function buildCard(lead: DryLead, query: string, { day }: Times): Card {
   const { price, bedrooms, bathrooms, sqft, yearBuilt, propertyType, miles, importedAt, changedAt } = lead
   const [first, last] = [day(importedAt), day(changedAt)]
   return {
-    figure: price > 0 ? `$${count(price)}` : 'No price',
+    figure: price > 0 ? `$${formatCount(price)}` : 'No price',
     title: clip(nameLead(lead), titleCharsMax),
     href: lead.href,
     facts: [
       bedrooms > 0 && plural(bedrooms, 'bed'),
       bathrooms > 0 && plural(bathrooms, 'bath'),
-      sqft > 0 && `${count(sqft)} sq ft`,
+      sqft > 0 && `${formatCount(sqft)} sq ft`,
       yearBuilt > 0 && `built ${yearBuilt}`,
       propertyType && clip(propertyType.replaceAll('_', ' ').toLowerCase(), 60),
     ].filter((fact) => typeof fact === 'string'),
@@ -56,9 +56,10 @@ function buildCard(lead: DryLead, query: string, { day }: Times): Card {
   }
 }
 
-/** About what it comes to as HTML. */
+/** About how many bytes of HTML the card has. */
 const sizeOf = (card: Card) => 300 + Buffer.byteLength(escapeHtml(Object.values(card).flat().join(' ')))
 
+/** The section of the newest listings; it ends early where the cards become too large together. */
 export function buildListings({ shown, queries, leads }: DryRun, times: Times): Html {
   const names = new Map(queries.map((query) => [query.number, nameQuery(query)]))
   const cards: Card[] = []
@@ -75,7 +76,7 @@ export function buildListings({ shown, queries, leads }: DryRun, times: Times): 
   return buildSection({
     id: 'listings',
     title: 'The listings',
-    intro: `The newest first.${more > 0 ? ` These are ${count(cards.length)} of ${count(leads)}.` : ''} A link leads to the page that the listing was found on.`,
+    intro: `The newest first.${more > 0 ? ` These are ${formatCount(cards.length)} of ${formatCount(leads)}.` : ''} A link leads to the page that the listing was found on.`,
     body: buildCards({
       name: 'the listings',
       cards,
@@ -91,7 +92,12 @@ export function buildListings({ shown, queries, leads }: DryRun, times: Times): 
         options: queries.flatMap((query) => {
           const n = used.get(String(query.number))
           return n
-            ? [{ value: String(query.number), name: `${query.number}: ${clip(nameQuery(query), 60)} (${count(n)})` }]
+            ? [
+                {
+                  value: String(query.number),
+                  name: `${query.number}: ${clip(nameQuery(query), 60)} (${formatCount(n)})`,
+                },
+              ]
             : []
         }),
       },

@@ -1,6 +1,6 @@
 /**
- * What a push of one user would send, and what it would leave out and why: the facts for who looks before sending. Planned by
- * what a push plans with; reads only.
+ * Finds the facts for the page of `preview --user`: what a push of the user would send, and what it would leave out and why. It
+ * plans with the code of a push, and only reads.
  */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
@@ -15,6 +15,7 @@ import { findTurn } from '../explain/explain.ts'
 import { type DryLead, findDryLeads, findPlaced, type LeadsAt } from './leads.ts'
 import { type DryQuery, findDryQueries, shareOut } from './queries.ts'
 
+/** The facts of the page, as plain data. */
 export interface DryRun {
   user: string
   subscribed: boolean
@@ -27,13 +28,13 @@ export interface DryRun {
   queries: DryQuery[]
   /** Listings that exceed a request, by their href. */
   tooLarge: string[]
-  /** What was begun before, has an attempt left, and is not part of this push: the longest due first. */
+  /** Deliveries begun before that have an attempt left and are no part of this push, the longest due first. */
   begun: BegunDelivery[]
   /** When the user was served in this period; null: not yet. */
   servedAt: Date | null
   /** Why the guard would hold back the weekly delivery that the user is owed. */
   held: string | null
-  /** The newest ones, with the query that brings them (its number) and their distance to it. */
+  /** The newest listings, each with the number of the query that brings it, and its distance from that query's place. */
   shown: (DryLead & { query: number; miles: number | null })[]
   points: LeadsAt[]
   unplaced: number
@@ -49,7 +50,7 @@ export interface BegunDelivery {
   createdAt: Date
 }
 
-/** So many listings are on a page. */
+/** The most listings on a page. */
 export const shownMax = 1_000
 const begunMax = 20
 
@@ -62,7 +63,7 @@ async function findBegun(db: Database, userId: number): Promise<BegunDelivery[]>
   return rows
 }
 
-/** `planned` has come to the user: its lines were read to their end. */
+/** The lines of `planned` must have been read to their end: then it holds the user's plan. */
 export async function findDryRun(
   db: Database,
   { user, subscribed, owed }: FoundUser,

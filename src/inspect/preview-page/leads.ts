@@ -1,9 +1,10 @@
-/** The listings of a planned push: where all of them lie, and the newest of them to look at, without a contact's text. */
+/** Reads the listings of a planned push: where all of them lie, and the newest in full, but for the text of contacts. */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import type { Point } from '../../places/distance.ts'
 import { versionTime } from './queries.ts'
 
+/** A listing as a card shows it. */
 export interface DryLead {
   versionId: number
   href: string
@@ -32,12 +33,13 @@ export interface DryLead {
   longitude: number | null
 }
 
+/** How many listings are in one postal code. */
 export interface LeadsAt extends Point {
   name: string
   count: number
 }
 
-/** Whether a listing is large or small, no more of a text than this comes here. */
+/** Longer texts are cut in the database, however large a listing is. */
 const charsMax = 400
 const leadsPerStatement = 250
 const placedPerStatement = 10_000
@@ -67,7 +69,7 @@ export async function findDryLeads(db: Database, versionIds: readonly number[]):
   return versionIds.flatMap((id) => found.get(id) ?? [])
 }
 
-/** All of them by postal code, the ones with the most first; `unplaced`: in codes that are in no table. */
+/** Counts the listings by postal code, the largest count first; `unplaced` are those whose code is in no table. */
 export async function findPlaced(
   db: Database,
   versionIds: readonly number[],

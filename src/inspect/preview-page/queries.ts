@@ -1,6 +1,6 @@
 /**
- * What each query brings to a planned push, and what it does not: beyond its newest 300, repeats of an earlier query, too old, too
- * large. What is sent is told from the plan itself; only what lies beyond it is looked up, for a bounded time.
+ * Finds what each query brings to a planned push, and what it leaves out: matches beyond its newest 300, repeats of an earlier
+ * query, listings too old or too large. The plan tells what is sent; only the rest is looked up, for a bounded time.
  */
 import { sql } from 'kysely'
 import { leadsPerQueryMax } from '../../base/limits.ts'
@@ -13,6 +13,7 @@ import { findPlaces } from '../../places/places.ts'
 import type { PlannedQuery, UserPlan } from '../../push/planner.ts'
 import type { Query } from '../../users/query.ts'
 
+/** A query of the user, with what it brings and leaves out. */
 export interface DryQuery extends Query {
   /** From 1, in the user's order. */
   number: number
@@ -21,11 +22,11 @@ export interface DryQuery extends Query {
   centre: Point | null
   /** How many listings match, too old ones aside; null: more than `counted`, or not counted. */
   matching: number | null
-  /** So far it was counted; 300: no farther than a push looks. */
+  /** Up to how many matches were counted; 300: no further than a push looks. */
   counted: number
-  /** In the requests. */
+  /** How many listings it brings into the requests. */
   sent: number
-  /** Of its newest 300 those that an earlier query brings. */
+  /** How many of its newest 300 an earlier query brings. */
   repeats: number
   tooLarge: number
   /** Matches that were not seen for too long; null: not counted. */
@@ -42,9 +43,9 @@ export interface Span {
   oldestAt: Date | null
 }
 
-/** So far matches are counted. */
+/** Matches are counted up to here. */
 export const countedMax = 10_000
-/** For a user with very many queries: what later ones match beyond their 300 is not counted. */
+/** A user may have very many queries: after this time, matches of the remaining ones beyond their 300 are not counted. */
 const countingMsMax = 3_000
 
 interface QueryRow extends Query, SearchToMatch {}
@@ -57,7 +58,7 @@ async function findQueries(db: Database, userId: number): Promise<QueryRow[]> {
   return rows
 }
 
-/** SQL: when the version, whose id it is, came: ids rise, and one import at a time gives them. */
+/** SQL: when the version with this id was imported. Imports take turns, so the ids of a later import are higher. */
 export const versionTime = (id: string) =>
   sql<Date | null>`(select started_at from imports where base_version_id < ${sql.ref(id)} order by id desc limit 1)`
 
@@ -68,7 +69,7 @@ async function findTimes(db: Database, versionIds: readonly number[]): Promise<M
   return new Map(rows.map(({ id, at }) => [id, at]))
 }
 
-/** Which query brings each version that is sent, and what becomes of the others: the first query that has it brings it. */
+/** Which query brings each version that is sent (the first that matches it), and how the matches of each query fare. */
 export function shareOut(plan: {
   queries: readonly Pick<PlannedQuery, 'versionIds'>[]
   deliveries: readonly Pick<PlannedDelivery, 'contents'>[]
@@ -113,7 +114,7 @@ async function count(db: Database, search: SearchToMatch, taken: number, seenSin
   }
 }
 
-/** In the user's order. */
+/** The user's queries in their order, each with what it brings and leaves out. */
 export async function findDryQueries(db: Database, plan: UserPlan, seenSince: Date): Promise<DryQuery[]> {
   const rows = await findQueries(db, plan.user.id)
   const places = rows.some(({ kind }) => kind !== 'words') ? await findPlaces(db) : undefined

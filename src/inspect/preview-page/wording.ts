@@ -1,5 +1,5 @@
 /** The words of a dry run: its answer in one sentence, what it depends on, and how a query is called. */
-import { bytes, count, plural } from '../../base/amounts.ts'
+import { bytes, formatCount, plural } from '../../base/amounts.ts'
 import { leadsPerQueryMax } from '../../base/limits.ts'
 import type { BegunDelivery, DryRun } from './find-dry-run.ts'
 import type { DryQuery } from './queries.ts'
@@ -16,7 +16,9 @@ const listings = (n: number) => plural(n, 'listing')
 export function buildHeadline({ user, parts, leads, bytes: size, queries }: DryRun): string {
   if (queries.length === 0) return `${user} would get nothing: there is no query.`
   const requests =
-    parts.length === 1 ? `1 request of ${bytes(size)}` : `${count(parts.length)} requests, ${bytes(size)} together`
+    parts.length === 1
+      ? `1 request of ${bytes(size)}`
+      : `${formatCount(parts.length)} requests, ${bytes(size)} together`
   if (leads === 0) return `${user} would get an empty request: no query matches a listing.`
   return `${user} would get ${listings(leads)} in ${requests}.`
 }
@@ -58,6 +60,7 @@ export function findAlarms({ subscribed, held, begun, tooLarge }: DryRun, times:
 
 const valueCharsMax = 100
 
+/** Cuts a text to `charsMax` characters, with an ellipsis as the last one. */
 export const clip = (text: string, charsMax: number) => {
   const characters = [...text.slice(0, charsMax * 2 + 2)]
   return characters.length <= charsMax
@@ -70,22 +73,22 @@ export const clip = (text: string, charsMax: number) => {
 
 /** `78704, 25 miles`. */
 export function nameQuery({ value, radius, kind }: DryQuery): string {
-  const around = radius === 0 || kind === 'words' ? '' : `, ${count(radius)} ${radius === 1 ? 'mile' : 'miles'}`
+  const around = radius === 0 || kind === 'words' ? '' : `, ${formatCount(radius)} ${radius === 1 ? 'mile' : 'miles'}`
   return `${clip(value, valueCharsMax)}${around}`
 }
 
-/** How many match. */
+/** How many listings match a query. */
 export const describeMatching = ({ matching, counted }: DryQuery) =>
-  matching === null ? `${count(counted)} or more` : count(matching)
+  matching === null ? `${formatCount(counted)} or more` : formatCount(matching)
 
-/** What the 300 cut off, and where. */
+/** What the limit of 300 cuts off, and how far back the rest goes. */
 export function describeCut({ cut, taken, counted }: DryQuery, { day }: Times): string {
   if (cut === null) return ''
   const many =
     cut.count !== null
-      ? count(cut.count)
+      ? formatCount(cut.count)
       : counted > leadsPerQueryMax
-        ? `${count(counted - leadsPerQueryMax)} or more`
+        ? `${formatCount(counted - leadsPerQueryMax)} or more`
         : 'perhaps some'
   const [from, to] = [day(cut.oldestAt), day(cut.newestAt)]
   const span = cut.oldestAt === null ? '' : from === to ? `, of ${from}` : `, of ${from} to ${to}`

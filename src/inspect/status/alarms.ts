@@ -1,16 +1,17 @@
-/** What a monitor should call somebody for, and what to do: the lines of `status --check`, of `doctor` and at the top of a report. */
-import { count, plural, span } from '../../base/amounts.ts'
+/** What somebody should look at, and what to do: the lines of `status --check`, of `doctor`, and at the top of a report. */
+import { formatCount, plural, span } from '../../base/amounts.ts'
 import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
+import { describeRefusal } from '../../push/receiver-watch.ts'
 import { type ConcernSettings, type Concerns, findConcerns } from './concerns.ts'
 import { describeHeld, type Status } from './status.ts'
 
 export interface Alarm {
-  /** Part of a sentence: somebody should look at … */
+  /** Completes the sentence `Somebody should look at …`. */
   about: string
-  /** A sentence without its end. */
+  /** What is wrong: a sentence without its full stop. */
   what: string
-  /** What clears it; a sentence that begins small. */
+  /** What clears the alarm: a sentence that begins in lower case. */
   toDo: string
 }
 
@@ -40,6 +41,16 @@ function* listDeliveries(status: Status): Generator<Alarm> {
     toDo: `mend the cause, then run \`leadpush push ${again}\`.`,
   }
 }
+
+function* listReceiver({ refused }: Status): Generator<Alarm> {
+  if (refused === undefined) return
+  const { status, since } = refused
+  yield {
+    about: `a receiver that answers HTTP ${status} to everybody`,
+    what: `Pushes have been held since ${since.toISOString().slice(0, 16)}Z, as ${describeRefusal(status)}`,
+    toDo: 'mend that, then run `leadpush push --all`: it begins with one attempt, and goes on if that is answered otherwise.',
+  }
+} // biome-ignore format: long sentences
 
 function mendHeld(reason: string | null): string {
   if (reason?.startsWith('held: LEADPUSH_TIME_ZONE')) return 'give the machines one LEADPUSH_TIME_ZONE'
@@ -81,14 +92,14 @@ function* listUsers({ period, held, subscribed }: Status, { left, without, weekl
       toDo: `run ${serve}, and let cron do so once a week.`,
     }
   }
-} // biome-ignore format: long sentences
+}
 
 function* listListings({ withoutLeads, feed }: Concerns): Generator<Alarm> {
   const { users, without, isPart } = withoutLeads
   if (users > 0 && without >= users * withoutLeadShare) {
     const share = isPart
       ? `About ${Math.round((100 * without) / users)} % of the subscribed users`
-      : `${count(without)} of ${plural(users, 'subscribed user')} with queries`
+      : `${formatCount(without)} of ${plural(users, 'subscribed user')} with queries`
     yield {
       about: 'users for whom there is no lead',
       what: `${share} ${isPart || without !== 1 ? 'have' : 'has'} no lead to send`,
@@ -106,7 +117,8 @@ function* listListings({ withoutLeads, feed }: Concerns): Generator<Alarm> {
 
 function* listHooks({ hooks }: Concerns): Generator<Alarm> {
   const { abandoned, dropped, waiting, failing } = hooks
-  const revoke = ({ integrationId }: { integrationId: number | null }) => `\`leadpush integrations revoke ${integrationId}\``
+  const revoke = ({ integrationId }: { integrationId: number | null }) =>
+    `\`leadpush integrations revoke ${integrationId}\``
   if (waiting.count > 0) {
     yield {
       about: 'triggers that nobody sends',
@@ -135,19 +147,21 @@ function* listHooks({ hooks }: Concerns): Generator<Alarm> {
       toDo: `import less at a time, each time with \`leadpush leads import FILE --trigger\`, or end a connection that is over with ${revoke(dropped)}; ${aDay} after the last of them this ends.`,
     }
   }
-} // biome-ignore format: long sentences
+}
 
-/** None: all is well. */
+/** All alarms of a state; an empty list means that all is well. */
 export const listAlarms = (status: Status, concerns: Concerns): Alarm[] => [
+  ...listReceiver(status),
   ...listDeliveries(status),
   ...listUsers(status, concerns),
   ...listListings(concerns),
   ...listHooks(concerns),
 ]
 
+/** Reads what monitors check besides `status`, and returns the alarms of both. */
 export async function findAlarms(db: Database, status: Status, settings: ConcernSettings): Promise<Alarm[]> {
   return listAlarms(status, await findConcerns(db, status, settings))
 }
 
-/** A sentence or two. */
+/** The alarm as one line. */
 export const sentenceOf = ({ what, toDo }: Alarm): string => `${what}: ${toDo}`

@@ -1,22 +1,27 @@
 /**
- * Why deliveries did not arrive, and what to do about it: the errors of many deliveries as a few causes. Pure; it reads the
- * one-line errors that the ledger keeps, so that a push that runs and a report on an old one say the same.
+ * Groups the errors of many deliveries into a few causes, each with what to do. Pure: it reads only the one-line errors that the
+ * ledger keeps, so that a running push and a later report say the same.
  */
+import { formatCount } from '../../base/amounts.ts'
+import { type AnswerCount, answersShown } from '../../deliveries/answers.ts'
 
 export interface Cause {
-  /** What went wrong, alike for all that went wrong in that way: `HTTP 401: the receiver does not take the user's receiver key`. */
+  /** What went wrong, in the same words for every delivery with this cause: `HTTP 401: …`. */
   cause: string
   /** What to do, one or two sentences. */
   remedy: string
 }
 
+/** A cause with its deliveries. */
 export interface CauseGroup extends Cause {
   deliveries: number
   /** The first few of their users. */
   users: string[]
+  /** What the receiver said, the most frequent first. */
+  answers: AnswerCount[]
 }
 
-/** What of a delivery tells its cause; `error` is the ledger's. */
+/** The outcome of a delivery, which tells its cause; `error` is that of the ledger. */
 export interface Undelivered {
   httpStatus: number | null
   error: string | null
@@ -48,28 +53,41 @@ const statusRemedies: Readonly<Record<number, string>> = {
   429: 'Send more slowly: set LEADPUSH_RATE, lower LEADPUSH_CONCURRENCY.',
 }
 
-/** Where everybody gets that answer, bringing up to date the keys of single users would be the wrong advice. */
+/** For a receiver that refuses everybody: new keys for single users would not help. */
 const everybodyRemedy =
   'It takes no key at all, so it is not about single users: check LEADPUSH_RECEIVER_URL, and ask the receiver which keys it knows. One is tried with: leadpush probe --user EMAIL.'
 
-/** By what the ledger wrote; the first that fits. */
+/** Remedies by the error in the ledger; the first that fits counts. */
 const textRemedies: readonly (readonly [RegExp, string])[] = [
   [/proxy asks|proxy refused|proxy closed/, proxyRemedy],
   [/host name is unknown/, 'Check the host in LEADPUSH_RECEIVER_URL, and whether this machine can look it up.'],
   [/could not be looked up/, 'The name server of this machine did not answer: once it does, leadpush push --failed.'],
   [/nothing listens there/, 'Check that the receiver runs, and the host and port in LEADPUSH_RECEIVER_URL.'],
   [/no route|no connection in time/, 'Check LEADPUSH_RECEIVER_URL, and the network and firewall on the way there.'],
-  [/certificate has expired|certificate is not valid yet/, 'The receiver needs a new certificate; check the clock of this machine, too.'],
+  [
+    /client certificate/,
+    'Put a certificate that the receiver takes, with its key, into LEADPUSH_CLIENT_CERT and LEADPUSH_CLIENT_KEY; leadpush doctor checks them.',
+  ],
+  [
+    /certificate has expired|certificate is not valid yet/,
+    'The receiver needs a new certificate; check the clock of this machine, too.',
+  ],
   [/certificate is for another/, 'Check the host in LEADPUSH_RECEIVER_URL: its certificate must name it.'],
   [/certificate is not trusted/, certificateRemedy],
   [/TLS handshake/, 'Check whether LEADPUSH_RECEIVER_URL must begin with http: or https:, and the port.'],
-  [/did not come in time/, 'The receiver is too slow: lower LEADPUSH_CONCURRENCY, or give it more time with LEADPUSH_TIMEOUT.'],
+  [
+    /did not come in time/,
+    'The receiver is too slow: lower LEADPUSH_CONCURRENCY, or give it more time with LEADPUSH_TIMEOUT.',
+  ],
   [/connection broke/, 'The receiver, or a proxy before it, ends connections early: its log may say why.'],
   [/no valid HTTP|headers of the answer/, addressRemedy],
-  [/nobody recorded/, 'A process died, or lost its database, during the attempt. What may have arrived goes out again with: leadpush push --failed --unknown.'],
+  [
+    /nobody recorded/,
+    'A process died, or lost its database, during the attempt. What may have arrived goes out again with: leadpush push --failed --unknown.',
+  ],
   [/a listing was erased/, 'To make them anew without it: leadpush push --failed.'],
   [/user was removed|user unsubscribed/, 'Nothing is to be done.'],
-] // biome-ignore format: a table
+]
 
 const elseRemedy = 'See the attempts: leadpush status --user EMAIL.'
 
@@ -85,14 +103,18 @@ export function causeOf({ httpStatus, error }: Undelivered): Cause {
     const cause = httpStatus === null ? 'the reason is not known' : `HTTP ${httpStatus}`
     return { cause, remedy: remedyFor(httpStatus ?? undefined, '') }
   }
-  // a delivery may end for another reason than the last answer; its error has the last word
+  // a delivery may end for another reason than its last answer, so its error decides
   const answer = /^HTTP (\d{3})(?:: [^:;]+)?/.exec(error)
   if (answer) return { cause: answer[0], remedy: remedyFor(Number(answer[1]), error) }
   const cause = error.replace(/; .*$/, '').replaceAll(/ \([^)]*\)/g, '')
   return { cause, remedy: remedyFor(undefined, error) }
 }
 
-/** The causes, with other advice where it is one for several users, and no delivery arrived beside theirs. */
+/** What the receiver said, with how often it did where that is more than once. */
+export const formatAnswer = ({ answer, deliveries }: AnswerCount): string =>
+  deliveries > 1 ? `${answer} (${formatCount(deliveries)} times)` : answer
+
+/** Changes the advice on keys where it is the only cause, several users have it, and no delivery arrived. */
 export function forEverybody<C extends Cause>(
   causes: readonly C[],
   { arrived, users }: { arrived: number; users: number },
@@ -102,12 +124,15 @@ export function forEverybody<C extends Cause>(
   return cause.remedy === keyRemedy ? [{ ...cause, remedy: everybodyRemedy }] : causes
 }
 
-/** More causes than the texts of the program can make; it bounds the memory all the same. */
+/** More causes than the program can produce; memory is bounded all the same. */
 const causesMax = 100
+/** The most different answers that are counted for one cause. */
+const answersMax = 50
 
-/** Deliveries that did not arrive, by cause, as they come. */
+/** Counts deliveries that did not arrive by cause, one after the other. */
 export class CauseTally {
   private readonly groups = new Map<string, CauseGroup>()
+  private readonly answers = new Map<string, Map<string, number>>()
   private readonly usersMax: number
 
   /** Keeps up to `usersMax` users of each cause. */
@@ -115,21 +140,36 @@ export class CauseTally {
     this.usersMax = usersMax
   }
 
-  add(delivery: Undelivered & { user: string | null }): void {
+  add(delivery: Undelivered & { user: string | null; answer?: string | undefined }): void {
     const found = causeOf(delivery)
     const { cause, remedy } =
       this.groups.has(found.cause) || this.groups.size < causesMax
         ? found
         : { cause: 'other causes', remedy: elseRemedy }
-    const group = this.groups.get(cause) ?? { cause, remedy, deliveries: 0, users: [] }
+    const group = this.groups.get(cause) ?? { cause, remedy, deliveries: 0, users: [], answers: [] }
     this.groups.set(cause, group)
     group.deliveries++
-    const { user } = delivery
+    const { user, answer } = delivery
+    if (answer !== undefined) this.addAnswer(cause, answer)
     if (user !== null && group.users.length < this.usersMax && !group.users.includes(user)) group.users.push(user)
   }
 
   /** The most frequent causes first, `limit` of them at most. */
   top(limit = Number.POSITIVE_INFINITY): CauseGroup[] {
-    return [...this.groups.values()].sort((a, b) => b.deliveries - a.deliveries).slice(0, limit)
+    const groups = [...this.groups.values()].sort((a, b) => b.deliveries - a.deliveries).slice(0, limit)
+    return groups.map((group) => ({ ...group, answers: this.topAnswers(group.cause) }))
+  }
+
+  /** A receiver that names single listings answers differently each time: only the first answers are counted. */
+  private addAnswer(cause: string, answer: string): void {
+    const counts = this.answers.get(cause) ?? new Map<string, number>()
+    this.answers.set(cause, counts)
+    const before = counts.get(answer)
+    if (before !== undefined || counts.size < answersMax) counts.set(answer, (before ?? 0) + 1)
+  }
+
+  private topAnswers(cause: string): AnswerCount[] {
+    const counts = [...(this.answers.get(cause) ?? [])].map(([answer, deliveries]) => ({ answer, deliveries }))
+    return counts.sort((a, b) => b.deliveries - a.deliveries).slice(0, answersShown)
   }
 }

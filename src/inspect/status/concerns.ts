@@ -1,6 +1,6 @@
 /**
- * What a monitor asks besides the state of the period: whether users were left out, whether listings and triggers still flow. Each
- * figure is a statement that goes by an index, or once through the users; it reads, and writes nothing.
+ * Finds what a monitor checks besides the state of the period: whether users were left out, and whether listings and triggers
+ * still flow. Each figure is one statement that uses an index or reads the users once.
  */
 import { sql } from 'kysely'
 import { leftDays, monitoredRunDays } from '../../base/limits.ts'
@@ -11,28 +11,29 @@ import type { Status } from './status.ts'
 import { findWithoutLeads, type WithoutLeads } from './without-leads.ts'
 
 export interface Concerns {
-  /** Users whom a push set out to serve and has left for a day, but for those whom the guard holds back. */
+  /** Users whom a push set out to serve and has left owed for a day, without those whom the guard holds back. */
   left: number
-  /** Users who were due in the period before, and had nothing in it, nor in this one. */
+  /** Users who were due in the period before, and got nothing in it or in this one. */
   without: { period: string; users: number }
-  /** Whether a whole `push --all` came to its end ever, and so lately that a monitor can rest. */
+  /** Whether a whole `push --all` ever came to its end, and whether one did in the last `monitoredRunDays` days. */
   weekly: { ever: boolean; lately: boolean }
   withoutLeads: WithoutLeads
   hooks: HookConcerns
-  /** When listings were last imported, where that is too long ago. */
+  /** When listings were last imported; undefined where that is not too long ago. */
   feed: { lastAt: Date; maxAgeMs: number } | undefined
 }
 
-/** Hooks, each with the integration of one of them. */
+/** Hooks by their trouble. */
 interface HookConcerns {
   abandoned: Hooks
   dropped: Hooks
-  /** Something has been due for a day, and no run of `trigger` looked or tried. */
+  /** Triggers have been due for a day, and no run of `trigger` looked for them or tried to send them. */
   waiting: Hooks
-  /** What fails now has failed for a day. */
+  /** The hook fails now, and has failed for a day. */
   failing: Hooks
 }
 
+/** `integrationId`: the integration of one of the hooks; null where there is none. */
 interface Hooks {
   count: number
   integrationId: number | null
@@ -48,7 +49,7 @@ const sinceDays = sql<Date>`(now() - ${leftDays} * interval '1 day')`
 const hookConcerns = {
   abandoned: sql<boolean>`h.abandoned_at > ${sinceDays}`,
   dropped: sql<boolean>`h.dropped_at > ${sinceDays}`,
-  // what an import brought is due before anybody has looked whom it is for
+  // listings of an import are due before a run of `trigger` has looked which hooks they are for
   waiting: sql<boolean>`(h.due_at <= ${sinceDays} and coalesce(h.last_at, '-infinity') <= ${sinceDays}
     or h.looked_import_id < (select max(i.id) from imports i where i.inserted > 0 and i.started_at <= ${sinceDays}))`,
   failing: sql<boolean>`h.failing_since <= ${sinceDays} and exists (select from triggers t where t.hook_id = h.id and t.attempts > 0)`,
@@ -90,6 +91,7 @@ async function findPeriodBefore(db: Database, period: string): Promise<string> {
   return rows[0]?.before ?? ''
 }
 
+/** Reads the concerns of the period in `status`, and of the one before. */
 export async function findConcerns(
   db: Database,
   { period, seenSince, held }: Pick<Status, 'period' | 'seenSince' | 'held'>,

@@ -1,6 +1,6 @@
 /**
- * Users whom a push set out to serve and who are still without: what `status --check` calls somebody for, and what of a week's
- * 100 % a report would otherwise leave out. A push with `--limit` sets out to serve nobody but those whom it served.
+ * Counts users whom a push set out to serve and who got nothing: `status --check` alarms for them, and a report counts them among
+ * the users of a week. A push with `--limit` sets out to serve only the users that it served.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { leftDays } from '../../base/limits.ts'
@@ -17,24 +17,24 @@ import {
   weeklyScope,
 } from '../../push/users-to-serve.ts'
 
-/** SQL: whether `r` is a push of all users that has ended, or whose process is gone, and it is still known whom it served. */
+/** SQL: whether the run `r` was a push of all users, is over (also by a dead process), and is still known to have served whom. */
 const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and ${hasBegun(sql`r`)}
   and not (r.pruned and ${isPeriodOver(sql`r.period`)})
   and not (r.outcome = 'running' and ${isLive(sql`r.worker_id`)}))`
 
-/** SQL: whether `r` left what it had not done a day ago. The row of a process that is gone stays for a day. */
+/** SQL: whether the run `r` ended, or died, a day ago. The row of a dead process is kept for a day: a missing one is older. */
 const isLeftForDays = sql<boolean>`(
   coalesce(r.ended_at, (select w.lease_end from workers w where w.id = r.worker_id), '-infinity')
     <= now() - ${leftDays} * interval '1 day')`
 
-/** SQL: when the last such push of the period began; who was due by then was so at one of them. */
+/** SQL: when the last such push of the period began: a user who was due by then was due at one of them. */
 const lastBegun = (period: string, condition = sql<boolean>`true`) => sql<Date>`(
   select max(r.started_at) from runs r where r.period = ${period} and ${isOver} and ${condition})`
 
 const hasDelivery = (period: RawBuilder<string>) => sql<boolean>`exists (
   select from deliveries d where d.user_id = u.id and d.period = ${period} offset 0)`
 
-/** SQL: whether the user `u`, who was due in the period, got no delivery in it at all. The claim tells where deliveries were deleted. */
+/** SQL: whether the user `u`, who was due in the period, got no delivery in it. The claim tells where deliveries are deleted. */
 const gotNothing = (period: RawBuilder<string>) => sql<boolean>`
   not exists (select from claims c where c.scope = 'weekly:' || ${period} and c.email = u.email offset 0)
   and not ${hasDelivery(period)} and ${hasQueries}`
@@ -48,7 +48,7 @@ async function countForcedLeft(db: Database, period: string): Promise<number> {
   return users
 }
 
-/** Users whom a push of the period, or a subscription, set out to serve, and who have waited for theirs for a day. */
+/** Users who have been owed a delivery for a day: the `weekly` one of the period, or another (subscription, forced). */
 export async function countLeft(db: Database, period: string): Promise<{ weekly: number; others: number }> {
   const { rows } = await sql<{ weekly: number; subscriptions: number }>`
     select count(*) filter (where weekly) as weekly, count(*) filter (where not weekly) as subscriptions from (
@@ -73,8 +73,8 @@ export async function countWithoutTwoPeriods(db: Database, before: string, perio
 }
 
 /**
- * Of each of the periods how many users were due and got no delivery; those without one are left out. Users are looked through
- * for periods with a push that left somebody, and for the last two, where a database may have lost what it had confirmed.
+ * How many users of each period were due and got no delivery; periods without such a user are left out. It reads the users only
+ * for periods with a push that left somebody, and for the last two, in case the database has lost confirmed rows.
  */
 export async function countMissed(db: Database, periods: readonly string[]): Promise<Map<string, number>> {
   const { rows } = await sql<{ period: string; n: number }>`

@@ -1,27 +1,29 @@
 /**
- * `status`: what the ledger says of the current period and of the last runs, and whether a monitor should call somebody. It
- * reads, and writes nothing; every statement is bounded in what it returns.
+ * Reads the figures of `status`: the current period, the last runs, what the guard holds back, hooks in trouble. Every statement
+ * returns a bounded number of rows.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
+import { findRefused } from '../../push/known-trouble.ts'
 import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord } from '../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 
+/** One run, as `status` lists it. */
 export interface RunReport {
   command: RunCommand
   period: string
   startedAt: Date
   endedAt: Date | null
-  /** `interrupted` where its process died, whether anybody has noted that or not. */
+  /** `interrupted` where its process died, also before another process has recorded that. */
   outcome: RunOutcome
 }
 
 export interface Status {
   period: string
-  /** Listings that were last seen before it are not delivered. */
+  /** Listings that were last seen before this time are not delivered. */
   seenSince: Date
   subscribed: number
   /** Deliveries of the period, by how they ended. */
@@ -30,7 +32,7 @@ export interface Status {
   unknown: number
   /** Deliveries of any period that are to get an attempt, or are getting one. */
   pending: number
-  /** Those of them that no living process has in hand. */
+  /** Pending deliveries that no living process has in hand. */
   stuck: number
   /** Users for whom `push --failed` would make a delivery anew, and those for whom `--unknown` would. */
   failedWithoutLater: number
@@ -40,6 +42,8 @@ export interface Status {
   lastRun: RunReport | undefined
   /** What the guard holds back in the period, since its last weekly run: all, with the reason, or so many users. */
   held: { reason: string | null; users: number } | undefined
+  /** What the receiver answered to everybody alike, so that pushes are held (contract 4.12). */
+  refused: { status: number; since: Date } | undefined
   hooksInTrouble: number
 }
 
@@ -88,7 +92,7 @@ async function countUsers(db: Database, period: string) {
 }
 
 async function findHeld(db: Database, period: string): Promise<Status['held']> {
-  // what users it held stands with a run until another has gone on with it, which none does with a limit
+  // the users that a run held count until another run has resumed it; a run with a limit is never resumed
   const { rows } = await sql<{ reason: string | null; users: number }>`
     select max(held) filter (where is_last and not came_to_end) as reason,
       coalesce(max(held_users) filter (where is_last or resumable), 0) as users
@@ -113,26 +117,31 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
   return rows
 }
 
-/** The state of the period that the database's clock says, in the time zone. Throws `usage` for one it does not know. */
+/** The state of the current period, by the database's clock. Throws `usage` for a time zone that the database does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
   const { period, seenSince } = await findPeriod(db, settings)
-  const [ended, pending, withoutLater, users, held, [lastRun], hooksInTrouble] = await rideOut(() =>
+  const [ended, pending, withoutLater, users, held, refused, [lastRun], hooksInTrouble] = await rideOut(() =>
     Promise.all([
       countEnded(db, period),
       countPending(db),
       countWithoutLater(db, period),
       countUsers(db, period),
       findHeld(db, period),
+      findRefused(db),
       findLastRuns(db, 1),
       countHooksInTrouble(db),
     ]),
   )
-  return { period, seenSince, ...users, ...ended, ...pending, ...withoutLater, held, lastRun, hooksInTrouble }
+  return { period, seenSince, ...users, ...ended, ...pending, ...withoutLater, held, refused, lastRun, hooksInTrouble }
 }
 
 /** Hooks whose triggers fail, or were given up lately. */
-export function findTroubledHooks(db: Database, limit = troublesShown): Promise<HookInTrouble[]> {
-  return rideOut(() => findHooksInTrouble(db, limit))
+export function findTroubledHooks(
+  db: Database,
+  keepAnswers: 'on' | 'off',
+  limit = troublesShown,
+): Promise<HookInTrouble[]> {
+  return rideOut(() => findHooksInTrouble(db, limit, keepAnswers))
 }
 
 /** `the weekly run (800 listings …)`, `3 users`. */

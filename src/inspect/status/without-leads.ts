@@ -1,6 +1,6 @@
 /**
- * How many subscribed users would get a delivery without a lead now: matched as a push matches, so the answer is the push's. Of
- * many users a part is looked at, and a larger part where that leaves in doubt on which side of a half they are.
+ * Counts the subscribed users who would get a delivery without a lead now, matched by the code of a push. Of many users it looks
+ * at a sample, and at a larger one where the first is too close to a half to decide.
  */
 import { sql } from 'kysely'
 import { withoutLeadShare } from '../../base/limits.ts'
@@ -8,21 +8,21 @@ import type { Database } from '../../db/open.ts'
 import { Matcher } from '../../matching/matcher.ts'
 
 export interface WithoutLeads {
-  /** Those with queries, of the subscribed users that were looked at. */
+  /** How many subscribed users with queries were looked at. */
   users: number
-  /** Those of them for whom nothing was found. */
+  /** How many of them have no match. */
   without: number
   isPart: boolean
 }
 
-/** So many users are looked at: of the first part a share that is further from a half than this is certain. */
+/** The sizes of the two samples. The first decides if its share is further from a half than `certainDistance`. */
 const partSizes = [1_000, 20_000] as const
 const certainDistance = 0.1
 const usersPerGroup = 250
-/** Without an end of its own a check would hold up the monitor; what was looked at by then has to do. */
+/** The check must not hold up the monitor: after this time the users counted so far are the answer. */
 const lookMsMax = 10_000
 
-/** The next of the subscribed users, in an order that has nothing to do with what they ask for. */
+/** The next subscribed users, in the order of a hash: the first ones are a sample, whatever their queries are. */
 async function findGroup(db: Database, after: { mark: number; id: number } | undefined) {
   const { rows } = await sql<{ id: number; mark: number; searches: number[] | null }>`
     with next as materialized (
@@ -36,6 +36,7 @@ async function findGroup(db: Database, after: { mark: number; id: number } | und
   return rows
 }
 
+/** Counts among all subscribed users, or in a sample of them. `seenSince` is that of a push now. */
 export async function findWithoutLeads(db: Database, seenSince: Date): Promise<WithoutLeads> {
   const matcher = new Matcher(db, seenSince)
   const startedMs = performance.now()
@@ -46,7 +47,7 @@ export async function findWithoutLeads(db: Database, seenSince: Date): Promise<W
     const asking = rows.flatMap(({ searches }) => (searches === null ? [] : [searches]))
     const matched = await matcher.match(new Set(asking.flat()))
     found.users += asking.length
-    // what took too long to look up is not known to be nothing
+    // a search that took too long is not in `matched`, and does not count as empty
     found.without += asking.filter((ids) => ids.every((id) => matched.get(id)?.length === 0)).length
     looked += rows.length
     if (rows.length < usersPerGroup) return found

@@ -1,14 +1,14 @@
-/** `validate FILE.json`: whether a file is a delivery body, byte for byte as it may stand on the wire (contract 4.2 to 4.4, 4.11). */
+/** `validate FILE.json`: checks whether a file is, byte for byte, a valid delivery body (contract 4.2 to 4.4, 4.11). */
 import { addAbortSignal } from 'node:stream'
 import { bodyBytesMax } from '../../base/limits.ts'
 import { findBodyProblems, parseBody } from '../../deliveries/body-problems.ts'
 import { openFile } from '../../records/read-records.ts'
 import type { Findings } from './finding.ts'
 
-/** What is longer than a body may be is read on up to here, to tell what else is wrong with it. */
+/** A file that is too long for a body is still read up to here, to find its other problems. */
 const readBytesMax = 64 * 1024 * 1024
 
-/** The file, up to `readBytesMax`, and how long it is. */
+/** The first `readBytesMax` bytes of the file, and its whole length. */
 async function readBytes(file: string, signal: AbortSignal): Promise<{ bytes: Buffer; total: number }> {
   const chunks: Buffer[] = []
   let total = 0
@@ -19,7 +19,7 @@ async function readBytes(file: string, signal: AbortSignal): Promise<{ bytes: Bu
   return { bytes: Buffer.concat(chunks), total }
 }
 
-/** Every problem of the file `file`, which is there and can be read; none, where `signal` stops it. */
+/** Yields every problem of `file`, which exists and can be read; none where `signal` stops it. */
 export async function* checkBodyFile(file: string, signal: AbortSignal = new AbortController().signal): Findings {
   const read = await readBytes(file, signal).catch((error) => {
     if (!signal.aborted) throw error

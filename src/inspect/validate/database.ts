@@ -1,4 +1,4 @@
-/** `validate` without files: everything that the database holds, in the order settings, users, hooks, leads. */
+/** `validate` without files: checks settings, users, hooks and leads, in this order. */
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
@@ -14,7 +14,7 @@ export interface DatabaseCounts extends UserCounts, HookCounts {
   leads: number
 }
 
-/** Throws `usage` for a time zone that the database does not know. `counts` goes up as it goes on. */
+/** Throws `usage` for a time zone that the database does not know. `counts` grows as rows are checked. */
 export async function* checkDatabase(
   db: Database,
   settings: SettingsToCheck & { maxLeadAgeMs: number },

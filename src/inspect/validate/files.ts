@@ -1,4 +1,4 @@
-/** `validate FILE…`: which kind of file each is, by its name, and what is wrong with it. No database is needed. */
+/** `validate FILE…`: tells the kind of each file by its name, and checks it. No database is needed. */
 import { LeadpushError } from '../../base/errors.ts'
 import { findRecordFile, type RecordFile } from '../../records/read-records.ts'
 import { checkBodyFile } from './body-file.ts'
@@ -18,18 +18,18 @@ function findFile(name: string): FileToCheck {
   return { kind: 'body', name }
 }
 
-/** Throws `usage` where one of them is not there, cannot be read, or has a name that does not say what it is. */
+/** Throws `usage` where a file does not exist, cannot be read, or has a name that does not tell its kind. */
 export function findFiles(names: readonly string[]): FileToCheck[] {
   return names.map(findFile)
 }
 
 export interface FileCounts {
   files: number
-  /** Of leads files. */
+  /** Records in files of listings. */
   records: number
 }
 
-/** Everything that is wrong with the files, one after the other; `counts` goes up as they are read. */
+/** Yields the findings on the files, one file after the other; `counts` grows as they are read. */
 export async function* checkFiles(files: readonly FileToCheck[], counts: FileCounts, signal?: AbortSignal): Findings {
   for (const file of files) {
     if (signal?.aborted) return

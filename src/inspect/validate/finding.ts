@@ -1,7 +1,7 @@
 /** What `validate` finds: where it is, what is wrong there, and what to do about it. */
 
 export interface Finding {
-  /** A note is worth knowing, and nothing is wrong. */
+  /** A note is worth knowing, but nothing is wrong. */
   type: 'problem' | 'note'
   /** `settings`, `user a@example.com`, `lead https://…`, a file, or a file with a line: `leads.csv:17`. */
   where: string
@@ -12,4 +12,5 @@ export interface Finding {
   hint?: string
 }
 
+/** Findings one after the other, so that memory stays bounded. */
 export type Findings = AsyncGenerator<Finding, void, undefined>

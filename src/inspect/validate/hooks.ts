@@ -1,4 +1,4 @@
-/** `validate` of every hook: whether its URL may be called (contract 5.2), and its name leads somewhere, now. */
+/** Checks every hook for `validate`: whether its URL may be called (contract 5.2), and whether its host resolves now. */
 import { LRUCache } from 'lru-cache'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
@@ -11,7 +11,7 @@ export interface HookCounts {
 
 const hooksPerPage = 256
 const lookupsAtOnce = 32
-/** Most hooks are at few platforms: each host is looked up once. */
+/** Most hooks belong to a few platforms, so each host is looked up once. */
 const hostsKept = 10_000
 
 interface HookRow {
@@ -53,7 +53,7 @@ class HostCheck {
 
 const hint = 'Its triggers fail until the platform registers another one; `leadpush integrations list` shows them.'
 
-/** All that is wrong with the hooks, by their ids; `counts` goes up as they are looked at. */
+/** Yields the findings on all hooks, in the order of their ids; `counts` grows as hooks are checked. */
 export async function* checkHooks(
   db: Database,
   { allowInsecureHooks }: { allowInsecureHooks: string | undefined },

@@ -10,8 +10,8 @@ interface Progress {
 }
 
 /**
- * Every record that the import would reject, where `FILE:LINE`, and why the file breaks off, if it does; then, as notes, the
- * fields that an import ignores. `progress` counts the records.
+ * Yields a problem for each record that an import would reject (`where` is `FILE:LINE`) and one for a file that breaks off; then
+ * a note for each field that an import ignores. `progress` counts the records.
  */
 export async function* checkLeadsFile(file: RecordFile, progress: Progress, signal?: AbortSignal): Findings {
   const picker = new FieldPicker()

@@ -1,6 +1,6 @@
 /**
- * `validate` of every listing: whether what is delivered of it is a lead as contract 4.2 has it, fits into a request, and is
- * what the columns beside it say. Pages of bounded bytes, however large a listing is.
+ * Checks every listing for `validate`: whether its JSON is a lead by contract 4.2, fits into a request, and agrees with the
+ * columns beside it. It reads pages of bounded bytes, however large a listing is.
  */
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
@@ -20,7 +20,7 @@ interface LeadRow {
   href_sha256: Buffer
   json_sha256: Buffer
   postal_key: string
-  /** Of the version; null where that is gone. */
+  /** The listing of the version; null where the version is deleted. */
   lead_id: number | null
   superseded: boolean
   json: string | null
@@ -29,10 +29,10 @@ interface LeadRow {
 }
 
 const leadsPerPage = 1_000
-/** A page ends after so much JSON; a single listing may have more. */
+/** A page ends after this many bytes of JSON; a single listing may have more. */
 const pageBytes = 4 * 1024 * 1024
 
-/** The shortest there is: what does not fit beside it fits into no request. */
+/** The shortest possible query: a lead that does not fit beside it fits into no request. */
 const shortestQueryBytes = Buffer.byteLength(serialiseQuery({ type: 'text', value: 'a', radius: 0 }))
 
 const importAgain = 'Import the listing again with `leadpush leads import`.'
@@ -75,7 +75,7 @@ function checkLead(row: LeadRow): Finding[] {
   const add = (path: string, message: string, hint: string) => {
     found.push({ type: 'problem', where, path, message, hint })
   }
-  if (!row.seen) add('', 'is not known to have been seen: it is never delivered', restore)
+  if (!row.seen) add('', 'has no record of when it was seen: it is never delivered', restore)
   if (row.json === null || row.bytes === null) {
     add('', 'has lost its current version: it cannot be delivered', restore)
     return found
@@ -95,14 +95,15 @@ function checkLead(row: LeadRow): Finding[] {
     }
     return found
   }
-  if (!sha256(parsed.data.href).equals(row.href_sha256)) add('href', 'is not the one that it is found by', restore)
+  if (!sha256(parsed.data.href).equals(row.href_sha256))
+    add('href', 'is not the one under which the listing is stored', restore)
   if (postalKey(parsed.data.postalCode) !== row.postal_key) {
-    add('postalCode', `is not where it is looked for (${row.postal_key})`, restore)
+    add('postalCode', `is not the one under which the listing is searched (${row.postal_key})`, restore)
   }
   return found
 }
 
-/** All that is wrong with the listings, by their ids; `counts` goes up as they are looked at. */
+/** Yields the findings on all listings, in the order of their ids; `counts` grows as listings are checked. */
 export async function* checkLeads(db: Database, counts: { leads: number }, signal?: AbortSignal): Findings {
   let lastId = 0
   while (!signal?.aborted) {

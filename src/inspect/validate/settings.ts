@@ -1,9 +1,9 @@
-/** What is wrong with settings that are each allowed, but not right together, or not for a push. */
+/** Finds problems with settings that are allowed one by one, but wrong together or wrong for a push. */
 import { isIP } from 'node:net'
 import { isInsideName, isPublicAddress } from '../../integrations/hook-address.ts'
 import type { Finding } from './finding.ts'
 
-/** Whether what goes to `hostname` (as a URL has it) stays on this machine or its network. */
+/** Whether `hostname`, written as in a URL, is this machine or in its private network. */
 export function isLocalHost(hostname: string): boolean {
   const host = hostname.replace(/^\[|\]$/g, '')
   return isIP(host) === 0 ? isInsideName(host) : !isPublicAddress(host)
@@ -15,7 +15,7 @@ export interface SettingsToCheck {
   timeZone: string
 }
 
-/** `otherTimeZone` is that of the last run, if it was another. Values that may be secret are not quoted. */
+/** `otherTimeZone`: the time zone of the last run, if it was a different one. Values that may be secret are not quoted. */
 export function findSettingProblems(settings: SettingsToCheck, otherTimeZone: string | undefined): Finding[] {
   const findings: Finding[] = []
   const add = (type: Finding['type'], path: string, message: string, hint: string) => {
@@ -31,11 +31,11 @@ export function findSettingProblems(settings: SettingsToCheck, otherTimeZone: st
   }
   if (otherTimeZone !== undefined) {
     const message = `is ${timeZone}, and the last run used ${otherTimeZone}: weeks overlap where machines differ, and a weekly push is held`
-    add('note', 'LEADPUSH_TIME_ZONE', message, 'Give all machines that share a database the same.')
+    add('note', 'LEADPUSH_TIME_ZONE', message, 'Give all machines that share a database the same time zone.')
   }
   if (settings.allowInsecureHooks !== undefined) {
     const message = 'is set: hooks may be http: and lead to private addresses'
-    add('note', 'LEADPUSH_ALLOW_INSECURE_HOOKS', message, 'Unset it where this is no machine for development.')
+    add('note', 'LEADPUSH_ALLOW_INSECURE_HOOKS', message, 'Unset it, unless this machine is for development.')
   }
   return findings
 }

@@ -1,6 +1,6 @@
 /**
- * `validate` of every user, key and query: what contract 4.1, 4.9 and 4.11 ask, what the columns that follow from others must
- * say, and what is right but hardly meant. Pages of bounded size, whoever has how many queries.
+ * Checks every user, key and query for `validate`: the rules of contract 4.1, 4.9 and 4.11, the columns that follow from other
+ * columns, and what is allowed but probably a mistake. It reads pages of bounded size.
  */
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
@@ -39,7 +39,7 @@ export interface UserCounts {
 
 const usersPerPage = 1_000
 const queriesPerPage = 4_000
-/** Users ask for the same places over and over; what one query resolves to is small, but for its places. */
+/** Many users have the same queries. What a query resolves to is kept without its places, and so is small. */
 const resolvedKept = 20_000
 
 const importAgain = 'Import the user again with `leadpush users import`.'
@@ -67,7 +67,7 @@ async function* findQueries(db: Database, firstId: number, lastId: number): Asyn
   }
 }
 
-/** What a query comes to, as far as it is looked at here. */
+/** What a query resolves to, as far as it is checked here. */
 type Resolved = RefusedSearch | { meaning: string; radiusIgnored: boolean; isNowhere: boolean }
 
 class QueryResolver {
@@ -166,14 +166,14 @@ class UserCheck {
       )
       return
     }
-    // what an older program resolved is told once, for all
+    // `checkDatabase` reports once, for all users, that an older program resolved queries
     const isCurrent = row.resolver !== null && row.resolver >= resolverVersion
     if (row.meaning === null || (isCurrent && row.meaning !== resolved.meaning)) {
-      this.add('problem', path, 'is matched by what another query means', importAgain)
+      this.add('problem', path, 'is stored with the search of another query', importAgain)
     }
     if (resolved.radiusIgnored) {
       const hint = 'Name a place with its state at the end, such as `pool Austin, TX`, to search around it.'
-      this.add('note', `${path}.radius`, 'is only passed on: the text names no place that it could be around', hint)
+      this.add('note', `${path}.radius`, 'is only passed on: the text names no place to search around', hint)
     }
     if (resolved.isNowhere) {
       const hint = 'Check it for a typing error.'
@@ -182,7 +182,7 @@ class UserCheck {
   }
 }
 
-/** All that is wrong with the users, by their ids; `counts` goes up as they are looked at. */
+/** Yields the findings on all users, in the order of their ids; `counts` grows as users are checked. */
 export async function* checkUsers(db: Database, places: Places, counts: UserCounts, signal?: AbortSignal): Findings {
   const resolver = new QueryResolver(places)
   let lastId = 0
@@ -199,7 +199,7 @@ export async function* checkUsers(db: Database, places: Places, counts: UserCoun
     let next = await queries.next()
     for (const user of users) {
       const own: QueryRow[] = []
-      // the queries of somebody who came between the two statements are passed over
+      // queries of a user who was imported between the two statements are skipped
       while (!next.done && next.value.user_id <= user.id) {
         if (next.value.user_id === user.id) own.push(next.value)
         next = await queries.next()

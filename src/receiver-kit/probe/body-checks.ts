@@ -1,4 +1,5 @@
-/** Checks of what a receiver must take (contract 4.2, 4.3, 4.10): deliveries of every size and content that a push may send. */
+/** Checks that a receiver takes deliveries of every size and content that a push may send (contract 4.2, 4.3, 4.10). */
+import { gzipSync } from 'node:zlib'
 import { bodyBytesMax, leadNumberMax, leadsPerQueryMax } from '../../base/limits.ts'
 import { both, type Check, fail, judgeAccepted, type ProbeContext, pass, warn } from './check.ts'
 import { buildBody, buildBodyOf, buildLongHref, otherQuery, query } from './made-up.ts'
@@ -27,33 +28,63 @@ export const example: Check = taken(
 
 export const bodyChecks: readonly Check[] = [
   taken(
-    { name: 'bare-lead', title: 'A lead of which little is known is taken', clause: '4.2', sends: 'a lead with null and 0 for all that is optional, and without fullAddress' },
+    {
+      name: 'bare-lead',
+      title: 'A lead of which little is known is taken',
+      clause: '4.2',
+      sends: 'a lead with null and 0 for all that is optional, and without fullAddress',
+    },
     ({ madeUp }) => buildBody([query], [madeUp.bareLead('bare')]),
     'Every field but href and postalCode may be unknown: null, 0, and fullAddress left out.',
   ),
   taken(
-    { name: 'no-leads', title: 'A delivery without leads is taken', clause: '4.3', sends: 'a query and an empty list of leads' },
+    {
+      name: 'no-leads',
+      title: 'A delivery without leads is taken',
+      clause: '4.3',
+      sends: 'a query and an empty list of leads',
+    },
     () => buildBody([query], []),
     'A user whose queries match nothing gets a delivery with `fsbos` empty.',
   ),
   taken(
-    { name: 'queries', title: 'Queries of each type are taken', clause: '4.2', sends: 'a zipcode query, a text query with a radius of 2.5, and one with a radius of 0' },
-    ({ madeUp }) => buildBody([query, otherQuery, { type: 'text', value: 'pool', radius: 0 }], madeUp.leads('queries', 2)),
+    {
+      name: 'queries',
+      title: 'Queries of each type are taken',
+      clause: '4.2',
+      sends: 'a zipcode query, a text query with a radius of 2.5, and one with a radius of 0',
+    },
+    ({ madeUp }) =>
+      buildBody([query, otherQuery, { type: 'text', value: 'pool', radius: 0 }], madeUp.leads('queries', 2)),
     'A query is a zipcode or a text, with a radius in miles that may be 0 or a fraction.',
   ),
   taken(
-    { name: 'text', title: 'Text in any script is taken', clause: '4.2', sends: 'text with accents, emoji, Chinese, quotes, line breaks, HTML' },
+    {
+      name: 'text',
+      title: 'Text in any script is taken',
+      clause: '4.2',
+      sends: 'text with accents, emoji, Chinese, quotes, line breaks, HTML',
+    },
     ({ madeUp }) => {
-      const description = 'made up: ünïcode 🏡 房子 "quoted" \\ back\nline\u2028line\ttab <b>bold</b> \u0001 %s {{x}} \'; --'
+      const description =
+        'made up: ünïcode 🏡 房子 "quoted" \\ back\nline\u2028line\ttab <b>bold</b> \u0001 %s {{x}} \'; --'
       return buildBody([query], [madeUp.lead('text', { description, contactName: 'Zoë O’Made-up 🏠' })])
     },
     'A body is UTF-8 JSON; text may hold any character but NUL.',
   ),
   taken(
-    { name: 'extremes', title: 'The largest values are taken', clause: '4.10', sends: 'a price of 1e12, fractions, an href of 2,048 bytes, an idempotency key of 64 characters' },
+    {
+      name: 'extremes',
+      title: 'The largest values are taken',
+      clause: '4.10',
+      sends: 'a price of 1e12, fractions, an href of 2,048 bytes, an idempotency key of 64 characters',
+    },
     ({ madeUp }) => {
       const { href } = madeUp.lead('extremes')
-      return buildBody([query], [madeUp.lead('extremes', { href: buildLongHref(href), price: leadNumberMax, bathrooms: 2.25 })])
+      return buildBody(
+        [query],
+        [madeUp.lead('extremes', { href: buildLongHref(href), price: leadNumberMax, bathrooms: 2.25 })],
+      )
     },
     'Numbers go to 1e12, and may have fractions; an href has up to 2,048 bytes.',
   ),
@@ -63,15 +94,49 @@ export const bodyChecks: readonly Check[] = [
     'One query may bring 300 leads.',
   ),
   taken(
-    { name: 'leads-600', title: '600 leads of two queries are taken', clause: '4.3', sends: '600 leads of two queries' },
+    {
+      name: 'leads-600',
+      title: '600 leads of two queries are taken',
+      clause: '4.3',
+      sends: '600 leads of two queries',
+    },
     ({ madeUp }) => buildBody([query, otherQuery], madeUp.leads('many', 2 * leadsPerQueryMax)),
     'Each query may bring 300 leads, and a delivery may have many queries.',
   ),
   taken(
-    { name: 'body-5-mb', title: 'A body of 5,000,000 bytes is taken', clause: '4.2', sends: '300 leads with long descriptions, 5,000,000 bytes' },
+    {
+      name: 'body-5-mb',
+      title: 'A body of 5,000,000 bytes is taken',
+      clause: '4.2',
+      sends: '300 leads with long descriptions, 5,000,000 bytes',
+    },
     ({ madeUp }) => buildBodyOf(bodyBytesMax, [query], madeUp.leads('large', leadsPerQueryMax)),
     'Raise the limit of the receiver, and of a proxy before it, to 5,000,000 bytes.',
   ),
+  {
+    name: 'compressed',
+    title: 'A compressed delivery is taken, or refused with 415',
+    clause: '4.17',
+    sends: '300 leads of one query, with Content-Encoding: gzip',
+    async run({ sender, madeUp }) {
+      const plain = buildBody([query], madeUp.leads('compressed', leadsPerQueryMax))
+      const gzipped = gzipSync(plain)
+      const saved = `compressing saves ${Math.floor((1 - gzipped.length / plain.length) * 100)} % of these bytes`
+      const sent = await sender.send(gzipped, { key: madeUp.newKey(), headers: { 'Content-Encoding': 'gzip' } })
+      const received = `${sent.received}; ${saved}`
+      const { acceptsGzip } = sender
+      if (sent.ok && acceptsGzip) return pass({ received })
+      if (sent.ok) {
+        return { ...pass({ received }), advice: 'Answer with `Accept-Encoding: gzip`, and deliveries come compressed.' }
+      }
+      if (acceptsGzip) return fail({ received }, 'It says `Accept-Encoding: gzip`: take such bodies, or do not say so.')
+      if (sent.status === 415) return pass({ received })
+      return warn(
+        { received },
+        'Take it, or answer 415: with LEADPUSH_COMPRESS=gzip the second attempt is uncompressed then.',
+      )
+    },
+  },
   {
     name: 'unknown-field',
     title: 'A field that is not known does no harm',
@@ -101,7 +166,10 @@ export const bodyChecks: readonly Check[] = [
       const refused = sent.filter(({ ok }) => !ok)
       if (refused.length === 0) return pass({ received: `${atOnce} times a 2xx` })
       const advice = 'A push has LEADPUSH_CONCURRENCY (16) requests under way at once: take them, or have that lowered.'
-      return fail({ received: `${refused.length} of ${atOnce} were not taken. ${both(...refused.slice(0, 3)).received}` }, advice)
+      return fail(
+        { received: `${refused.length} of ${atOnce} were not taken. ${both(...refused.slice(0, 3)).received}` },
+        advice,
+      )
     },
   },
   {
@@ -126,4 +194,4 @@ export const bodyChecks: readonly Check[] = [
       return fail({ received }, 'Answer with a 2xx only when the whole body was read and its leads are committed.')
     },
   },
-] // biome-ignore format: tables
+]

@@ -1,22 +1,22 @@
-/** What a check of a probe is, and the grades that it can come to. */
+/** The shape of a probe's check, and its grades. */
 import type { MadeUp } from './made-up.ts'
 import type { ProbeSender, Sent } from './sender.ts'
 
-/** `not visible`: whether it is right cannot be seen from outside, or not any more. */
+/** `not visible`: the answer does not show whether the receiver did right. */
 export type Grade = 'pass' | 'warn' | 'fail' | 'not visible'
 
 export interface Verdict {
   grade: Grade
-  /** What came back, or why nothing was sent. */
+  /** The answer in words, or why nothing was sent. */
   received: string
-  /** What to do; null where nothing is to do. */
+  /** How the receiver's developer mends it; null: nothing is wrong. */
   advice: string | null
 }
 
 export interface ProbeContext {
   sender: ProbeSender
   madeUp: MadeUp
-  /** Between the halves of a body. */
+  /** The pause between the halves of a slow body. */
   pauseMs: number
   /** Whether the counts in the answers tell a lead that is unchanged from one that is not; undefined until that was tried. */
   tellsUnchanged: boolean | undefined
@@ -25,9 +25,9 @@ export interface ProbeContext {
 export interface Check {
   name: string
   title: string
-  /** Of the contract. */
+  /** The clause of the contract. */
   clause: string
-  /** What it sends. */
+  /** The requests of the check, in words. */
   sends: string
   run(context: ProbeContext): Promise<Verdict>
 }
@@ -54,7 +54,7 @@ const isRefusal = ({ status }: Sent) => status !== null && status >= 400 && stat
 /** A right delivery: a 2xx, or it fails. */
 export const judgeAccepted = (sent: Sent, advice: string): Verdict => (sent.ok ? pass(sent) : fail(sent, advice))
 
-/** What must be refused: a 4xx; a 2xx is `ifTaken`. */
+/** A wrong delivery: a 4xx passes, a 2xx is graded `ifTaken`. */
 export function judgeRefused(sent: Sent, ifTaken: (sent: Sent, advice: string) => Verdict, advice: string): Verdict {
   if (isRefusal(sent)) return pass(sent)
   if (sent.ok) return ifTaken(sent, advice)
@@ -62,7 +62,7 @@ export function judgeRefused(sent: Sent, ifTaken: (sent: Sent, advice: string) =
   return sent.status >= 500 ? fail(sent, `A 5xx says that the receiver is in trouble. ${advice}`) : warn(sent, advice)
 }
 
-/** Several answers in a line. */
+/** Joins several answers into a line. */
 export const both = (...sent: Sent[]) => ({ received: sent.map(({ received }) => received).join('; ') })
 
 export const untold = ({ received }: { received: string }) =>

@@ -1,4 +1,4 @@
-/** Checks of idempotency keys and of what is kept (contract 4.5 to 4.7, 4.10): what a repeat must not do, and null must not erase. */
+/** Checks that a repeated key applies nothing twice, and that null erases no value (contract 4.5 to 4.7, 4.10). */
 import { both, type Check, fail, judgeAccepted, notVisible, type ProbeContext, pass, untold, warn } from './check.ts'
 import { buildBody, query } from './made-up.ts'
 import type { Sent } from './sender.ts'

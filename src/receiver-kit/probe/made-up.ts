@@ -9,7 +9,7 @@ import { completeLead, type Lead, type LeadPatch } from '../../leads/lead.ts'
 import type { Query } from '../../users/query.ts'
 
 const madeUpHref = 'https://example.com/leadpush-probe/'
-/** What stands for a user's key where none is given. */
+/** The user's key of a probe without `--user`. */
 export const madeUpKey = 'leadpush-probe-made-up-key'
 
 const description = 'A made-up listing, sent by `leadpush probe`: there is no such home. Delete it at will.'
@@ -18,11 +18,11 @@ export const query: Query = { type: 'zipcode', value: '78704', radius: 5 }
 export const otherQuery: Query = { type: 'text', value: 'Austin, TX', radius: 2.5 }
 
 export interface MadeUp {
-  /** Unique for this probe. */
+  /** Marks the hrefs and keys of one probe. */
   id: string
-  /** A listing of which everything is known; the same name is the same listing. */
+  /** A listing with every field; the same name makes the same listing. */
   lead(name: string | number, patch?: Partial<Lead>): Lead
-  /** One of which only what is required is known. */
+  /** A listing with the required fields alone. */
   bareLead(name: string): Lead
   leads(name: string, count: number): Lead[]
   newKey(): string
@@ -34,11 +34,27 @@ export function makeUp(): MadeUp {
   const hrefOf = (name: string | number) => `${madeUpHref}${id}/${name}`
   const lead = (name: string | number, patch: LeadPatch = {}) =>
     completeLead({
-      href: hrefOf(name), postalCode: '78704', price: 350_000, rawListingDate: '3 days ago', sqft: 1_850, bedrooms: 3,
-      bathrooms: 2.5, yearBuilt: 1999, description, propertyType: 'single family', contactName: 'Made-up Owner',
-      contactPhone: '512-555-0100', contactEmail: 'made-up-owner@example.com', fullAddress: '1 Probe Street, Austin, TX 78704',
-      address: '1 Probe Street', secondAddress: 'Unit 2', city: 'Austin', state: 'TX', country: 'US', ...patch,
-    }) // biome-ignore format: a record
+      href: hrefOf(name),
+      postalCode: '78704',
+      price: 350_000,
+      rawListingDate: '3 days ago',
+      sqft: 1_850,
+      bedrooms: 3,
+      bathrooms: 2.5,
+      yearBuilt: 1999,
+      description,
+      propertyType: 'single family',
+      contactName: 'Made-up Owner',
+      contactPhone: '512-555-0100',
+      contactEmail: 'made-up-owner@example.com',
+      fullAddress: '1 Probe Street, Austin, TX 78704',
+      address: '1 Probe Street',
+      secondAddress: 'Unit 2',
+      city: 'Austin',
+      state: 'TX',
+      country: 'US',
+      ...patch,
+    })
   return {
     id,
     lead: (name, patch = {}) => ({ ...lead(name), ...patch }),
@@ -66,7 +82,7 @@ export function buildBodyOf(length: number, queries: readonly Query[], leads: re
 
 const pieceBytes = 64 * 1024
 
-/** A right delivery but for its size, of which no more is in memory than a piece. */
+/** A delivery whose only fault is its size. It is made in pieces, so that memory holds one piece. */
 export function buildEndless(length: number, lead: Lead): BodyInPieces {
   const mark = '@@'
   const [head = '', tail = ''] = buildBody([query], [{ ...lead, description: mark }])

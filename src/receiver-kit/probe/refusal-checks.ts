@@ -1,10 +1,10 @@
-/** Checks of what a receiver must refuse (contract 4.1 to 4.3): wrong keys, what is no delivery, and what is beyond the limits. */
+/** Checks that a receiver refuses wrong keys, bodies that are no delivery, and bodies beyond the limits (contract 4.1 to 4.3). */
 import { leadsPerQueryMax, neverValidReceiverKey } from '../../base/limits.ts'
 import { type Check, fail, judgeRefused, type Verdict, warn } from './check.ts'
 import { buildBody, buildEndless, query } from './made-up.ts'
 import type { Sent } from './sender.ts'
 
-/** Beyond what `5 MB` can mean. */
+/** More bytes than any reading of `5 MB` allows. */
 const tooManyBytes = 8_000_000
 
 function judgeKey(sent: Sent, advice: string): Verdict {

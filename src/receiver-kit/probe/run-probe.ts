@@ -21,7 +21,7 @@ export interface CheckLine extends Verdict {
 
 export interface SummaryLine {
   type: 'summary'
-  /** The worst of all. */
+  /** The worst grade of all checks. */
   grade: Exclude<Grade, 'not visible'>
   checks: number
   passed: number
@@ -29,7 +29,7 @@ export interface SummaryLine {
   failed: number
   notVisible: number
   requests: number
-  /** In the hrefs and keys of all that was sent. */
+  /** The mark in every href and key that was sent. */
   probe: string
   seconds: number
 }
@@ -43,12 +43,12 @@ export interface ProbeOptions extends Omit<SenderOptions, 'receiverKey'> {
   onCheck(line: CheckLine): void | Promise<void>
 }
 
-/** So many requests in a row without an answer: nobody is there any more. */
+/** After so many requests in a row without an answer the receiver counts as gone. */
 const unansweredMax = 3
 /** Beyond what is begun when it is over, nothing more is sent. */
 const probeMsMax = 10 * 60_000
 
-/** What the checks send, together and at most: for whoever is asked before. */
+/** The most that all checks send together; the user is asked to agree to it. */
 export const planned = { requests: 60, megabytes: 15 } as const
 
 const adviceOnKey = 'The made-up key was refused: name a user of yours with --user EMAIL, whose key the receiver knows.'

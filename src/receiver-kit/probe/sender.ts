@@ -1,12 +1,14 @@
-/** How a probe sends: each request as a delivery goes out, and what came back in words and as far as the receiver tells it. */
+/** Sends the requests of a probe as deliveries go out, and puts each answer into words and counts. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ClientCertificate } from '../../base/client-certificate.ts'
 import type { Proxies } from '../../base/config.ts'
 import { buildHeaders, describeNoAnswer } from '../../deliveries/attempt.ts'
+import { acceptsGzip } from '../../http/accept-encoding.ts'
 import { type BodyInPieces, createHttp, type Http, type HttpPost } from '../../http/client.ts'
 import type { HttpOutcome } from '../../http/exchange.ts'
 import { Pace } from '../../push/pace.ts'
 
-export interface SenderOptions {
+export interface SenderOptions extends ClientCertificate {
   receiverUrl: string
   dataSource: string
   timeoutMs: number
@@ -15,7 +17,7 @@ export interface SenderOptions {
   proxies: Proxies
 }
 
-/** What became of the leads of a delivery, where the answer tells it. */
+/** How many leads of a delivery were new, changed or unchanged, where the answer says so. */
 export interface Counts {
   new: number
   changed: number
@@ -27,7 +29,7 @@ export interface Sent {
   status: number | null
   ok: boolean
   outcome: HttpOutcome
-  /** What came, in a line. */
+  /** The answer in a line. */
   received: string
   counts: Counts | undefined
 }
@@ -35,9 +37,9 @@ export interface Sent {
 export interface SendOptions {
   /** The idempotency key. */
   key: string
-  /** Headers that differ; null leaves one out. */
+  /** Headers that replace the usual ones; null leaves one out. */
   headers?: Readonly<Record<string, string | null>>
-  /** Over a connection that no other request goes over before or after. */
+  /** Uses a connection of its own. */
   apart?: boolean
 }
 
@@ -65,13 +67,15 @@ export class ProbeSender {
   private readonly http: Http
   private readonly pace: Pace
   requests = 0
-  /** Of requests that went one after the other over the same place: how many could have used a connection again, did, and broke it. */
+  /** Requests that could have used a connection again, that did, and that broke one. */
   readonly connections = { chances: 0, reused: 0, broken: 0 }
   /** Requests that were answered. */
   answers = 0
   slowestMs = 0
   timeouts = 0
   compressed = 0
+  /** An answer said that gzip may be sent. */
+  acceptsGzip = false
   /** Requests in a row to which no answer came. */
   unanswered = 0
   /** Whether the receiver asked to slow down. */
@@ -79,12 +83,17 @@ export class ProbeSender {
 
   constructor(options: SenderOptions) {
     this.options = options
-    this.http = createHttp({ timeoutMs: options.timeoutMs, concurrency: 1, proxies: options.proxies })
+    this.http = this.createOwnHttp()
     this.pace = new Pace(options.ratePerSecond)
   }
 
+  private createOwnHttp(): Http {
+    const { timeoutMs, proxies, clientCert, clientKey } = this.options
+    return createHttp({ timeoutMs, concurrency: 1, proxies, clientCert, clientKey })
+  }
+
   async send(body: Buffer | BodyInPieces, { key, headers = {}, apart = false }: SendOptions): Promise<Sent> {
-    const { receiverUrl: url, timeoutMs, dataSource, receiverKey, proxies } = this.options
+    const { receiverUrl: url, timeoutMs, dataSource, receiverKey } = this.options
     for (let waitMs = this.pace.take(performance.now()); waitMs > 0; waitMs = this.pace.take(performance.now())) {
       await sleep(waitMs)
     }
@@ -98,7 +107,7 @@ export class ProbeSender {
     const post: HttpPost = { url, headers: [...given].flat(), body, timeoutMs, keepsAnswer: true }
     this.requests++
     const startedMs = performance.now()
-    const http = apart ? createHttp({ timeoutMs, concurrency: 1, proxies }) : this.http
+    const http = apart ? this.createOwnHttp() : this.http
     const outcome = await http.post(post)
     if (apart) void http.close()
     else this.noteConnection(outcome)
@@ -130,6 +139,7 @@ export class ProbeSender {
     this.unanswered = 0
     this.answers++
     if (outcome.contentEncoding !== undefined && outcome.contentEncoding !== 'identity') this.compressed++
+    this.acceptsGzip ||= acceptsGzip(outcome.acceptEncoding)
     const { status } = outcome
     if (status === 429) this.throttled++
     const ok = status >= 200 && status < 300

@@ -1,4 +1,4 @@
-/** Checks over all requests of a probe (contract 4.5): what the answers took, and how the connections were kept. They send nothing. */
+/** Grades how fast all answers came and how connections were kept (contract 4.5). Sends nothing. */
 import { type Check, fail, notVisible, pass, warn } from './check.ts'
 
 const ms = (value: number) => (value < 1_000 ? `${Math.round(value)} ms` : `${(value / 1_000).toFixed(1)} s`)

@@ -23,8 +23,10 @@ export interface DeliveryHead {
   receiverKey: string
   dataSource: string
   idempotencyKey: string
-  /** Bytes of the body. */
+  /** Bytes of the body, as it comes. */
   length: number
+  /** It is compressed. */
+  gzip: boolean
 }
 
 const problemsMax = 20
@@ -35,14 +37,19 @@ const visible = (charsMax: number) => ({
   allowed: `must have 1 to ${charsMax} visible ASCII characters`,
 })
 
-/** The headers that are the delivery's own, by their names in lower case; the order is that of their gravity. */
+/** The headers of a delivery, the gravest fault first. */
 const rules = [
-  { name: 'Content-Length', pattern: /^\d{1,15}$/, allowed: 'must be there, as a number: the body may not be chunked', status: 411 },
+  {
+    name: 'Content-Length',
+    pattern: /^\d{1,15}$/,
+    allowed: 'must be there, as a number: the body may not be chunked',
+    status: 411,
+  },
   { name: 'Content-Type', pattern: /^application\/json$/i, allowed: 'must be application/json', status: 415 },
   { name: 'X-Service-API-Key', ...visible(receiverKeyCharsMax), status: 401 },
   { name: 'X-Data-Source', ...visible(100), status: 400 },
   { name: 'X-Idempotency-Key', ...visible(64), status: 400 },
-] as const // biome-ignore format: a table
+] as const
 
 function valuesOf(request: IncomingMessage, name: string): string[] {
   const found: string[] = []
@@ -55,7 +62,7 @@ function valuesOf(request: IncomingMessage, name: string): string[] {
 
 export type CheckedHead = { head: DeliveryHead } | { refusal: Refusal }
 
-/** What the headers say, or all that is wrong with them. Never quotes a value: it may be a key. */
+/** Reads the headers, or lists all that is wrong with them. Never quotes a value, which may be a key. */
 export function checkHead(request: IncomingMessage): CheckedHead {
   const problems: Problem[] = []
   let status = 0
@@ -69,8 +76,9 @@ export function checkHead(request: IncomingMessage): CheckedHead {
   if (request.headers['transfer-encoding'] !== undefined) {
     add(411, 'header Transfer-Encoding', 'must not be there: the body is sent with its length')
   }
-  if (request.headers['content-encoding'] !== undefined) {
-    add(415, 'header Content-Encoding', 'must not be there: the body is sent as it is', '4.2')
+  const encoding = request.headers['content-encoding']?.toLowerCase()
+  if (encoding !== undefined && encoding !== 'gzip') {
+    add(415, 'header Content-Encoding', 'must be gzip, or not be there', '4.17')
   }
   const given: string[] = []
   for (const { name, pattern, allowed, status: itsStatus } of rules) {
@@ -87,10 +95,10 @@ export function checkHead(request: IncomingMessage): CheckedHead {
     problems.push({ clause: '4.2', path: 'body', message: `has ${bytes} bytes: at most ${bodyBytesMax}` })
   }
   if (status > 0) return { refusal: { status, problems } }
-  return { head: { receiverKey, dataSource, idempotencyKey, length: bytes } }
+  return { head: { receiverKey, dataSource, idempotencyKey, length: bytes, gzip: encoding === 'gzip' } }
 }
 
-/** The body of a delivery, or what is wrong with it: 400 for what is no JSON in UTF-8, 422 for JSON that is no delivery. */
+/** Reads the body, or lists what is wrong with it: 400 for a body that is no JSON in UTF-8, 422 for JSON that is no delivery. */
 export function checkBody(bytes: Buffer): { body: DeliveryBody } | { refusal: Refusal } {
   const parsed = parseBody(bytes)
   const found = 'value' in parsed ? findBodyProblems(parsed.value) : [parsed.problem]

@@ -1,12 +1,22 @@
-/** Faults on request, for trying a sender: the next requests are refused or dropped, every answer is late. */
+/**
+ * Faults on request, for trying a sender: the next requests are refused or dropped, requests beyond a rate or all of them are
+ * refused, every answer is late.
+ */
+import type { BucketSize } from './token-bucket.ts'
 
 export interface Faults {
-  /** In turn, each for its `times` requests: they get this status; they are read, and nothing of them is kept. */
+  /** In turn, each for its next `times` requests: they are read, get this status, and leave nothing behind. */
   fail?: readonly { status: number; times: number }[]
-  /** The next `drop` requests, after those that fail, are read, and their connection is ended without an answer. */
+  /** After those that fail, so many requests are read and get no answer: their connection ends. */
   drop?: number
+  /** Requests beyond this rate get a 429 with `Retry-After`. */
+  limit?: BucketSize
+  /** Every request gets this status. */
+  refuse?: number
   /** Every answer waits so long, with its delivery under way. */
   delayMs?: number
+  /** Refusals are HTML pages, as those of a proxy or a web framework are. */
+  html?: boolean
 }
 
 /** `503:2`, or `503` for one: a status from 300 to 599, and how often; undefined for anything else. */
@@ -15,10 +25,14 @@ export function parseFail(text: string): { status: number; times: number } | und
   return match ? { status: Number(match[1]), times: Number(match[2] ?? 1) } : undefined
 }
 
-export type Fault = { kind: 'fail'; status: number } | { kind: 'drop' }
+/** A status of 300 to 599; undefined for anything else. */
+export const parseStatus = (text: string) => (/^[345]\d\d$/.test(text) ? Number(text) : undefined)
 
-/** Counts the faults down: what the next request is to suffer, or undefined. */
-export function countFaults({ fail = [], drop = 0 }: Faults): () => Fault | undefined {
+type CountedFault = { kind: 'fail'; status: number } | { kind: 'drop' }
+export type Fault = CountedFault | { kind: 'limit' } | { kind: 'refuse' }
+
+/** Counts down the faults that have a number: the fault of the next request, or undefined. */
+export function countFaults({ fail = [], drop = 0 }: Faults): () => CountedFault | undefined {
   const left = fail.map((one) => ({ ...one }))
   let drops = drop
   return () => {

@@ -1,11 +1,13 @@
-/** What a request gets, in this order: the faults that were asked for, the rules of its headers, its user's key, its delivery. */
+/** Judges a request, in this order: the faults that were asked for, the rules of its headers, its user's key, its delivery. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { neverValidReceiverKey } from '../../base/limits.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { type CheckedHead, describeProblems, type Problem } from './check-request.ts'
 import { countFaults, type Faults } from './faults.ts'
+import { gunzipBody } from './gunzip-body.ts'
 import type { ReadBody } from './read-body.ts'
 import { takeDelivery, type Verdict } from './take-delivery.ts'
+import { createTokenBucket } from './token-bucket.ts'
 
 export interface JudgeOptions {
   db: OpenDatabase
@@ -21,12 +23,22 @@ const unknownKey: Problem = {
   message: 'is the key of no user of this receiver',
 }
 
-/** `closing` ends the delays. What it returns throws what the database throws. */
+/** The returned function throws what the database throws. `closing` ends the delays. */
 export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing: AbortSignal) {
-  const { delayMs = 0 } = faults
+  const { delayMs = 0, limit, refuse: refusedWith } = faults
+  const takeToken = limit && createTokenBucket(limit)
   const nextFault = countFaults(faults)
   const delay = async () => {
     if (delayMs > 0) await wait(delayMs, undefined, { signal: closing }).catch(() => {})
+  }
+  const judgeFault = (): Verdict | undefined => {
+    const fault = nextFault()
+    if (fault?.kind === 'fail') return { status: fault.status, msg: 'A fault that was asked for.', fault: 'fail' }
+    if (fault) return { status: 0, msg: 'Dropped, as was asked for.', fault: 'drop' }
+    const retryAfterSeconds = takeToken?.(performance.now()) ?? 0
+    if (retryAfterSeconds > 0) return { status: 429, msg: 'Too many requests.', fault: 'limit', retryAfterSeconds }
+    if (refusedWith !== undefined) return { status: refusedWith, msg: 'Refused, as was asked for.', fault: 'refuse' }
+    return undefined
   }
   const refuse = async (status: number, problems: Problem[]): Promise<Verdict> => {
     await delay()
@@ -34,15 +46,18 @@ export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing
   }
   return async (checked: CheckedHead, { bytes, length, isWhole }: ReadBody): Promise<Verdict> => {
     if (!isWhole) return { status: 0, msg: `The sender broke off after ${length} bytes of the body.` }
-    const fault = nextFault()
-    if (fault) await delay()
-    if (fault?.kind === 'fail') return { status: fault.status, msg: 'A fault that was asked for.', fault: 'fail' }
-    if (fault) return { status: 0, msg: 'Dropped, as was asked for.', fault: 'drop' }
+    const fault = judgeFault()
+    if (fault) {
+      await delay()
+      return fault
+    }
     if ('refusal' in checked) return await refuse(checked.refusal.status, checked.refusal.problems)
     const { head } = checked
     if (bytes.length < head.length) return full
     const isKnown = head.receiverKey !== neverValidReceiverKey && (await (knowsKey?.(head.receiverKey) ?? true))
     if (!isKnown) return await refuse(401, [unknownKey])
-    return await takeDelivery(db.db, head, bytes, { delay, delayMs })
+    const plain = head.gzip ? await gunzipBody(bytes) : { body: bytes }
+    if ('problem' in plain) return await refuse(plain.status, [plain.problem])
+    return await takeDelivery(db.db, head, plain.body, { delay, delayMs })
   }
 }

@@ -1,19 +1,19 @@
-/** The body of a request: into memory where it is wanted, else read past, since a sender that is cut off never sees its answer. */
+/** Reads the body of a request, or reads past it: a sender that is cut off never sees its answer. */
 import type { IncomingMessage } from 'node:http'
 
-/** So much of a body that is refused is read past; a sender with more has to look at its answer meanwhile. */
+/** The most bytes of a refused body that are read past; a sender with more must look at its answer meanwhile. */
 const passedBytesMax = 16_000_000
 
 export interface ReadBody {
   /** Empty where the body was read past. */
   bytes: Buffer
-  /** How many came. */
+  /** Bytes that came. */
   length: number
-  /** It did not break off. */
+  /** The body did not break off. */
   isWhole: boolean
 }
 
-/** Of a body that was not sent. */
+/** A body that was not sent. */
 export const nothing: ReadBody = { bytes: Buffer.alloc(0), length: 0, isWhole: true }
 
 /** A body of `keep` bytes; without `keep` it is read past. Never throws. */

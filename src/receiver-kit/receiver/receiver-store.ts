@@ -8,7 +8,7 @@ import type { Database } from '../../db/open.ts'
 import type { Lead } from '../../leads/lead.ts'
 import type { DeliveryHead } from './check-request.ts'
 
-/** What became of the leads of a delivery, and how many values the null rule kept from being wiped out. */
+/** How many leads of a delivery were new, changed or unchanged, and how many values the null rule kept. */
 export interface Applied {
   new: number
   changed: number
@@ -17,8 +17,8 @@ export interface Applied {
 }
 
 /**
- * - `mine`: nobody had it; apply it with this claim
- * - `under-way`: somebody is applying it
+ * - `mine`: the key was free; apply the delivery with this claim
+ * - `under-way`: another request is applying it
  * - `same`, `other-body`: it was applied before
  */
 export type Claim =
@@ -31,7 +31,7 @@ const sha256 = (data: string | Buffer) => createHash('sha256').update(data).dige
 
 /**
  * Claims a delivery's key for `claimMs`; a claim that was neither kept nor given up is over by then. Keys are one name space:
- * whose key came with it makes no difference, since users get new ones between two attempts.
+ * the user does not count, since users get new receiver keys between two attempts.
  */
 export async function claimDelivery(db: Database, head: DeliveryHead, bytes: Buffer, claimMs: number): Promise<Claim> {
   const claim = randomUUID()

@@ -4,7 +4,8 @@
  */
 import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import type http from 'node:http'
+import http from 'node:http'
+import { bodyBytesMax } from '../../base/limits.ts'
 import { buildHardServer, jsonType } from '../../http/hard-server.ts'
 import { listenOn } from '../../http/listen.ts'
 import { type CheckedHead, checkHead, type Problem } from './check-request.ts'
@@ -14,10 +15,10 @@ import { nothing, readBody } from './read-body.ts'
 import type { Applied } from './receiver-store.ts'
 import type { Verdict } from './take-delivery.ts'
 
-/** What came, for a live view. Holds neither a user's key nor anything of a lead. */
+/** A request as the live view shows it: without the user's key, and without anything of a lead. */
 export interface ReceivedDelivery {
   at: Date
-  /** What was answered; null: nothing, the connection was dropped or the sender broke off. */
+  /** The status of the answer; null: none, the connection was dropped or the sender broke off. */
   status: number | null
   msg: string
   /** Null where the headers were refused. */
@@ -67,6 +68,10 @@ function buildAnswer({ status, msg, problems = [], body, queries, leads }: Verdi
   return JSON.stringify({ ok, msg, ...counts, ...(ok && problems.length === 0 ? {} : { problems }) })
 }
 
+/** A page like that of a proxy or a web framework. */
+const buildPage = ({ status, msg }: Verdict) =>
+  `<!doctype html>\n<html><head><title>${status} ${http.STATUS_CODES[status] ?? ''}</title></head><body><p>${msg.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</p></body></html>\n`
+
 /** The answer to what is no HTTP, too long, or too slow. */
 const buildParserRefusal = (msg: string) => {
   const problems: Problem[] = [{ clause: '4.1', path: 'request', message: msg }]
@@ -103,10 +108,17 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
 
   const answer = (response: http.ServerResponse, verdict: Verdict) => {
     const { status } = verdict
-    const text = buildAnswer(verdict)
-    const headers: http.OutgoingHttpHeaders = { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(text) }
+    const isPage = options.faults?.html === true && status >= 300
+    const text = isPage ? buildPage(verdict) : buildAnswer(verdict)
+    const type = isPage ? 'text/html; charset=utf-8' : jsonType
+    const headers: http.OutgoingHttpHeaders = {
+      'Content-Type': type,
+      'Content-Length': Buffer.byteLength(text),
+      'Accept-Encoding': 'gzip',
+    }
     if (status === 405) headers.Allow = 'POST'
-    if (status === 503) headers['Retry-After'] = '1'
+    const retryAfterSeconds = verdict.retryAfterSeconds ?? (status === 503 ? 1 : undefined)
+    if (retryAfterSeconds !== undefined) headers['Retry-After'] = retryAfterSeconds
     if (closing.signal.aborted || !response.req.complete) headers.Connection = 'close'
     response.writeHead(status, headers).end(text)
   }
@@ -115,10 +127,13 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     const startedMs = performance.now()
     const checked = checkHead(request)
     const length = 'head' in checked ? checked.head.length : 0
-    const hasRoom = heldBytes + length <= heldBytesMax
+    // a compressed one is held decoded too
+    const held = length + ('head' in checked && checked.head.gzip ? bodyBytesMax : 0)
+    const hasRoom = heldBytes + held <= heldBytesMax
     const keep = 'head' in checked && hasRoom ? length : undefined
     const asks = request.headers.expect?.toLowerCase() === '100-continue'
-    heldBytes += keep ?? 0
+    const heldNow = keep === undefined ? 0 : held
+    heldBytes += heldNow
     try {
       if (asks && keep !== undefined) response.writeContinue()
       // who asks before sending a body need not send one that is refused
@@ -131,7 +146,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
       if (verdict.status === 0) request.socket.destroy()
       else answer(response, verdict)
     } finally {
-      heldBytes -= keep ?? 0
+      heldBytes -= heldNow
     }
   }
 

@@ -22,14 +22,16 @@ export interface Verdict {
   applied?: Applied
   times?: number
   fault?: Fault['kind']
+  /** When to come again. */
+  retryAfterSeconds?: number
 }
 
-/** Longer than applying takes, shorter than anyone waits to try again after a receiver was killed. */
+/** Longer than applying takes, shorter than a sender waits before it tries a killed receiver again. */
 const claimMs = 30_000
 
 const key = 'header X-Idempotency-Key'
 
-/** What is wrong with a delivery whose key was there before, and what that is answered with. */
+/** The refusals of a key that came before. */
 const repeats = {
   'under-way': {
     status: 409,

@@ -1,4 +1,4 @@
-/** The schemas of the OpenAPI document, made from those that check bodies and type answers, each with an example. */
+/** The schemas of the OpenAPI document, each with an example; made from the schemas that check bodies and type answers. */
 import * as z from 'zod'
 import { deliveryBodySchema } from '../../deliveries/body-schema.ts'
 import { buildExampleLead } from '../../leads/example-lead.ts'
@@ -29,6 +29,7 @@ const schemas = {
   NewLead: flatLeadSchema,
 } satisfies Record<string, z.ZodType>
 
+/** The names below `components.schemas`. */
 export type SchemaName = keyof typeof schemas
 
 const hook = { id: '4c9c5a3e-2f0b-4b7e-9d0e-6f1f3c1f2a55', hookUrl: 'https://hooks.example.com/new-lead' }
@@ -56,19 +57,19 @@ const examples: { [N in SchemaName]: z.input<(typeof schemas)[N]> } = {
 
 const refTo = (name: string) => `#/components/schemas/${name}`
 
-/** The media types of a body with one of the schemas. */
+/** The `content` of a body that has one of the schemas. */
 export const buildContent = (name: SchemaName, example: unknown = examples[name]) => ({
   'application/json': { schema: { $ref: refTo(name) }, example },
 })
 
-/** `components.schemas`. Of `io: input`, since answers may gain fields: what is there stays. */
+/** `components.schemas`. With `io: input`, because answers may gain fields and so must not be closed to others. */
 export function buildSchemas(): Record<string, object> {
   const registry = z.registry<{ id: string }>()
   for (const [id, schema] of Object.entries(schemas)) registry.add(schema, { id })
   const built = z.toJSONSchema(registry, {
     io: 'input',
     uri: refTo,
-    // a format says the same in fewer characters
+    // the format says the same in fewer characters
     override: ({ jsonSchema }) => {
       if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
     },

@@ -1,30 +1,44 @@
-/** What leadpush itself sends, as the OpenAPI document has it: the delivery (contract 4) and the trigger (contract 6). */
+/**
+ * The requests that leadpush sends, as the OpenAPI document describes them: the delivery (contract 4) and the trigger
+ * (contract 6).
+ */
 import { bodyBytesMax, receiverKeyCharsMax } from '../../base/limits.ts'
 import { buildContent } from './schemas.ts'
 
 const text = { type: 'string', minLength: 1 }
 const ascii = (most: number) => ({ type: 'string', pattern: `^[!-~]{1,${most}}$` })
 const header = (name: string, description: string, schema: object, example: unknown) => ({
-  name, in: 'header', required: true, description, schema, example,
-}) // biome-ignore format: short
+  name,
+  in: 'header',
+  required: true,
+  description,
+  schema,
+  example,
+})
 
 const userAgent = header(
   'User-Agent',
-  'Which leadpush sends.',
+  'The version of leadpush that sends.',
   { type: 'string', pattern: '^leadpush/' },
   'leadpush/1.0.0',
 )
 const contentLength = (more: { maximum?: number } = {}) =>
-  header('Content-Length', 'Of the body, which is never chunked.', { type: 'integer', minimum: 2, ...more }, 2048)
+  header(
+    'Content-Length',
+    'The length of the body, which is never chunked.',
+    { type: 'integer', minimum: 2, ...more },
+    2048,
+  )
 
 const retryAfter = (most: string) => ({
   'Retry-After': {
-    description: `Seconds, or a date: no further attempt is made before it (${most} at most).`,
+    description: `Seconds, or a date, before which no further attempt is made (${most} at most).`,
     schema: text,
     example: '120',
   },
 })
 
+/** The operation of a delivery to the receiver. */
 export const delivery = {
   operationId: 'delivery',
   summary: 'A delivery of leads to the receiver',
@@ -35,10 +49,10 @@ export const delivery = {
   security: [{ receiver_key: [] }],
   parameters: [
     header('X-Service-API-Key', 'The key of the user at the receiver.', ascii(receiverKeyCharsMax), 'receiver-key'),
-    header('X-Data-Source', 'Who sends.', ascii(100), 'leadpush'),
+    header('X-Data-Source', 'The name of the sender.', ascii(100), 'leadpush'),
     header(
       'X-Idempotency-Key',
-      'Of the delivery; its second attempt carries the same.',
+      'Identifies the delivery; its second attempt carries the same key.',
       ascii(64),
       '2026-W01-1-example',
     ),
@@ -47,30 +61,31 @@ export const delivery = {
   ],
   requestBody: { required: true, content: buildContent('Delivery') },
   responses: {
-    '2XX': { description: 'It is taken.' },
+    '2XX': { description: 'The request is accepted.' },
     409: {
       description:
         'The delivery with this key is under way, or was taken with another body. After both attempts its outcome is unknown.',
     },
     422: { description: 'The body is refused, or the key came with another body.' },
     429: { description: 'Too many requests.', headers: retryAfter('5 minutes') },
-    503: { description: 'Not now.', headers: retryAfter('5 minutes') },
-    default: { description: 'It is not taken. A redirect is one of these: it is not followed.' },
+    503: { description: 'The receiver asks to try later.', headers: retryAfter('5 minutes') },
+    default: { description: 'The delivery is not accepted. A redirect counts as such: it is not followed.' },
   },
 }
 
+/** The operation of a trigger to a hook. */
 export const newLead = {
   operationId: 'new_lead',
   summary: 'A trigger to a hook',
   description:
-    'POSTed to the URL that `subscribe` registered, once for each new lead; again, with the same webhook-id, where a try failed ' +
-    'or nobody knows what came of it. Signed as Standard Webhooks 1.0 has it, with the signing secret of the integration.',
+    'POSTed to the URL that `subscribe` registered, once for each new lead; again, with the same webhook-id, where an attempt failed ' +
+    'or its outcome is unknown. Signed as Standard Webhooks 1.0 has it, with the signing secret of the integration.',
   security: [],
   parameters: [
-    header('webhook-id', 'The same for each try of one trigger.', text, 'msg_example'),
+    header('webhook-id', 'The same for each attempt of one trigger.', text, 'msg_example'),
     header(
       'webhook-timestamp',
-      'Of this try: seconds since 1970.',
+      'The time of this attempt, in seconds since 1970.',
       { type: 'string', pattern: '^[0-9]+$' },
       '1767225600',
     ),
@@ -85,7 +100,7 @@ export const newLead = {
   ],
   requestBody: { required: true, content: buildContent('NewLead') },
   responses: {
-    '2XX': { description: 'It is taken.' },
+    '2XX': { description: 'The request is accepted.' },
     410: { description: 'The hook is removed: nothing more is sent to it.' },
     default: {
       description:

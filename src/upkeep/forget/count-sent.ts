@@ -1,19 +1,20 @@
-/** How many deliveries had gone out with what was erased, as far as the ledger still knows and a few seconds tell. */
+/** Counts the deliveries that went out with erased listings, as far as the ledger still knows and a few seconds allow. */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
 
+/** How many deliveries had an erased listing in them. */
 export interface Sent {
-  /** Delivered, or perhaps. */
+  /** Deliveries that are delivered or unknown. */
   count: number
-  /** False: older ones were not looked at. */
+  /** False where the time ran out before older deliveries were read. */
   complete: boolean
 }
 
 const lookMsMax = 10_000
 const blocksPerLook = 512
 
-/** From the end of the table back, where the newest mostly lie. */
+/** Counts deliveries with one of the versions; reads the table from its end, where most of the newest rows are. */
 export async function countSent(db: Database, versionIds: readonly number[], stop: AbortSignal): Promise<Sent> {
   const { rows: sizes } = await sql<{ blocks: number }>`
     select pg_relation_size('deliveries') / current_setting('block_size')::bigint as blocks

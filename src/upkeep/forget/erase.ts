@@ -1,12 +1,13 @@
 /**
- * Erases a batch of listings in one transaction: the rows of the listing, everything kept of it, the triggers that are due, and
- * what is still before the deliveries that name it. From its commit on nothing is begun with it, by any process.
+ * Erases a batch of listings in one transaction: their rows, all kept versions, their triggers, and the pending deliveries
+ * that hold them. From its commit on no process begins anything with them.
  */
 import { sql } from 'kysely'
 import { isLive } from '../../db/leases.ts'
 import { locks } from '../../db/locks.ts'
 import type { Database, OpenDatabase } from '../../db/open.ts'
 import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
+import { eraseAnswersWith } from '../../deliveries/answers.ts'
 import { endDeliveries, findPendingWith } from '../../deliveries/erased-deliveries.ts'
 import { raiseErasureCount } from '../../deliveries/erasure-count.ts'
 import { makeAnew } from '../../deliveries/made-anew.ts'
@@ -14,21 +15,22 @@ import { contactFieldsOf } from '../../leads/contacts.ts'
 import type { Erasure } from '../../leads/erasures.ts'
 import { holdsContact } from './find-listings.ts'
 
+/** What a batch erased; ids and counts. */
 export interface Erased {
   leadIds: number[]
   versionIds: number[]
   triggers: number
   ended: number
-  /** Deliveries of which nothing was sent, made anew. */
+  /** Deliveries that had no attempt yet and were made anew without the listings. */
   anew: number
-  /** Keys of deliveries that a living process makes the last attempt of. */
+  /** Keys of deliveries whose last attempt a living process is making. */
   underWay: string[]
 }
 
-/** Whoever is cut off from the database, or frozen, must not hold up imports and pushes for longer. */
+/** A process that is cut off from the database, or frozen, must not hold up imports and pushes for longer. */
 const idleMsMax = 10_000
 
-/** Runs `work` in a transaction that no import runs beside; undefined where one does. */
+/** Runs `work` in a transaction beside which no import runs; undefined where an import runs now. */
 export async function inTurn<T>(
   opened: OpenDatabase,
   stop: AbortSignal,
@@ -45,7 +47,7 @@ export async function inTurn<T>(
   )
 }
 
-/** Those of `leadIds` that are still about the erasure: a later record may have brought another contact. */
+/** The listings that the erasure still means: a later record may have brought another contact. */
 async function findWhole(db: Database, erasure: Erasure, leadIds: readonly number[]) {
   const { rows } = await sql<{ id: number; version_id: number; fields: string }>`
     select l.id, l.version_id, ${sql.raw(contactFieldsOf('v.json'))} as fields
@@ -54,7 +56,10 @@ async function findWhole(db: Database, erasure: Erasure, leadIds: readonly numbe
   return 'href' in erasure ? rows : rows.filter(({ fields }) => holdsContact(fields, erasure.contact))
 }
 
-/** Of the listings in `found`, versions by listing, those that are about the erasure; of the others the versions found. */
+/**
+ * Erases the listings in `found` (version ids by listing) that the erasure still means; of the other listings only the found
+ * versions.
+ */
 export async function eraseListings(
   connection: Connection,
   erasure: Erasure,
@@ -72,16 +77,21 @@ export async function eraseListings(
     returning id
   `.execute(db)
   const versionIds = versions.rows.map(({ id }) => id)
-  // one that a process has in hand is told of the listing's end when it looks again
+  // a trigger in the hands of a process stays: the process finds the listing gone when it looks again
   const triggers = await sql`
     delete from triggers where lead_id = any (${leadIds}) and (worker_id is null or not ${isLive(sql`triggers.worker_id`)})
   `.execute(db)
+  // the answers of hooks to their triggers
+  await sql`delete from hook_answers where lead_id = any (${leadIds})`.execute(db)
   const erased = { leadIds, versionIds, triggers: Number(triggers.numAffectedRows ?? 0) }
   if (versionIds.length === 0) return { ...erased, ended: 0, anew: 0, underWay: [] }
-  // last, since nothing is begun from here to the end of the transaction
+  // last, since no delivery can begin from here to the end of the transaction
   await raiseErasureCount(db)
   const isErased = new Set(versionIds)
   const keys = await findPendingWith(db, (id) => isErased.has(id))
   const anew = await makeAnew(db, keys, ({ attempts }) => attempts === 0)
-  return { ...erased, anew, ...(await endDeliveries(db, keys)) }
+  const ended = await endDeliveries(db, keys)
+  // after that nothing more is recorded that was said of them
+  await eraseAnswersWith(db, (id) => isErased.has(id))
+  return { ...erased, anew, ...ended }
 }

@@ -1,6 +1,6 @@
 /**
- * Which listings an erasure is about: of all that was ever kept of any listing, also of those that were pruned, the versions
- * with that `href` or that contact. The table is read once, a stretch at a time; the database leaves out most of it.
+ * Finds the listings that an erasure means: all kept versions with its `href` or its contact, also of pruned listings. Reads
+ * the table once, a stretch at a time; the database filters out most of it.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
@@ -9,23 +9,24 @@ import { contactFieldsOf, findContactsOf, readContactFields } from '../../leads/
 import type { Erasure } from '../../leads/erasures.ts'
 import { sweep } from '../prune/sweep.ts'
 
+/** Versions with the `href` or the contact. */
 export interface FoundVersions {
-  /** Of each listing the versions that were found. */
+  /** Ids of the found versions, by listing. */
   ofLead: Map<number, Set<number>>
-  /** There are too many for one look. */
+  /** Whether there are more than one look may return. */
   more: boolean
 }
 
 const listingsMax = 100_000
 
-/** SQL over `fields`: these where the contact may stand in them, and more than those alone; null elsewhere. */
+/** SQL: `fields` where they may hold the contact (some that do not pass, too), else null. */
 function mayHold(contact: string): RawBuilder<string | null> {
   const holds = contact.includes('@')
     ? sql`position(${contact} in lower(fields collate "C")) > 0`
-    : // most have not these digits in this order: that is found out ten times faster
+    : // most fields lack these digits in this order, which is ten times faster to see
       sql`fields like ${`%${[...contact].join('%')}%`}
         and position(${contact} in regexp_replace(fields, '[^0-9]', '', 'g')) > 0`
-  // beyond ASCII, and where JSON writes a character as a number, only the process can tell
+  // beyond ASCII, and where JSON escapes a character as a number, only the process can tell
   return sql`case when (${holds}) or octet_length(fields) <> length(fields) or position('\\u' in fields) > 0 then fields end`
 }
 
@@ -41,10 +42,10 @@ interface Candidate {
   fields: string | null
 }
 
-/** The versions `t` among those for which `which` holds. */
+/** The versions among the rows `t` for which `which` holds. */
 async function findAmong(db: Database, erasure: Erasure, which: RawBuilder<boolean>): Promise<Candidate[]> {
   if ('href' in erasure) {
-    // the first field of the JSON
+    // `href` is the first field of the JSON
     const begin = `{"href":${JSON.stringify(erasure.href)},`
     const { rows } = await sql<Candidate>`
       select t.id, t.lead_id, null as fields from lead_versions t where ${which} and starts_with(t.json, ${begin})
@@ -63,8 +64,9 @@ async function findAmong(db: Database, erasure: Erasure, which: RawBuilder<boole
 }
 
 /**
- * `since` is a `timestamptz` as text at which imports refused such records already, and `lastVersionId` the last one then: so
- * what moves within the table while it is read, because a later record replaces it, is found at the end.
+ * Finds the versions. `since`: a time (`timestamptz` as text) at which imports already refused such records, and the last
+ * version id at that time. Rows that move within the table while it is read, because a later record replaces them, are found
+ * by it at the end.
  */
 export async function findVersions(
   db: Database,

@@ -1,6 +1,6 @@
 /**
- * `leads forget`: refuses later records, finds what is there, erases it batch by batch, waits for the attempts that were under
- * way with it, and clears up behind. Broken off, it is begun again with the same words; what is done stays done.
+ * `leads forget`: refuses later records, finds the listings, erases them batch by batch, waits for attempts under way with
+ * them, and clears up. An interrupted run is started again with the same words; what it has erased stays erased.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
@@ -16,27 +16,30 @@ import { countSent, type Sent } from './count-sent.ts'
 import { type Erased, eraseListings, inTurn } from './erase.ts'
 import { findVersions } from './find-listings.ts'
 
+/** What it is doing, for people who watch. */
 export type ForgetPhase = 'waiting for an import' | 'looking' | 'erasing' | 'waiting for attempts' | 'clearing up'
 
+/** How it is stopped, and whom it tells. */
 export interface ForgetOptions {
-  /** Aborted: it ends where it is; what was erased stays so. */
+  /** Aborted: ends where it is; what was erased stays erased. */
   stop: AbortSignal
   onPhase?: (phase: ForgetPhase) => void
   onAway?: (error: unknown) => void
 }
 
+/** What was erased; counts. */
 export interface Forgotten {
-  /** False: it was refused before. */
+  /** False where such records were refused before. */
   newlyRefused: boolean
   listings: number
-  /** Of these listings, and of those that had the contact earlier. */
+  /** Versions of these listings, and of listings that had the contact earlier. */
   versions: number
   triggers: number
-  /** Deliveries that get no further attempt because of it. */
+  /** Deliveries that get no further attempt because of the erasure. */
   ended: number
-  /** Deliveries of which nothing was sent: they go without it. */
+  /** Deliveries that had no attempt yet: they go out without the listings. */
   anew: number
-  /** Attempts with it that are still under way after all the waiting. */
+  /** Attempts with the listings that are still under way after all the waiting. */
   underWay: number
   sent: Sent
 }
@@ -108,7 +111,7 @@ class Forgetting {
     }
   }
 
-  /** Imports and prunes take turns with it. */
+  /** Takes turns with imports and prunes. */
   private async inTurn<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
     const { stop, onPhase, onAway } = this.options
     for (;;) {
@@ -119,7 +122,9 @@ class Forgetting {
     }
   }
 
-  /** Until no living process has an attempt under way with what was erased. Returns how many there are all the same. */
+  /**
+   * Waits until no living process has an attempt under way with what was erased; returns how many remain when the time is up.
+   */
   private async waitForAttempts(all: Erased): Promise<number> {
     const { stop, onPhase, onAway } = this.options
     const { db } = this.opened
@@ -129,7 +134,7 @@ class Forgetting {
       const triggers = await rideOut(() => this.countTriggersInHand(all), onAway)
       const left = keys.length + triggers
       if (left === 0 || stop.aborted || performance.now() - sinceMs > eraseWaitMsMax) {
-        // those whose process died meanwhile
+        // deliveries whose process died meanwhile
         await rideOut(() => endDeliveries(db, all.underWay, true), onAway)
         return left
       }
@@ -146,7 +151,10 @@ class Forgetting {
   }
 }
 
-/** Throws the reason of `stop` where that came before anything was erased, `database` where that stays away. */
+/**
+ * Runs an erasure. Throws the reason of `stop` where it was aborted before anything was erased, `database` where the database
+ * stays away.
+ */
 export function forgetListings(opened: OpenDatabase, erasure: Erasure, options: ForgetOptions): Promise<Forgotten> {
   return new Forgetting(opened, erasure, options).run()
 }

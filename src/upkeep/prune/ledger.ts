@@ -1,6 +1,6 @@
 /**
- * What of the ledger is old and needed no more: ended deliveries, the claims of periods that are over, runs, and the rows of
- * processes that are gone. What is pending stays, and so does a claim as long as a second delivery could come of its loss.
+ * Deletes what is old in the ledger and no longer needed: ended deliveries, claims of periods that are over, runs, and rows
+ * of dead processes. Pending deliveries stay, and so does a claim as long as its loss could cause a second delivery.
  */
 import { sql } from 'kysely'
 import { comparedDays, comparedLeadsMin, frozenRunDays } from '../../base/limits.ts'
@@ -10,8 +10,8 @@ import { isPeriodOver, isUnderWay } from '../../deliveries/runs.ts'
 import { type PruneContext, sweepRows } from './sweep.ts'
 
 /**
- * In a period that is not over, `push --failed` and a monitor go by what failed and was not made good, and by what made
- * good what failed: both stay.
+ * SQL: whether delivery `t` is still asked for. In a period that is not over, `push --failed` and monitors read failed
+ * deliveries without a later success, and the deliveries that made up for failed ones.
  */
 const isAskedFor = sql<boolean>`exists (select from users u where u.id = t.user_id) and case t.status
   when 'delivered' then exists (
@@ -20,9 +20,10 @@ const isAskedFor = sql<boolean>`exists (select from users u where u.id = t.user_
   else not exists (
     select from deliveries e where e.user_id = t.user_id and e.created_at > t.created_at and e.status = 'delivered') end`
 
-/** Of what was sent of a push it is told whether the rest of it may still be. */
+/** SQL: whether the user of delivery `t` has a pending one: then the push can still tell what of it was sent. */
 const hasPending = sql<boolean>`exists (select from deliveries e where e.status = 'pending' and e.user_id = t.user_id)`
 
+/** Deletes ended deliveries. */
 export function pruneDeliveries(context: PruneContext): Promise<number> {
   return sweepRows(
     context,
@@ -34,8 +35,8 @@ export function pruneDeliveries(context: PruneContext): Promise<number> {
 }
 
 /**
- * The scopes whose period is over everywhere, and in which no run is under way: one that began in its last minute may go on
- * for long. A scope of a run that is no more has nobody either.
+ * The scopes whose period is over everywhere and that have no run under way: a run that began in the last minute of a period
+ * may go on for long. A scope whose run is no longer known has none either.
  */
 async function findScopesThatAreOver({ db, onAway }: PruneContext): Promise<string[]> {
   const { rows } = await rideOut(
@@ -60,9 +61,10 @@ async function findScopesThatAreOver({ db, onAway }: PruneContext): Promise<stri
   return rows.map(({ scope }) => scope)
 }
 
-/** The guard compares the next weekly delivery with it. */
+/** SQL: whether the guard compares the next weekly delivery with claim `t`. */
 const isCompared = sql<boolean>`(coalesce(t.leads, 0) >= ${comparedLeadsMin} and t.claimed_at >= now() - ${comparedDays} * interval '1 day')`
 
+/** Deletes claims in scopes that are over. */
 export async function pruneClaims(context: PruneContext): Promise<number> {
   const scopes = await findScopesThatAreOver(context)
   if (scopes.length === 0) return 0
@@ -73,7 +75,7 @@ export async function pruneClaims(context: PruneContext): Promise<number> {
   )
 }
 
-/** Whom a run of that age served is not known for sure from now on. */
+/** Marks old runs as pruned: which users they served is no longer known for sure. */
 export async function noteRuns({ db, before, onAway }: PruneContext): Promise<void> {
   await rideOut(
     () => sql`update runs set pruned = true where started_at < ${before}::timestamptz and not pruned`.execute(db),
@@ -81,7 +83,12 @@ export async function noteRuns({ db, before, onAway }: PruneContext): Promise<vo
   )
 }
 
-/** Not those that later weeks are compared with, nor any that has a delivery to come. */
+/** Deletes what hooks said; what was said of deliveries goes with them. */
+export async function forgetHookAnswers({ db, before, onAway }: PruneContext): Promise<void> {
+  await rideOut(() => sql`delete from hook_answers where said_at < ${before}::timestamptz`.execute(db), onAway)
+}
+
+/** Deletes ended runs, but for those with which later weeks are compared or that have a pending delivery. */
 export function pruneRuns(context: PruneContext): Promise<number> {
   return sweepRows(
     context,
@@ -92,11 +99,15 @@ export function pruneRuns(context: PruneContext): Promise<number> {
   )
 }
 
+/** Deletes the rows of processes that died long ago. */
 export function pruneWorkers(context: PruneContext): Promise<number> {
   return sweepRows(context, 'workers', isLongDead(sql`t`))
 }
 
-/** What the reference receiver answers repeated keys by: a sender may come with one for as long as it has it to send. */
+/**
+ * Deletes old keys of the reference receiver. They answer repeated deliveries, so a key stays as long as a sender may repeat
+ * it.
+ */
 export function pruneReceiver(context: PruneContext): Promise<number> {
   return sweepRows(
     context,

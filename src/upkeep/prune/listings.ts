@@ -1,6 +1,6 @@
 /**
- * What of the listings is old and needed no more: listings that nobody saw for long, versions that were superseded, imports,
- * searches that no query means. Imports take turns with it, batch by batch.
+ * Deletes what is old among the listings and no longer needed: listings that were not seen for long, superseded versions,
+ * imports, searches without a query. Takes turns with imports, batch by batch.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
@@ -14,8 +14,8 @@ import { type PruneContext, sweepRows } from './sweep.ts'
 const turnLookMs = 200
 
 /**
- * Runs `work` in a transaction that no import of the kind runs beside; waits for its turn between transactions, so that a
- * stop is heard. Undefined when it was stopped before.
+ * Runs `work` in a transaction beside which no import with the lock `turn` runs. Waits for its turn between transactions, so
+ * that a stop is heard. Undefined where it was stopped before its turn.
  */
 async function inTurn<T>(
   { db, stop }: PruneContext,
@@ -35,18 +35,24 @@ async function inTurn<T>(
   return undefined
 }
 
-/** A trigger may come of it: no `trigger` run has looked at it yet. The hooks are read once, not for each listing. */
+/**
+ * SQL: whether the listing in the row `seen` may still become a trigger, because some hook was not looked at since it came
+ * in. The hooks are read once, not for each listing.
+ */
 const isNewToHook = (seen: RawBuilder<unknown>) => sql<boolean>`exists (
   select from leads l where l.id = ${seen}.lead_id and l.first_import_id > (select min(looked_import_id) from hooks))`
 
-/** The listing in the row `seen` of `lead_seen` was seen neither since then nor within the maximum age, and no hook is still to get it. */
+/**
+ * SQL: whether the listing in the row `seen` of `lead_seen` was seen neither since `before` nor within the maximum age, and
+ * no hook may still get it.
+ */
 const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknown>) => sql<boolean>`(${seen}.seen_at
     < least(${before}::timestamptz, now() - ${maxLeadAgeMs} * interval '1 millisecond')
   and not ${isNewToHook(seen)} and not exists (select from triggers g where g.lead_id = ${seen}.lead_id))`
 
 /**
- * One that comes again is a new listing. Its last version is superseded by nothing from now on: whoever planned with it a moment
- * ago still finds it.
+ * Deletes stale listings. One that comes again is a new listing. The last version is marked as superseded and stays for now,
+ * for pushes that planned with it a moment ago.
  */
 export function pruneLeads(context: PruneContext): Promise<number> {
   return sweepRows(context, 'lead_seen', isStale(context, sql`t`), async (isMeant) => {
@@ -67,8 +73,9 @@ export function pruneLeads(context: PruneContext): Promise<number> {
 }
 
 /**
- * A delivery names versions that were current when its run began, or later; what an import supersedes bears the time at which
- * its merge began, at most a day before it is to be seen. So whatever was superseded earlier is in no delivery to come.
+ * SQL: versions superseded before this time are in no delivery to come. A delivery names versions that were current when its
+ * run began, or later; a superseded version bears the time at which its import's merge began, at most a day before the merge
+ * is visible.
  */
 const neededSince = sql<Date>`(select coalesce(least(
     (select min(r.started_at) from runs r where ${isUnderWay(sql`r`)}),
@@ -76,9 +83,10 @@ const neededSince = sql<Date>`(select coalesce(least(
       where d.status = 'pending')
   ) - interval '1 day', 'infinity'))`
 
+/** Deletes superseded versions that no delivery to come needs. */
 export function pruneVersions(context: PruneContext): Promise<number> {
   const isGone = sql<boolean>`not exists (select from leads l where l.id = t.lead_id)`
-  // what would have gone before is still there
+  // in a dry run the listings that would go are still there
   const goes = sql<boolean>`exists (select from lead_seen s where s.lead_id = t.lead_id and ${isStale(context, sql`s`)})`
   const isOrphan = context.dryRun ? sql<boolean>`(${isGone} or ${goes})` : isGone
   const supersededAt = context.dryRun
@@ -93,8 +101,8 @@ export function pruneVersions(context: PruneContext): Promise<number> {
 }
 
 /**
- * Not the last, nor those whose listings a hook is still to be looked at for. Of a listing whose import is gone it is known that it
- * came long ago.
+ * Deletes imports, but for the last one and those whose listings a hook has not been looked at for. A listing whose import is
+ * gone is known to be old.
  */
 export function pruneImports(context: PruneContext): Promise<number> {
   return sweepRows(
@@ -105,10 +113,11 @@ export function pruneImports(context: PruneContext): Promise<number> {
   )
 }
 
-/** A push that read a user's queries a moment ago may still look for what they mean. */
+/** SQL: whether no query means search `t`, and no running push may have read such a query a moment ago. */
 const isUnused = sql<boolean>`not exists (select from queries q where q.search_id = t.id)
   and not exists (select from runs r where r.outcome = 'running' and ${isLive(sql`r.worker_id`)})`
 
+/** Deletes searches that no query means. */
 export function pruneSearches(context: PruneContext): Promise<number> {
   return sweepRows(context, 'searches', isUnused, async (isMeant) => {
     const deleted = await inTurn(context, locks.usersImport, async (transaction) => {

@@ -1,15 +1,23 @@
 /**
- * `prune`: deletes what is older than a duration and needed by nothing that is still to come. Each part works through its
- * table in small transactions of its own, so it may be stopped at any time, run again, and run beside pushes and imports.
+ * `prune`: deletes rows that are older than a duration and needed by nothing to come. Each part works through its table in
+ * small transactions, so it may be stopped at any time, run again, and run beside pushes and imports.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
-import { noteRuns, pruneClaims, pruneDeliveries, pruneReceiver, pruneRuns, pruneWorkers } from './ledger.ts'
+import {
+  forgetHookAnswers,
+  noteRuns,
+  pruneClaims,
+  pruneDeliveries,
+  pruneReceiver,
+  pruneRuns,
+  pruneWorkers,
+} from './ledger.ts'
 import { pruneImports, pruneLeads, pruneSearches, pruneVersions } from './listings.ts'
 import type { PruneContext } from './sweep.ts'
 
-/** In this order: claims before the runs whose scopes they are in, listings before their versions. */
+/** In this order: claims before the runs that name their scopes, listings before their versions. */
 const parts = {
   deliveries: pruneDeliveries,
   claims: pruneClaims,
@@ -22,22 +30,27 @@ const parts = {
   receiverDeliveries: pruneReceiver,
 } as const satisfies Record<string, (context: PruneContext) => Promise<number>>
 
+/** The names of the parts, and the rows of each. */
 export type PrunedPart = keyof typeof parts
 export type PruneCounts = Record<PrunedPart, number>
 
+/** What is old, and whom to tell. */
 export interface PruneOptions {
   olderThanMs: number
-  /** Listings that were seen within it stay, however short `olderThanMs` is. */
+  /** Listings seen within this time stay, however short `olderThanMs` is. */
   maxLeadAgeMs: number
-  /** Delete nothing: count what would go. */
+  /** Deletes nothing, and counts what would be deleted. */
   dryRun?: boolean
-  /** Aborted: it ends after the batch under way. */
+  /** Aborted: ends after the batch under way. */
   stop: AbortSignal
   onPart?: (part: PrunedPart) => void
   onAway?: (error: unknown) => void
 }
 
-/** Returns the rows of each part that it deleted, or would; fewer than there were to delete if it was stopped. */
+/**
+ * Returns how many rows of each part it deleted, or would delete; fewer than there are if it was stopped. Throws `database`
+ * where the database stays away.
+ */
 export async function prune(
   db: Database,
   { olderThanMs, maxLeadAgeMs, dryRun = false, stop, onPart, onAway }: PruneOptions,
@@ -48,7 +61,10 @@ export async function prune(
     onAway,
   )
   const context = { db, before: rows[0]?.before ?? '', maxLeadAgeMs, dryRun, stop, onAway }
-  if (!dryRun) await noteRuns(context)
+  if (!dryRun) {
+    await noteRuns(context)
+    await forgetHookAnswers(context)
+  }
   const counts = {} as PruneCounts
   for (const [part, work] of Object.entries(parts) as [PrunedPart, (typeof parts)[PrunedPart]][]) {
     onPart?.(part)

@@ -1,31 +1,32 @@
 /**
- * How old rows are found without an index that every delivery would have to pay for: by where they lie. A table is gone
- * through once, a stretch of blocks at a time, and what is old in it is deleted, a bounded batch a transaction.
+ * Finds old rows without an index, which every delivery would have to pay for, by their position in the table: reads the
+ * table once, a stretch of blocks at a time, and deletes old rows in bounded batches, one transaction each.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { pruneRowsMax } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 
+/** What each part of a prune works with. */
 export interface PruneContext {
   db: Database
-  /** What is older than this goes: a `timestamptz` as text, to the microsecond. */
+  /** Rows older than this go: a `timestamptz` as text, to the microsecond. */
   before: string
   maxLeadAgeMs: number
-  /** Nothing is deleted: what would be is counted. */
+  /** Deletes nothing, and counts what would be deleted. */
   dryRun: boolean
-  /** Aborted: nothing more is begun after the batch under way. */
+  /** Aborted: no batch is begun after the one under way. */
   stop: AbortSignal
   onAway?: ((error: unknown) => void) | undefined
 }
 
-/** 16 MB of a table at most are looked at in one statement. */
+/** A statement looks at 16 MB of a table at most. */
 const blocksMax = 2_048
 const blocksAtFirst = 64
 
 /**
- * Calls `work` for one stretch of `table` after the other with SQL that says whether the row `t` lies in it; it comes to at most
- * `rowsMax` rows there and returns how many, and is called again for a stretch that had so many. Returns the sum.
+ * Calls `work` for each stretch of `table`, with SQL that tells whether row `t` lies in it. `work` handles at most `rowsMax`
+ * rows and returns how many; it is called again for a stretch that had that many. Returns the sum.
  */
 export async function sweep(
   { db, stop, onAway }: Pick<PruneContext, 'db' | 'stop' | 'onAway'>,
@@ -60,7 +61,7 @@ export async function sweep(
 /** Deletes rows `t` for which `isMeant` holds, at most `pruneRowsMax`, and returns how many. */
 type DeleteRows = (isMeant: RawBuilder<boolean>) => Promise<number>
 
-/** Rows that somebody is at are left. */
+/** Deletes rows; skips locked ones. */
 const deleteFrom =
   ({ db }: PruneContext, table: string): DeleteRows =>
   async (isMeant) => {
@@ -72,7 +73,7 @@ const deleteFrom =
     return Number(numAffectedRows ?? 0)
   }
 
-/** Deletes the rows `t` of `table` for which `isOld` holds, or counts them. */
+/** Deletes the rows `t` of `table` for which `isOld` holds; in a dry run counts them. */
 export function sweepRows(
   context: PruneContext,
   table: string,

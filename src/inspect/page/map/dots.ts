@@ -10,17 +10,17 @@ export interface Dot {
 
 /** The diameters that there are, in pixels of the screen: a dot of size `n` has the class `s` and `n`. */
 export const dotPixels = [5, 7, 9, 12, 15, 19, 24] as const
-/** The largest one, smaller where there are many; and that of a count of 1 where the largest count leaves room for it. */
+/** The largest diameter, smaller where there are many dots; and that of a count of 1, unless the largest count needs it smaller. */
 const few = { dotsMax: 150, largest: 24 }
 const many = { largest: 15 }
 const pixelsOfOne = 5
-/** From so many dots on they are put into a grid, of cells of so many units. */
+/** From this many dots on, those in one cell of a grid become one; a cell has this many units. */
 const gridDotsMin = 1_500
 const gridUnits = 6
-/** So many dots have a name each. */
+/** Up to this many dots have a name each. */
 export const namedDotsMax = 400
 
-/** The dots of one cell become one, in the middle of what they count. */
+/** Many dots become one for each cell, at the mean of the counted points; few stay as they are. */
 export function gatherDots(dots: readonly Dot[]): Dot[] {
   if (dots.length < gridDotsMin) return [...dots]
   const cells = new Map<number, { x: number; y: number; count: number }>()
@@ -32,7 +32,7 @@ export function gatherDots(dots: readonly Dot[]): Dot[] {
   return [...cells.values()].map(({ x, y, count }) => ({ x: x / count, y: y / count, count }))
 }
 
-/** From a count to the number of a size. */
+/** Returns a function from a count to the index of its size in `dotPixels`. */
 export function buildSizes(dots: readonly Dot[]): (count: number) => number {
   const { largest } = dots.length > few.dotsMax ? many : few
   const unit = Math.min(pixelsOfOne, largest / Math.sqrt(findMost(dots)))

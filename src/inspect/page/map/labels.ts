@@ -1,4 +1,4 @@
-/** Names on a map, the most important first, none over another: fewer where the map is small and its letters are large. */
+/** Chooses the names on a map, the most important first, none over another: fewer where the map is small and its letters large. */
 import { height, width } from './view.ts'
 
 export interface Name {
@@ -13,7 +13,7 @@ export interface Label extends Name {
   level: number
 }
 
-/** Of each level: the size of its letters in units, and how many names there are at most. */
+/** For each level, the size of its letters in units, and the most names that it shows. */
 const levels = [
   { letter: 30, namesMax: 4 },
   { letter: 20, namesMax: 9 },
@@ -27,7 +27,7 @@ function collide(a: Name, b: Name, letter: number): boolean {
   return Math.abs(a.x - b.x) < across && Math.abs(a.y - b.y) < letter * 1.5
 }
 
-/** A name is written around its point, below the middle. */
+/** `names`: the most important first. A name is centred below its point. */
 export function placeLabels(names: readonly Name[]): Label[] {
   const placed: Label[] = []
   for (const [level, { letter, namesMax }] of levels.entries()) {

@@ -1,6 +1,6 @@
 /**
- * Which part of the world a map shows, and how: all of the United States, Alaska and Hawaii in insets, or, where everything lies
- * near together, just that region, whose middle is where it is least distorted.
+ * Chooses the part of the world that a map shows, and its projection: the United States with Alaska and Hawaii in insets, or,
+ * where everything lies close together, that region alone, least distorted in its middle.
  */
 import {
   type GeoPermissibleObjects,
@@ -26,21 +26,22 @@ export interface Point {
 const earthRadiusMiles = 3958.7613
 const milesPerDegree = (earthRadiusMiles * Math.PI) / 180
 
-/** Where nothing is farther from the middle, a region is shown. */
+/** A region is shown if nothing lies farther from the middle than this. */
 const regionMilesMax = 750
 /** A region is no smaller, or a single place would fill the map. */
 const regionMilesMin = 10
 const paddingOf = { nation: 10, region: 48 }
 
+/** A projection from the earth to the units of the map. */
 export interface View {
   kind: 'nation' | 'region'
-  /** The units of a point; undefined where it is not on the map. */
+  /** The point in units of the map; undefined where it is not on the map. */
   project(point: Point): [x: number, y: number] | undefined
-  /** A path's `d`; empty where nothing of it is on the map. An outline leaves out what nobody would see; rough is in whole units. */
+  /** The `d` of a path; empty where it is not on the map. `outline` leaves out invisible detail, `rough` rounds to whole units. */
   draw(shape: GeoPermissibleObjects, as?: 'outline' | 'rough'): string
-  /** What of the shape is visible: its share of the map, and its middle. */
+  /** The visible part of the shape: its share of the map, and its middle. */
   look(shape: GeoPermissibleObjects): { share: number; middle: [x: number, y: number] }
-  /** Of a nation it holds for the lower 48 states alone. */
+  /** On a map of the nation, that of the lower 48 states. */
   milesPerUnit: number
 }
 
@@ -52,7 +53,7 @@ const toPosition = ({ latitude, longitude }: Point): [number, number] => [longit
 
 const milesBetween = (a: Point, b: Point) => geoDistance(toPosition(a), toPosition(b)) * earthRadiusMiles
 
-/** A circle on the earth: everything within `radiusMiles`, whatever the projection makes of it. `corners` is how round it is. */
+/** A circle on the earth, not on the map: everything within `radiusMiles`, as a polygon with about `corners` corners. */
 export function buildCircle(circle: Circle, corners = 60) {
   const degrees = Math.max(circle.radiusMiles, 0.01) / milesPerDegree
   const step = 360 / corners
@@ -89,7 +90,7 @@ function fitRegion(region: Circle, points: readonly Point[], circles: readonly C
   ])
 }
 
-/** A stream that leaves out points which lie so near to the last one that nobody would see them. */
+/** A stream that leaves out points too near to the last one to be told from it. */
 function thinOut(projection: GeoProjection, unitsMin: number) {
   const thin = () => {
     let last: [x: number, y: number] | undefined
@@ -108,7 +109,7 @@ function thinOut(projection: GeoProjection, unitsMin: number) {
   return { stream: (output: Parameters<GeoProjection['stream']>[0]) => projection.stream(thin().stream(output)) }
 }
 
-/** `land` is what a map of the whole nation is fitted to. */
+/** Chooses the view for the points and circles. A map of the nation is fitted to `land`. */
 export function buildView(points: readonly Point[], circles: readonly Circle[], land: GeoPermissibleObjects): View {
   const region = findRegion(points, circles)
   const nation = geoAlbersUsa()

@@ -13,7 +13,7 @@ export interface FeedDay {
 
 const daysShown = 42
 
-/** The last days, the oldest first, each there whether anything was imported on it or not. */
+/** The last days, the oldest first; days without an import are among them. */
 export async function findFeedDays(snapshot: Snapshot, timeZone: string): Promise<FeedDay[]> {
   const { rows } = await sql<FeedDay>`
     with days as (

@@ -1,4 +1,4 @@
-/** Everything that a report shows, as plain data: a statement a figure, whatever number of users, leads and weeks there is. */
+/** Finds everything that a report shows, as plain data: one statement for each figure, however many users and leads there are. */
 import type { Database } from '../../../db/open.ts'
 import { findPeriod } from '../../../deliveries/runs.ts'
 import { type Alarm, findAlarms } from '../../status/alarms.ts'
@@ -10,12 +10,13 @@ import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.t
 import { type CauseShown, type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
 import { findWeeks, type Week } from './weeks.ts'
 
+/** The content of a report. */
 export interface Figures {
   madeAt: Date
   status: Status
   /** What somebody should look at. */
   alarms: Alarm[]
-  /** Subscribed users who get nothing, since they ask for nothing. */
+  /** Subscribed users without a query, who get nothing. */
   withoutQueries: number
   runs: RunReport[]
   weeks: Week[]
@@ -37,13 +38,14 @@ export interface ReportSettings {
   timeZone: string
   maxLeadAgeMs: number
   feedMaxAgeMs: number | undefined
-  /** A ledger of more is sampled. */
+  keepAnswers: 'on' | 'off'
+  /** A larger ledger is sampled. */
   ledgerBytesMax?: number
 }
 
 /** Throws `usage` for a time zone that the database does not know. */
 export async function findFigures(db: Database, settings: ReportSettings): Promise<Figures> {
-  // a zone that it does not know has to be told of as such, before anything else meets it
+  // comes first, so that an unknown time zone is reported as such
   await findPeriod(db, settings)
   const status = await findStatus(db, settings)
   const [alarms, runs, found] = await Promise.all([
@@ -64,9 +66,9 @@ async function readFigures(snapshot: Snapshot, settings: ReportSettings) {
     weeks,
     latency: await findLatency(snapshot, ledger, periods[0] ?? ''),
     isSampled: ledger.share < 1,
-    causes: await findCauses(snapshot, troubled),
-    users: await findUsersInTrouble(snapshot, troubled),
-    hooks: await findHooks(snapshot),
+    causes: await findCauses(snapshot, troubled, settings.keepAnswers),
+    users: await findUsersInTrouble(snapshot, troubled, settings.keepAnswers),
+    hooks: await findHooks(snapshot, settings.keepAnswers),
     days: await findFeedDays(snapshot, settings.timeZone),
     where: await findWhereAll(snapshot),
   }

@@ -8,6 +8,7 @@ export interface Percentiles {
   p99: number
 }
 
+/** The durations of attempts, in milliseconds. */
 export interface Latency {
   attempts: number
   /** Milliseconds; undefined without an attempt. */
@@ -20,7 +21,7 @@ export interface Latency {
 
 const barsPerDecade = 10
 
-/** Where the bar `at` begins: 0 holds what took less than 1 ms. */
+/** Where the bar with the index `at` begins; bar 0 holds attempts of less than 1 ms. */
 const beginOf = (at: number) => 10 ** ((at - 1) / barsPerDecade)
 
 interface Found {
@@ -32,6 +33,7 @@ const percentiles = sql`
   'p50', min(ms) filter (where upto >= 0.5 * total), 'p95', min(ms) filter (where upto >= 0.95 * total),
   'p99', min(ms) filter (where upto >= 0.99 * total), 'attempts', max(total)`
 
+/** Reads all attempts from the period `since` on in one statement. */
 export async function findLatency(snapshot: Snapshot, { rows: ledger }: Ledger, since: string): Promise<Latency> {
   const { rows } = await sql<Found>`
     with by_ms as materialized (

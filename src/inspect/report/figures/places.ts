@@ -17,17 +17,17 @@ export interface QueriesAt extends LeadsAt {
 
 export interface WhereAll {
   leads: number
-  /** Of them those whose postal code is in no table. */
+  /** Leads whose postal code is in no table. */
   unplaced: number
   points: LeadsAt[]
   /** For orientation. */
   towns: Town[]
-  /** Queries for a place, and how many places they come to. */
+  /** Queries for a place, and the searches that they share. */
   queries: number
   searches: number
-  /** Those that most queries ask for. */
+  /** The places that most queries ask for. */
   circles: QueriesAt[]
-  /** Queries of the circles. */
+  /** How many queries the circles stand for. */
   queriesShown: number
   /** Leads and users (by the first place that they ask for) by state, the most leads first. */
   states: { state: string; leads: number; users: number }[]
@@ -46,7 +46,7 @@ interface LeadsFound {
   states: WhereAll['states'] | null
 }
 
-/** One way through the index of leads by place. */
+/** Reads the index of leads by postal code once. */
 async function findLeads(snapshot: Snapshot) {
   const { rows } = await sql<LeadsFound>`
     with by_code as materialized (
@@ -59,7 +59,7 @@ async function findLeads(snapshot: Snapshot) {
       group by floor(latitude / ${squareDegrees}), floor(longitude / ${squareDegrees}) order by count desc limit ${pointsMax}
     ),
     of_leads as (select state, sum(n) as leads from by_code where state is not null group by state),
-    of_users as (select p.state, count(*) as users from users u join postal_codes p on p.code = u.place group by p.state),
+    of_users as (select p.state, count(*) as users from users u join postal_codes p on p.code = u.home_key group by p.state),
     states as (
       select state, coalesce(leads, 0) as leads, coalesce(users, 0) as users from of_leads full join of_users using (state)
       order by leads desc, users desc, state limit ${statesMax}
@@ -95,12 +95,13 @@ async function findSharedQueries(snapshot: Snapshot): Promise<SharedQuery[]> {
   return rows
 }
 
+/** All places of a report: bounded numbers of points, circles, towns and states. */
 export async function findWhereAll(snapshot: Snapshot): Promise<WhereAll> {
   const found = await findLeads(snapshot)
   const shared = await findSharedQueries(snapshot)
   const places = shared.length > 0 ? await findPlaces(snapshot) : undefined
   const circles = shared.flatMap((query) => {
-    // by the code that settles what the query means
+    // by the code that resolves queries for a push
     const centre = places && findNamedPlace(places, query)?.centre
     if (!centre) return []
     const { latitude, longitude } = centre

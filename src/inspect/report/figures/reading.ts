@@ -1,6 +1,6 @@
 /**
- * How the figures of a report are read: one snapshot that writes nothing, statements that end by themselves, and of a ledger that
- * is too long to be read in seconds a sample.
+ * How the figures of a report are read: in one read-only snapshot, by statements with a time limit, and from a sample of the
+ * ledger where the whole would take more than seconds.
  */
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { codeOf, LeadpushError } from '../../../base/errors.ts'
@@ -8,9 +8,9 @@ import { rideOut } from '../../../db/away.ts'
 import type { Database } from '../../../db/open.ts'
 import type { Tables } from '../../../db/tables.ts'
 
-/** One statement; those of a ledger of millions take seconds. */
+/** The limit of one statement; on a ledger of millions a statement takes seconds. */
 const statementMsMax = 60_000
-/** A ledger of more is sampled: 0.5 GB are read in a second or two. */
+/** A larger ledger is sampled: 0.5 GB are read in a second or two. */
 const wholeBytesMax = 512 * 1024 * 1024
 
 export type Snapshot = Transaction<Tables>
@@ -21,7 +21,7 @@ export async function readSnapshot<T>(db: Database, read: (snapshot: Snapshot) =
   return await rideOut(() =>
     transactions()
       .execute(async (snapshot) => {
-        // compiling these takes longer than it saves
+        // compiling these statements takes longer than it saves
         await sql`
           select set_config('statement_timeout', ${String(statementMsMax)}, true), set_config('jit', 'off', true)
         `.execute(snapshot)
@@ -37,13 +37,15 @@ export async function readSnapshot<T>(db: Database, read: (snapshot: Snapshot) =
   )
 }
 
+/** Where the figures of a report read deliveries. */
 export interface Ledger {
-  /** SQL: `deliveries` as `d`, or the same blocks of it each time. */
+  /** SQL: `deliveries d`, whole, or a sample of blocks that is the same in every statement. */
   rows: RawBuilder<unknown>
-  /** How much of it that is, above 0 and at most 1. */
+  /** The share of the ledger that `rows` has, above 0 and at most 1. */
   share: number
 }
 
+/** The whole ledger, or a sample of about `bytesMax` bytes. */
 export async function findLedger(snapshot: Snapshot, bytesMax: number = wholeBytesMax): Promise<Ledger> {
   const { rows } = await sql<{ bytes: number }>`select pg_relation_size('deliveries') as bytes`.execute(snapshot)
   const share = Math.min(1, bytesMax / (rows[0]?.bytes || 1))
@@ -51,7 +53,7 @@ export async function findLedger(snapshot: Snapshot, bytesMax: number = wholeByt
   return { rows: sql`deliveries d tablesample system (${share * 100}) repeatable (1)`, share }
 }
 
-/** The moment of the snapshot, and who of the subscribed users asks for nothing. */
+/** When the snapshot was made, and how many subscribed users have no query. */
 export async function findMoment(snapshot: Snapshot): Promise<{ madeAt: Date; withoutQueries: number }> {
   const { rows } = await sql<{ madeAt: Date; withoutQueries: number }>`
     select now() as "madeAt", count(*) as "withoutQueries" from users u

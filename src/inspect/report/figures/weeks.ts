@@ -4,6 +4,7 @@ import { hasBegun } from '../../../deliveries/runs.ts'
 import { countMissed } from '../../status/missed.ts'
 import type { Ledger, Snapshot } from './reading.ts'
 
+/** The figures of one week. */
 export interface Week {
   /** `2026-W47` */
   period: string
@@ -15,21 +16,21 @@ export interface Week {
   unknown: number
   /** Users who were due, and got no delivery at all: the guard held them back, or the push did not come to them. */
   missed: number
-  /** Of all its deliveries; null where the sample has none of them. */
+  /** Of all deliveries of the week; null where the sample has none of them. */
   leads: number | null
   bytes: number | null
-  /** From the beginning of its first weekly run that delivered to the first and to the last weekly delivery, seconds. */
+  /** Seconds from the start of its first weekly run that delivered, to its first and to its last weekly delivery. */
   firstSeconds: number | null
   lastSeconds: number | null
 }
 
 export const weeksShown = 13
-/** An installation that is younger has empty weeks before it; so many in all are shown of it. */
+/** A younger installation gets empty weeks before its first one, up to this many weeks in all. */
 const weeksAtLeast = 6
 
 type Ends = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown'> & { held: number }
 
-/** Counted in the index of ended deliveries alone. */
+/** Counts deliveries by reading nothing but the index of ended ones. */
 async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
   const { rows } = await sql<Ends>`
     with weeks as materialized (
@@ -45,7 +46,7 @@ async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
       select period, held_users, resumable, id = max(id) over (partition by period) as is_last from runs
       where command in ('all', 'force', 'resume') and listings is not null and ${hasBegun(sql`runs`)} and period >= (select min(period) from weeks)
     ),
-    -- what users a run held stands with it until another has gone on with it, which none does with a limit
+    -- the users that a run held count until another run has resumed it; a run with a limit is never resumed
     held as (
       select period, coalesce(max(held_users) filter (where is_last or resumable), 0) as n from runs_of_all group by period
     )
@@ -90,14 +91,14 @@ async function findAmounts(snapshot: Snapshot, ledger: Ledger, since: string): P
   return rows
 }
 
-/** The last weeks, the oldest first, each there whether anything was sent in it or not, but for those before the first. */
+/** The last weeks, the oldest first; weeks without a delivery are among them, but for those before the first delivery. */
 export async function findWeeks(snapshot: Snapshot, ledger: Ledger, timeZone: string): Promise<Week[]> {
   const found = await findEnds(snapshot, timeZone)
   const missed = await countMissed(
     snapshot,
     found.map(({ period }) => period),
   )
-  // of a week whose claims are gone the run alone tells
+  // where the claims of a week are deleted, only its runs tell
   const all = found.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
   const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
   const ends = all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))

@@ -1,5 +1,5 @@
 /** The top of a report: whether all is well, in one sentence, what to do if it is not, and the figures of the week. */
-import { count, plural, seconds } from '../../../base/amounts.ts'
+import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { sentenceOf } from '../../status/alarms.ts'
@@ -15,7 +15,7 @@ function list(parts: readonly string[]): string {
   return parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`
 }
 
-/** More of them make a headline that nobody reads; the lines below it tell all. */
+/** Nobody reads a longer headline; the lines below it name all troubles. */
 const troublesNamed = 3
 
 function nameTroubles({ alarms }: Figures): string {
@@ -44,7 +44,8 @@ function buildLead(figures: Figures): Html {
   const week = figures.weeks.at(-1)
   const carried = delivered > 0 && week?.leads ? ` with ${plural(week.leads, 'lead')} (${size(week.bytes ?? 0)})` : ''
   const approximately = figures.isSampled && carried ? ', approximately' : ''
-  const troubled = failed + unknown === 0 ? 'none failed' : `${count(failed)} failed and ${count(unknown)} are unknown`
+  const troubled =
+    failed + unknown === 0 ? 'none failed' : `${formatCount(failed)} failed and ${formatCount(unknown)} are unknown`
   const waiting = owed === 0 ? 'nobody is waiting' : `${plural(owed, 'user')} ${owed === 1 ? 'is' : 'are'} waiting`
   return html`<p class="lead">In week ${period} so far ${plural(delivered, 'delivery')} arrived${carried}${approximately}; ${troubled}; ${waiting}.</p>
 `
@@ -69,27 +70,30 @@ function buildFigures(figures: Figures, wording: Wording): Html {
   const { withoutQueries } = figures
   const missed = figures.weeks.at(-1)?.missed ?? 0
   const total = delivered + failed + unknown + missed
-  const share = (value: number) => (total === 0 ? {} : { note: `${wording.percent(value / total)} of ${count(total)}` })
+  const share = (value: number) =>
+    total === 0 ? {} : { note: `${wording.percent(value / total)} of ${formatCount(total)}` }
   return buildKeyFigures([
     {
       name: 'Subscribed users',
-      value: count(subscribed),
-      ...(withoutQueries > 0 && { note: `${count(withoutQueries)} without a query` }),
+      value: formatCount(subscribed),
+      ...(withoutQueries > 0 && { note: `${formatCount(withoutQueries)} without a query` }),
     },
-    { name: 'Delivered', value: count(delivered), ...share(delivered) },
-    { name: 'Failed', value: count(failed), ...share(failed), ...(failed > 0 && { tone: 'bad' }) },
-    { name: 'Unknown', value: count(unknown), ...share(unknown), ...(unknown > 0 && { tone: 'doubtful' }) },
-    ...(missed > 0 ? [{ name: 'Got nothing', value: count(missed), ...share(missed), tone: 'bad' as const }] : []),
+    { name: 'Delivered', value: formatCount(delivered), ...share(delivered) },
+    { name: 'Failed', value: formatCount(failed), ...share(failed), ...(failed > 0 && { tone: 'bad' }) },
+    { name: 'Unknown', value: formatCount(unknown), ...share(unknown), ...(unknown > 0 && { tone: 'doubtful' }) },
+    ...(missed > 0
+      ? [{ name: 'Got nothing', value: formatCount(missed), ...share(missed), tone: 'bad' as const }]
+      : []),
     ...(pending > 0
       ? [
           {
             name: 'On their way',
-            value: count(pending),
-            ...(stuck > 0 && { note: `${count(stuck)} stuck`, tone: 'bad' as const }),
+            value: formatCount(pending),
+            ...(stuck > 0 && { note: `${formatCount(stuck)} stuck`, tone: 'bad' as const }),
           },
         ]
       : []),
-    { name: 'Owed', value: count(owed), note: owed === 1 ? 'user' : 'users' },
+    { name: 'Owed', value: formatCount(owed), note: owed === 1 ? 'user' : 'users' },
     describeLastRun(figures, wording),
     held
       ? { name: 'Guard', value: 'holds', note: describeHeld(held), tone: 'bad' }

@@ -1,5 +1,5 @@
 /** The listings of a report: what came in a day, and where they are. */
-import { count, plural } from '../../../base/amounts.ts'
+import { formatCount, plural } from '../../../base/amounts.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildMap } from '../../page/map.ts'
@@ -11,7 +11,7 @@ function buildDays({ days }: Figures): Html {
   const last = days.findLast(({ imports }) => imports > 0)
   const total = (of: 'inserted' | 'updated') => days.reduce((sum, day) => sum + day[of], 0)
   const summary = last
-    ? `${count(total('inserted'))} new and ${count(total('updated'))} changed in ${days.length} days; on ${shortDay(last.day)}, the last day with an import, ${count(last.inserted)} and ${count(last.updated)}.`
+    ? `${formatCount(total('inserted'))} new and ${formatCount(total('updated'))} changed in ${days.length} days; on ${shortDay(last.day)}, the last day with an import, ${formatCount(last.inserted)} and ${formatCount(last.updated)}.`
     : `Nothing was imported in the last ${days.length} days.`
   return buildFigure({
     title: 'New and changed listings a day',
@@ -36,7 +36,7 @@ function buildDays({ days }: Figures): Html {
       rows: days
         .map(({ day, imports, inserted, updated, rejected }) => [
           day,
-          ...[imports, inserted, updated, rejected].map((n) => ({ text: count(n), sort: n })),
+          ...[imports, inserted, updated, rejected].map((n) => ({ text: formatCount(n), sort: n })),
         ])
         .toReversed(),
     },
@@ -48,7 +48,7 @@ function buildWhere({ where }: Figures): Html {
   const summary = [
     `${plural(leads, 'listing')}.`,
     queries > 0 &&
-      `${plural(queries, 'query')} for places${queriesShown < queries ? `; drawn are the ${plural(circles.length, 'circle')} that most of them ask for, of ${count(searches)}` : ''}.`,
+      `${plural(queries, 'query')} for places${queriesShown < queries ? `; drawn are the ${plural(circles.length, 'circle')} that most of them ask for, of ${formatCount(searches)}` : ''}.`,
   ]
     .filter(Boolean)
     .join(' ')
@@ -71,8 +71,8 @@ function buildWhere({ where }: Figures): Html {
       columns: [{ head: 'state' }, { head: 'listings', isNumber: true }, { head: 'users', isNumber: true }],
       rows: states.map(({ state, leads, users }) => [
         state,
-        { text: count(leads), sort: leads },
-        { text: count(users), sort: users },
+        { text: formatCount(leads), sort: leads },
+        { text: formatCount(users), sort: users },
       ]),
     },
   })

@@ -1,12 +1,12 @@
 /** The receiver of a report: how long attempts took, and whether that changes. */
-import { count, plural } from '../../../base/amounts.ts'
+import { formatCount, plural } from '../../../base/amounts.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildBars, buildDistribution, buildFigure } from '../../page/plot.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { milliseconds, short, shortWeek } from './wording.ts'
 
-/** A latency of some milliseconds, and one of a timeout: each mark of the axis is ten times the one before. */
+/** Words a mark of the axis, which goes from milliseconds to timeouts in steps of ten times. */
 const decade = (ms: number) => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`)
 
 function buildSpread({ latency, isSampled }: Figures, all: NonNullable<Figures['latency']['all']>): Html {
@@ -30,7 +30,7 @@ function buildSpread({ latency, isSampled }: Figures, all: NonNullable<Figures['
       columns: [{ head: 'took' }, { head: 'attempts', isNumber: true }],
       rows: latency.bars.map((bar) => [
         { text: `${milliseconds(bar.fromMs)} to ${milliseconds(bar.toMs)}`, sort: bar.fromMs },
-        { text: count(bar.count), sort: bar.count },
+        { text: formatCount(bar.count), sort: bar.count },
       ]),
     },
   })
@@ -57,7 +57,7 @@ function buildTrend({ latency, weeks }: Figures): Html {
       rows: latency.weeks
         .map(({ period, attempts, p50, p95, p99 }) => [
           period,
-          { text: count(attempts), sort: attempts },
+          { text: formatCount(attempts), sort: attempts },
           ...[p50, p95, p99].map((ms) => ({ text: milliseconds(ms), sort: ms })),
         ])
         .toReversed(),

@@ -1,21 +1,25 @@
 /** What did not arrive, in a report: causes with what to do, users, hooks. */
-import { count, plural } from '../../../base/amounts.ts'
+import { formatCount, plural } from '../../../base/amounts.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildTable, type Cell } from '../../page/table.ts'
-import { causeOf, forEverybody } from '../../status/causes.ts'
+import { causeOf, forEverybody, formatAnswer } from '../../status/causes.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import type { Cut } from '../figures/troubles.ts'
 import type { Wording } from './wording.ts'
 
 const number = (value: number, tone?: 'bad' | 'doubtful'): Cell => ({
-  text: count(value),
+  text: formatCount(value),
   sort: value,
   ...(value > 0 && tone && { tone }),
 })
 
 const moreOf = ({ total, first }: Cut<unknown>, noun: string) =>
   total > first.length ? `… and ${plural(total - first.length, noun)} more.` : undefined
+
+/** An error, followed by what the receiver said. */
+const withAnswers = (error: string, answers: readonly string[]) =>
+  answers.length === 0 ? error : `${error}. It said: ${answers.join(' | ')}`
 
 function buildCauses({ causes: found, users, weeks }: Figures, { time }: Wording): Html {
   const arrived = weeks.slice(-2).reduce((sum, { delivered }) => sum + delivered, 0)
@@ -30,8 +34,8 @@ function buildCauses({ causes: found, users, weeks }: Figures, { time }: Wording
       { head: 'this week', isNumber: true },
       { head: 'last' },
     ],
-    rows: causes.map(({ cause, remedy, failed, unknown, thisWeek, last }) => [
-      cause,
+    rows: causes.map(({ cause, remedy, failed, unknown, thisWeek, last, answers }) => [
+      withAnswers(cause, answers.map(formatAnswer)),
       remedy,
       number(failed, 'bad'),
       number(unknown, 'doubtful'),
@@ -52,19 +56,19 @@ function buildUsers({ users }: Figures, { time }: Wording): Html {
       { head: 'last' },
       { head: 'why', wide: true },
     ],
-    rows: users.first.map(({ email, failed, unknown, stuck, last, error }) => [
+    rows: users.first.map(({ email, failed, unknown, stuck, last, error, answer }) => [
       email,
       number(failed, 'bad'),
       number(unknown, 'doubtful'),
       number(stuck, 'bad'),
       time(last),
-      error === null ? '' : causeOf({ error, httpStatus: null }).cause,
+      error === null ? '' : withAnswers(causeOf({ error, httpStatus: null }).cause, answer === null ? [] : [answer]),
     ]),
     more: moreOf(users, 'user'),
   })
 }
 
-/** Of a hook's URL the host alone: the rest lets whoever has it start a workflow. */
+/** The host of a hook's URL: the whole URL would let every reader start the workflow. */
 const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : '')
 
 function buildHooks({ hooks }: Figures, { time }: Wording): Html {
@@ -78,13 +82,13 @@ function buildHooks({ hooks }: Figures, { time }: Wording): Html {
       { head: 'last attempt' },
       { head: 'why', wide: true },
     ],
-    rows: hooks.first.map(({ user, id, url, failing, abandoned, lastAt, error }) => [
+    rows: hooks.first.map(({ user, id, url, failing, abandoned, lastAt, error, answer }) => [
       user,
       `${hostOf(url)}, ${id}`,
       number(failing, 'doubtful'),
       number(abandoned, 'bad'),
       time(lastAt),
-      error ?? 'the last one was delivered',
+      error === null ? 'the last one was delivered' : withAnswers(error, answer === null ? [] : [answer]),
     ]),
     more: moreOf(hooks, 'hook'),
   })
@@ -102,7 +106,7 @@ export function buildTroubles(figures: Figures, wording: Wording): Html {
 `
       : html`${causes.length > 0 && buildCauses(figures, wording)}${
           users.total > 0 &&
-          html`${buildUsers(figures, wording)}<p class="note">Users with a delivery that failed, or of which it is unknown, and none later that arrived; their attempts: <code>leadpush status --user EMAIL</code></p>
+          html`${buildUsers(figures, wording)}<p class="note">Users with a failed or unknown delivery, and no later one that arrived; their attempts: <code>leadpush status --user EMAIL</code></p>
 `
         }${hooks.total > 0 && buildHooks(figures, wording)}`,
   })

@@ -1,5 +1,5 @@
 /** The weeks of a report: how deliveries ended, what they carried, how long a week's push took. */
-import { count, plural, seconds } from '../../../base/amounts.ts'
+import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildBars, buildFigure, type Series } from '../../page/plot.ts'
@@ -12,7 +12,7 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 
 function buildEnds(figures: Figures, wording: Wording): Html {
   const { weeks, withoutQueries } = figures
-  // who has no query is known of today alone
+  // only of today is it known which users have no query
   const skipped = weeks.map(({ missed }, at) => missed + (at === weeks.length - 1 ? withoutQueries : 0))
   const delivered = weeks.map((week) => week.delivered)
   const troubles: Series[] = [
@@ -26,7 +26,7 @@ function buildEnds(figures: Figures, wording: Wording): Html {
   const summary =
     ended + missed === 0
       ? 'No delivery has ended in these weeks.'
-      : `${plural(ended, 'delivery')} in ${plural(weeks.length, 'week')}: ${wording.percent(sum(delivered) / (ended + missed))} delivered, ${count(failed)} failed, ${count(unknown)} unknown${missed > 0 ? `; ${plural(missed, 'user')} got nothing` : ''}.`
+      : `${plural(ended, 'delivery')} in ${plural(weeks.length, 'week')}: ${wording.percent(sum(delivered) / (ended + missed))} delivered, ${formatCount(failed)} failed, ${formatCount(unknown)} unknown${missed > 0 ? `; ${plural(missed, 'user')} got nothing` : ''}.`
   const table = {
     caption: 'Deliveries by week',
     columns: [
@@ -38,7 +38,10 @@ function buildEnds(figures: Figures, wording: Wording): Html {
       .map((week, at) => [
         week.period,
         week.monday,
-        ...[week.delivered, week.failed, week.unknown, skipped[at] ?? 0].map((n) => ({ text: count(n), sort: n })),
+        ...[week.delivered, week.failed, week.unknown, skipped[at] ?? 0].map((n) => ({
+          text: formatCount(n),
+          sort: n,
+        })),
       ])
       .toReversed(),
   }
@@ -53,7 +56,7 @@ ${buildFigure({ title: 'How deliveries ended', summary, drawing: buildBars(summa
 ${buildFigure({
   title: 'Enlarged: what did not arrive',
   summary:
-    'Skipped users were due and got nothing: held back by the guard, or not come to; of this week also subscribed users without a query.',
+    'Skipped users were due and got nothing: the guard held them back, or the push did not reach them. This week has subscribed users without a query in it too.',
   drawing: buildBars('Failed, unknown and skipped by week, as in the table of how deliveries ended.', {
     categories,
     format: short,
@@ -150,7 +153,7 @@ export function buildWeeks(figures: Figures, wording: Wording): Html {
     title: 'Week by week',
     body: html`${buildEnds(figures, wording)}
 <div class="thirds">
-${buildAmount(figures, { title: 'Leads a week', amountOf: ({ leads }) => leads, format: short, say: count })}
+${buildAmount(figures, { title: 'Leads a week', amountOf: ({ leads }) => leads, format: short, say: formatCount })}
 ${buildAmount(figures, { title: 'Bytes a week', amountOf: (week) => week.bytes, format: size, say: size })}
 ${buildPace(figures)}
 </div>
