@@ -39,7 +39,10 @@ const shares: readonly (readonly [string, number])[] = [
 const oldWord = 'foreclosure'
 const oldShare = 0.14
 
-const syllables = 'ba be bi bo bu da de di do du fa fe fi fo ga ge go ka ke ki ko la le li lo lu ma me mi mo na ne ni no pa pe pi po ra re ri ro sa se si so ta te ti to va ve vi vo za zo'.split(' ') // biome-ignore format: a list
+const syllables =
+  'ba be bi bo bu da de di do du fa fe fi fo ga ge go ka ke ki ko la le li lo lu ma me mi mo na ne ni no pa pe pi po ra re ri ro sa se si so ta te ti to va ve vi vo za zo'.split(
+    ' ',
+  )
 
 function vocabularyWord(rank: number): string {
   let rest = rank + syllables.length

@@ -32,7 +32,7 @@ const { values } = parseArgs({
     users: { type: 'string', default: '2000,20000' },
     listings: { type: 'string', default: '50000' },
     repetitions: { type: 'string', default: '5' },
-    only: { type: 'string', default: 'wire,leadpush,script,graphile-worker,pg-boss' },
+    only: { type: 'string', default: 'wire,leadpush,leadpush-gzip,script,graphile-worker,pg-boss' },
     processes: { type: 'string', default: '1' },
     small: { type: 'boolean', default: false },
     'no-fsync': { type: 'boolean', default: false },
@@ -43,7 +43,11 @@ const { values } = parseArgs({
 const listings = Number(values.listings)
 const repetitions = Number(values.repetitions)
 /** Those of other checkouts bear the names of their folders. */
-const rootOf = new Map([['leadpush', packageRoot], ...values.against.map((root) => [basename(root), root] as const)])
+const rootOf = new Map([
+  ['leadpush', packageRoot],
+  ['leadpush-gzip', packageRoot],
+  ...values.against.map((root) => [basename(root), root] as const),
+])
 const contenders = [...values.only.split(','), ...values.against.map((root) => basename(root))]
 const plainUsersMax = 2_000
 const plain = ['script', 'graphile-worker', 'pg-boss']
@@ -139,10 +143,15 @@ async function runProcess(args: string[], env: NodeJS.ProcessEnv, work: string, 
   }
 }
 
-async function runLeadpush(bench: Bench, root: string): Promise<Told> {
+async function runLeadpush(bench: Bench, root: string, isGzip: boolean): Promise<Told> {
   const { opened, databaseUrl, receiverUrl, work } = bench
   await opened.pool.query('truncate deliveries, claims, runs, workers cascade')
-  const env = { DATABASE_URL: databaseUrl, LEADPUSH_RECEIVER_URL: receiverUrl, LEADPUSH_LOG_FORMAT: 'json' }
+  const env = {
+    DATABASE_URL: databaseUrl,
+    LEADPUSH_RECEIVER_URL: receiverUrl,
+    LEADPUSH_LOG_FORMAT: 'json',
+    ...(isGzip && { LEADPUSH_COMPRESS: 'gzip' }),
+  }
   const startedMs = performance.now()
   const args = [...nodeOptions, join(root, 'bin/leadpush.js'), 'push', '--all', '--json']
   const ended = await Promise.all(
@@ -179,7 +188,8 @@ async function measure(bench: Bench, name: string): Promise<Result> {
   await askReceived(receiver)
   const [cpuBefore, walBefore] = [readCpu(serverPid) ?? Number.NaN, await readWal(opened)]
   const root = rootOf.get(name)
-  const told = root === undefined ? await runContender(bench, name) : await runLeadpush(bench, root)
+  const told =
+    root === undefined ? await runContender(bench, name) : await runLeadpush(bench, root, name === 'leadpush-gzip')
   await setTimeout(200)
   const received = await askReceived(receiver)
   if (received.users !== users || received.keys !== received.requests || received.requests !== told.deliveries)

@@ -44,8 +44,13 @@ async function serveBare(databaseUrl: string): Promise<void> {
   const app = Fastify()
   app.get('/test', async (request) => {
     const integration = await findIntegrationByKey(db, (request.query as { api_key: string }).api_key)
-    return { ok: true, msg: 'The integration is connected.', date: new Date().toISOString(), userEmail: integration?.email }
-  }) // biome-ignore format: short
+    return {
+      ok: true,
+      msg: 'The integration is connected.',
+      date: new Date().toISOString(),
+      userEmail: integration?.email,
+    }
+  })
   process.send?.(await app.listen({ port: 0, host: '127.0.0.1' }))
 }
 

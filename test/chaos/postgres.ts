@@ -4,7 +4,7 @@
  */
 import { appendFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findPlace } from '../../src/db/embedded/place.ts'
+import { findPaths } from '../../src/db/embedded/paths.ts'
 import { findServer } from '../../src/db/embedded/postmaster.ts'
 import { endQuietly, enter } from '../../src/db/embedded/presence.ts'
 import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
@@ -27,16 +27,16 @@ export function signal(pid: number, name: NodeJS.Signals): void {
 /** `more` are lines of its configuration, which win. */
 export async function startPostgres(more = ''): Promise<BreakablePostgres> {
   const server = await startThrowAway()
-  const place = await findPlace(server.home)
-  const start = async () => endQuietly(await enter(place, { throwAway: true }))
+  const paths = await findPaths(server.home)
+  const start = async () => endQuietly(await enter(paths, { throwAway: true }))
   const kill = async (downMs: number) => {
-    const pid = await findServer(place)
+    const pid = await findServer(paths)
     if (pid !== undefined) signal(pid, 'SIGKILL')
     await sleep(downMs)
     await start()
   }
   await appendFile(
-    `${place.data}/postgresql.conf`,
+    `${paths.data}/postgresql.conf`,
     `fsync = on\nsynchronous_commit = on\nfull_page_writes = on\nwal_sync_method = fdatasync\n${more}\n`,
   )
   await kill(0)

@@ -12,10 +12,17 @@ import { Random } from './random.ts'
 
 /** A line of the log. `answered` is written before the answer; `closed`: the sender left without one. */
 export type Logged =
-  | { event: 'came'; id: number; atMs: number; key: string; userKey: string; process: number }
-  | { event: 'read'; id: number; atMs: number; sha256: string; bytes: number }
-  | ({ event: 'answered'; id: number; atMs: number } & Answer)
-  | { event: 'closed'; id: number; atMs: number }
+  | (At & { event: 'came'; key: string; userKey: string; process: number })
+  | (At & { event: 'read'; sha256: string; bytes: number })
+  | (At & Answer & { event: 'answered' })
+  | (At & { event: 'closed' })
+
+/** `atMs` is the order of what happens; `wallMs` is the time of the clock by which the database measures pauses. */
+interface At {
+  id: number
+  atMs: number
+  wallMs: number
+}
 
 export interface Answer {
   status: number
@@ -41,17 +48,20 @@ interface Mood {
   unread: boolean
   status: number
   headers: Record<string, string>
-  retryMs?: number
+  retryMs: number
 }
 
-const faults = { well: 0.05, rough: 0.35, failing: 0.75, throttling: 0.55, down: 1 }
-/** While it throttles, so many are let through in so long. */
-const throttled = { requests: 2, inMs: 200 }
+const faults = { well: 0.05, rough: 0.35, failing: 0.75, throttling: 0.05, down: 1 }
+/**
+ * So many are let through in so long: while it throttles, and by a receiver that always does. One that asked for less at random,
+ * however slowly it is asked, would bring every push to a standstill.
+ */
+const throttled = { requests: 2, always: 5, inMs: 200 }
 
 /** With a `Retry-After` in seconds, as a date, or without one. */
-function busy(random: Random, status: 429 | 503): Pick<Mood, 'status' | 'headers' | 'retryMs'> {
+function busy(random: Random, status: 429 | 503): Required<Pick<Mood, 'status' | 'headers' | 'retryMs'>> {
   const seconds = random.one([undefined, undefined, undefined, 0, 1])
-  if (seconds === undefined) return { status, headers: {} }
+  if (seconds === undefined) return { status, headers: {}, retryMs: 0 }
   if (random.chance(0.7)) return { status, headers: { 'Retry-After': `${seconds}` }, retryMs: seconds * 1_000 }
   const [date, at] = [Date.now(), Date.now() + seconds * 1_000].map((ms) => new Date(ms).toUTCString()) as [
     string,
@@ -62,9 +72,15 @@ function busy(random: Random, status: 429 | 503): Pick<Mood, 'status' | 'headers
 
 function findMood(random: Random, temper: Temper): Mood {
   const delayMs = random.chance(0.7) ? random.from(10, 120) : random.from(120, 400)
-  const well: Mood = { delayMs, how: 'whole', unread: false, status: random.one([200, 200, 201, 204]), headers: {} }
+  const well: Mood = {
+    delayMs,
+    how: 'whole',
+    unread: false,
+    status: random.one([200, 200, 201, 204]),
+    headers: {},
+    retryMs: 0,
+  }
   if (!random.chance(faults[temper])) return well
-  if (temper === 'throttling') return { ...well, delayMs: delayMs / 4, ...busy(random, 429) }
   const what = temper === 'down' ? random.one([2, 3, 7, 9]) : random.from(1, 12)
   if (what === 1) return { ...well, how: 'dropped', unread: true }
   if (what === 2) return { ...well, how: 'dropped' }
@@ -74,8 +90,8 @@ function findMood(random: Random, temper: Temper): Mood {
   if (what === 5) return { ...well, status: 409 }
   if (what === 6) return { ...well, status: 302, headers: { Location: '/elsewhere' } }
   if (what <= 8) return { ...well, status: 500 }
-  if (what <= 10) return { ...well, ...busy(random, 503) }
-  return { ...well, ...random.one([busy(random, 429), { status: 400 }, { status: 422 }]) }
+  if (what <= 10) return { ...well, status: 503 }
+  return { ...well, status: random.one([400, 422]) }
 }
 
 /** What it was told to be for a while. */
@@ -91,11 +107,14 @@ class Modes {
     return performance.now() < this.endsAt.refuse
   }
 
-  get isThrottling(): boolean {
-    if (performance.now() >= this.endsAt.throttle) return false
-    const window = Math.floor(performance.now() / throttled.inMs)
+  /** Whether a request that comes now is one too many. */
+  isThrottled(temper: Temper): boolean {
+    const now = performance.now()
+    const window = Math.floor(now / throttled.inMs)
     if (window !== this.passed.window) this.passed = { window, requests: 0 }
-    return ++this.passed.requests > throttled.requests
+    this.passed.requests++
+    if (now < this.endsAt.throttle) return this.passed.requests > throttled.requests
+    return temper === 'throttling' && this.passed.requests > throttled.always
   }
 }
 
@@ -122,7 +141,7 @@ function serve(folder: string, seed: string, modes: Modes): http.Server {
     const file = logs.get(round) ?? openSync(`${folder}/${round}.log`, 'a')
     logs.set(round, file)
     const log = (line: Record<string, unknown>) =>
-      writeSync(file, `${JSON.stringify({ id, atMs: performance.now(), ...line })}\n`)
+      writeSync(file, `${JSON.stringify({ id, atMs: performance.now(), wallMs: Date.now(), ...line })}\n`)
     const key = String(request.headers['x-idempotency-key'])
     const nth = (times.get(round + key) ?? 0) + 1
     times.set(round + key, nth)
@@ -133,7 +152,8 @@ function serve(folder: string, seed: string, modes: Modes): http.Server {
     })
     const random = new Random(seed, round, key, nth)
     let mood = findMood(random, temper as Temper)
-    if (modes.isThrottling) mood = { ...mood, unread: false, delayMs: 5, how: 'whole', ...busy(random, 429) }
+    if (modes.isThrottled(temper as Temper))
+      mood = { ...mood, unread: false, delayMs: 5, how: 'whole', ...busy(random, 429) }
     if (!mood.unread) {
       const body = await readBody(request)
       if (body === undefined) return
@@ -146,7 +166,7 @@ function serve(folder: string, seed: string, modes: Modes): http.Server {
     const refusing = modes.isRefusing
     if (refusing) mood = { ...mood, how: 'whole', ...busy(random, 503) }
     const answer: Answer = { status: mood.status, how: mood.how, ...(refusing && { refusing }) }
-    if (mood.retryMs !== undefined && mood.how === 'whole') answer.retryMs = mood.retryMs
+    if (mood.how === 'whole') answer.retryMs = mood.retryMs
     log({ event: 'answered', ...answer })
     if (mood.how === 'dropped') request.socket.destroy()
     else if (mood.how === 'partly') {

@@ -96,9 +96,12 @@ async function main(): Promise<number> {
   try {
     const keys = await fill(opened, kills * usersPerKill)
     const env = {
-      DATABASE_URL: server.url, LEADPUSH_RECEIVER_URL: receiver.url, LEADPUSH_RETRY_DELAY: '50ms', LEADPUSH_LEASE: '1s',
+      DATABASE_URL: server.url,
+      LEADPUSH_RECEIVER_URL: receiver.url,
+      LEADPUSH_RETRY_DELAY: '50ms',
+      LEADPUSH_LEASE: '1s',
       LEADPUSH_ALLOW_INSECURE_HOOKS: '1',
-    } // biome-ignore format: short
+    }
     const answered = new Set<number>()
     let childrenKilled = 0
     for (let kill = 0; kill < kills; kill++) {

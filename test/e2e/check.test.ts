@@ -1,4 +1,4 @@
-/** `status --check` (contract 3): each alarm, on both sides of its limit, and what its line says to run, really run, ends it. */
+/** `status --check` (contract 3): each alarm on both sides of its limit, and that the command named in its line ends it. */
 import assert from 'node:assert/strict'
 import { after, afterEach, test } from 'node:test'
 import { startHookReceiver } from '../support/hook-receiver.ts'
@@ -79,7 +79,7 @@ test('a delivery that nobody has in hand', async () => {
   await follow(await alarm(/1 delivery waits/), 'push --resume')
 })
 
-// Of 30 deliveries that a receiver answered with a 409, each of them `unknown`, the check said that all is well.
+// A receiver had answered 30 deliveries with 409, so that each was `unknown`, and the check said that all is well.
 test('deliveries that failed or are unknown, of users who would get them anew', async () => {
   const [one, two] = [await addLate(), await addLate()]
   house.receiver.answer = () => 409
@@ -88,7 +88,7 @@ test('deliveries that failed or are unknown, of users who would get them anew', 
   house.receiver.answer = () => 401
   assert.equal((await house.call(`push --user ${one}`)).code, 1)
   await alarm(/1 user has a delivery of .* that failed, 2 users have .* unknown/)
-  // a user who unsubscribed, or asks for nothing any more, was told of for ever: no command sends them anything
+  // users who had unsubscribed, or had no query any more, stayed in the alarm for ever: no command sends them anything
   await query(`update users set subscribed = false where email = $1`, [one])
   const { rows } = await query(
     `delete from queries q using users u where u.id = q.user_id and u.email = $1 returning q.*`,
@@ -112,7 +112,7 @@ test('deliveries that failed or are unknown, of users who would get them anew', 
   await follow(failed, 'push --failed')
 })
 
-// A push that was complete and whose users a database had lost, or that gave up, left them owed, and nobody was called.
+// After a push that gave up, or a database that had lost deliveries of a complete push, users stayed owed without an alarm.
 test('users whom a push of this week left a day ago', async () => {
   const leave = (ago: string, outcome = 'complete') =>
     query(`update runs set outcome = $2, started_at = now() - interval '2 days', ended_at = now() - $1::interval`, [
@@ -125,7 +125,9 @@ test('users whom a push of this week left a day ago', async () => {
   // who was there and asked for nothing was not due then
   const asking = { email: 'asking@example.com', receiverApiKey: 'asking' }
   await house.put('users', [{ ...asking, queries: [] }])
-  await query(`update users set due_since = now() - interval '3 days' where email in ('user-10@example.com', 'asking@example.com')`)
+  await query(
+    `update users set due_since = now() - interval '3 days' where email in ('user-10@example.com', 'asking@example.com')`,
+  )
   await house.put('users', [{ ...asking, queries: [zip('78704')] }])
   for (const outcome of ['complete', 'failures', 'stopped']) {
     await leave('1 day', outcome)
@@ -137,7 +139,9 @@ test('users whom a push of this week left a day ago', async () => {
   // one whose process is gone
   await query(`insert into runs (command, period, time_zone, worker_id, resumable, started_at)
     select 'all', period, 'UTC', 77, true, now() - interval '2 days' from runs limit 1`)
-  await query(`insert into workers (id, host, process_id, lease_until) overriding system value values (77, '', 1, now() + interval '1 minute')`)
+  await query(
+    `insert into workers (id, host, process_id, lease_until) overriding system value values (77, '', 1, now() + interval '1 minute')`,
+  )
   await well()
   await query(`update workers set lease_until = now() - interval '23 hours 59 minutes'`)
   await well()
@@ -150,7 +154,7 @@ test('users whom a push of this week left a day ago', async () => {
   await well()
   await query(`update users set due_since = now() - interval '3 days' where email = 'user-10@example.com'`)
   await follow(line, 'push --all')
-}) // biome-ignore format: statements
+})
 
 test('users whose further delivery, or whose subscription push, was left a day ago', async () => {
   await query(`update claims set claimed_at = now() - interval '3 days'`)
@@ -170,8 +174,12 @@ test('users whose further delivery, or whose subscription push, was left a day a
 
 test('users of the week before who were due and got nothing', async () => {
   const before = `to_char(to_date(period, 'IYYY-"W"IW') - 7, 'IYYY-"W"IW')`
-  await query(`update runs set period = ${before}, started_at = now() - interval '7 days', ended_at = now() - interval '7 days'`)
-  await query(`update deliveries set idempotency_key = 'old' || idempotency_key, period = ${before}, created_at = now() - interval '7 days'`)
+  await query(
+    `update runs set period = ${before}, started_at = now() - interval '7 days', ended_at = now() - interval '7 days'`,
+  )
+  await query(
+    `update deliveries set idempotency_key = 'old' || idempotency_key, period = ${before}, created_at = now() - interval '7 days'`,
+  )
   await query(`update claims set scope = 'weekly:' || (select period from runs limit 1) where scope like 'weekly:%'`)
   await well()
   const email = await addLate()
@@ -190,7 +198,7 @@ test('users of the week before who were due and got nothing', async () => {
   assert.doesNotMatch((await check()).join(), /was due/, 'a push with --limit leaves nobody')
   await query(`update runs set resumable = true`)
   await follow(line, 'push --all')
-}) // biome-ignore format: statements
+})
 
 test('no whole push of all users in 8 days', async () => {
   await query(`update runs set ended_at = now() - interval '8 days' + interval '1 minute'`)

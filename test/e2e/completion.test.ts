@@ -68,9 +68,11 @@ function askBash(typed: readonly string[]): string[][] {
     const words = ['leadpush', ...line.split(' ')].map((word) => `'${word}'`).join(' ')
     return `COMP_WORDS=(${words}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _leadpush; printf '%s/' "\${COMPREPLY[@]}"; echo`
   })
-  const answers = run('bash', ['--norc'], [`source '${file('bash')}'`, ...questions, ''].join('\n')).trimEnd().split('\n')
+  const answers = run('bash', ['--norc'], [`source '${file('bash')}'`, ...questions, ''].join('\n'))
+    .trimEnd()
+    .split('\n')
   return typed.map((_, at) => (answers[at] ?? '').split('/').filter((word) => word !== ''))
-} // biome-ignore format: long statements
+}
 
 test('bash is offered commands, subcommands, options, choices and files, each in its place', {
   skip: !installed.bash,
@@ -83,7 +85,9 @@ test('bash is offered commands, subcommands, options, choices and files, each in
 
 test('every command and option of the help is there, and what is hidden is not', async () => {
   const namesOf = (help: string, heading: string) =>
-    [...(help.split(`${heading}:\n`)[1]?.split('\n\n')[0] ?? '').matchAll(/^ {2}(?:-\w, )?(-*\w[\w-]*)/gm)].map(([, name]) => name)
+    [...(help.split(`${heading}:\n`)[1]?.split('\n\n')[0] ?? '').matchAll(/^ {2}(?:-\w, )?(-*\w[\w-]*)/gm)].map(
+      ([, name]) => name,
+    )
   const helps = await Promise.all([['--help'], ['push', '--help']].map((args) => runProgram(args)))
   const [, groups = ''] = /\n\n(Listings and users:[\s\S]*)\n\nBegin with:/.exec(helps[0]?.stdout ?? '') ?? []
   const commands = groups.split('\n\n').flatMap((group) => namesOf(group, group.split(':\n')[0] ?? ''))
@@ -96,23 +100,31 @@ test('every command and option of the help is there, and what is hidden is not',
     }
     assert.doesNotMatch(scripts[shell], /--owed|-l owed/)
   }
-}) // biome-ignore format: long statements
+})
 
 test('fish is offered the same', { skip: !installed.fish }, () => {
   const asked = offers.filter(([typed]) => !typed.includes(' = '))
   const lines = asked.map(([typed]) => `complete -C 'leadpush ${typed}'; echo ----`)
   const answers = run('fish', ['--no-config', '-c', [`source '${file('fish')}'`, ...lines].join('\n')]).split('----\n')
-  // a value that has the form of an option is one to fish
+  // fish takes a value in the form of an option for an option
   for (const [at, [typed, offered]] of asked.entries()) {
     if (typed === 'push --user --a') continue
-    const words = (answers[at] ?? '').split('\n').filter(Boolean).map((line) => line.split('\t')[0]?.replace(/\/$/, ''))
+    const words = (answers[at] ?? '')
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => line.split('\t')[0]?.replace(/\/$/, ''))
     assert.deepEqual(words.sort(), [...offered].sort(), typed)
   }
-}) // biome-ignore format: long statements
+})
 
 /** What a line becomes on a terminal when Tab is pressed at the end of each of `typed`. */
 async function press(command: string, prepare: string, typed: readonly string[]): Promise<string> {
-  const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: folder, stdio: ['pipe', 'pipe', 'ignore'], timeout: 30_000, killSignal: 'SIGKILL' })
+  const child = spawn('script', ['-qec', command, '/dev/null'], {
+    cwd: folder,
+    stdio: ['pipe', 'pipe', 'ignore'],
+    timeout: 30_000,
+    killSignal: 'SIGKILL',
+  })
   let output = ''
   const waitFor = (text: string) =>
     new Promise<void>((resolve, reject) => {
@@ -137,7 +149,7 @@ async function press(command: string, prepare: string, typed: readonly string[])
   child.stdin.end('exit\n')
   await new Promise((resolve) => child.once('close', resolve))
   return output
-} // biome-ignore format: long statements
+}
 
 const hasScript = process.platform === 'linux' && has('script')
 const typed = ['leadpush leads imp', 'leadpush leads import listi', 'leadpush push --reju', 'leadpush push --resu']

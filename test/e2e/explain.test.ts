@@ -11,8 +11,12 @@ import { startWay } from '../support/way.ts'
 
 const text = (value: string, radius = 0) => ({ type: 'text', value, radius })
 const near = {
-  href: hrefOf('near'), postalCode: '78758-1234', description: 'A house with two swimming pools.', city: 'Austin', state: 'TX',
-} // biome-ignore format: short
+  href: hrefOf('near'),
+  postalCode: '78758-1234',
+  description: 'A house with two swimming pools.',
+  city: 'Austin',
+  state: 'TX',
+}
 const large = 'x'.repeat(2_600_000)
 const leads = [
   near,

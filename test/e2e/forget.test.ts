@@ -41,7 +41,10 @@ async function rowsWith(opened: OpenDatabase, text: string): Promise<number> {
   )
   let count = 0
   for (const { relname } of tables) {
-    const { rows } = await opened.pool.query(`select count(*)::integer as n from ${relname} t where t::text ilike '%' || $1 || '%'`, [text]) // biome-ignore format: short
+    const { rows } = await opened.pool.query(
+      `select count(*)::integer as n from ${relname} t where t::text ilike '%' || $1 || '%'`,
+      [text],
+    )
     count += rows[0].n
   }
   return count
@@ -77,7 +80,7 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
   assert.deepEqual(await forget(house, `--href ${hrefOf('other')}`), { ...gone, listings: 1, versions: 1 })
   assert.equal(await rowsWith(opened, hrefOf('other')), 0)
   assert.equal(await rowsWith(opened, 'quaint'), 0)
-  // erased comes before rejected, and is neither told nor kept; a later record replaces an earlier one, erased or not
+  // a record that is both erased and bad counts as erased, and is neither told nor kept; a later record replaces an earlier one
   const rejects = writeInput('rejects.ndjson', '')
   const after = [
     ...records,
@@ -99,7 +102,7 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
   assert.deepEqual(imports.rows, [{ records: 13, erased: 9 }])
 })
 
-// whether anything had ever been erased was looked up once, before the file was read
+// the import looked up once, before it read the file, whether anything had ever been erased
 test('what is erased for the first time while a file is read is not among what it rejects', async () => {
   const house = await buildHouse()
   const opened = await house.database.open()
@@ -171,7 +174,10 @@ test('an import that has read its file before the erasure, and merges after it, 
     toLines([listing('a', { price: 7 }), listing('b', { contactEmail: email }), ...Array(2_000).fill(listing('c'))]),
   )
   while (read.records === 0) await sleep(10)
-  assert.deepEqual([(await forget(house, `--contact ${email}`)).listings, (await forget(house, `--href ${hrefOf('a')}`)).code], [2, 1]) // biome-ignore format: short
+  assert.deepEqual(
+    [(await forget(house, `--contact ${email}`)).listings, (await forget(house, `--href ${hrefOf('a')}`)).code],
+    [2, 1],
+  )
   stdin.end()
   const { inserted, repeated, erased } = (await importing).summary
   assert.deepEqual([inserted, repeated, erased], [1, 1_999, 2])
@@ -211,13 +217,16 @@ test('from its end on no push sends it: what waits ends, what is under way is wa
   assert.ok(withIt.length <= 6 && withIt.length <= before, `${withIt.length} requests`)
   for (const request of receiver.requests.slice(withIt.length)) assert.deepEqual(hrefsIn(request), ['kept'])
   const ends = deliveriesOf(push.json).filter(({ status }) => status !== 'delivered')
-  assert.deepEqual(ends.map(({ status, attempts, error }) => [status, attempts, error]), Array(3).fill(['failed', 1, 'a listing was erased'])) // biome-ignore format: short
+  assert.deepEqual(
+    ends.map(({ status, attempts, error }) => [status, attempts, error]),
+    Array(3).fill(['failed', 1, 'a listing was erased']),
+  )
   assert.deepEqual([push.json.at(-1).failed, push.json.at(-1).delivered, json[0].sent], [3, 27, withIt.length - 3])
   const again = await house.call('push --failed --json')
   assert.deepEqual([deliveriesOf(again.json).length, hrefsIn(receiver.requests.at(-1))], [3, ['kept']])
 })
 
-// such a delivery ended, and its user got nothing that week
+// the erasure ended such a delivery, and its user got nothing that week
 test('a delivery that has no attempt yet goes without it, with its own key, in its week', async () => {
   let goOn = () => {}
   const gate = new Promise<void>((resolve) => (goOn = resolve))
@@ -247,7 +256,10 @@ test('a delivery that has no attempt yet goes without it, with its own key, in i
   const { json } = await house.call(['leads', 'forget', '--contact', email, '--json'])
   assert.deepEqual([json[0].ended, json[0].anew], [0, unbegun.length])
   const previewed = await house.call('preview --json')
-  assert.deepEqual(deliveriesOf(previewed.json).map(({ leads }) => leads), Array(6).fill(1)) // biome-ignore format: short
+  assert.deepEqual(
+    deliveriesOf(previewed.json).map(({ leads }) => leads),
+    Array(6).fill(1),
+  )
   const resumed = await house.run('push --resume --json')
   assert.equal(resumed.code, 0, resumed.stderr)
   assert.deepEqual([resumed.json.at(-1).delivered, receiver.keys().size, receiver.requests.length], [6, 8, 8])

@@ -32,7 +32,7 @@ function start(args: string, redirection: string, env: Record<string, string> = 
   return { child, ended: once(child, 'close').then(([code]) => ({ code, said })) }
 }
 
-// the first line that could not be written ended the process: with attempts under way, and a run that never ended
+// the first line that could not be written ended the process, with attempts under way and a run that was never closed
 test('results that cannot be written hold up no push; it says so, and exits with 1', { skip }, async () => {
   const { code, said } = await start('push --all --json', '> /dev/full').ended
   assert.equal(code, 1, said)

@@ -1,4 +1,4 @@
-/** What a closed terminal comes to: SIGHUP ends a command as SIGTERM does (contract 3), unless it was to outlive its terminal. */
+/** A closed terminal: SIGHUP ends a command as SIGTERM does (contract 3), unless `nohup` lets it outlive its terminal. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -28,8 +28,8 @@ function start(file: string, args: string[], house: House, env: Record<string, s
   return child
 }
 
-// the process was gone at once, with attempts under way that nobody recorded; and of one closed terminal it hears twice, from
-// the shell and from the system
+// the process ended at once, with attempts under way that nobody recorded; one closed terminal sends it two signals, from the
+// shell and from the system
 test('a push whose terminal is closed finishes what is under way, records it and ends with 129', {
   skip: !hasScript,
 }, async () => {
@@ -52,7 +52,10 @@ test('a push whose terminal is closed finishes what is under way, records it and
   house.receiver.answer = () => 200
   const resumed = await house.run('push --resume --json')
   assert.equal(resumed.code, 0, resumed.stderr)
-  assert.deepEqual([...house.receiver.keys().values()].map((sent) => sent.length), Array(12).fill(1)) // biome-ignore format: short
+  assert.deepEqual(
+    [...house.receiver.keys().values()].map((sent) => sent.length),
+    Array(12).fill(1),
+  )
 })
 
 // Node.js takes back that nohup ignores SIGHUP

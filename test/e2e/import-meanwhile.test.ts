@@ -1,4 +1,4 @@
-/** An import of users that is under way for long: it keeps neither pushes nor `serve` waiting, nor anybody whom it does not change. */
+/** A long import of users: pushes, `serve` and users whom it does not change do not wait for it. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,8 +7,8 @@ import { buildHouse, deliveriesOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
 
-// It locked every user of its file until it committed: pushes waited for it, took the database for absent and ended with 3, what they
-// had asked for was carried out later, and whoever subscribed got 503.
+// The import locked every user of its file until it committed. Pushes waited, took the database for absent and ended with 3, while
+// their statements were still carried out later; platforms that subscribed got a 503.
 test('while an import of all users waits for one of them, pushes go on, subscribing works, and only who changes is left for later', async () => {
   const users = makeUsers(1_010)
   const [changed, same] = users.map(({ email }) => email) as [string, string]

@@ -176,10 +176,14 @@ test('users are inserted and brought up to date: what is left out keeps its valu
   }) // biome-ignore format: in the order in which it is printed
   const first = await put([
     { email: 'B@example.com', receiverApiKey: 'old', queries: [zip('1')] },
-    { email: 'b@EXAMPLE.com', receiverApiKey: '~'.repeat(50), queries: [zip('78704', 2.5), { type: 'text', value: 'pool' }] },
+    {
+      email: 'b@EXAMPLE.com',
+      receiverApiKey: '~'.repeat(50),
+      queries: [zip('78704', 2.5), { type: 'text', value: 'pool' }],
+    },
     { email: 'a@example.com', receiverApiKey: 'k', subscribed: false, note: 1 },
     { email: 'c@example.com', queries: [] },
-  ]) // biome-ignore format: a table
+  ])
   assert.equal(first.code, 1)
   assert.deepEqual(first.lines, [
     { type: 'rejected', file: '-', line: 4, path: 'receiverApiKey', message: 'is missing: a new user needs one' },
@@ -191,8 +195,13 @@ test('users are inserted and brought up to date: what is left out keeps its valu
   const listed = await own.call('users list --json')
   assert.deepEqual(listed.json, [
     { type: 'user', email: 'a@example.com', subscribed: false, queries: [] },
-    { type: 'user', email: 'b@example.com', subscribed: true, queries: [zip('78704', 2.5), { type: 'text', value: 'pool', radius: 0 }] },
-  ]) // biome-ignore format: a table
+    {
+      type: 'user',
+      email: 'b@example.com',
+      subscribed: true,
+      queries: [zip('78704', 2.5), { type: 'text', value: 'pool', radius: 0 }],
+    },
+  ])
   assert.doesNotMatch(listed.stdout, /~~/)
   assert.deepEqual((await put([{ email: 'b@example.com', queries: [] }])).lines, [summary({ updated: 1 })])
   assert.equal(own.receiver.requests.length, 0)
@@ -244,7 +253,7 @@ test('users are refused on both sides of every limit, and what is wrong is named
 test('a stop ends the import of a pipe to which nobody writes, and a database that goes away does not begin one again', {
   skip: process.platform !== 'linux',
 }, async () => {
-  // a thread waited for whoever writes, so that no signal ended the process; and the rest of a pipe was taken for all of it
+  // a thread waited for the pipe's writer, so that no signal ended the process; and the rest of a pipe was taken for the whole file
   const pipe = join(testHome(), 'pipe.ndjson')
   assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
   const { pool, close } = await house.database.open()
@@ -257,7 +266,7 @@ test('a stop ends the import of a pipe to which nobody writes, and a database th
     }
     return program
   }
-  // it ended with 1, as if a record had been rejected
+  // a stopped import ended with 1, as if a record had been rejected
   for (const [code, signal, ...args] of [
     [129, 'SIGHUP', 'users'],
     [130, 'SIGINT', 'leads', '--trigger'],

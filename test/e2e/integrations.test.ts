@@ -127,7 +127,7 @@ test('removing a user revokes the integrations and tells their platforms, but ca
     json: [third],
   } = await house.call('integrations create --user user-2@example.com --json')
   await register(third.apiKey, platform.url('/a'), platform.url('/b'))
-  // also where the answer to what removed them was lost
+  // platforms are told also if the database's answer to the commit is lost
   const way = await startWay(house.database.url)
   way.loseAnswer('commit')
   const removed = await house.run('users remove user-2@example.com --json', {

@@ -147,9 +147,13 @@ test('over 5,000,000 bytes a push goes out in parts: queries whole where they fi
       ...leads('giant', '30301', 1, 4_999_800),
     ],
     users: [
-      { email: 'a@example.com', receiverApiKey: 'k', queries: [zip('10001'), zip('20001'), zip('99950'), zip('30301')] },
+      {
+        email: 'a@example.com',
+        receiverApiKey: 'k',
+        queries: [zip('10001'), zip('20001'), zip('99950'), zip('30301')],
+      },
     ],
-  }) // biome-ignore format: a table
+  })
   const preview = await own.call('preview --body')
   const { code, json, stderr } = await own.run('push --all --json')
   assert.equal(code, 0, stderr)

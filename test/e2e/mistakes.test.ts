@@ -1,4 +1,4 @@
-/** What an operator gets wrong: each mistake is told in a sentence with what to do, with the right exit code, and no stack. */
+/** Mistakes of an operator: each gets a sentence with what to do and the right exit code, never a stack. */
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -36,13 +36,16 @@ test('a word that is no command, option or argument is told with what was meant 
     2,
     /^error: unknown option '--al'; did you mean --all\?\n {7}Run `leadpush push --help` /,
   )
+  // the help of `leads` was named, which has none of the options of `leads forget`
+  await meets(['leads', 'forget', '--hrefs', 'x'], {}, 2, /mean --href\?\n {7}Run `leadpush leads forget --help` /)
+  await meets(['users', '--foo', 'list'], {}, 2, /'--foo'\n {7}Run `leadpush users --help` /)
   await meets(
     ['users', 'import', writeInput('users.csv', 'email\n')],
     {},
     2,
     /users\.csv: CSV is not taken here\n.*\.ndjson/,
   )
-  // the second user was served, the first one forgotten
+  // commander took the second user and forgot the first
   const two = ['push', '--user', 'a@example.com', '--user', 'b@example.com']
   await meets(
     two,
@@ -124,6 +127,15 @@ test('a file whose columns have other names, all of it rejected, is met with how
   assert.match(stdout, /--map FIELD=COLUMN/)
   const mapped = ['leads', 'import', leads, '--map', 'href=property_url']
   assert.doesNotMatch((await callProgram(mapped, { env })).stdout, /--map/)
+  // the same was said where the columns were right, and what they held was wrong
+  for (const [name, href] of [
+    ['control.csv', '\u0001'],
+    ['relative.csv', '/1'],
+  ] as const) {
+    const wrong = await callProgram(['leads', 'import', writeInput(name, `href,postalCode\n${href},78704\n`)], { env })
+    assert.equal(wrong.code, 1)
+    assert.doesNotMatch(wrong.stdout, /--map/)
+  }
 })
 
 test('a lone % in DATABASE_URL is itself; a name that no file can have, and a pipe without a reader, are wrong usage', async (t) => {

@@ -35,7 +35,7 @@ test('the requests of a push and their headers, first and second attempts', asyn
   const [request] = house.receiver.requests
   assert.ok(request)
   assert.equal(request.json.fsbos.length, 2)
-  // it would tell
+  // the check itself refuses a header that is missing, and one too many
   const { 'x-idempotency-key': _, ...without } = request.headers
   assert.throws(() => traffic.request('delivery', { ...request, headers: without }), /x-idempotency-key/)
   const more = { ...request.headers, 'x-more': '1' }

@@ -39,7 +39,9 @@ const proxies: readonly Proxy[] = [
     adapt(text, { own, serve }, folder) {
       const plain = replace(replace(text, 'listen 443 ssl', `listen 127.0.0.1:${own}`), /^ *ssl_.*\n/gm, '')
       const site = replace(replace(plain, upstream, `127.0.0.1:${serve}`), '/var/log/nginx', folder)
-      const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`)
+      const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+        (name) => `${name}_temp_path ${folder}/${name};`,
+      )
       return `daemon off; master_process off; pid ${folder}/pid; error_log ${folder}/error.log info; ${process.getuid?.() === 0 ? 'user root;' : ''}
         events {} http { access_log ${folder}/access.log; ${paths.join(' ')}\n${site}}`
     },
@@ -50,7 +52,11 @@ const proxies: readonly Proxy[] = [
     program: 'caddy',
     example: 'Caddyfile',
     adapt(text, { own, serve }) {
-      const site = replace(replace(text, 'leadpush.example.com {', `http://127.0.0.1:${own} {`), upstream, `127.0.0.1:${serve}`)
+      const site = replace(
+        replace(text, 'leadpush.example.com {', `http://127.0.0.1:${own} {`),
+        upstream,
+        `127.0.0.1:${serve}`,
+      )
       // without it `admin` is a port that the machine's own has, too
       return replace(site, /^\{\n/m, '{\nadmin off\ndebug\n')
     },
@@ -67,7 +73,7 @@ const proxies: readonly Proxy[] = [
     args: (file) => ['-db', '-f', file],
     end: 'SIGUSR1',
   },
-] // biome-ignore format: long lines
+]
 
 const house = await buildHouse({ users: makeUsers(1) })
 const [{ apiKey: key } = { apiKey: '' }] = await createKeys(house, ['user-0@example.com'])

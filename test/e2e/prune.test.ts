@@ -111,7 +111,7 @@ for (const version of postgresVersions) {
     assert.deepEqual(told(await house.run('prune --older-than 90d --json')), { ...none, ...gone })
     assert.deepEqual(await column(opened, 'select idempotency_key from deliveries order by 1'), ['c', 'd', 'd-1'])
     assert.deepEqual(await column(opened, 'select email from claims'), ['89.9'])
-    // whom the older one served is not known for sure any more
+    // the ledger no longer knows for sure which users the older run served
     assert.deepEqual(await column(opened, 'select pruned from runs order by started_at'), [true, false])
     assert.deepEqual(await column(opened, 'select id from leads order by 1'), [1, 2, 4])
     // a hook is still to be looked at for the third, and its listings came with the first
@@ -178,7 +178,7 @@ test('in its week a served user stays served, removed and imported again too, an
   assert.deepEqual(await sent('push --all --json'), ['user-3@example.com'])
   assert.equal((await house.call('status --check')).code, 1)
   assert.deepEqual(await sent('push --failed --json'), ['user-0@example.com'])
-  // what failed goes before what made it good: in between nobody may take it for failed again
+  // a failed delivery goes before the one that made it good: in between no push may take the failed one for open
   assert.equal((await prune()).deliveries, 2)
   assert.deepEqual(await column(house.opened, 'select kind from deliveries'), ['forced'])
   assert.deepEqual(await sent('push --failed --json'), [])
@@ -193,7 +193,7 @@ test('a delivery that waits for its second attempt gets it, byte for byte, whate
     (await column(opened, 'select 1 from deliveries where first_status = 503')).length > 0
   await killPush(['--all'], { ...house.env, LEADPUSH_RETRY_DELAY: '5m' }, hasFailedOnce)
   await seedLeads(opened, listings(1, 900))
-  // as if that merge had begun before the push, and ended after it
+  // as if the merge had begun before the push, and ended after it
   await opened.pool.query(`
     update lead_versions set superseded_at = now() - interval '23 hours' where superseded_at is not null;
     update workers set lease_until = now(); update deliveries set due_at = now()`)
@@ -299,7 +299,7 @@ test('a push clears away the rows of processes that were killed long ago', async
   await opened.pool.query(`
     insert into workers (host, process_id, lease_until)
     select host, 1, now() - hours * interval '1 hour' from (values ('a', 25), ('b', 23)) as o (host, hours);
-    insert into shares select id, 'weekly:2020-W01', '', id, '', id from workers`)
+    insert into user_ranges select id, 'weekly:2020-W01', '', id, '', id from workers`)
   assert.equal((await run('push --resume')).code, 0)
-  assert.deepEqual(await column(opened, 'select host from workers join shares on worker_id = id'), ['b'])
+  assert.deepEqual(await column(opened, 'select host from workers join user_ranges on worker_id = id'), ['b'])
 })

@@ -117,7 +117,7 @@ describe('side by side', { concurrency: true }, () => {
     assert.ok(deliveriesOf(json).every(({ status }) => status === 'pending'))
     const unsent = deliveriesOf(json).filter(({ attempts }) => attempts === 0).length
     assert.equal(unsent + json.at(-1).owed, users - 20)
-    // every hour: one attempt, of somebody who had none, and one line
+    // each hourly run makes one attempt, for a user who had none, and prints one line
     const hourly = await push(['--resume'], { ...one, LEADPUSH_OUTAGE: '1s' }).done
     assert.equal(hourly.code, 0, hourly.stderr)
     assert.match(

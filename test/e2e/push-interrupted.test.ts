@@ -38,7 +38,7 @@ test('SIGTERM finishes what is under way, and --resume goes on without waiting',
   assert.ok(done < users)
   assert.equal((await ends()).delivered, done)
   const { rows } = await opened.pool.query(`
-    select (select count(*) from workers) as workers, (select count(*) from shares) as shares,
+    select (select count(*) from workers) as workers, (select count(*) from user_ranges) as shares,
       (select count(*) from deliveries where status = 'pending' and (attempts > 0 or worker_id is not null)) as held`)
   assert.deepEqual(rows[0], { workers: 0, shares: 0, held: 0 })
   const next = await push(['--resume'], { LEADPUSH_LEASE: '1h' }).done
@@ -67,7 +67,7 @@ test('a second SIGTERM stops at once, and leaves a ledger that can be resumed', 
   assert.deepEqual(await ends(), { delivered: users })
 })
 
-// It was frozen, one time in some, in a transaction that held a lock which every other push waited for.
+// Now and then the process froze in a transaction with a lock that every other push waited for.
 test('a process that is frozen for longer than its lease does no harm when it thaws', async () => {
   const { receiver, push, ends } = await build((_, nth) => ({ status: 200, delayMs: nth <= 8 ? 1_500 : 20 }))
   const frozen = push(['--all'])
@@ -106,7 +106,7 @@ test('what the database did is not done again when its answer was lost, and noth
   await check(['--all', '--force'], users * 2 + 3, users * 2)
   const { rows } = await opened.pool.query('select outcome from runs')
   assert.deepEqual(rows, [{ outcome: 'complete' }, { outcome: 'complete' }])
-  // a single delivery claims nothing: the second try met the first one's key, and the push broke off
+  // a single delivery has no claim: the second try of its statement met the first one's key, and the push broke off
   way.loseAnswer('record_pushes(', '@example.com')
   const single = await push(['--user', 'user-0@example.com']).done
   assert.deepEqual([single.code, way.toLose(), receiver.keys().size], [0, 0, users * 2 + 1], single.stderr)

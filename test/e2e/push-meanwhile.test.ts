@@ -79,15 +79,20 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   assert.ok(begun.length >= 5 && begun.length <= 10, `${begun.length} attempts recorded`)
   await opened.pool.query("update users set subscribed = false where receiver_key like 'waiting%'")
   await eraseListing(opened, '10005')
-  // nobody could take theirs, and nobody ended it: `status --check` found it stuck for ever
+  // no process could take the delivery of a removed user, and none ended it: `status --check` found it stuck for ever
   await removeUser(opened.db, (await findUser(opened.db, 'waiting-0@example.com')).user.id)
   await seedLeads(opened, [
     { href: hrefOf('once'), postalCode: '10001', price: 7 },
     { href: hrefOf('new'), postalCode: '10001' },
   ])
-  await house.put('users', ['once', 'twice', 'late', 'cut'].map((name) => (
-    { email: `${name}@example.com`, receiverApiKey: `changed-${name}`, queries: [zip('99950')] }
-  ))) // biome-ignore format: short
+  await house.put(
+    'users',
+    ['once', 'twice', 'late', 'cut'].map((name) => ({
+      email: `${name}@example.com`,
+      receiverApiKey: `changed-${name}`,
+      queries: [zip('99950')],
+    })),
+  )
   assert.equal((await house.call('status --check')).code, 1)
   const second = push(house, '--resume', {
     LEADPUSH_RECEIVER_URL: new URL('/moved', receiver.url).href,
@@ -128,7 +133,7 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   assert.deepEqual(log.map(({ httpStatus, error }: Record<string, unknown>) => [httpStatus, error]), [[null, lost], [200, null]]) // biome-ignore format: short
 })
 
-// Whoever removed a user ended what a living push had to try again, and the push neither told of it nor ended with 1.
+// Removing a user ended deliveries that a living push was to try again, and the push neither told of them nor ended with 1.
 test('users who are removed or unsubscribed in the middle of push --all', async () => {
   const paused = ['paused-removed', 'paused-unsubscribed']
   const underWay = ['begun-removed', 'begun-unsubscribed', 'held-1', 'held-2']

@@ -111,13 +111,17 @@ test('a file that cannot be written is an error before any work; when it cannot 
   const link = join(testHome(), 'link.prom')
   symlinkSync(file, link)
   for (const [name, why] of [
-    [join(folder, 'none', 'x.prom'), /there is no such folder/], [folder, /no regular file/], [link, /no regular file/],
-    ['/dev/null', /no regular file/], ['', /names no file/], [`${folder}/`, /names no file/],
+    [join(folder, 'none', 'x.prom'), /there is no such folder/],
+    [folder, /no regular file/],
+    [link, /no regular file/],
+    ['/dev/null', /no regular file/],
+    ['', /names no file/],
+    [`${folder}/`, /names no file/],
   ] as const) {
     const { code, stderr } = await house.call(['push', '--all', '--force', '--metrics-file', name])
     assert.equal(code, 2, name)
     assert.match(stderr.split('\n')[0] ?? '', why)
-  } // biome-ignore format: a list
+  }
   assert.equal(receiver.requests.length, before)
   receiver.answer = () => {
     rmSync(folder, { recursive: true, force: true })

@@ -9,11 +9,15 @@ const leads = [
   { href: hrefOf('c'), postalCode: '00901' },
 ]
 const users = [
-  { email: 'One@Example.com', receiverApiKey: 'key-1', queries: [zip('78704'), { type: 'text', value: 'pool Austin, TX', radius: 2.5 }] },
+  {
+    email: 'One@Example.com',
+    receiverApiKey: 'key-1',
+    queries: [zip('78704'), { type: 'text', value: 'pool Austin, TX', radius: 2.5 }],
+  },
   { email: 'two@example.com', receiverApiKey: 'key-2', queries: [zip('99950')] },
   { email: 'three@example.com', receiverApiKey: 'key-3' },
   { email: 'four@example.com', receiverApiKey: 'key-4', subscribed: false, queries: [zip('00901')] },
-] // biome-ignore format: a table
+]
 
 const house = await buildHouse({ leads, users })
 
@@ -147,9 +151,11 @@ test('a single delivery does not count for push --all, a forced one comes on top
   const { code, json } = await house.run('push --all --force --json')
   assert.equal(code, 0)
   assert.deepEqual(
-    deliveriesOf(json).map(({ user, kind }) => `${user} ${kind}`).sort(),
+    deliveriesOf(json)
+      .map(({ user, kind }) => `${user} ${kind}`)
+      .sort(),
     ['five@example.com weekly', 'one@example.com forced', 'two@example.com forced'],
-  ) // biome-ignore format: a list
+  )
   assert.equal(new Set(house.receiver.requests.map(({ key }) => key)).size, house.receiver.requests.length)
   assert.deepEqual(countsOf(json.at(-1)), {
     ...noCounts,

@@ -45,12 +45,15 @@ test('it shows each request in a line, what is wrong with it in plain words, and
   program.kill('SIGINT')
   const { code, stdout, stderr } = await program.done
   assert.equal(code, 0)
-  assert.match(stdout, /^\d\d:\d\d:\d\d {2}200 {2}user [0-9a-f]{8} {2}1 lead for 1 query, \d+ B: 1 new, 0 changed, 0 unchanged$/m)
+  assert.match(
+    stdout,
+    /^\d\d:\d\d:\d\d {2}200 {2}user [0-9a-f]{8} {2}1 lead for 1 query, \d+ B: 1 new, 0 changed, 0 unchanged$/m,
+  )
   assert.match(stdout, /: 0 new, 1 changed, 0 unchanged, 2 values kept by the null rule$/m)
   assert.match(stdout, /^\d\d:\d\d:\d\d {2}422 {2}user [0-9a-f]{8} {2}\d+ B: refused$/m)
   assert.match(stderr, /^3 requests: 2 taken, 1 not; leads: 1 new, 1 changed, 0 unchanged, 2 values kept/m)
   assert.doesNotMatch(stdout + stderr, /receiver-key-1/)
-}) // biome-ignore format: long patterns
+})
 
 test('--json: one object a request; --fail, --drop, --delay play their script once', async () => {
   const { program, url } = await start(['--json', '--fail', '503:2', '--fail', '429', '--drop', '--delay', '20ms'])
@@ -82,7 +85,9 @@ test('--json: one object a request; --fail, --drop, --delay play their script on
 
 test('--keys: the users of the database, or a list that no list of processes shows; others are a 401', async () => {
   const db = await database.open()
-  await db.pool.query(`insert into users (email, receiver_key, subscribed) values ('a@example.com', 'receiver-key-1', true)`)
+  await db.pool.query(
+    `insert into users (email, receiver_key, subscribed) values ('a@example.com', 'receiver-key-1', true)`,
+  )
   const ask = async (args: string[], input?: string) => {
     const { program, url } = await start(['--keys', ...args], input === undefined ? {} : { input })
     const statuses = []
@@ -95,7 +100,7 @@ test('--keys: the users of the database, or a list that no list of processes sho
   }
   assert.deepEqual(await ask(['users']), [200, 401])
   assert.deepEqual(await ask(['-'], '\nreceiver-key-2\r\nother\n'), [401, 200])
-}) // biome-ignore format: short
+})
 
 test('what makes no sense is refused before it listens, and so are keys that nobody writes', async () => {
   const pipe = join(testHome(), 'keys')
@@ -104,6 +109,11 @@ test('what makes no sense is refused before it listens, and so are keys that nob
     [['--keys', pipe], /^error: --keys: "\S+" cannot be read: nothing came through it for 5 s/],
     [['--fail', '200:1'], /^error: --fail: holds "200:1"; allowed: a status from 300 to 599/],
     [['--drop', '0'], /^error: --drop: holds "0"/],
+    [
+      ['--limit', '20/h'],
+      /^error: --limit: holds "20\/h"; allowed: requests a second or minute and a burst, such as 20\/s:20/,
+    ],
+    [['--refuse', '200'], /^error: --refuse: holds "200"; allowed: a status from 300 to 599, such as 401/],
     [['--delay', '11m'], /^error: --delay: holds "11m"/],
     [['--keys', 'nowhere.txt'], /^error: --keys: "nowhere.txt" cannot be read/],
     [['--keys', '-'], /^error: --keys: line 2 must be 1 to 50 visible ASCII characters/],

@@ -136,7 +136,7 @@ for (const [width, colorScheme] of [
         .evaluateAll((drawings) => drawings.map((drawing) => drawing.getBoundingClientRect().width))
       assert.equal(widths.length, 8)
       for (const drawn of widths) assert.ok(drawn > 200 && drawn <= width, String(drawn))
-      // beside the screen, where the columns once stood that say why and what to do, nobody looks
+      // the columns that say why and what to do once lay beyond the edge of the screen
       const sides = await page
         .locator('.table:visible :is(th, td)')
         .evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().right))

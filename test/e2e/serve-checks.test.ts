@@ -35,7 +35,6 @@ test('paths are exact and methods are told: nothing else is served', async () =>
     '/api/extern/zapier/test%00',
     '/healthz/',
   ]) {
-    // biome-ignore format: a list
     for (const method of ['GET', 'PUT', 'DELETE'])
       assert.equal(assertAnswer(await serve.ask({ method, path, key })), 404, `${method} ${path}`)
   }
@@ -48,7 +47,6 @@ test('paths are exact and methods are told: nothing else is served', async () =>
     ['/healthz', 'GET, HEAD'],
     ['/metrics', 'GET, HEAD'],
   ] as const) {
-    // biome-ignore format: a list
     for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'TRACE', 'PROPFIND', 'QUERY']) {
       // Node.js 20.19 does not know QUERY
       if (allowed.split(', ').includes(method) || !METHODS.includes(method)) continue
@@ -62,8 +60,12 @@ test('paths are exact and methods are told: nothing else is served', async () =>
 test('what is wrong is looked for in the order of the contract', async () => {
   const way = await startWay(house.database.url)
   const strict = await startServe(house, {
-    ...insecure, DATABASE_URL: way.url, LEADPUSH_LIMIT_ADDRESS: '2', LEADPUSH_LIMIT_KEY: '3', LEADPUSH_TRUST_PROXY: '127.0.0.0/8',
-  }) // biome-ignore format: short
+    ...insecure,
+    DATABASE_URL: way.url,
+    LEADPUSH_LIMIT_ADDRESS: '2',
+    LEADPUSH_LIMIT_KEY: '3',
+    LEADPUSH_TRUST_PROXY: '127.0.0.0/8',
+  })
   let addresses = 0
   const fresh = () => ({ 'X-Forwarded-For': `198.51.100.${++addresses}` })
   const over = fresh()
@@ -119,7 +121,7 @@ test('what is wrong is looked for in the order of the contract', async () => {
   assert.equal((await strict.program.done).code, 0)
 })
 
-// Who has a network of IPv6 took another address for every try; and one bad caller locked out all good ones beside it.
+// A caller with a network of IPv6 could take another address for every try; and one bad caller locked out all good ones beside it.
 test('the address is that of the last proxy that is not trusted, an IPv6 network is one, and keys that were good get through', async () => {
   const limited = await startServe(house, {
     LEADPUSH_LIMIT_ADDRESS: '1',

@@ -104,7 +104,7 @@ test('a log that nobody reads for a while holds up no request', async () => {
     assert.equal(answers.split('HTTP/1.1 200').length, 902)
   }
   stderr?.resume()
-  // what came too much was dropped; what comes now is there
+  // log lines beyond the pipe's room were dropped; new ones come through
   for (const endAt = Date.now() + 60_000; !serve.program.stderr().includes('openapi.json'); await sleep(50)) {
     assert.ok(Date.now() < endAt)
     await serve.ask({ path: '/openapi.json' })

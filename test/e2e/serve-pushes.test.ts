@@ -58,7 +58,7 @@ async function metric(serve: Serve, name: string): Promise<number> {
 }
 
 test('the first hook of a subscribed user sends one push, nothing else does; what is owed outlives the hook', async () => {
-  // its processes got the format of the log besides, ended with 2 for that, and what was owed was never sent
+  // `serve` gave its processes the log's format twice: they ended with 2, and the owed push was never sent
   const format = { LEADPUSH_LOG_FORMAT_FILE: writeInput('format', 'json\n') }
   const serve = await start(format)
   await subscribe(serve, 0, 'a')
@@ -97,7 +97,7 @@ test('two processes at once, the rest waits in line; two sidecars do not start t
   const before = receiver.requests.length
   receiver.answer = () => ({ status: 200, delayMs: 700 })
   await subscribe(pair[1], 9)
-  // what it finds owed when it looks first it takes for its own of earlier
+  // a `serve` takes over what it finds owed at its first look
   await until('it has looked', async () => (await metric(pair[1], 'leadpush_push_processes')) === 1)
   await Promise.all([4, 5, 6, 7, 8].map((at) => subscribe(pair[0], at)))
   await requestsAtLeast(receiver, before + 2)

@@ -98,7 +98,7 @@ test('the same URL again is the same hook, another URL another one; unsubscribe 
     () => put(key3, 'unsubscribe', '\ufeff{"hookUrl":"https://192.0.2.1/z"}'),
   ]
   for (const remove of nothing) assert.equal(assertAnswer(await remove()), 200)
-  // a workflow that had lost its hook was told that all was well
+  // a platform that had lost a hook's id got a 200, as if the hook had been removed
   for (const lost of [{ id: null }, { id: '' }, { hookUrl: null }, { id: ids[0], hookUrl: '' }])
     assert.equal(assertAnswer(await put(key3, 'unsubscribe', lost)), 422, JSON.stringify(lost))
   assert.equal(assertAnswer(await put(key3, `unsubscribe?id=${other.json.id}`, { id: null })), 200)
@@ -118,7 +118,7 @@ test('the same URL again is the same hook, another URL another one; unsubscribe 
   assert.equal(await countHooks(key2), 1)
 })
 
-// The name of a hook that was there already had to be found once more: while DNS was away its platform got a 422, and gave up.
+// Registering a hook again resolved its name again: while DNS was away its platform got a 422, and gave up.
 test('a URL that is registered already needs no DNS', async () => {
   // no server is asked for a name that can be none
   const hookUrl = `https://${'x'.repeat(64)}.invalid/hook`
@@ -220,8 +220,14 @@ test('the log is JSON, a line a request, and holds neither a key, nor a query, n
   while (find() === undefined) await sleep(20)
   const { time, durationMs, ...line } = find()
   assert.deepEqual(line, {
-    level: 'info', msg: 'request', method: 'GET', route: '/api/extern/zapier/sample', status: 200, integration: id, address: '127.0.0.1',
-  }) // biome-ignore format: short
+    level: 'info',
+    msg: 'request',
+    method: 'GET',
+    route: '/api/extern/zapier/sample',
+    status: 200,
+    integration: id,
+    address: '127.0.0.1',
+  })
   assert.ok(Date.parse(time) > 0 && durationMs > 0)
   const written = serve.program.stderr()
   for (const secret of [key, key1, contact, 'api_key', 'receiver_key', 'key-0'])

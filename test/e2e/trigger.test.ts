@@ -111,7 +111,7 @@ test('runs at once share the work: every hook gets every lead once', async () =>
 })
 
 test('a run that cannot begin ends with its error', async () => {
-  // the clock of the run was left ticking: the process stayed for its ten minutes
+  // the run's timer stayed, and with it the process, for ten minutes
   const options = encodeURIComponent('-c statement_timeout=100')
   const blocker = await opened.pool.connect()
   try {

@@ -93,9 +93,14 @@ test('what was interrupted between its attempts is resumed with the same key and
   const { code, json, stderr } = await house.run('push --resume --json')
   assert.equal(code, 0, stderr)
   assert.deepEqual(
-    deliveriesOf(json).map(({ user, status, attempts }) => [user, status, attempts]).sort(),
-    [['user-0@example.com', 'delivered', 2], ['user-1@example.com', 'delivered', 2]],
-  ) // biome-ignore format: a list
+    deliveriesOf(json)
+      .map(({ user, status, attempts }) => [user, status, attempts])
+      .sort(),
+    [
+      ['user-0@example.com', 'delivered', 2],
+      ['user-1@example.com', 'delivered', 2],
+    ],
+  )
   const second = house.receiver.requests.slice(3)
   assert.deepEqual(new Set(second.map(({ key }) => key)), keys)
   assert.deepEqual(second.map(({ body }) => body.toString()).sort(), bodies.sort())
@@ -180,7 +185,7 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     house.receiver.answer = () => 400
     assert.equal((await push('push --all --force')).code, 1)
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
-    // it heard nothing more where a signal came before the push had begun
+    // the monitor got no second ping when a signal came before the push had begun
     pings.length = 0
     stopped = startProgram(['push', '--all'], { env: { ...house.env, LEADPUSH_PING_URL: url } })
     assert.equal((await stopped.done).code, 143)
@@ -193,6 +198,70 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     const away = await push('push --all --json', { LEADPUSH_PING_URL: 'http://127.0.0.1:1/hidden' })
     assert.equal(away.code, 0)
     assert.doesNotMatch(away.stderr, /hidden/)
+  } finally {
+    await server.close()
+  }
+})
+
+test('with LEADPUSH_PING_BODY the dead man’s switch is told what came of the push, and no user by name', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(3) })
+  const pings: { line: string; type: string | undefined; body: string }[] = []
+  const { createServer } = await import('node:http')
+  const { listen } = await import('../support/sockets.ts')
+  const server = await listen(
+    createServer((request, response) => {
+      let body = ''
+      request.on('data', (chunk) => {
+        body += chunk
+      })
+      request.on('end', () => {
+        pings.push({ line: `${request.method} ${request.url}`, type: request.headers['content-type'], body })
+        response.writeHead(200).end()
+      })
+    }),
+  )
+  try {
+    const push = async (args: string, changes: Record<string, string> = {}) => {
+      pings.length = 0
+      const env = { LEADPUSH_PING_URL: `http://127.0.0.1:${server.port}/uuid`, LEADPUSH_PING_BODY: 'on', ...changes }
+      const { code, json, stderr } = await house.call(args, { env })
+      const [start, end, ...rest] = pings
+      // once called JSON, which an empty body is not
+      assert.deepEqual([start?.line, start?.type, start?.body, rest], ['POST /uuid/start', undefined, '', []], stderr)
+      assert.equal(end?.type, 'application/json')
+      assert.ok(Buffer.byteLength(end.body) <= 10_000)
+      assert.doesNotMatch(end.body, /@|key-\d/)
+      return { code, summary: json.at(-1), line: end.line, told: JSON.parse(end.body) }
+    }
+    house.receiver.answer = ({ headers }) => (headers['x-service-api-key'] === 'key-0' ? 200 : 401)
+    const failed = await push('push --all --json')
+    assert.deepEqual([failed.code, failed.line], [1, 'POST /uuid/fail'])
+    const { causes, ...told } = failed.told
+    assert.deepEqual(told, { ...failed.summary, exitCode: 1, skips: [] })
+    assert.deepEqual([causes.length, causes[0].deliveries], [1, 2])
+    assert.match(causes[0].cause, /^HTTP 401: the receiver does not take/)
+    assert.match(causes[0].remedy, /users import/)
+    house.receiver.answer = () => 200
+    const well = await push('push --all --json')
+    assert.deepEqual([well.code, well.line], [0, 'POST /uuid'])
+    assert.deepEqual(well.told, { ...well.summary, exitCode: 0, causes: [], skips: [] })
+    // longer texts than any that the program makes, of more causes than are shown
+    const { Ping } = await import('../../src/cli/push/ping.ts')
+    const { createLog } = await import('../../src/cli/log.ts')
+    const pingUrl = `http://127.0.0.1:${server.port}/uuid`
+    const ping = new Ping(await createLog('pretty'), { pingUrl, pingBody: 'on', proxies: {} })
+    for (let at = 0; at < 200; at++) {
+      const reason = `${String.fromCodePoint(0x1f600 + (at % 9)).repeat(400)} ${at} user-1@example.com`
+      ping.reporter.line({ type: 'skip', user: 'user-1@example.com', reason: `user-1@example.com ${at} ${reason}` })
+    }
+    await ping.end(1)
+    const long = pings.at(-1)?.body ?? ''
+    assert.ok(Buffer.byteLength(long) <= 10_000 && Buffer.byteLength(long) > 5_000, `${Buffer.byteLength(long)}`)
+    assert.doesNotMatch(long, /@/)
+    assert.deepEqual(JSON.parse(long).skips[0].reason, 'other reasons')
+    const away = await push('push --all --json', { DATABASE_URL: `${house.env.DATABASE_URL}_gone` })
+    assert.deepEqual([away.code, away.line, away.told.type], [3, 'POST /uuid/fail', 'error'])
+    assert.match(away.told.message, /^The database cannot be used: /)
   } finally {
     await server.close()
   }

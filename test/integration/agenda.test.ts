@@ -9,6 +9,7 @@ import type { PushLine, SummaryLine } from '../../src/index.ts'
 import { Preview, type PreviewRequest } from '../../src/push/preview.ts'
 import { type PushRequest, runPush } from '../../src/push/run-push.ts'
 import { createDatabase } from '../support/database.ts'
+import { collectingReporter } from '../support/push-reporter.ts'
 import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
@@ -33,13 +34,7 @@ async function push(request: PushRequest, answers: number[] = [200], stopsAfter 
     return answers[Math.min(answered, answers.length) - 1] ?? 200
   }
   const http = createHttp({ timeoutMs: 20_000, concurrency: 4 })
-  const reporter = {
-    line: (line: PushLine) => void lines.push(line),
-    note: () => {},
-    waits: () => {},
-    total: () => {},
-    attempt: () => {},
-  }
+  const reporter = collectingReporter(lines)
   try {
     await runPush({ db: opened.db, http, settings: settings(), request, reporter, stop: stop.signal })
     return lines
@@ -97,8 +92,11 @@ async function endWeek(leads: number): Promise<void> {
     `update claims set scope = 'weekly:' || ${before}, claimed_at = claimed_at - interval '7 days', leads = $2 where scope = $1`,
     [`weekly:${period}`, leads],
   )
-  await pool.query(`update runs set period = ${before}, started_at = started_at - interval '7 days', ended_at = ended_at - interval '7 days'
-    where period = $1`, [period]) // biome-ignore format: SQL
+  await pool.query(
+    `update runs set period = ${before}, started_at = started_at - interval '7 days', ended_at = ended_at - interval '7 days'
+    where period = $1`,
+    [period],
+  )
   await pool.query(`delete from deliveries where period = ${before}`)
   await pool.query(
     `update deliveries set period = ${before}, idempotency_key = replace(idempotency_key, period, ${before}),
@@ -126,7 +124,7 @@ function toCounts(lines: PushLine[]) {
 }
 
 async function reset(queries: readonly number[]): Promise<void> {
-  await opened.pool.query('truncate users, deliveries, claims, runs, shares, workers, receivers, erased_deliveries cascade')
+  await opened.pool.query('truncate users, deliveries, claims, runs, user_ranges, workers, receivers, erased_deliveries cascade')
   const values = [{ value: '78704', places: ['78704'] }, { value: '10001', places: ['10001'] }]
   await seedUsers(opened.db, queries.map((count, user) => ({ email: emailOf(user), queries: values.slice(0, count) })))
 } // biome-ignore format: short

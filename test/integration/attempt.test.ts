@@ -58,12 +58,16 @@ const answering = (response: string | Buffer, then: 'stay' | 'end' | 'reset' = '
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const withStatus = (status: number, headers = '') => `HTTP/1.1 ${status} Any\r\n${headers}Content-Length: 0\r\n\r\n`
 
-type Judgement = Pick<AttemptOutcome, 'ok' | 'open' | 'httpStatus'>
-const judgement = ({ ok, open, httpStatus }: AttemptOutcome): Judgement => ({ ok, open, httpStatus })
-const success = (httpStatus = 200): Judgement => ({ ok: true, open: false, httpStatus })
-const refused = (httpStatus: number): Judgement => ({ ok: false, open: false, httpStatus })
-const unreached: Judgement = { ok: false, open: false, httpStatus: null }
-const unanswered: Judgement = { ok: false, open: true, httpStatus: null }
+type Judgement = Pick<AttemptOutcome, 'ok' | 'maybeArrived' | 'httpStatus'>
+const judgement = ({ ok, maybeArrived: open, httpStatus }: AttemptOutcome): Judgement => ({
+  ok,
+  maybeArrived: open,
+  httpStatus,
+})
+const success = (httpStatus = 200): Judgement => ({ ok: true, maybeArrived: false, httpStatus })
+const refused = (httpStatus: number): Judgement => ({ ok: false, maybeArrived: false, httpStatus })
+const unreached: Judgement = { ok: false, maybeArrived: false, httpStatus: null }
+const unanswered: Judgement = { ok: false, maybeArrived: true, httpStatus: null }
 
 test('the request on the wire has exactly the headers of the contract, the length and the bytes of the body', async () => {
   const seen: RawRequest[] = []
@@ -102,14 +106,14 @@ for (const [status, expected, words] of [
   [401, refused(401), /receiver key/],
   [403, refused(403), /receiver key/],
   [404, refused(404), /LEADPUSH_RECEIVER_URL/],
-  [409, { ok: false, open: true, httpStatus: 409 }, /under way/],
+  [409, { ok: false, maybeArrived: true, httpStatus: 409 }, /under way/],
   [413, refused(413), /too large/],
   [422, refused(422), /refused the body, or has this key with another body/],
   [429, refused(429), /LEADPUSH_RATE/],
   [500, refused(500), /in trouble/],
   [599, refused(599), /in trouble/],
 ] as const) {
-  test(`status ${status} counts as ${expected.ok ? 'a success' : expected.open ? 'open' : 'a failure that is certain'}`, async () => {
+  test(`status ${status} counts as ${expected.ok ? 'a success' : expected.maybeArrived ? 'open' : 'a failure that is certain'}`, async () => {
     const location = status === 301 ? 'Location: http://127.0.0.1:1/secret\r\n' : ''
     const receiver = await answering(withStatus(status, location))
     const outcome = await sendAttempt(newHttp(), target(receiver.port), request)

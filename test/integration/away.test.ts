@@ -5,7 +5,7 @@ import { rideOut } from '../../src/db/away.ts'
 import { createDatabase } from '../support/database.ts'
 
 // Two processes that record outcomes of the same deliveries at once (one was frozen, the other took over) may wait for each
-// other; the one that PostgreSQL ended then died of it.
+// other; the process whose transaction PostgreSQL ended then died of the error.
 test('a transaction that PostgreSQL ends because of a deadlock is run again', async (t) => {
   const { pool } = await (await createDatabase(t)).open()
   await pool.query('create table places (n integer primary key, taken integer not null default 0)')
@@ -49,7 +49,7 @@ test('a transaction that PostgreSQL ends because of a deadlock is run again', as
   assert.equal(tries, 2)
 })
 
-test('a server that only reads for a moment is waited for, as after a failover', async (t) => {
+test('a statement waits for a server that is read-only for a moment, as after a failover', async (t) => {
   const { pool } = await (await createDatabase(t)).open()
   await pool.query('create table places (n integer)')
   let tries = 0
@@ -69,8 +69,8 @@ test('a server that only reads for a moment is waited for, as after a failover',
   assert.equal(tries, 2)
 })
 
-// Whoever held a lock for long made the database count as absent.
-test('what waited too long for a lock is tried again, and the database does not count as away for it', async (t) => {
+// A lock that was held for long made the database count as away.
+test('a statement that waited too long for a lock is tried again, and the database does not count as away', async (t) => {
   const { pool } = await (await createDatabase(t)).open()
   await pool.query('create table places (n integer)')
   const other = await pool.connect()
@@ -89,13 +89,14 @@ test('what waited too long for a lock is tried again, and the database does not 
   assert.equal(tries, 2)
 })
 
-// A statement that nobody waited for any more was carried out later: an attempt was recorded that nobody made.
-test('a statement whose connection is given up because the database says nothing does not outlive it', async (t) => {
+// A statement for which nobody waited any more was carried out later: an attempt was recorded that nobody had made.
+test('a statement ends with its connection when that is given up because the database is silent', async (t) => {
   const database = await createDatabase(t)
   const { pool } = await database.open()
   const brief = await database.open({ silentMsMax: 500 })
   const asked = brief.pool.query('select pg_sleep(60)')
   await assert.rejects(asked, /did not answer for 0.5 s|Connection terminated/)
-  const isThere = async () => (await pool.query("select from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'")).rowCount // biome-ignore format: short
+  const isThere = async () =>
+    (await pool.query("select from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'")).rowCount
   for (const endAt = Date.now() + 30_000; await isThere(); await sleep(20)) assert.ok(Date.now() < endAt)
 })

@@ -23,6 +23,6 @@ test('a copy whose connection is lost fails once, and leaves the process alive',
     })
   })
   await assert.rejects(copying)
-  // what fails late fails here
+  // a late error would fail the test here
   await sleep(50)
 })

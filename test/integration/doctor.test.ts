@@ -146,7 +146,10 @@ test('a proxy that serve does not trust is told by what serve has seen, or by wh
   const of = async (env: Record<string, string>, words: RegExp) =>
     says(await diagnose({ LEADPUSH_PORT: String(closed), ...env }), 'proxy', words)
   try {
-    await of({ LEADPUSH_PORT: String(some.port) }, /^warn: A proxy that is not trusted has passed 3 requests on .*LEADPUSH_TRUST_PROXY/)
+    await of(
+      { LEADPUSH_PORT: String(some.port) },
+      /^warn: A proxy that is not trusted has passed 3 requests on .*LEADPUSH_TRUST_PROXY/,
+    )
     await of({ LEADPUSH_PORT: String(none.port) }, /^pass: /)
     await of({}, /^skipped: because no `serve` answers on 127\.0\.0\.1/)
     await of({ LEADPUSH_PORT: String(raw.port) }, /^skipped: /)
@@ -157,7 +160,7 @@ test('a proxy that serve does not trust is told by what serve has seen, or by wh
   } finally {
     await Promise.all([some.close(), none.close()])
   }
-}) // biome-ignore format: a table
+})
 
 test('an empty database, one of a newer program, and one that only reads; the server says what it does not keep', async () => {
   const lines = await diagnose({ DATABASE_URL: server.url })
@@ -197,7 +200,7 @@ test('a role without rights is told what it lacks; one that may do all but own t
     await pool.query(`create role ${role}`)
     await pool.query(`revoke temporary on database ${name} from public`)
     const without = await diagnose(as)
-    says(without, 'rights', new RegExp(`^fail: The role ${role} may not do what is needed \\(claims: select, insert, update, delete; .* more\\)\\..*temporary tables.*grant all on all tables in schema public to "${role}"`))
+    says(without, 'rights', new RegExp(`^fail: The role ${role} may not do what is needed \\(answers: select, insert, update, delete; .* more\\)\\..*temporary tables.*grant all on all tables in schema public to "${role}"`))
     says(without, 'ledger', /^skipped: because (rights are missing|its schema could not be read)/)
     await pool.query(`grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role}; grant temporary on database ${name} to ${role}; revoke update on users from ${role}; revoke select on erasure_count from ${role}`)
     says(await diagnose(as), 'rights', /^fail: The role \S+ may not do what is needed \(erasure_count: select; users: update\)\./)
@@ -236,12 +239,12 @@ test('what past pushes left behind, a time zone of others, and tables that nobod
   await opened.pool.query("update pg_index set indisvalid = false where indexrelid = 'runs_by_start'::regclass")
   const lines = await diagnose(env)
   says(lines, 'time-zone', /^warn: LEADPUSH_TIME_ZONE is America\/Chicago, and the last run used UTC/)
-  says(lines, 'ledger', /^fail: Deliveries have waited for more than 2 hours, .*: 1\. Interrupted, and not gone on with: 1 run of \d{4}-W\d\d\./)
+  says(lines, 'ledger', /^fail: Deliveries have waited for more than 2 hours, .*: 1\. Interrupted, and not resumed: 1 run of \d{4}-W\d\d\./)
   says(lines, 'upkeep', /^warn: autovacuum is off for claims\. Indexes that are not valid: runs_by_start\..*reindex index concurrently runs_by_start/)
 
   // it once sent whoever had just run that to `push --resume`, and for a month to what a killed push had in hand
   await opened.pool.query("insert into workers (id, host, process_id, lease_until) overriding system value values (99, 'host', 1, now() - interval '1 hour')")
-  await opened.pool.query("insert into shares (worker_id, scope, first_place, first_user_id, last_place, last_user_id) values (99, 'weekly:2026-W01', '', 1, '', 1)")
+  await opened.pool.query("insert into user_ranges (worker_id, scope, first_home_key, first_user_id, last_home_key, last_user_id) values (99, 'weekly:2026-W01', '', 1, '', 1)")
   await opened.pool.query(`
     insert into runs (command, period, time_zone, worker_id, resumable, ended_at, outcome, came_to_end)
     values ('resume', to_char(now() at time zone 'America/Chicago', 'IYYY-"W"IW'), 'UTC', 100, false, now(), 'failures', false)`)
@@ -263,7 +266,7 @@ test('settings that are wrong are all told, no secret of them is shown, and the 
   const env = {
     DATABASE_URL_FILE: 'url', LEADPUSH_RECEIVER_URL: '', LEADPUSH_RECEIVER_URL_FILE: 'empty', LEADPUSH_RATE: 'fast',
     LEADPUSH_TIME_ZNOE: 'UTC', LEADPUSH_CONCURRENCY_FILE: 'nowhere', LEADPUSH_ALLOW_INSECURE_HOOKS: '1',
-  } // biome-ignore format: a list
+  }
   const lines = await diagnose(env, cwd)
   says(lines, 'settings', /^fail: .*DATABASE_URL: holds a value that is not allowed/)
   for (const words of [/LEADPUSH_TIME_ZNOE: .*did you mean LEADPUSH_TIME_ZONE/, /LEADPUSH_RATE: holds "fast"/, /LEADPUSH_CONCURRENCY_FILE: .*ENOENT/, /LEADPUSH_ALLOW_INSECURE_HOOKS is set/]) {
@@ -289,7 +292,7 @@ test('settings that are wrong are all told, no secret of them is shown, and the 
   says(good, 'secrets', /^pass: /)
   says(good, 'database', /^pass: /)
   says(good, 'settings', /^fail: HTTPS_PROXY: holds a value that is not allowed \(and not shown\)/)
-  says(good, 'receiver', /^skipped: because what names the proxy is wrong/)
+  says(good, 'receiver', /^skipped: because a setting of the proxy is wrong/)
 }) // biome-ignore format: lists
 
 test('the receiver is asked with a HEAD and no key, and is there, in trouble, or what deliveries show it to be', async () => {
@@ -332,11 +335,28 @@ test('the receiver is asked with a HEAD and no key, and is there, in trouble, or
   }
 }) // biome-ignore format: a table
 
+test('a client certificate: none, one with another key, one that nobody sees, one that is over', async () => {
+  const pem = (file: string) => readFileSync(certificate(file), 'utf8')
+  const key = pem('client.key')
+  for (const [env, ofSettings, ofCertificate] of [
+    [{}, /^pass/, /^skipped: .*LEADPUSH_CLIENT_CERT is not set/],
+    [{ LEADPUSH_CLIENT_CERT: pem('client.pem'), LEADPUSH_CLIENT_KEY: pem('localhost.key') }, /^fail: LEADPUSH_CLIENT_KEY: does not belong/, /^skipped: .* is wrong/],
+    [{ LEADPUSH_CLIENT_CERT: pem('client.pem'), LEADPUSH_CLIENT_KEY: key }, /^pass/, /^warn: .*begins with `http:`/],
+    [{ LEADPUSH_CLIENT_CERT: pem('client-expired.pem'), LEADPUSH_CLIENT_KEY: key, LEADPUSH_RECEIVER_URL: `https://127.0.0.1:${closed}/` }, /^pass/, /^fail: .*expired on 2020-04-01/],
+  ] as const) {
+    const lines = await diagnose({ ...env })
+    says(lines, 'settings', ofSettings)
+    says(lines, 'client-certificate', ofCertificate)
+  }
+}) // biome-ignore format: a table
+
 /** A receiver and a way to a database that both begin with TLS under a certificate. */
 async function startSecure(file: string, databaseUrl: string) {
   const identity = { key: readFileSync(certificate('localhost.key')), cert: readFileSync(certificate(file)) }
   const secure = await listen(
-    tls.createServer(identity, (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')),
+    tls.createServer(identity, (socket) =>
+      socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'),
+    ),
   )
   const way = new URL((await startWay(databaseUrl)).url)
   const front = await listen(
@@ -346,7 +366,11 @@ async function startSecure(file: string, databaseUrl: string) {
         socket.write('S')
         const near = new tls.TLSSocket(socket, { isServer: true, ...identity })
         const far = net.connect(Number(way.port), way.hostname)
-        for (const [from, to] of [[near, far], [far, near]] as const) from.on('error', () => to.destroy()).pipe(to)
+        for (const [from, to] of [
+          [near, far],
+          [far, near],
+        ] as const)
+          from.on('error', () => to.destroy()).pipe(to)
       })
     }),
   )
@@ -356,7 +380,7 @@ async function startSecure(file: string, databaseUrl: string) {
     LEADPUSH_PING_URL: `https://localhost:${secure.port}/ping`,
     DATABASE_URL: `postgresql://${way.username}@localhost:${front.port}${way.pathname}?sslmode=verify-full`,
   }
-} // biome-ignore format: pairs
+}
 
 test('certificates: a good one, one that is over, one for another name, one of an unknown authority; and a clock that is wrong', async () => {
   const { url } = await createDatabase()
@@ -381,22 +405,30 @@ test('certificates: a good one, one that is over, one for another name, one of a
 }) // biome-ignore format: a table
 
 test('where there is no database none is made; every line of text stands in columns, with what to do below it', async () => {
-  const { code, stdout, stderr } = await runProgram(['doctor'], { env: { LEADPUSH_HOME: noHome, LEADPUSH_RECEIVER_URL: receiverUrl } })
+  const { code, stdout, stderr } = await runProgram(['doctor'], {
+    env: { LEADPUSH_HOME: noHome, LEADPUSH_RECEIVER_URL: receiverUrl },
+  })
   assert.deepEqual([code, stderr], [0, ''])
-  assert.match(stdout, /^warn {5}Database {5}There is none yet: .*no-home holds no embedded one\.\n {22}to do: Set DATABASE_URL; or import/m)
+  assert.match(
+    stdout,
+    /^warn {5}Database {5}There is none yet: .*no-home holds no embedded one\.\n {22}to do: Set DATABASE_URL; or import/m,
+  )
   assert.match(stdout, /^skipped {2}Schema {7}because there is no database yet$/m)
   assert.match(stdout, /^ok {7}Receiver {5}127/m)
-  assert.match(stdout, /\nIt works; see the warnings: 21 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
-  for (const line of stdout.split('\n').slice(0, -3)) assert.match(line, /^(ok|warn|fail|skipped| {7}) +(\S.{10}|to do:|\S)/)
+  assert.match(stdout, /\nIt works; see the warnings: 22 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
+  for (const line of stdout.split('\n').slice(0, -3))
+    assert.match(line, /^(ok|warn|fail|skipped| {7}) +(\S.{10}|to do:|\S)/)
   assert.equal(existsSync(noHome), false)
-}) // biome-ignore format: long patterns
+})
 
 test('a working directory that was removed is told in a sentence', async () => {
   const program = `cd "$(mktemp -d)" && rmdir "$PWD" && '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' doctor`
-  const ended = await promisify(execFile)('/bin/sh', ['-c', program], { env: cleanEnvironment() }).catch((error) => error)
+  const ended = await promisify(execFile)('/bin/sh', ['-c', program], { env: cleanEnvironment() }).catch(
+    (error) => error,
+  )
   assert.deepEqual([ended.code, ended.stdout], [2, ''])
   assert.match(ended.stderr, /^error: The working directory was removed\.\n {7}Change to one/)
-}) // biome-ignore format: short
+})
 
 test('an embedded database is asked, left as it is, and stopped again; then it is down, and at last a standby', async () => {
   const program = `ulimit -n 70; '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' doctor --json || true`

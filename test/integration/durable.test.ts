@@ -1,4 +1,4 @@
-/** A server that confirms commits before they are on disk, and dies: what the ledger relies on must be there all the same. */
+/** A server confirms commits before they are on disk, and dies: the commits on which the ledger relies must have survived. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { Worker } from '../../src/db/leases.ts'
@@ -21,7 +21,7 @@ before(async () => {
   await migrate(opened.db)
   await seedUsers(opened.db, [{ email: 'a@example.com' }])
   await opened.pool.query('alter system set synchronous_commit = off')
-  // so long, a commit that is not waited for stays in memory
+  // a commit that is not waited for stays in memory for so long
   await opened.pool.query("alter system set wal_writer_delay = '10s'")
   await postgres.kill(0)
 })
@@ -46,8 +46,9 @@ test('an ordinary commit is lost on this server: the tests below can fail', asyn
   assert.equal(rows.length, 0)
 })
 
-// Lost, their ids were given again: two processes took each other for themselves, two forced runs for one.
-test('that a process and its run began survives', async () => {
+// When these were lost, their ids were given again: each of two processes took the other for itself, and two forced runs
+// counted as one.
+test('the rows of a process and its run survive', async () => {
   worker = await Worker.start(opened.db, 3_600_000)
   await postgres.kill(0)
   const run = { command: 'force', resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 } as const
@@ -68,30 +69,35 @@ test('an attempt that was recorded with its delivery survives', async () => {
     queryList: '[]',
     contents: [{ versionId: 1 }],
   }
-  const { begun } = await recordPushes(opened.db, { workerId: worker.id, runId: 1, period: '2026-W47', erasures: 1 }, [
-    {
-      userId: rows[0].id,
-      kind: 'single',
-      scope: null,
-      deliveries: [{ ...delivery, idempotencyKey: key }],
-      started: 1,
-    },
-  ])
+  const { begun } = await recordPushes(
+    opened.db,
+    { workerId: worker.id, runId: 1, period: '2026-W47', attemptsMax: 1 },
+    [
+      {
+        userId: rows[0].id,
+        email: 'a@example.com',
+        kind: 'single',
+        scope: null,
+        deliveries: [{ ...delivery, idempotencyKey: key }],
+        erasures: 1,
+      },
+    ],
+  )
   assert.equal(begun.length, 1)
   assert.deepEqual(await stateAfterDeath(), [1, true, null])
 })
 
-test('so does that it was taken back, and that it was recorded again', async () => {
+test('taking an attempt back, and recording it again, survive', async () => {
   await recordUnsent(opened.db, worker.ids, [key])
   assert.deepEqual(await stateAfterDeath(), [0, false, null])
-  await recordDueAttempts(opened.db, { workerIds: worker.ids, limit: 1, reach: 'own', known: [] })
+  await recordDueAttempts(opened.db, { workerIds: worker.ids, limit: 1, takeover: 'own', known: [] })
   assert.deepEqual(await stateAfterDeath(), [1, true, null])
 })
 
-// An outcome that was lost left its attempt under way in the ledger; the process, which had forgotten it, took it for one that
-// it had yet to make, and sent it again uncounted: three requests with one key.
-test('so does what came of it', async () => {
-  const outcome = { ok: false, open: false, httpStatus: 500, error: 'HTTP 500', durationMs: 1, retryDelayMs: 0 }
+// A lost outcome left its attempt under way in the ledger. The process had forgotten that attempt, took it for one still to be
+// made, and sent it again uncounted: three requests with one key.
+test('the outcome of an attempt survives', async () => {
+  const outcome = { ok: false, maybeArrived: false, httpStatus: 500, error: 'HTTP 500', durationMs: 1, retryDelayMs: 0 }
   await recordOutcomes(opened.db, [{ ...outcome, idempotencyKey: key, attempt: 1 }])
   assert.deepEqual(await stateAfterDeath(), [1, false, 500])
 })

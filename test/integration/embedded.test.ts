@@ -17,7 +17,7 @@ import { findScript } from '../support/scripts.ts'
 const isRoot = process.getuid?.() === 0
 const onLinux = process.platform === 'linux'
 
-/** An empty folder that goes after the file; private to its owner, as `mktemp -d` makes it, unless `open`. */
+/** An empty folder that is removed after the file; private to its owner, as from `mktemp -d`, unless `open`. */
 async function makeFolder(open = true): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'leadpush-embedded-'))
   if (open) await chmod(folder, 0o711)
@@ -28,7 +28,7 @@ async function makeFolder(open = true): Promise<string> {
 
 let shared: string | undefined
 
-/** A home that holds a database already, the same for all tests that ask for it; its server does not run. */
+/** A home with a database, shared by all tests that ask for it; its server does not run. */
 async function usedHome(): Promise<string> {
   if (shared === undefined) {
     shared = await newHome()
@@ -39,7 +39,7 @@ async function usedHome(): Promise<string> {
 
 const newHome = async (open?: boolean) => join(await makeFolder(open), 'home')
 
-/** A home of its own that holds a database already: to copy one takes a fraction of the time that making one does. */
+/** A new home with a database: copying one takes a fraction of the time of making one. */
 async function copiedHome(home: string): Promise<string> {
   execFileSync('cp', ['-a', await usedHome(), home])
   return home
@@ -65,7 +65,7 @@ async function until(what: string, holds: () => boolean): Promise<void> {
   for (const end = Date.now() + 20_000; !holds(); await sleep(20)) assert.ok(Date.now() < end, `in vain: ${what}`)
 }
 
-/** A process that ended, and whose new parent has not noticed yet, is not alive. */
+/** Whether a process lives; one that has ended and was not reaped yet does not. */
 function isAlive(pid: number): boolean {
   if (onLinux)
     return existsSync(`/proc/${pid}/stat`) && !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
@@ -134,7 +134,7 @@ test('where there is no embedded database, only a command that makes one makes i
   assert.equal(existsSync(home), false)
 })
 
-test('what was written is there after the server was stopped and started again, and nothing runs in between', async () => {
+test('data survive a stop and a start of the server, and nothing runs in between', async () => {
   const home = await usedHome()
   const first = await enterEmbedded(home, { create: true })
   await ask(first.url, 'create table kept as select 7 as value')
@@ -185,7 +185,7 @@ test('after a process was killed while it made the database, the next one just w
   const server = await enterEmbedded(home, { create: true })
   assert.equal((await ask(server.url, 'select 1')).length, 1)
   await server.leave()
-  // an initdb that outlived its parent may still have written when it was cleared away: the start after that clears it
+  // an initdb that outlived its parent may have written during the clearing: the next start clears that
   if (leftIn(server.home).length > 0) await (await enterEmbedded(home, {})).leave()
   assert.deepEqual(leftIn(server.home), [])
 })
@@ -202,13 +202,13 @@ test('a process that was killed leaves its server to the next one, which stops i
   assert.equal(readServerPid(entered), undefined)
 })
 
-test('a server that was killed is started again, at once by the next command, and for one that is at work when it asks', async () => {
+test('a killed server is started again: at once by the next command, and for a running command when it next asks', async () => {
   const server = await enterEmbedded(await usedHome(), {})
   await ask(server.url, 'create table survivor as select 7 as value')
   const busy = new pg.Client({ connectionString: server.url })
   busy.on('error', () => {})
   await busy.connect()
-  // deep in a statement it does not notice that its server is gone
+  // a process deep in a statement does not notice that its server is gone
   const working = busy.query('select count(*) from generate_series(1, 300000000)').catch(() => {})
   await sleep(100)
   const pid = readServerPid(server.home)
@@ -225,7 +225,7 @@ test('a server that was killed is started again, at once by the next command, an
   await busy.end().catch(() => {})
 })
 
-test('a pid file that a killed server left counts for nothing, whatever process has its id by now', async () => {
+test("a killed server's pid file counts for nothing, whatever process has its id by now", async () => {
   const server = await enterEmbedded(await usedHome(), {})
   await server.leave()
   const path = join(server.home, 'data', 'postmaster.pid')
@@ -292,7 +292,7 @@ test('no TCP port is open', { skip: !onLinux }, async () => {
   )
 })
 
-/** What a process of user `uid` gets for an answer when it asks to be let in as `leadpush`. */
+/** The server's answer to a process of user `uid` that connects as `leadpush`. */
 async function knock(socketFolder: string, uid: number): Promise<string> {
   const startup = 'user\0leadpush\0database\0leadpush\0\0'
   const script = `
@@ -319,7 +319,7 @@ for (const open of [true, false]) {
   }, async () => {
     const folder = await makeFolder(open)
     const home = join(folder, 'home')
-    // in a folder that nobody else may enter it is made, stopped and started as anywhere
+    // also in a folder that nobody else may enter, it is made, stopped and started
     if (open) await copiedHome(home)
     else await (await enterEmbedded(home, { create: true })).leave()
     const server = await enterEmbedded(home, {})
@@ -340,7 +340,7 @@ for (const open of [true, false]) {
   })
 }
 
-// What root wrote for the server into folders of other users went wherever a link of theirs led, and its file became theirs.
+// Root wrote for the server into folders of other users and followed their links: any file could be overwritten, and became theirs.
 test('as root, a link that another user puts where the server writes leads nowhere', {
   skip: !isRoot || !onLinux,
 }, async () => {
@@ -367,7 +367,7 @@ test('as root, a link that another user puts where the server writes leads nowhe
   } finally {
     attacker.kill('SIGKILL')
   }
-  // the owner of the home: what is the server's log, and what keeps it running
+  // the home's owner replaces the server's log and the marker that keeps it running
   const theirs = await copiedHome(join(folder, 'theirs'))
   await chown(theirs, 54_321, 54_321)
   for (const name of ['postgres.log', 'keep-running']) {
@@ -379,7 +379,7 @@ test('as root, a link that another user puts where the server writes leads nowhe
   }
 })
 
-test('a home that cannot be one is an error of usage that names what to set', async () => {
+test('an impossible home is a usage error that names the setting', async () => {
   const folder = await makeFolder()
   await writeFile(join(folder, 'file'), '')
   await mkdir(join(folder, 'old', 'data'), { recursive: true })

@@ -12,6 +12,7 @@ import { Preview } from '../../src/push/preview.ts'
 import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
 import { prune } from '../../src/upkeep/prune/prune.ts'
 import { createDatabase } from '../support/database.ts'
+import { collectingReporter } from '../support/push-reporter.ts'
 import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
@@ -88,13 +89,7 @@ class Weeks {
     const before = this.receiver.requests.length
     const settings = testPushSettings(this.receiver.url, { ...seen, ...more })
     const http = createHttp({ timeoutMs: settings.timeoutMs, concurrency: settings.concurrency })
-    const reporter = {
-      line: (line: PushLine) => void lines.push(line),
-      note: (note: string) => void notes.push(note),
-      waits: () => {},
-      total: () => {},
-      attempt: () => {},
-    }
+    const reporter = collectingReporter(lines, notes)
     const stop = (more.stop ?? new AbortController()).signal
     const { ok, summary } = await runPush({ db: this.db, http, settings, request, accept, reporter, stop })
     await http.close()

@@ -85,7 +85,7 @@ test('keys of the wrong form or of somebody else, and users who do not exist, ar
   await assert.rejects(createIntegration(opened.db, { email: 'nobody@example.com' }), /There is no user/)
 })
 
-test('the same URL again is the same hook, and another URL another one', async () => {
+test('the same URL again is the same hook, another URL another hook', async () => {
   const integration = await connect()
   const first = await registerHook(opened.db, integration, urlOf('a'))
   assert.ok(typeof first === 'object' && first.isNew && first.owed)
@@ -94,7 +94,7 @@ test('the same URL again is the same hook, and another URL another one', async (
     isNew: false,
     owed: false,
   })
-  // another spelling of the URL was another hook, and every lead came twice
+  // another spelling of a URL counted as another hook, and every lead came twice
   assert.deepEqual(await registerHook(opened.db, integration, 'HTTPS://Hooks.example.com.:443/%61#again'), {
     hookId: first.hookId,
     isNew: false,
@@ -107,8 +107,11 @@ test('the same URL again is the same hook, and another URL another one', async (
   const hooks = (await listed(integration.id))?.hooks ?? []
   assert.deepEqual(
     hooks.map(({ id, url, lastStatus, lastAt }) => [id, url, lastStatus, lastAt]),
-    [[first.hookId, urlOf('a'), null, null], [second.hookId, urlOf('A'), null, null]],
-  ) // biome-ignore format: a list
+    [
+      [first.hookId, urlOf('a'), null, null],
+      [second.hookId, urlOf('A'), null, null],
+    ],
+  )
 })
 
 test('an integration has at most 100 hooks, however many register at once', async () => {
@@ -153,7 +156,7 @@ test('the first hook owes a subscribed user a push, once, and not within a minut
   assert.equal(await register('b'), false)
   await removeHooks(opened.db, integration.id, 'all')
   assert.equal(await register('b'), true)
-  // what is owed already stays owed since then
+  // an owed push keeps its time
   const since = await opened.pool.query('select subscription_owed_at from users where id = $1', [userId])
   await removeHooks(opened.db, integration.id, 'all')
   assert.equal(await register('b'), true)
@@ -212,8 +215,8 @@ test('a revoked integration ends with its hooks, also while hooks are being regi
   assert.equal(await revokeIntegration(opened.db, integration.id), undefined)
 })
 
-// A connection that broke ended these with 3, at once, and some of them half done.
-test('an answer that is lost ends nothing, and nothing is done twice', async () => {
+// A broken connection ended these commands at once with exit code 3, some of them half done.
+test('a lost answer of the database ends nothing, and nothing is done twice', async () => {
   const way = await startWay(database.url)
   const through = async <T>(asked: string, work: (db: typeof opened.db) => Promise<T>): Promise<T> => {
     way.loseAnswer(asked)

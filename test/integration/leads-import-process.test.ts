@@ -50,7 +50,7 @@ for (const phase of ['reading', 'merging']) {
 
 test('six times as many records take no more memory', async () => {
   const peaks: number[] = []
-  // few and large: it is bytes that would pile up
+  // few and large records: bytes would pile up
   const rawListingDate = 'x'.repeat(6_000)
   for (const count of [3_000, 18_000]) {
     const records = Array.from({ length: count }, (_, at) => listing(`memory-${count}-${at}`, { rawListingDate }))
@@ -66,7 +66,7 @@ test('six times as many records take no more memory', async () => {
 /** Listings as a scraper writes them, where the machine has some: a CSV with the columns that are mapped below. */
 const realListings = process.env.TEST_LISTINGS_CSV ?? ''
 
-test('listings of a real source go in, and are unchanged the second time', {
+test('listings of a real source are imported, and are unchanged the second time', {
   skip: !existsSync(realListings),
 }, async () => {
   const map = parseFieldMap([

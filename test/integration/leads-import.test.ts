@@ -22,7 +22,7 @@ for (const version of postgresVersions) {
     const database = await createDatabase(undefined, { version })
     const opened = await database.open()
 
-    test('a new listing is stored as it goes on the wire, and found by its place and words', async () => {
+    test('a new listing is stored as it is delivered, and found by its place and words', async () => {
       const { summary } = await importRecords(opened, [listing('new', { postalCode: '78704-1234', city: 'Austin' })])
       assert.deepEqual(summary, { ...none, read: 1, inserted: 1 })
       const stored = await findStored(opened, 'new')
@@ -42,7 +42,7 @@ for (const version of postgresVersions) {
       assert.deepEqual({ ...after, seenAt: 0 }, { ...before, seenAt: 0 })
     })
 
-    test('what a record does not know stays: null, an empty text, a field left out', async () => {
+    test('fields that a record does not know stay: null, an empty text, an absent field', async () => {
       await importRecords(opened, [
         listing('null', { price: 350_000, city: 'Austin', fullAddress: '1 Main St', yearBuilt: 1990 }),
       ])
@@ -68,7 +68,7 @@ for (const version of postgresVersions) {
       assert.equal(after.firstImportId, before.firstImportId)
     })
 
-    test('a change of the words or the place is found by', async () => {
+    test('a listing with changed words or place is found by the new ones', async () => {
       await importRecords(opened, [listing('moved', { city: 'Austin' })])
       await importRecords(opened, [listing('moved', { postalCode: 'M5V 3L9', city: 'Toronto' })])
       const stored = await findStored(opened, 'moved')
@@ -108,7 +108,7 @@ for (const version of postgresVersions) {
       assert.equal(new Set(ids).size, 4)
     })
 
-    test('of two records with one href the earlier counts as if it were not there', async () => {
+    test('of two records with one href the earlier one counts as absent', async () => {
       const records = [listing('twice', { price: 5, city: 'Austin' }), listing('other'), listing('twice', { sqft: 9 })]
       const { summary } = await importRecords(opened, records)
       assert.deepEqual(summary, { ...none, read: 3, inserted: 2, repeated: 1 })
@@ -117,7 +117,7 @@ for (const version of postgresVersions) {
 
     // what was incomplete was rejected, although a later record of the file was complete; and a later one that was rejected let
     // the earlier one in
-    test('of two records with one href the later counts alone, also where one of them is bad', async () => {
+    test('of two records with one href only the later one counts, even where one of them is bad', async () => {
       const { summary, rejected } = await importRecords(opened, [
         { href: hrefOf('mended'), city: 'Austin' },
         { price: 1 },
@@ -163,7 +163,7 @@ for (const version of postgresVersions) {
       assert.equal((await findStored(opened, 'known'))?.lead.postalCode, '78704')
     })
 
-    test('rejected records are told with their line, and what is unknown is counted', async () => {
+    test('rejected records are told with their line, and unknown fields are counted', async () => {
       const content = `{"href":"https://example.com/r1","postalCode":"1","lat":1}\n\nnonsense\n{"href":"x","postalCode":"1"}\n${toLines([listing('r2', { price: '5', lat: 2 })])}`
       const { summary, rejected } = await importing(opened, [writeInput('rejected.ndjson', content)])
       assert.deepEqual(summary, { ...none, read: 4, inserted: 1, rejected: 3, ignored: { lat: 2 } })
@@ -249,7 +249,7 @@ for (const version of postgresVersions) {
       })
     }
 
-    test('files without a record are no trouble', async () => {
+    test('files without a record are no error', async () => {
       for (const [name, content] of [
         ['e.ndjson', ''],
         ['e.csv', ''],
@@ -272,7 +272,7 @@ for (const version of postgresVersions) {
       assert.equal(await findStored(opened, 'usage'), undefined)
     })
 
-    test('an import writes down what it brought', async () => {
+    test('an import records its counts', async () => {
       await importRecords(opened, [listing('i1', { price: 5 }), listing('i2'), listing('i2'), 5])
       const { rows } = await opened.pool.query(
         'select records, inserted, updated, unchanged, rejected, repeated, filled_fields from imports order by id desc limit 1',
@@ -298,7 +298,7 @@ for (const version of postgresVersions) {
       assert.doesNotMatch(stored?.search ?? '', /'last'/)
     })
 
-    test('two imports at once take turns, and both go in', async () => {
+    test('two imports at once take turns, and both succeed', async () => {
       const records = (price: number) =>
         Array.from({ length: 2_000 }, (_, at) =>
           listing(`turn-${at}`, { price, [price === 1 ? 'city' : 'state']: 'TX' }),
@@ -352,7 +352,7 @@ for (const version of postgresVersions) {
       assert.deepEqual((await importRecords(opened, [listing('waiting')])).summary, { ...none, read: 1, inserted: 1 })
     })
 
-    test('a connection that is lost is ridden out: the file is begun again, and nothing is told twice', async () => {
+    test('after a lost connection the file is begun again, and nothing is told twice', async () => {
       const controller = new AbortController()
       const records = Array.from({ length: 3_000 }, (_, at) => (at % 1_000 === 0 ? at : listing(`lost-${at}`)))
       let kills = 0

@@ -6,10 +6,16 @@ import { sql } from 'kysely'
 import { Worker } from '../../src/db/leases.ts'
 import type { Database } from '../../src/db/open.ts'
 import { buildBody } from '../../src/deliveries/body.ts'
-import { type DueFrom, findAdrift, findNextDue, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
+import {
+  type DueFrom,
+  findNextDue,
+  findRecordedUnheard,
+  recordDueAttempts,
+  recordGivenBack,
+} from '../../src/deliveries/due.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
-import { endAbandoned, endErased, recordUnsent, type Standing } from '../../src/deliveries/ledger.ts'
+import { type DeliveryState, endAbandoned, endErased, recordUnsent } from '../../src/deliveries/ledger.ts'
 import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
@@ -18,6 +24,7 @@ import { createDatabase } from '../support/database.ts'
 import { seedUsers } from '../support/seed.ts'
 
 const period = '2026-W47'
+const email = 'a@example.com'
 const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', contents: [{ versionId: 1 }] }
 const endLease = (db: Database, id: number) =>
   sql`update workers set lease_until = now() - interval '1 second' where id = ${id}`.execute(db)
@@ -29,7 +36,7 @@ async function giveBack(db: Database, workerIds: readonly number[]) {
 
 async function build(t: TestContext) {
   const { db } = await (await createDatabase(t)).open()
-  await seedUsers(db, [{ email: 'a@example.com' }])
+  await seedUsers(db, [{ email }])
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
   const newWorker = async () => {
     const worker = await Worker.start(db, 3_600_000)
@@ -37,17 +44,15 @@ async function build(t: TestContext) {
     return worker
   }
   const begin = async (worker: Worker, idempotencyKey: string, started: boolean, by = db, planned?: number) =>
-    recordPushes(by, { workerId: worker.id, runId: 1, period, erasures: planned ?? (await findErasureCount(db)) }, [
+    recordPushes(by, { workerId: worker.id, runId: 1, period, attemptsMax: started ? 1 : 0 }, [
       {
-        userId,
-        kind: 'weekly',
-        scope: `weekly:${period}`,
+        ...{ userId, email, kind: 'weekly', scope: `weekly:${period}` },
         deliveries: [{ ...delivery, idempotencyKey }],
-        started: started ? 1 : 0,
+        erasures: planned ?? (await findErasureCount(db)),
       },
     ])
   const take = async (from: Database, { ids }: Worker) =>
-    (await recordDueAttempts(from, { workerIds: ids, limit: 10, reach: 'all', known: [] })).attempts
+    (await recordDueAttempts(from, { workerIds: ids, limit: 10, takeover: 'all', known: [] })).attempts
   return { db, newWorker, begin, take }
 }
 
@@ -55,12 +60,29 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
   const { db, newWorker, begin, take } = await build(t)
   const [late, live] = [await newWorker(), await newWorker()]
   await endLease(db, late.id)
-  assert.deepEqual(await begin(late, 'late', true), { live: false, erasures: 1, begun: [], busy: [], told: [] })
+  assert.deepEqual(await begin(late, 'late', true), {
+    live: false,
+    erasures: 1,
+    begun: [],
+    attempts: [],
+    busy: [],
+    told: [],
+  })
   assert.equal((await begin(live, 'live', false)).begun.length, 1)
-  assert.deepEqual(await begin(live, 'again', true), { live: true, erasures: 1, begun: [], busy: [], told: [] })
+  assert.deepEqual(await begin(live, 'again', true), {
+    live: true,
+    erasures: 1,
+    begun: [],
+    attempts: [],
+    busy: [],
+    told: [],
+  })
   await giveBack(db, live.ids)
   assert.deepEqual(await take(db, late), [])
-  assert.deepEqual((await take(db, live)).map(({ idempotencyKey, attempt }) => [idempotencyKey, attempt]), [['live', 1]]) // biome-ignore format: short
+  assert.deepEqual(
+    (await take(db, live)).map(({ idempotencyKey, attempt }) => [idempotencyKey, attempt]),
+    [['live', 1]],
+  )
 })
 
 test('what one process is taking, another that comes at the same moment leaves alone, and does not wait for', async (t) => {
@@ -82,8 +104,14 @@ test('an attempt of a living worker is its own; when its lease is over the next 
   await begin(first, 'key', true)
   assert.deepEqual(await take(db, second), [])
   await endLease(db, first.id)
-  assert.deepEqual((await take(db, second)).map(({ attempt }) => attempt), [2]) // biome-ignore format: short
-  assert.deepEqual([await findAdrift(db, first.ids, []), (await findAdrift(db, second.ids, [])).length], [[], 1])
+  assert.deepEqual(
+    (await take(db, second)).map(({ attempt }) => attempt),
+    [2],
+  )
+  assert.deepEqual(
+    [await findRecordedUnheard(db, first.ids, []), (await findRecordedUnheard(db, second.ids, [])).length],
+    [[], 1],
+  )
   await endLease(db, second.id)
   assert.deepEqual(await take(db, third), [])
 })
@@ -116,7 +144,7 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
   const [stale, fresh] = [await begin(worker, 'stale', true, db, 1), await begin(worker, 'fresh', true)]
   assert.deepEqual(
     [stale, fresh.erasures, fresh.begun.length],
-    [{ live: true, erasures: 2, begun: [], busy: [], told: [] }, 2, 1],
+    [{ live: true, erasures: 2, begun: [], attempts: [], busy: [], told: [] }, 2, 1],
   )
   // its snapshot is older than the erasure: it learns of it all the same
   await db.transaction().execute(async (tx) => {
@@ -124,11 +152,7 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
     await sql`select count(*) from claims`.execute(tx)
     await erase()
     assert.deepEqual(await begin(worker, 'older', true, tx, 2), {
-      live: true,
-      erasures: 3,
-      begun: [],
-      busy: [],
-      told: [],
+      ...{ live: true, erasures: 3, begun: [], attempts: [], busy: [], told: [] },
     })
   })
 })
@@ -146,30 +170,42 @@ test('what came of attempts is recorded along with what is begun, also by a work
       idempotencyKey,
       ok,
       attempt: 1 as const,
-      open: false,
+      maybeArrived: false,
       httpStatus: ok ? 200 : 500,
       error: ok ? null : 'HTTP 500',
     },
     ...{ durationMs: 1, retryDelayMs: 60_000 },
   })
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
-  const context = { workerId: worker.id, runId: 1, period, erasures: 1 }
+  const context = { workerId: worker.id, runId: 1, period, attemptsMax: 1 }
   const push = (idempotencyKey: string) => ({
-    ...{ userId, kind: 'weekly' as const, scope: `weekly:${period}` },
+    ...{ userId, email, kind: 'weekly' as const, scope: `weekly:${period}`, erasures: 1 },
     deliveries: [{ ...delivery, idempotencyKey }],
-    started: 1,
   })
   const next = push('next')
   const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
   const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
   assert.deepEqual(both, {
     ...{ live: true, erasures: 1, busy: [], told: [delivered] },
-    begun: [{ push: next, email: 'a@example.com', receiverKey: 'key' }],
+    begun: [next],
+    attempts: [
+      {
+        ...next.deliveries[0],
+        userId,
+        email,
+        receiverKey: 'key',
+        kind: 'weekly',
+        runId: 1,
+        period,
+        attempt: 1,
+        gzip: false,
+      },
+    ],
   })
   await endLease(db, worker.id)
   const late = await recordPushes(db, context, [push('late')], [outcome('other', false)])
   const pending = { idempotencyKey: 'other', status: 'pending', attempts: 1, httpStatus: 500, error: 'HTTP 500' }
-  assert.deepEqual(late, { live: false, erasures: 1, begun: [], busy: [], told: [pending] })
+  assert.deepEqual(late, { live: false, erasures: 1, begun: [], attempts: [], busy: [], told: [pending] })
 })
 
 // Each delivery was written once for every push of its user that was begun with it: the second broke the statement.
@@ -177,37 +213,28 @@ test('two pushes of one user are begun together, each with its own deliveries', 
   const { db, newWorker } = await build(t)
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
   await db.updateTable('users').set({ subscription_owed_at: new Date() }).execute()
-  const context = { workerId: (await newWorker()).id, runId: 1, period, erasures: 1 }
+  const context = { workerId: (await newWorker()).id, runId: 1, period, attemptsMax: 3 }
   const part = (idempotencyKey: string, number: number) => ({
     ...{ ...delivery, idempotencyKey, part: number, parts: 2 },
   })
+  const weekly = { userId, email, kind: 'weekly' as const, scope: `weekly:${period}`, erasures: 1 }
+  const subscription = { userId, email, kind: 'subscription' as const, scope: null, erasures: 1 }
   const pushes = [
-    { userId, kind: 'subscription' as const, scope: null, deliveries: [part('s1', 1), part('s2', 2)], started: 1 },
-    {
-      userId,
-      kind: 'weekly' as const,
-      scope: `weekly:${period}`,
-      deliveries: [part('w1', 1), part('w2', 2)],
-      started: 1,
-    },
-    { userId, kind: 'subscription' as const, scope: null, deliveries: [part('t1', 1)], started: 1 },
+    { ...subscription, deliveries: [part('s1', 1), part('s2', 2)] },
+    { ...weekly, deliveries: [part('w1', 1), part('w2', 2)] },
+    { ...subscription, deliveries: [part('t1', 1)] },
     // planned twice, as when an import gave the user another place meanwhile: both were granted, under one key
-    {
-      userId,
-      kind: 'weekly' as const,
-      scope: `weekly:${period}`,
-      deliveries: [part('w1', 1), part('w2', 2)],
-      started: 1,
-    },
+    { ...weekly, deliveries: [part('w1', 1), part('w2', 2)] },
   ]
-  const { begun } = await recordPushes(db, context, pushes)
-  assert.deepEqual(begun.map(({ push }) => push.kind).sort(), ['subscription', 'weekly'])
+  const { begun, attempts } = await recordPushes(db, context, pushes)
+  assert.deepEqual(begun.map(({ kind }) => kind).sort(), ['subscription', 'weekly'])
+  assert.deepEqual(attempts.map(({ idempotencyKey }) => idempotencyKey).sort(), ['s1', 's2', 'w1'])
   const { rows } = await sql`
     select idempotency_key as key, kind, part, attempts from deliveries order by idempotency_key
   `.execute(db)
   assert.deepEqual(rows, [
     { key: 's1', kind: 'subscription', part: 1, attempts: 1 },
-    { key: 's2', kind: 'subscription', part: 2, attempts: 0 },
+    { key: 's2', kind: 'subscription', part: 2, attempts: 1 },
     { key: 'w1', kind: 'weekly', part: 1, attempts: 1 },
     { key: 'w2', kind: 'weekly', part: 2, attempts: 0 },
   ])
@@ -223,10 +250,10 @@ test('what was recorded and never sent is not sent once its week is over, or its
   const { id: runId } = await startRun(db, {
     ...{ command: 'all', workerIds: worker.ids, resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 },
   })
-  const past = { workerId: worker.id, runId, period: '2025-W01', erasures: 1 }
+  const past = { workerId: worker.id, runId, period: '2025-W01', attemptsMax: 1 }
   await recordPushes(db, past, [
-    { userId, kind: 'subscription', scope: null, deliveries: [{ ...delivery, idempotencyKey: 'sent' }], started: 1 },
-    { userId, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late' }], started: 0 },
+    { userId, email, kind: 'subscription', scope: null, deliveries: [{ ...delivery, idempotencyKey: 'sent' }], erasures: 1 },
+    { userId, email, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late' }], erasures: 1 },
   ]) // biome-ignore format: a list
   await sql`update deliveries set status = 'delivered', under_way = false where idempotency_key = 'sent'`.execute(db)
   await giveBack(db, worker.ids)
@@ -235,24 +262,33 @@ test('what was recorded and never sent is not sent once its week is over, or its
   await db.updateTable('users').set({ subscribed: false }).execute()
   await giveBack(db, worker.ids)
   assert.deepEqual(await take(db, other), [])
-  assert.deepEqual((await endAbandoned(db)).map(({ idempotencyKey, status }) => [idempotencyKey, status]), [['unwanted', 'failed']]) // biome-ignore format: short
+  assert.deepEqual(
+    (await endAbandoned(db)).map(({ idempotencyKey, status }) => [idempotencyKey, status]),
+    [['unwanted', 'failed']],
+  )
 })
 
 // Plans that were made for an empty ledger read a full one as a whole, for every statement.
 test('what is written for every delivery looks up its rows alone, also where it was planned for an empty ledger', async (t) => {
   const { db, newWorker } = await build(t)
-  const context = { workerId: (await newWorker()).id, runId: 1, period, erasures: 1 }
+  const context = { workerId: (await newWorker()).id, runId: 1, period, attemptsMax: 1_000 }
   const users = 500
   await sql`vacuum analyze deliveries, claims`.execute(db)
   await db.connection().execute(async (session) => {
     await sql`set plan_cache_mode = force_generic_plan`.execute(session)
     const push = (userId: number, kind: 'weekly' | 'subscription') => ({
-      ...{ userId, kind, scope: kind === 'weekly' ? `weekly:${period}` : null },
+      ...{ userId, email, erasures: 1, kind, scope: kind === 'weekly' ? `weekly:${period}` : null },
       deliveries: [{ ...delivery, idempotencyKey: `${kind}-${userId}` }],
-      started: 1,
     })
     const outcome = (of: number) => ({
-      ...{ idempotencyKey: `weekly-${of}`, attempt: 1 as const, ok: true, open: false, httpStatus: 200, error: null },
+      ...{
+        idempotencyKey: `weekly-${of}`,
+        attempt: 1 as const,
+        ok: true,
+        maybeArrived: false,
+        httpStatus: 200,
+        error: null,
+      },
       ...{ durationMs: 1, retryDelayMs: 0 },
     })
     const record = async (first: number) => {
@@ -269,7 +305,11 @@ test('what is written for every delivery looks up its rows alone, also where it 
       db,
       Array.from({ length: users }, (_, at) => ({ email: `user-${at}@example.com` })),
     )
-    const { id: first } = await db.selectFrom('users').select('id').where('email', '=', 'user-0@example.com').executeTakeFirstOrThrow() // biome-ignore format: short
+    const { id: first } = await db
+      .selectFrom('users')
+      .select('id')
+      .where('email', '=', 'user-0@example.com')
+      .executeTakeFirstOrThrow()
     await sql`update users set subscription_owed_at = now()`.execute(db)
     const started = Array.from({ length: users - 10 }, (_, at) => push(first + at, 'weekly'))
     await recordPushes(db, context, started)
@@ -298,7 +338,7 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
     await sql`delete from claims`.execute(db)
   }
   const outcome = (idempotencyKey: string, attempt: 1 | 2, ok = false, retryDelayMs = 0) => ({
-    ...{ idempotencyKey, attempt, ok, open: false, httpStatus: ok ? 200 : 500, error: ok ? null : 'HTTP 500' },
+    ...{ idempotencyKey, attempt, ok, maybeArrived: false, httpStatus: ok ? 200 : 500, error: ok ? null : 'HTTP 500' },
     ...{ durationMs: 1, retryDelayMs },
   })
   await sql`update deliveries set due_at = now() + interval '1 hour' where idempotency_key = 'unbegun'`.execute(db)
@@ -309,7 +349,12 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
     const { ended, underWay } = await endDeliveries(transaction, keys)
     assert.deepEqual([ended, underWay.length], [1, 6])
   })
-  const endOf = ({ idempotencyKey, status, attempts, error }: Standing) => [idempotencyKey, status, attempts, error]
+  const endOf = ({ idempotencyKey, status, attempts, error }: DeliveryState) => [
+    idempotencyKey,
+    status,
+    attempts,
+    error,
+  ]
   const erased = 'a listing was erased'
   const recorded = await recordOutcomes(db, [outcome('fails', 1), outcome('succeeds', 1, true), outcome('second', 2)])
   assert.deepEqual(recorded.map(endOf).sort(), [
@@ -324,15 +369,17 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
   // whoever waits for the attempts does not end what is none of theirs any more
   await endDeliveries(db, keys, true)
   // the process that had it in hand tells of it, once
-  const told = () => endAbandoned(db, { workerIds: worker.ids, reach: 'own' })
+  const told = () => endAbandoned(db, { workerIds: worker.ids, takeover: 'own' })
   assert.deepEqual([(await told()).map(endOf), await told()], [[['waits', 'failed', 1, erased]], []])
   await endLease(db, dying.id)
   await sql`update deliveries set due_at = now() where status = 'pending'`.execute(db)
   const taken = await take(db, worker)
   assert.deepEqual(
-    taken.map(({ idempotencyKey, attempt, leads, bytes, contents }) => [idempotencyKey, attempt, leads, bytes, contents]).sort(),
+    taken
+      .map(({ idempotencyKey, attempt, leads, bytes, contents }) => [idempotencyKey, attempt, leads, bytes, contents])
+      .sort(),
     ['gone', 'taken-back', 'unbegun'].map((key) => [key, 1, 0, buildBody('[]', [], 29).length, []]),
-  ) // biome-ignore format: a list
+  )
   assert.deepEqual((await endAbandoned(db)).map(endOf), [['dies', 'unknown', 1, erased]])
 })
 
@@ -347,7 +394,10 @@ test('what was taken back, and is another process’s by then, is not taken back
   const again = async () => [await endErased(db, late.ids, 'gone'), await recordUnsent(db, late.ids, ['unsent'])]
   assert.deepEqual(await again(), [[], []])
   await endLease(db, late.id)
-  assert.deepEqual((await take(db, live)).map(({ attempt }) => attempt), [1, 1]) // biome-ignore format: short
+  assert.deepEqual(
+    (await take(db, live)).map(({ attempt }) => attempt),
+    [1, 1],
+  )
   // what is under way waits for its end
   await endDeliveries(db, ['unsent'])
   const rows = () => db.selectFrom('deliveries').select(['attempts', 'under_way', 'end_reason', 'recipe']).execute()
@@ -364,10 +414,17 @@ test('a first attempt that fails late leaves the second one under way, also afte
   assert.deepEqual((await take(db, live)).map(({ attempt }) => attempt), [2]) // biome-ignore format: short
   assert.deepEqual(await endDeliveries(db, ['key']), { ended: 0, underWay: ['key'] })
   const failed = (attempt: 1 | 2) => ({
-    ...{ idempotencyKey: 'key', attempt, ok: false, open: false, httpStatus: 500, error: `HTTP 500, ${attempt}` },
+    ...{
+      idempotencyKey: 'key',
+      attempt,
+      ok: false,
+      maybeArrived: false,
+      httpStatus: 500,
+      error: `HTTP 500, ${attempt}`,
+    },
     ...{ durationMs: 1, retryDelayMs: 0 },
   })
-  const endOf = ({ status, attempts, error }: Standing) => [status, attempts, error]
+  const endOf = ({ status, attempts, error }: DeliveryState) => [status, attempts, error]
   assert.deepEqual((await recordOutcomes(db, [failed(1)])).map(endOf), [['pending', 2, 'a listing was erased']])
   assert.deepEqual((await recordOutcomes(db, [failed(2)])).map(endOf), [['failed', 2, 'HTTP 500, 2']])
 })
@@ -398,8 +455,14 @@ test('what is due is looked up in its order, however many wait and whatever the 
       return rows[0].n
     }
     const before = await countRead()
-    const { attempts, next } = await recordDueAttempts(db, { workerIds: ids, limit: 16, reach: 'all', known: [], from })
-    await findNextDue(db, { workerIds: ids, reach: 'all', from: next })
+    const { attempts, next } = await recordDueAttempts(db, {
+      workerIds: ids,
+      limit: 16,
+      takeover: 'all',
+      known: [],
+      from,
+    })
+    await findNextDue(db, { workerIds: ids, takeover: 'all', from: next })
     await findWaitingSubscriptions(db, { own: [], othersAfterMs: 0, except: [], limit: 3 })
     const read = (await countRead()) - before
     assert.equal(attempts.length, expected)
@@ -429,7 +492,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
     const { attempts, next } = await recordDueAttempts(db, {
       workerIds: ids,
       limit: 2_000,
-      reach: 'all',
+      takeover: 'all',
       known: [],
       from,
     })

@@ -52,7 +52,7 @@ async function look(maxLeadAgeMs = 30 * day): Promise<Looked> {
   return await lookForLeads(opened, { upTo: lastImportId, maxLeadAgeMs, stop: new AbortController().signal })
 }
 
-/** What is due for the hook, the oldest first, by the ends of its hrefs. */
+/** The leads due for the hook, the oldest first, by the ends of their hrefs. */
 async function dueOf({ id }: TestHook): Promise<string[]> {
   const { rows } = await opened.pool.query(
     `select v.json::jsonb->>'href' as href from triggers t join leads l on l.id = t.lead_id join lead_versions v on v.id = l.version_id
@@ -119,7 +119,7 @@ test('a lead that was changed by another import before the first run looked is d
   assert.deepEqual(await dueOf(hook), ['changed'])
 })
 
-test('of one run the 300 newest of a hook are due, and what is dropped is counted and never comes', async () => {
+test('of one run the 300 newest leads of a hook are due; the others are counted as dropped and never come', async () => {
   const names = (count: number) => Array.from({ length: count }, (_, n) => lead(`${count}-${n}`, '20001'))
   for (const [count, found, dropped] of [[299, 299, 0], [300, 300, 0], [301, 300, 1]] as const) {
     const hook = await hookOf('many')
@@ -137,7 +137,7 @@ test('of one run the 300 newest of a hook are due, and what is dropped is counte
   } // biome-ignore format: a list
 })
 
-test('what was not seen for longer than the maximum age is for nobody', async () => {
+test('a lead last seen before the maximum age is due for no hook', async () => {
   const hook = await hookOf('stale')
   await seedLeads(opened, [lead('stale', '80202')], 31)
   await seedLeads(opened, [lead('seen', '80202')], 29)
@@ -145,7 +145,7 @@ test('what was not seen for longer than the maximum age is for nobody', async ()
   assert.deepEqual(await dueOf(hook), ['seen'])
 })
 
-test('what is due ends with the hook; the same URL again is a new hook, for which nothing is due yet', async () => {
+test('due triggers end with their hook; the same URL again is a new hook, with nothing due yet', async () => {
   const hook = await hookOf('again')
   await seedLeads(opened, [lead('first', '59601')])
   await look()
@@ -159,7 +159,7 @@ test('what is due ends with the hook; the same URL again is a new hook, for whic
   assert.deepEqual(await dueOf(again), ['second'])
 })
 
-test('processes that look at once find each lead once between them', async () => {
+test('processes that look at once find each lead once in all', async () => {
   const made: TestHook[] = []
   for (const name of atOnce) made.push(await hookOf(name))
   await seedLeads(opened, [lead('a', '96813'), lead('b', '96813')])
@@ -171,7 +171,7 @@ test('processes that look at once find each lead once between them', async () =>
   for (const hook of made) assert.deepEqual(await dueOf(hook), ['b', 'a'])
 })
 
-test('what another process is looking at is left to it, and waited for', async () => {
+test('hooks that another process looks at are left to it, and waited for', async () => {
   const hook = await hookOf('again')
   await seedLeads(opened, [lead('third', '59601')])
   const other = await opened.pool.connect()
@@ -192,8 +192,8 @@ test('what another process is looking at is left to it, and waited for', async (
   }
 })
 
-// A platform that unsubscribed while `trigger` looked for what was due waited for it, and got a 503 after 4 s.
-test('a hook can be removed while it is looked at, and then gets nothing; the others get theirs', async () => {
+// A platform that unsubscribed while `trigger` looked for due leads had to wait, and got a 503 after 4 s.
+test('a hook can be removed while it is looked at, and then gets nothing; the other hooks get their leads', async () => {
   const [going, staying] = [await hookOf('again'), await hookOf('again')]
   await seedLeads(opened, [lead('meanwhile', '59601')])
   const blocker = await opened.pool.connect()
@@ -215,7 +215,7 @@ test('a hook can be removed while it is looked at, and then gets nothing; the ot
   }
 })
 
-test('a hook that is registered while an import is under way gets what that brings', async () => {
+test("a hook that is registered while an import is under way gets the import's leads", async () => {
   const connection = await opened.pool.connect()
   try {
     // an import that has begun and is not committed

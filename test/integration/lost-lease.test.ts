@@ -1,4 +1,4 @@
-/** A process that lost its lease while it lives: frozen for a while, or cut off from the database. */
+/** A living process lost its lease: it was frozen for a while, or cut off from the database. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,6 +8,7 @@ import { createHttp } from '../../src/http/client.ts'
 import type { PushLine } from '../../src/index.ts'
 import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
 import { createDatabase } from '../support/database.ts'
+import { collectingReporter } from '../support/push-reporter.ts'
 import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
@@ -18,13 +19,7 @@ async function push(db: Database, receiver: TestReceiver, more: Partial<PushSett
   const lines: PushLine[] = []
   const settings = testPushSettings(receiver.url, { retryDelayMs: 300, concurrency: 8, leaseMs: 1_000, ...more })
   const http = createHttp({ timeoutMs: settings.timeoutMs, concurrency: settings.concurrency })
-  const reporter = {
-    line: (line: PushLine) => void lines.push(line),
-    note: () => {},
-    waits: () => {},
-    total: () => {},
-    attempt: () => {},
-  }
+  const reporter = collectingReporter(lines)
   try {
     await runPush({ db, http, settings, request: all, reporter, stop: new AbortController().signal })
     return lines
@@ -48,8 +43,8 @@ async function build(t: TestContext, emails: string[], answer: TestReceiver['ans
 
 const endLeases = (db: Database) => sql`update workers set lease_until = now() - interval '1 second'`.execute(db)
 
-// A process that came back as a new worker took what the old one had under way for another's, and sent it a second time
-// while the first attempt was still waiting for its answer.
+// A process that came back as a new worker took its own attempts under way for another's, and sent them a second time while the
+// first attempts were still waiting for their answers.
 test('a process that lost its lease does not take from itself what it is still sending', async (t) => {
   const { db, receiver } = await build(t, ['slow@example.com', 'retried@example.com'], ({ headers }, nth) =>
     headers['x-service-api-key'] === 'slow@example.com' ? { status: 200, delayMs: 1_800 } : nth <= 2 ? 500 : 200,
@@ -64,7 +59,7 @@ test('a process that lost its lease does not take from itself what it is still s
   assert.deepEqual(told.sort(), ['retried@example.com delivered', 'slow@example.com delivered'])
 })
 
-test('what another took over from a process that lost its lease goes out twice at most, and a late success counts', async (t) => {
+test('a delivery taken over from a process that lost its lease goes out twice at most, and a late success counts', async (t) => {
   const { db, receiver } = await build(t, ['slow@example.com'], (_, nth) =>
     nth === 1 ? { status: 200, delayMs: 1_200 } : 500,
   )

@@ -38,7 +38,7 @@ async function fill(opened: OpenDatabase, listings: readonly Listing[]): Promise
   await opened.pool.query('analyze')
 }
 
-/** Falling, as a look at every listing finds them. */
+/** The matching version ids, falling, as a comparison with every listing finds them. */
 function expected(listings: readonly Listing[], keys: string[] | null, words: string | null, limit = 300): number[] {
   return listings
     .filter(({ key }) => keys === null || keys.includes(key))
@@ -54,13 +54,19 @@ const kindOf = (keys: string[] | null, words: string | null) =>
 
 for (const version of postgresVersions) {
   describe(`matching on PostgreSQL ${version}`, () => {
-    test('finds what a look at every listing finds, for places, words and both', async (t) => {
+    test('finds what a comparison with every listing finds, for places, words and both', async (t) => {
       const opened = await (await createDatabase(t, { version })).open()
       const random = randomFrom(7)
-      const vocabulary = [['pool', 0.3], ['barn', 0.02], ['lake', 0.5], ['dock', 0.001], ['oldest', 0.9]] as const // biome-ignore format: pairs
+      const vocabulary = [
+        ['pool', 0.3],
+        ['barn', 0.02],
+        ['lake', 0.5],
+        ['dock', 0.001],
+        ['oldest', 0.9],
+      ] as const
       const keys = Array.from({ length: 60 }, (_, at) => String(10_000 + at))
       let versionId = 0
-      // that the statements mean the same on the older one needs fewer
+      // fewer show that the statements mean the same on the older version
       const count = version === 18 ? 30_000 : 10_000
       const listings = Array.from({ length: count }, (_, at): Listing => {
         // gaps as wide as weeks of imports leave them, and an update now and then out of order
@@ -119,8 +125,11 @@ for (const version of postgresVersions) {
     test('a listing that was last seen at the cut-off counts, one a millisecond before does not', async (t) => {
       const opened = await (await createDatabase(t, { version })).open()
       const at = (versionId: number, ms: number) => ({
-        versionId, key: '78704', words: ['pool'], seenAt: new Date(seenSince.getTime() + ms),
-      }) // biome-ignore format: one line
+        versionId,
+        key: '78704',
+        words: ['pool'],
+        seenAt: new Date(seenSince.getTime() + ms),
+      })
       await fill(opened, [at(1, -1), at(2, 0), at(3, 1)])
       for (const [keys, words] of [
         [['78704'], null],
@@ -148,7 +157,7 @@ for (const version of postgresVersions) {
       assert.equal(found.length, 300)
     })
 
-    test('words are found in any form, at any place, and not as signs', async (t) => {
+    test('words are found in any form and anywhere in the text; signs are not', async (t) => {
       const opened = await (await createDatabase(t, { version })).open()
       const lead = {
         address: '12 Cañón Road', secondAddress: 'Apt 4', city: 'Mayagüez', state: 'PR', propertyType: 'SINGLE_FAMILY',
@@ -164,7 +173,7 @@ for (const version of postgresVersions) {
       for (const text of ['poolside', 'pool tower', 'texas', 'b c']) assert.ok(!(await finds(text)), text)
     })
 
-    test('no description is too long or too strange to be stored', async (t) => {
+    test('every description can be stored, however long or strange', async (t) => {
       const opened = await (await createDatabase(t, { version })).open()
       const nothing = { address: null, secondAddress: null, city: null, state: null, propertyType: null }
       const letters = (at: number, length: number) =>

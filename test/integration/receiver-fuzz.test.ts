@@ -29,7 +29,10 @@ const odd = fc.oneof(
 /** An object with some of its fields changed, gone, or others beside them. */
 const spoil = (base: object, names: readonly string[]) =>
   fc
-    .array(fc.tuple(fc.constantFrom(...names, '__proto__', 'constructor', 'toJSON', '', 'id'), fc.option(odd)), { maxLength: 1, size: 'small' })
+    .array(fc.tuple(fc.constantFrom(...names, '__proto__', 'constructor', 'toJSON', '', 'id'), fc.option(odd)), {
+      maxLength: 1,
+      size: 'small',
+    })
     .map((changes) => {
       const entries = new Map<string, unknown>(Object.entries(base))
       for (const [name, value] of changes) {
@@ -37,7 +40,7 @@ const spoil = (base: object, names: readonly string[]) =>
         else entries.set(name, value)
       }
       return entries.size === 0 ? {} : Object.fromEntries([...entries].filter(([name]) => name !== '__proto__'))
-    }) // biome-ignore format: short
+    })
 
 const names = leadFields.map(({ name }) => name)
 const lead = fc

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import net from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { sql } from 'kysely'
 import { bodyBytesMax, neverValidReceiverKey } from '../../src/base/limits.ts'
 import { sendAttempt } from '../../src/deliveries/attempt.ts'
@@ -8,6 +9,7 @@ import { createHttp } from '../../src/http/client.ts'
 import { completeLead, type LeadPatch } from '../../src/leads/lead.ts'
 import { parseFail } from '../../src/receiver-kit/receiver/faults.ts'
 import { type ReceivedDelivery, type ReceiverOptions, startReceiver } from '../../src/receiver-kit/receiver/receiver.ts'
+import { createTokenBucket, parseLimit } from '../../src/receiver-kit/receiver/token-bucket.ts'
 import { createDatabase } from '../support/database.ts'
 import { findClosedPort, sendRaw } from '../support/sockets.ts'
 
@@ -217,6 +219,29 @@ test('--delay: every answer comes that late, and closing does not wait for it', 
   assert.equal((await answer).status, 200)
 })
 
+test('gzip is taken within 5,000,000 decoded bytes, and every answer says so', async (t) => {
+  const { port } = await start(t)
+  const sendGzip = (body: string, headers = {}) =>
+    send(port, gzipSync(body), { headers: { 'Content-Encoding': 'gzip', ...headers } })
+  const key = { 'X-Idempotency-Key': newKey() }
+  const body = bodyOf(lead())
+  const taken = await sendGzip(body, key)
+  assert.deepEqual([taken.status, taken.json.new], [200, 1])
+  assert.match(taken.headers, /^Accept-Encoding: gzip$/m)
+  // what counts is the decoded body
+  const plain = await send(port, body, { headers: key })
+  assert.deepEqual([plain.status, plain.json.repeated], [200, true])
+  assert.match(plain.headers, /^Accept-Encoding: gzip$/m)
+  const empty = bodyOf()
+  assert.equal((await sendGzip(empty.padEnd(bodyBytesMax, ' '))).status, 200)
+  for (const length of [bodyBytesMax + 1, 500_000_000]) {
+    const { status, json } = await sendGzip(empty.padEnd(length, ' '))
+    assert.deepEqual([status, json.problems?.[0]?.clause], [413, '4.17'])
+  }
+  const cut = gzipSync(body).subarray(0, -9)
+  assert.equal((await send(port, cut, { headers: { 'Content-Encoding': 'gzip' } })).status, 400)
+})
+
 test('a fault is a status from 300 to 599, and how often', () => {
   assert.deepEqual(parseFail('503:2'), { status: 503, times: 2 })
   assert.deepEqual(parseFail('300'), { status: 300, times: 1 })
@@ -234,7 +259,8 @@ for (const [name, change, status, clause, path] of [
   ['query parameters', { line: 'POST /?api_key=1 HTTP/1.1' }, 400, '4.1', 'URL'],
   ['no Content-Type', { headers: { 'Content-Type': null } }, 415, '4.1', 'header Content-Type'],
   ['another Content-Type', { headers: { 'Content-Type': 'text/json' } }, 415, '4.1', 'header Content-Type'],
-  ['a compressed body', { headers: { 'Content-Encoding': 'gzip' } }, 415, '4.2', 'header Content-Encoding'],
+  ['a body in another encoding', { headers: { 'Content-Encoding': 'br' } }, 415, '4.17', 'header Content-Encoding'],
+  ['a body that only claims to be compressed', { headers: { 'Content-Encoding': 'gzip' } }, 400, '4.17', 'body'],
   ['no user key', { headers: { 'X-Service-API-Key': null } }, 401, '4.1', 'header X-Service-API-Key'],
   ['an empty user key', { headers: { 'X-Service-API-Key': '' } }, 401, '4.1', 'header X-Service-API-Key'],
   ['a user key of 51', { headers: { 'X-Service-API-Key': 'k'.repeat(51) } }, 401, '4.1', 'header X-Service-API-Key'],
@@ -279,9 +305,10 @@ test('chunks are refused, and everything that is wrong is told at once', async (
   const headers = { 'Content-Length': null, 'Transfer-Encoding': 'chunked', 'X-Data-Source': null }
   const { status, json } = await send(port, '2\r\n{}\r\n0\r\n\r\n', { line: 'PATCH /?x HTTP/1.1', headers })
   assert.equal(status, 405)
-  assert.deepEqual(json.problems?.map(({ path }) => path), [
-    'method', 'URL', 'header Transfer-Encoding', 'header Content-Length', 'header X-Data-Source',
-  ]) // biome-ignore format: a row
+  assert.deepEqual(
+    json.problems?.map(({ path }) => path),
+    ['method', 'URL', 'header Transfer-Encoding', 'header Content-Length', 'header X-Data-Source'],
+  )
 })
 
 for (const [name, body, status, clause, path] of [
@@ -539,6 +566,46 @@ test('a database that is away is a 503, never a crash', async (t) => {
   assert.equal(status, 503)
   assert.match(answered, /^Retry-After: 1$/m)
   assert.equal(troubles.length, 1)
+})
+
+test('--limit: a bucket takes its burst at once, then its rate; beyond it a request gets 429 with Retry-After', async (t) => {
+  const take = createTokenBucket({ perSecond: 20, burst: 20 })
+  const taken = (nowMs: number, times: number) => Array.from({ length: times }, () => take(nowMs))
+  assert.deepEqual(taken(0, 21), [...Array(20).fill(0), 1])
+  assert.deepEqual([take(49), take(50), take(50)], [1, 0, 1])
+  // a quiet time saves up no more than the burst
+  assert.equal(taken(60_000, 21).filter((seconds) => seconds === 0).length, 20)
+  const slow = createTokenBucket({ perSecond: 0.05, burst: 1 })
+  assert.deepEqual([slow(0), slow(5_000), slow(20_000)], [0, 15, 0])
+  const { port, seen } = await start(t, { faults: { limit: { perSecond: 0.01, burst: 2 } } })
+  const headers = { 'X-Idempotency-Key': newKey() }
+  assert.deepEqual([(await send(port, bodyOf())).status, (await send(port, bodyOf())).status], [200, 200])
+  const refused = await send(port, bodyOf(lead()), { headers })
+  assert.deepEqual([refused.status, refused.json.ok, seen[2]?.fault], [429, false, 'limit'])
+  const [, seconds] = /^Retry-After: (\d+)$/m.exec(refused.headers) ?? []
+  assert.ok(Number(seconds) > 30 && Number(seconds) <= 100, `Retry-After ${seconds}`)
+})
+
+test('--limit takes a rate a second or minute and a burst, and nothing else', () => {
+  assert.deepEqual(parseLimit('20/s:20'), { perSecond: 20, burst: 20 })
+  assert.deepEqual(parseLimit('600/m'), { perSecond: 10, burst: 10 })
+  assert.deepEqual(parseLimit('0.5/s'), { perSecond: 0.5, burst: 1 })
+  assert.deepEqual(parseLimit('100000/s:1000000'), { perSecond: 100_000, burst: 1_000_000 })
+  for (const text of ['', '20', '20/h', '0/s', '0.5/m', '-1/s', '20/s:0', '20/s:', '100001/s', '1/s:1000001', ' 20/s'])
+    assert.equal(parseLimit(text), undefined, text)
+})
+
+test('--refuse refuses every request, and --html makes a page of it', async (t) => {
+  const refusing = await start(t, { faults: { refuse: 401 } })
+  for (const body of [bodyOf(lead()), 'no JSON'])
+    assert.deepEqual([(await send(refusing.port, body)).status, refusing.seen.at(-1)?.fault], [401, 'refuse'])
+  const { url } = await start(t, { faults: { refuse: 403, html: true } })
+  const response = await fetch(url, { method: 'POST', body: bodyOf() })
+  assert.deepEqual([response.status, response.headers.get('content-type')], [403, 'text/html; charset=utf-8'])
+  assert.match(await response.text(), /<title>403 Forbidden<\/title>/)
+  // what is taken is answered in JSON all the same
+  const taking = await start(t, { faults: { html: true } })
+  assert.deepEqual((await send(taking.port, bodyOf(lead()))).json.ok, true)
 })
 
 test('a port that is taken is a wrong setting, with what to do', async (t) => {

@@ -1,4 +1,4 @@
-/** What a platform is shown of a user's leads (contract 5, /sample). */
+/** The sample leads that a platform is shown (contract 5, /sample). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { leadFields } from '../../src/leads/lead.ts'
@@ -61,7 +61,7 @@ test('the three newest that match any query, one object a lead, with every field
     assert.deepEqual([lead.fullAddress, lead.contactName, lead.price, lead.trigger], [null, null, 0, 'new_lead'])
     assert.ok(Math.abs(Date.parse(lead.occurredAt) - Date.now()) < 600_000)
   }
-  // a change makes it newer, and leaves what tells it apart
+  // a change makes the lead newer, and leaves its id
   const before = leads.find(({ href }) => href === hrefOf('place'))
   await seedLeads(opened, [{ href: hrefOf('place'), postalCode: '78701', price: 5, fullAddress: '1 Street' }])
   const [after] = await sample(user)
@@ -71,7 +71,7 @@ test('the three newest that match any query, one object a lead, with every field
   )
 })
 
-test('what was not seen for longer than the maximum age is not shown', async () => {
+test('a lead last seen before the maximum age is not shown', async () => {
   const user = await importUser('stale@example.com', [{ type: 'zipcode', value: '60601', radius: 0 }])
   await seedLeads(opened, [{ href: hrefOf('long-ago'), postalCode: '60601' }], 31)
   assert.match((await sample(user))[0]?.href ?? '', /^https:\/\/listings\.example\//)
@@ -82,8 +82,8 @@ test('what was not seen for longer than the maximum age is not shown', async () 
   )
 })
 
-// An import was kept for as long as one of its listings.
-test('a lead whose import is no more is a sample all the same', async () => {
+// Samples relied on the import, which was once kept as long as one of its listings.
+test('a lead whose import was pruned is still a sample', async () => {
   await opened.pool.query('delete from imports')
   const [lead] = await sample(await importUser('late@example.com', [{ type: 'zipcode', value: '78701', radius: 0 }]))
   assert.deepEqual([lead?.href, Number.isNaN(Date.parse(lead?.occurredAt ?? ''))], [hrefOf('place'), false])

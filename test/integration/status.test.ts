@@ -199,7 +199,7 @@ test('a pending delivery is stuck when no living process has it', async (t) => {
   assert.deepEqual(await check(), { pending: 1, stuck: 1, alarms: 1 })
   await writeDelivery(db, user, { period, status: 'pending', workerId: null })
   assert.deepEqual(await check(), { pending: 2, stuck: 2, alarms: 1 })
-  const { deliveries, groups } = await findStuck(db)
+  const { deliveries, groups } = await findStuck(db, 'on')
   assert.deepEqual([deliveries, groups.map(({ users }) => users)], [2, [['a@example.com']]])
   await db.updateTable('deliveries').set({ status: 'unknown' }).execute()
   assert.deepEqual(await check(), { pending: 0, stuck: 0, alarms: 0 })
@@ -364,7 +364,7 @@ test('status --user --json shows deliveries as push does, with a log of the atte
   const key = await writeDelivery(db, user, { period, status: 'failed' })
   await sql`
     update deliveries set attempts = 2, first_at = '2026-01-01T00:00:00.25Z', second_at = '2026-01-01T00:00:05Z', second_ms = null,
-      second_status = null, second_error = 'nobody recorded what came of the attempt', status = 'unknown', second_open = true
+      second_status = null, second_error = 'nobody recorded what came of the attempt', status = 'unknown', second_maybe_arrived = true
     where idempotency_key = ${key}
   `.execute(db)
   const { code, json } = await runProgram(['status', '--user', 'A@Example.com', '--json'], {
@@ -377,9 +377,21 @@ test('status --user --json shows deliveries as push does, with a log of the atte
   )
   const { attemptLog, createdAt: _, ...line } = json[0]
   assert.deepEqual(attemptLog, [
-    { at: '2026-01-01T00:00:00.250Z', durationMs: 12, httpStatus: 500, error: 'HTTP 500: the receiver is in trouble' },
-    { at: '2026-01-01T00:00:05.000Z', durationMs: null, httpStatus: null, error: 'nobody recorded what came of the attempt' },
-  ]) // biome-ignore format: a list
+    {
+      at: '2026-01-01T00:00:00.250Z',
+      durationMs: 12,
+      httpStatus: 500,
+      error: 'HTTP 500: the receiver is in trouble',
+      answer: null,
+    },
+    {
+      at: '2026-01-01T00:00:05.000Z',
+      durationMs: null,
+      httpStatus: null,
+      error: 'nobody recorded what came of the attempt',
+      answer: null,
+    },
+  ])
   const { rows } = await sql<{ n: number }>`select count(*) as n from deliveries where user_id = ${user}`.execute(db)
   assert.equal(rows[0]?.n, 2)
   const push = toDeliveryLine({

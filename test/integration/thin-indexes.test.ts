@@ -1,4 +1,4 @@
-/** Indexes that have become thin are found by statistics, and rebuilt beside whoever works (contract 3, `prune`). */
+/** Thin indexes are found by statistics, and rebuilt without blocking anybody (contract 3, `prune`). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,7 +10,7 @@ for (const version of postgresVersions) {
   test(`a thin index is rebuilt, after a stop too, and no other (PostgreSQL ${version})`, async (t) => {
     const opened = await (await createDatabase(t, { version })).open()
     const query = async (statement: string) => (await opened.pool.query(statement)).rows
-    // keys that rise, of which few are left, and keys of text in no order
+    // rising keys of which few are left, and text keys in random order
     await query(`
       insert into lead_seen (lead_id, seen_at) select n, now() from generate_series(1, 300000) n;
       insert into claims (scope, email) select 'weekly:2026-W01', n || '@example.com' from generate_series(1, 100000) n order by random();
@@ -47,7 +47,7 @@ for (const version of postgresVersions) {
       [await rebuild(late.signal), troubles, await invalid(), await names()],
       [['lead_seen_pkey'], [], [], []],
     )
-    // what is done is not given up: such a stop held up the end of the program for 5 s
+    // a stop after the work has nothing to cancel: it once held up the end of the program for 5 s
     const timers = () => process.getActiveResourcesInfo().filter((what) => what === 'Timeout').length
     const before = timers()
     late.abort()

@@ -32,7 +32,7 @@ beforeEach(async () => {
 
 const distinct = () => new Set(platform.calls.map(({ path, webhookId }) => path + webhookId)).size
 
-test('a database that is killed and comes back in time costs nothing and doubles nothing', async () => {
+test('a killed database that comes back in time loses and doubles no trigger', async () => {
   platform.answer = () => ({ status: 200, delayMs: 120 })
   const running = runTrigger(opened)
   await platform.atLeast(8)
@@ -44,14 +44,14 @@ test('a database that is killed and comes back in time costs nothing and doubles
   assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
 })
 
-// A hook that was taken, and nobody heard that it was, stayed taken until the process ended, and nothing was sent to it.
+// When the answer to taking a hook was lost, the hook stayed taken until the process ended, and nothing was sent to it.
 for (const [what, asked] of [
   ['taking hooks', 'update hooks h set worker_id = $'],
   ['taking a trigger', 'update triggers t set worker_id'],
   ['the outcomes', 'with outcome as'],
   ['letting hooks go', 'min(t.due_at)'],
 ] as const) {
-  test(`an answer that is lost after ${what} costs nothing and doubles nothing`, async () => {
+  test(`an answer that is lost after ${what} loses and doubles no trigger`, async () => {
     platform.answer = () => ({ status: 200, delayMs: 20 })
     const way = await startWay(postgres.url('leadpush'))
     way.loseAnswer(asked)
@@ -75,7 +75,7 @@ test('a process that lost its lease does not send again what it is still sending
   const other = runTrigger(opened)
   const [mine, theirs] = await Promise.all([running, other])
   assert.equal(mine.counts.delivered + theirs.counts.delivered, platform.calls.length)
-  // the three under way are the only ones that the other could not know of
+  // the other process could not know only of the three under way
   assert.equal(distinct(), 36)
   assert.ok(platform.calls.length <= 39, `${platform.calls.length} calls`)
   assert.deepEqual((await runTrigger(opened)).counts, noTriggers)

@@ -38,7 +38,7 @@ for (const version of postgresVersions) {
 
     async function findUser(name: string | number) {
       const { rows } = await opened.pool.query(
-        `select u.id, u.receiver_key as key, u.subscribed, u.place, u.subscription_owed_at as owed, u.xmin::text as written,
+        `select u.id, u.receiver_key as key, u.subscribed, u.home_key as place, u.subscription_owed_at as owed, u.xmin::text as written,
            (select coalesce(json_agg(json_build_array(q.json, q.hash, s.kind) order by q.position), '[]') from queries q
             join searches s on s.id = q.search_id where q.user_id = u.id) as queries
          from users u where u.email = $1`,
@@ -73,7 +73,7 @@ for (const version of postgresVersions) {
       assert.deepEqual(await findUser('same'), before)
     })
 
-    test('a field that is given is changed, the others stay', async () => {
+    test('a given field changes, the others stay', async () => {
       await importRecords(user('change', { queries: [pool, zip] }))
       assert.equal((await importRecords({ email: emailOf('change'), receiverApiKey: 'key-2' })).summary.updated, 1)
       assert.equal((await importRecords({ email: emailOf('change'), subscribed: false })).summary.updated, 1)
@@ -84,7 +84,7 @@ for (const version of postgresVersions) {
       )
     })
 
-    test("queries that are given replace the user's, in their order; an empty list leaves none", async () => {
+    test("given queries replace the user's, in their order; an empty list leaves none", async () => {
       await importRecords(user('replace', { queries: [pool, zip] }))
       await importRecords(user('replace', { queries: [zip, pool] }))
       assert.deepEqual(
@@ -105,7 +105,7 @@ for (const version of postgresVersions) {
       assert.equal((await findUser('owed')).owed, null)
     })
 
-    test('the last of two records with one e-mail wins, as if the earlier were not there', async () => {
+    test('of two records with one e-mail the earlier one counts as absent', async () => {
       const records = [
         user('twice', { subscribed: false, queries: [pool] }),
         user('x1'),
@@ -118,7 +118,7 @@ for (const version of postgresVersions) {
     })
 
     // a record without a key was rejected, although a later one of the file brought the key
-    test('a new user needs a key; of two records with one e-mail the later counts alone, also where one is bad', async () => {
+    test('a new user needs a key; of two records with one e-mail only the later one counts, even where one is bad', async () => {
       const { summary, rejected } = await importRecords(
         { email: emailOf('keyless') },
         { email: emailOf('keyed') },
@@ -144,7 +144,7 @@ for (const version of postgresVersions) {
       assert.deepEqual([await findUser('spoilt'), await findUser('spoilt-2')], [undefined, undefined])
     })
 
-    test('what is wrong is told with its line and place; the rest goes in', async () => {
+    test('bad records are told with their line and field; the rest is imported', async () => {
       const { summary, rejected } = await importRecords(
         user('good', { name: 'x' }),
         user('r1', { queries: [pool, { ...pool, radius: 0 }] }),
@@ -199,7 +199,7 @@ for (const version of postgresVersions) {
       assert.equal(await findUser('cut'), undefined)
     })
 
-    test('1,000 queries of one user, and many users, go in, in batches', async () => {
+    test('1,000 queries of one user, and many users, are imported in batches', async () => {
       const queries = Array.from({ length: 1_000 }, (_, at) => ({
         type: 'text',
         value: `word${at} ${'é'.repeat(400)}`,
@@ -214,7 +214,7 @@ for (const version of postgresVersions) {
       assert.equal((await findUser('many-7')).place, '')
     })
 
-    test('two imports of the same users at once both go in', async () => {
+    test('two imports of the same users at once both succeed', async () => {
       const users = (key: string) =>
         Array.from({ length: 500 }, (_, at) => user(`at-once-${at}`, { receiverApiKey: key, queries: [zip] }))
       const outcomes = await Promise.all([importRecords(...users('a')), importRecords(...users('b').reverse())])

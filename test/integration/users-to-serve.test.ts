@@ -8,7 +8,7 @@ import {
   findLeadsBefore,
   findUsersOwedSubscription,
   forcedPass,
-  takeShare,
+  takeRange,
   weeklyPass,
 } from '../../src/push/users-to-serve.ts'
 import { createDatabase } from '../support/database.ts'
@@ -38,7 +38,7 @@ test('the last user of many is found at once, whose neighbours were all served i
   ]
   for (const { pass, count, leadsBefore } of passes) {
     const startedAt = performance.now()
-    const found = await takeShare(db, { workerId: rows[0].id, pass, cursor: undefined, size: 625 })
+    const found = await takeRange(db, { workerId: rows[0].id, pass, cursor: undefined, size: 625 })
     const before = await findLeadsBefore(db, found, new Map(found.map(({ id }) => [id, 1])), pass.compared)
     const ms = performance.now() - startedAt
     assert.deepEqual([found.length, before.get(found.at(-1)?.id ?? 0)], [count, leadsBefore])

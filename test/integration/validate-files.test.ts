@@ -212,8 +212,13 @@ test('a leads file is held to the rules of the import, each record by its line',
     const { problems, findings, counts } = await check(file)
     assert.deepEqual(
       problems.map(({ where, path }) => [where, path]),
-      [[`${file}:2`, 'price'], [`${file}:3`, 'postalCode'], [`${file}:4`, 'postalCode'], [`${file}:5`, 'href']],
-    ) // biome-ignore format: a list
+      [
+        [`${file}:2`, 'price'],
+        [`${file}:3`, 'postalCode'],
+        [`${file}:4`, 'postalCode'],
+        [`${file}:5`, 'href'],
+      ],
+    )
     assert.deepEqual(
       findings.filter(({ type }) => type === 'note').map(({ path }) => path),
       ['colour'],

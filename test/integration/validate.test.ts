@@ -51,10 +51,13 @@ const zip = { type: 'zipcode', value: '78704', radius: 2.5 }
 test('what the imports took in is right, and everything of it is looked at', async (t) => {
   const { opened, url } = await open(t)
   await addUsers(opened, [
-    { email: 'A@example.com', queries: [austin, zip, { type: 'text', value: 'pool' }, { type: 'text', value: 'pool 78704', radius: 5 }] },
+    {
+      email: 'A@example.com',
+      queries: [austin, zip, { type: 'text', value: 'pool' }, { type: 'text', value: 'pool 78704', radius: 5 }],
+    },
     { email: 'b@example.com', subscribed: false },
     { email: 'c@example.com', queries: [{ type: 'zipcode', value: 'K1A 0B1', radius: 100 }] },
-  ]) // biome-ignore format: a list
+  ])
   await importRecords(opened, [
     listing(1),
     listing(2, { price: 5, fullAddress: '1 Main St', description: 'ünïcode 🏡' }),
@@ -202,13 +205,16 @@ test('users that something else wrote are held to the rules, and no key is shown
   await set('key', `receiver_key = repeat('k', 51)`)
   await set('hidden', `receiver_key = 'sec ret'`)
   assert.equal(long.length, 255)
-  assert.deepEqual((await check(opened)).found.sort(), [
-    'problem user Upper@example.com email',
-    `problem user ${long} email`,
-    'problem user hidden@example.com receiverApiKey',
-    'problem user key@example.com receiverApiKey',
-    'problem user nobody email',
-  ].sort()) // biome-ignore format: a list
+  assert.deepEqual(
+    (await check(opened)).found.sort(),
+    [
+      'problem user Upper@example.com email',
+      `problem user ${long} email`,
+      'problem user hidden@example.com receiverApiKey',
+      'problem user key@example.com receiverApiKey',
+      'problem user nobody email',
+    ].sort(),
+  )
   const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
   const { code, stdout, stderr } = await runProgram(['validate', '--json'], { env })
   assert.equal(code, 1)

@@ -1,6 +1,6 @@
 /**
- * Pages of the program in a real browser: Chromium without a window, one for a test file, started when it is first needed. A
- * page that complains, or asks for anything but itself, fails its test.
+ * Opens the program's pages in a real browser: a headless Chromium, one for each test file, started when first needed. A page
+ * that reports an error, or requests anything but itself, fails its test.
  */
 import assert from 'node:assert/strict'
 import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -13,9 +13,15 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 
 const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
 const flags = [
-  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
-] // biome-ignore format: a list
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
 
 function isExecutable(path: string): boolean {
   try {
@@ -46,7 +52,7 @@ function findBrowser(): Promise<Browser> {
   if (isMissing || executablePath === undefined) throw new Error(advice)
   home ??= mkdtempSync(join(tmpdir(), 'leadpush-test-'))
   const env = { PATH: process.env.PATH ?? '', HOME: home, TMPDIR: home }
-  // an empty folder for the user's data is playwright's own doing
+  // playwright makes an empty folder for the user's data
   starting ??= chromium.launch({ executablePath, args: flags, env, timeout: 60_000 })
   return starting
 }
@@ -57,15 +63,15 @@ after(async () => {
 })
 
 export interface PageOptions {
-  /** In CSS pixels; 1,440 by 900 unless told. */
+  /** The size of the window in CSS pixels; by default 1,440 by 900. */
   width?: number
   height?: number
   colorScheme?: 'light' | 'dark'
-  /** Of a browser that runs no script. */
+  /** Whether the browser runs no scripts. */
   withoutScript?: boolean
 }
 
-/** Collects what a page that is well never does: errors, violations of its policy, requests. */
+/** Collects what a good page never does: errors, violations of its policy, requests. */
 async function watch(context: BrowserContext, page: Page, url: string): Promise<string[]> {
   const problems: string[] = []
   page.on('console', (message) => {
@@ -86,7 +92,10 @@ async function watch(context: BrowserContext, page: Page, url: string): Promise<
   return problems
 }
 
-/** Opens a file as a person would; after `look` there must have been no error, no violation and no request but for the file. */
+/**
+ * Opens a file as a person would. Fails after `look` if there was an error, a violation, or a request for anything but the
+ * file.
+ */
 export async function withPage<T>(path: string, options: PageOptions, look: (page: Page) => Promise<T>): Promise<T> {
   const { width = 1_440, height = 900, colorScheme = 'light', withoutScript = false } = options
   const browser = await findBrowser()
@@ -111,17 +120,17 @@ export async function withPage<T>(path: string, options: PageOptions, look: (pag
   }
 }
 
-/** By how much the page is wider than the window: 0, or it has to be moved sideways to be read. */
+/** By how many pixels the page is wider than the window; 0 where nobody has to scroll sideways. */
 export function findOverflow(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 }
 
 let axeSource: string | undefined
 
-/** What axe finds in a page that keeps somebody from reading it: rule, how bad, where. */
+/** The barriers that axe finds in a page: rule, severity, where. */
 export async function findAccessibilityProblems(page: Page): Promise<string[]> {
   axeSource ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-  // evaluated from outside, as a policy lets no script in; it leaves nothing of itself behind
+  // evaluated from outside, since the page's policy admits no script; leaves nothing behind
   await page.evaluate(`${axeSource};undefined`)
   const { violations } = (await page.evaluate('axe.run()')) as {
     violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[]

@@ -7,22 +7,22 @@ import { hasServer, type ServerVersion, serverVariable, startServer, templateNam
 
 export interface TestDatabase {
   url: string
-  /** Opens it as a command does; closed when the database is dropped, if not before. */
+  /** Opens the database as a command does; closed at the latest when the database is dropped. */
   open(options?: OpenOptions): Promise<OpenDatabase>
-  /** Another with the same content, as a backup that was restored has it. Nobody may be connected meanwhile. */
+  /** Makes another database with the same content, like a restored backup. Nobody may be connected meanwhile. */
   copy(): Promise<TestDatabase>
   drop(): Promise<void>
 }
 
 const own = new Map<ServerVersion, Promise<string>>()
 
-/** The run's server, or, where a file is run by itself, one of its own. */
+/** The server of the test run, or one of its own where a file runs by itself. */
 function findServerUrl(version: ServerVersion): Promise<string> {
   const given = process.env[serverVariable(version)]
   if (given) return Promise.resolve(given)
   const found = own.get(version)
   if (found) return found
-  // it ends with this process; an `after` here would belong to the test that came first
+  // ends with this process; an `after` here would belong to whichever test came first
   const starting = startServer(version).then((server) => server.url)
   own.set(version, starting)
   return starting
@@ -39,15 +39,15 @@ async function query(url: string, statement: string): Promise<void> {
   }
 }
 
-/** Whether tests can run on that version here; 18 is everywhere. */
+/** Whether tests can run on that version here; 18 is always there. */
 export const hasPostgres = hasServer
 
-/** Every version that tests can run on here. */
+/** Every version on which tests can run here. */
 export const postgresVersions: readonly ServerVersion[] = ([18, 15] as const).filter(hasServer)
 
 /**
- * Makes a database that has the current schema, or, with `empty`, nothing in it. Dropped after test `t`, or after the
- * file; whatever was opened through `open` is closed then.
+ * Makes a database with the current schema or, with `empty`, with nothing in it. Dropped after test `t`, or after the file;
+ * everything that `open` opened is closed then.
  */
 export async function createDatabase(
   t?: TestContext | undefined,

@@ -1,6 +1,6 @@
 /**
- * A process of its own that uses an embedded server, for tests that kill one: `embedded-visitor.ts HOME` enters, says `in`,
- * and leaves when its input ends; with `throw-away` as HOME it says where its throw-away server is.
+ * A process that uses an embedded server, for tests that kill one. `embedded-visitor.ts HOME` enters, prints `in`, and leaves
+ * when its input ends; with `throw-away` as HOME it prints where its throw-away server is.
  */
 import { once } from 'node:events'
 import { startThrowAway } from '../../src/db/embedded/throw-away.ts'

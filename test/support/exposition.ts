@@ -1,10 +1,13 @@
-/** Reads Prometheus' text format, strictly: whatever a collector could stumble over is an error. */
+/** Reads Prometheus' text format strictly: anything on which a collector could stumble is an error. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 
 export interface Family {
   type: string
-  /** By their labels as they stand: `` or `command="all",status="failed"`; of a histogram with the ending of the name before. */
+  /**
+   * Values by their labels as written, `` or `command="all",status="failed"`; in a histogram preceded by the ending of the
+   * name.
+   */
   samples: Map<string, number>
 }
 
@@ -42,7 +45,7 @@ export function readExposition(text: string): Map<string, Family> {
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0
 
-/** Runs `promtool`, where there is one; undefined: there is none. */
+/** Runs `promtool`; undefined where there is none. */
 export function askPromtool(args: readonly string[], input = ''): string | undefined {
   if (!hasPromtool) return undefined
   const { status, stdout, stderr } = spawnSync('promtool', args, { input, encoding: 'utf8' })

@@ -1,4 +1,4 @@
-/** A reporter of Node.js's runner: the test files in which something failed, a line each. */
+/** A reporter for Node.js's test runner: prints each test file in which something failed, one per line. */
 export default async function* listFailedFiles(source) {
   const files = new Set()
   for await (const { type, data } of source) {

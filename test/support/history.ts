@@ -5,11 +5,11 @@ import type { Database } from '../../src/db/open.ts'
 export interface HistorySize {
   leads: number
   users: number
-  /** Up to and with the current one. */
+  /** How many weeks, the current one included. */
   weeks: number
 }
 
-/** 0 to 1, the same for the same text. */
+/** SQL: a number from 0 to 1, always the same for the same text. */
 const chance = (text: ReturnType<typeof sql>) => sql`(hashtext(${text}) & 65535) / 65536.0`
 
 async function fillLeads(db: Database, leads: number): Promise<void> {
@@ -19,7 +19,7 @@ async function fillLeads(db: Database, leads: number): Promise<void> {
       case when back % 7 = 3 then 0 else ${leads} / 100 + ${leads} * ((back * 37) % 50) / 2000 end, ${leads} * ((back * 53) % 70) / 3000, back % 5
     from generate_series(0, 50) as back
   `.execute(db)
-  // a few cities have most of them
+  // a few cities have most of the listings
   await sql`
     with codes as materialized (
       select code, (row_number() over (order by hashtext(code)))::integer - 1 as at from postal_codes where country = 'US' or code like 'M%'
@@ -56,7 +56,7 @@ async function fillUsers(db: Database, users: number): Promise<void> {
       select distinct on (meaning) meaning, 'place', array[code], 1 from wanted returning id, meaning_sha256
     ),
     made_users as (
-      insert into users (email, receiver_key, subscribed, place)
+      insert into users (email, receiver_key, subscribed, home_key)
       select email, 'key', i % 20 <> 0, code from wanted returning id, email
     )
     insert into queries (user_id, position, type, value, radius, hash, json, search_id)
@@ -67,7 +67,7 @@ async function fillUsers(db: Database, users: number): Promise<void> {
 }
 
 async function fillDeliveries(db: Database, { users, weeks }: HistorySize): Promise<void> {
-  // on the Monday of each week; of this week an hour ago, whatever day it is
+  // on the Monday of each week, but an hour ago in this week
   await sql`
     insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end, listings,
       filled_fields, held_users)
@@ -79,8 +79,8 @@ async function fillDeliveries(db: Database, { users, weeks }: HistorySize): Prom
   `.execute(db)
   await sql`
     insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
-      created_at, status, attempts, under_way, first_at, first_ms, first_status, first_error, first_open, second_at, second_ms,
-      second_status, second_error, second_open)
+      created_at, status, attempts, under_way, first_at, first_ms, first_status, first_error, first_maybe_arrived, second_at, second_ms,
+      second_status, second_error, second_maybe_arrived)
     select md5(r.id || ' ' || u.id) , r.id, u.id, r.period, 'weekly', 1, 1, 1, leads, 300 + leads * 830, '[]',
       decode(repeat('00', leads * 2), 'hex'), at, status, attempts, false, at, ms,
       case when ok1 then 200 when status = 'failed' or retried then code end,
@@ -128,7 +128,7 @@ async function fillHooks(db: Database): Promise<void> {
   `.execute(db)
 }
 
-/** Into a database that has nothing but its schema. */
+/** Fills a database that has only its schema. */
 export async function fillHistory(db: Database, size: HistorySize): Promise<void> {
   await fillLeads(db, size.leads)
   await fillUsers(db, size.users)

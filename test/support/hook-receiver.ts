@@ -17,12 +17,12 @@ export interface ReceivedHookCall {
 export interface HookReceiver {
   url(path: string): string
   calls: ReceivedHookCall[]
-  /** Calls of one path, or all. */
+  /** The calls of one path, or of all. */
   of(path?: string): ReceivedHookCall[]
-  /** Calls under way at once to one path, at most. */
+  /** The most calls that were under way to one path at once. */
   peak(path: string): number
   answer: (call: ReceivedHookCall, nth: number) => Answer
-  /** Until so many calls have come. */
+  /** Waits until so many calls have come. */
   atLeast(count: number): Promise<void>
   close(): Promise<void>
 }

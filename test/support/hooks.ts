@@ -1,4 +1,4 @@
-/** Hooks and runs of `trigger` for tests: a hook of a user at a platform of the test's own, and a run within the test. */
+/** Registers hooks and runs `trigger` within the test's process. */
 import assert from 'node:assert/strict'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import type { TriggerLine } from '../../src/index.ts'
@@ -22,7 +22,12 @@ export async function addHook(opened: OpenDatabase, email: string, url: string):
   return { id: registered.hookId, integrationId: integration.id, signingSecret }
 }
 
-const settings = { leaseMs: 60_000, maxLeadAgeMs: 30 * 86_400_000, allowInsecureHooks: '1' }
+const settings = {
+  leaseMs: 60_000,
+  maxLeadAgeMs: 30 * 86_400_000,
+  allowInsecureHooks: '1',
+  keepAnswers: 'on' as 'on' | 'off',
+}
 
 /** One run of `trigger` in this process. */
 export async function runTrigger(
@@ -48,7 +53,7 @@ export async function runTrigger(
 
 export const noTriggers = { due: 0, delivered: 0, failed: 0, abandoned: 0, removed: 0, dropped: 0, waiting: 0 }
 
-/** Makes everything that is to be tried again due, as if the pauses were over. */
+/** Makes every trigger that waits for another attempt due, as if the pauses were over. */
 export async function passPauses(opened: OpenDatabase): Promise<void> {
   await opened.pool.query(`update triggers set due_at = now() - interval '1 second'`)
   await opened.pool.query(

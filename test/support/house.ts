@@ -1,4 +1,4 @@
-/** A database with listings and users, and a receiver, around the real program: what most tests of it begin with. */
+/** A database with listings and users, and a receiver, around the real program: the start of most tests that run it. */
 import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { after } from 'node:test'
@@ -13,11 +13,11 @@ export interface House {
   database: TestDatabase
   receiver: TestReceiver
   env: Record<string, string>
-  /** Words with a space between, or the arguments themselves. */
+  /** Runs the program. The arguments are a list, or one text with spaces between them. */
   run(args: string | readonly string[], options?: ProgramOptions): Promise<ProgramResult>
-  /** The same within this process: for wrong usage, for what prepares a test, and for looking at what came of it. */
+  /** The same within this process: for wrong usage, for preparing a test, and for looking at its results. */
   call(args: string | readonly string[], options?: CallOptions): Promise<ProgramResult>
-  /** Imports records; there must be nothing wrong with them. */
+  /** Imports records; fails if one is rejected. */
   put(what: 'leads' | 'users', records: readonly object[]): Promise<void>
 }
 
@@ -32,7 +32,7 @@ export const makeUsers = (count: number, from = 0) =>
     queries: [zip('78704')],
   }))
 
-/** Gone after the test file. Call it at the top of a file or in a test. */
+/** Makes a house that is removed after the test file. Call it at the top of a file or in a test. */
 export async function buildHouse({
   leads = [],
   users = [],
@@ -59,7 +59,7 @@ export async function buildHouse({
     env,
     run: (args, options = {}) => runProgram(words(args), { ...options, env: { ...env, ...options.env } }),
     call: (args, options = {}) => callProgram(words(args), { ...options, env: { ...env, ...options.env } }),
-    // as the program does it, but within this process: to start one costs more than the work
+    // as the program does, but within this process: starting a process costs more than the work
     async put(what, records) {
       if (records.length === 0) return
       const opened = await database.open()
@@ -79,7 +79,7 @@ export async function buildHouse({
 // biome-ignore lint/suspicious/noExplicitAny: lines of JSON
 export const deliveriesOf = (json: any[]) => json.filter(({ type }) => type === 'delivery')
 
-/** What of a summary is the same on every day. */
+/** The fields of a summary that do not depend on the day. */
 export const countsOf = ({ type: _, period: __, seconds: ___, bytes: ____, ...counts }: Record<string, unknown>) =>
   counts
 

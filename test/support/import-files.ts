@@ -1,4 +1,7 @@
-/** Files for imports in a folder of their own, gone with the test file; what was rejected; what the database then holds. */
+/**
+ * Writes files for imports into a folder that is removed after the test file, imports them, and reads what the database then
+ * holds.
+ */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -55,7 +58,7 @@ export interface StoredLead {
   versions: number
 }
 
-/** What is stored of a listing; undefined where there is none. */
+/** The stored listing; undefined where there is none. */
 export async function findStored(opened: OpenDatabase, name: string | number): Promise<StoredLead | undefined> {
   const { rows } = await opened.pool.query(
     `select l.id, l.version_id as "versionId", l.postal_key as "postalKey", l.first_import_id as "firstImportId",

@@ -1,4 +1,4 @@
-/** A process of its own that imports a file of listings: `import-process.ts URL FILE` tells each phase, and its peak memory. */
+/** A process that imports a file of listings: `import-process.ts URL FILE` prints each phase, and its peak memory. */
 import { boundHeap } from '../../src/cli/heap.ts'
 import { openDatabase } from '../../src/db/open.ts'
 import { importLeads } from '../../src/leads/import.ts'

@@ -12,13 +12,13 @@ export interface LongPush {
   opened: OpenDatabase
   receiver: TestReceiver
   push(args: string[], env?: Record<string, string>): StartedProgram
-  /** How many deliveries ended as what. */
+  /** How many deliveries have each status. */
   ends(): Promise<Record<string, number>>
 }
 
 export const slowly = () => ({ status: 200, delayMs: 100 })
 
-/** In the empty or migrated database at `databaseUrl`; the program comes to it through `programUrl`, where that differs. */
+/** Prepares the push in the empty or migrated database at `databaseUrl`; the program uses `programUrl` where that differs. */
 export async function buildLongPush(
   databaseUrl: string,
   answer: TestReceiver['answer'],
@@ -54,6 +54,6 @@ export async function buildLongPush(
   }
 }
 
-/** How often the key came that came most often. */
+/** How often the most frequent key came. */
 export const timesMax = (receiver: TestReceiver) =>
   Math.max(...[...receiver.keys().values()].map(({ length }) => length))

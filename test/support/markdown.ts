@@ -1,4 +1,4 @@
-/** What tests read in the project's Markdown: headings, tables, blocks of code, words in backticks, links. */
+/** Reads the project's Markdown for tests: headings, tables, blocks of code, words in backticks, links. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { packageRoot } from '../../src/base/package-root.ts'
@@ -6,18 +6,18 @@ import { packageRoot } from '../../src/base/package-root.ts'
 export interface Table {
   head: string[]
   rows: string[][]
-  /** Of the heading that it stands under. */
+  /** The heading above it. */
   title: string
 }
 
 export interface Document {
-  /** Relative to the package. */
+  /** The path relative to the package. */
   file: string
-  /** Without blocks of code. */
+  /** The text without blocks of code. */
   prose: string[]
   headings: string[]
   tables: Table[]
-  /** Lines of the blocks of code. */
+  /** The lines of the blocks of code. */
   code: string[]
 }
 
@@ -58,18 +58,18 @@ export function findTable({ file, tables }: Document, ...head: string[]): string
   return found[0].rows
 }
 
-/** What stands in backticks. */
+/** The texts in backticks. */
 export const spansOf = (text: string): string[] =>
   [...text.matchAll(/(`+)(.+?)\1(?!`)/g)].map(([, , span = '']) => span.trim())
 
-/** As GitHub names the place of a heading. */
+/** The anchor that GitHub gives a heading. */
 const anchorOf = (heading: string) =>
   heading
     .toLowerCase()
     .replace(/[^\p{L}\p{N}\s_-]/gu, '')
     .replaceAll(' ', '-')
 
-/** The links that lead nowhere: to a heading or a file that is not there. */
+/** The broken links: to a heading or a file that does not exist. */
 export function findDeadLinks({ file, prose, headings }: Document): string[] {
   const links = [...prose.join('\n').matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link)
   return links.filter((link) => {
@@ -82,7 +82,7 @@ export function findDeadLinks({ file, prose, headings }: Document): string[] {
   })
 }
 
-/** What is promised, clause by clause; the other pages say the same for their readers. */
+/** The contract, clause by clause; the other pages repeat it for their readers. */
 export const contract = readDocument('docs/contract.md')
 export const readme = readDocument('README.md')
 
@@ -93,7 +93,7 @@ const pages = readdirSync(join(packageRoot, 'docs'))
 const others = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'examples/zapier/README.md']
 export const documents = [readme, ...pages, contract, ...others.map(readDocument)]
 
-/** README, the pages that it leads to and those for contributors, as if they were one: what is told once stands in one of them. */
+/** README, the pages that it links and those for contributors, as one text: each fact stands in only one of them. */
 export const manual = joinDocuments([readme, ...pages, ...others.slice(0, 2).map(readDocument)])
 
 function joinDocuments(parts: Document[]): Document {
@@ -106,7 +106,7 @@ function joinDocuments(parts: Document[]): Document {
   }
 }
 
-/** What is for a machine to run or read: the crontab, and the files of the folders in `examples/` that are not programs. */
+/** The files that machines run or read: the crontab, and the files in the folders of `examples/` that are not programs. */
 export function readExampleLines(): string[] {
   const folders = readdirSync(join(packageRoot, 'examples')).filter((name) => name !== 'zapier')
   const files = folders.flatMap((folder) =>

@@ -1,4 +1,4 @@
-/** Traffic held against the OpenAPI document: requests and answers as they were on the wire, with their headers. */
+/** Checks traffic against the OpenAPI document: requests and answers as they were on the wire, with their headers. */
 import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -20,11 +20,11 @@ export class Traffic {
   readonly document: Json = buildOpenapi({ automation: 'zapier' })
   /** Every operation with each status that it documents: `test 200`, `delivery default`. */
   readonly documented = new Set<string>()
-  /** Of these, what was seen. */
+  /** Those operations and statuses that were seen. */
   readonly seen = new Set<string>()
   private readonly operations = new Map<string, Json>()
   private readonly ajv = buildAjv(this.document, false)
-  /** Headers and queries are text. */
+  /** Converts the text of headers and queries. */
   private readonly texts = buildAjv(this.document, true)
 
   constructor() {
@@ -37,7 +37,7 @@ export class Traffic {
     }
   }
 
-  /** Every example, and the schema that it is to be one of. */
+  /** Every example with its schema. */
   examples(): { at: string; schema: Json; example: Json; isText: boolean }[] {
     const found: { at: string; schema: Json; example: Json; isText: boolean }[] = []
     const visit = (value: Json, at: string) => {
@@ -78,7 +78,7 @@ export class Traffic {
     this.check(content[type].schema, type === 'application/json' ? JSON.parse(body) : body, what)
   }
 
-  /** What leadpush sends. */
+  /** Checks a request that leadpush sent. */
   request(operationId: string, { headers, body }: { headers: IncomingHttpHeaders; body: string | Buffer }): void {
     const { parameters, requestBody } = this.operations.get(operationId)
     const documented = Object.fromEntries(parameters.map((parameter: Json) => [parameter.name, parameter]))
@@ -86,7 +86,7 @@ export class Traffic {
     this.checkBody(requestBody.content, headers, String(body), operationId)
   }
 
-  /** What leadpush answers. */
+  /** Checks an answer of leadpush. */
   answer(operationId: string, answered: { status: number; headers: IncomingHttpHeaders; text: string }): number {
     const { responses } = this.operations.get(operationId)
     const status = answered.status in responses ? String(answered.status) : 'default'

@@ -1,4 +1,4 @@
-/** A receiver in memory that does everything right, but for the faults that a test gives it: what a probe has to name. */
+/** A receiver in memory that is correct apart from the faults that a test gives it, which a probe must name. */
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
@@ -7,9 +7,9 @@ import { listen } from './sockets.ts'
 
 export interface Faults {
   erasesOnNull?: true
-  /** Applies whatever comes, as if there were no keys. */
+  /** Applies every delivery, as if there were no keys. */
   ignoresKey?: true
-  /** Keeps the first body of a key, and says that all is well with another. */
+  /** Keeps the first body of a key, and accepts another body with the same key without applying it. */
   ignoresOtherBody?: true
   answersBeforeReading?: true
   /** Answers with counts, and keeps nothing. */
@@ -63,11 +63,13 @@ export async function startProbedReceiver(faults: Faults = {}) {
 
   const judge = (headers: http.IncomingHttpHeaders, text: string): Answer => {
     if (faults.takesAnything) return { status: 200, msg: 'Taken.' }
+    if (headers['content-encoding'] !== undefined) return { status: 415, msg: 'No encodings.' }
     const key = headers['x-service-api-key']
     const isWrong = faults.knownKey === undefined ? key === neverValidReceiverKey : key !== faults.knownKey
     if (!faults.takesAnyUserKey && (key === undefined || isWrong)) return { status: 401, msg: `No user has ${key}.` }
     if (!headers['x-idempotency-key']) return { status: 400, msg: 'No key.' }
-    if (!faults.followsNoLimit && text.length > (faults.bodyBytesMax ?? 5_000_000)) return { status: 413, msg: 'Too long.' }
+    if (!faults.followsNoLimit && text.length > (faults.bodyBytesMax ?? 5_000_000))
+      return { status: 413, msg: 'Too long.' }
     let body: { queryList: unknown[]; fsbos: Lead[] }
     try {
       body = JSON.parse(text)
@@ -77,7 +79,8 @@ export async function startProbedReceiver(faults: Faults = {}) {
     const { queryList, fsbos } = body
     if (fsbos.some(({ href }) => href === undefined)) return { status: 422, msg: 'No href.' }
     if (!faults.followsNoLimit && fsbos.length > 300 * queryList.length) return { status: 422, msg: 'Too many.' }
-    if (faults.refusesNull && fsbos.some((lead) => Object.values(lead).includes(null))) return { status: 422, msg: 'Null.' }
+    if (faults.refusesNull && fsbos.some((lead) => Object.values(lead).includes(null)))
+      return { status: 422, msg: 'Null.' }
     if (faults.refusesEmpty && fsbos.length === 0) return { status: 422, msg: 'Empty.' }
     const id = String(headers['x-idempotency-key'])
     const before = faults.ignoresKey ? undefined : keys.get(id)
@@ -88,7 +91,7 @@ export async function startProbedReceiver(faults: Faults = {}) {
     if (faults.refusesRepeats) return { status: 409, msg: 'Seen.' }
     if (before !== text && !faults.ignoresOtherBody) return { status: 422, msg: 'Another body.' }
     return { status: 200, msg: 'Seen.', counts: { new: 0, changed: 0, unchanged: fsbos.length } }
-  } // biome-ignore format: a list of rules
+  }
 
   const server = http.createServer(async (request, response) => {
     const send = ({ status, msg, counts }: Answer) => {

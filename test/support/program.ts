@@ -1,6 +1,6 @@
 /**
- * Runs the real program as an operator would: a process of its own, in a clean environment and an empty folder; or, where
- * nothing of a process matters, its command line within this one.
+ * Runs the real program as an operator would: in a process of its own, with a clean environment and an empty folder. Where
+ * nothing depends on the process, runs its command line within this one.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,13 +12,13 @@ import { runProgram as runCommandLine } from '../../src/cli/program.ts'
 import { findProgram } from './scripts.ts'
 
 export interface ProgramOptions {
-  /** On top of a clean environment; undefined takes a name out. */
+  /** Added to a clean environment; undefined removes a name. */
   env?: Record<string, string | undefined>
   cwd?: string
   input?: string | Buffer
-  /** After so long it is killed; 60 s unless told. */
+  /** After so long the process is killed; by default 60 s. */
   timeoutMs?: number
-  /** In a process group of its own, as a shell starts it. */
+  /** Whether it gets a process group of its own, as from a shell. */
   detached?: boolean
 }
 
@@ -38,27 +38,27 @@ export interface StartedProgram {
   stdout(): string
   stderr(): string
   kill(signal?: NodeJS.Signals): void
-  /** The first match in what it wrote, to either stream; rejects when it ends, or after `timeoutMs`, without one. */
+  /** Waits for the first match in either stream; rejects when the process ends, or after `timeoutMs`, without one. */
   waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>
   done: Promise<ProgramResult>
 }
 
 let homeFolder: string | undefined
 
-/** A home for the programs of this test file: removed after it. */
+/** The LEADPUSH_HOME of the programs in this test file, removed after it. */
 export function testHome(): string {
   if (homeFolder === undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'leadpush-test-'))
-    // root's embedded server runs as another user, who must get through
+    // root's embedded server runs as another user, who must be able to pass
     chmodSync(folder, 0o711)
     homeFolder = folder
-    // an `after` here would belong to the test that came first
+    // an `after` here would belong to whichever test came first
     process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
   }
   return homeFolder
 }
 
-/** Nothing of the developer's settings, nor of the test runner's, reaches the program. */
+/** An environment without the settings of the developer and of the test runner. */
 export function cleanEnvironment(env: ProgramOptions['env'] = {}): NodeJS.ProcessEnv {
   const home = testHome()
   const { PATH, TMPDIR } = process.env
@@ -155,9 +155,9 @@ export type CallOptions = Pick<ProgramOptions, 'env' | 'cwd' | 'input'>
 let called: Promise<unknown> = Promise.resolve()
 
 /**
- * What `args` come to within this process, one call after the other: the same words, exit code and settings for a tenth of the
- * processor time. For wrong usage, for what only prepares a test, and for looking at what came of it. Matters of a process are
- * signals, JSON lines of the log, what Node.js itself reads of the environment (TMPDIR), and whatever comes at the very end.
+ * Runs the command line within this process, one call at a time: the same output, exit code and settings for a tenth of the
+ * processor time. For wrong usage, for preparing a test, and for looking at its results. It lacks what belongs to a process:
+ * signals, JSON lines of the log, environment variables that Node.js itself reads (TMPDIR), and the steps at the very end.
  */
 export function callProgram(args: readonly string[], options: CallOptions = {}): Promise<ProgramResult> {
   const result = called.then(() => call(args, options))
@@ -177,12 +177,12 @@ async function call(args: readonly string[], { env, cwd, input = '' }: CallOptio
       },
     })
   const given = Readable.from([Buffer.from(input)], { objectMode: false })
-  // the test runner keeps the real ones, on which it reports meanwhile
+  // the test runner reports on the real streams meanwhile
   for (const [name, stream] of Object.entries({ stdin: given, stdout: listen('stdout'), stderr: listen('stderr') })) {
     Object.defineProperty(process, name, { configurable: true, enumerable: true, get: () => stream })
   }
   process.chdir(cwd ?? testHome())
-  // whatever else the test starts meanwhile finds the run's servers and programs by these
+  // other processes of the test find the run's servers and programs by these
   const ofRun = Object.entries(process.env).filter(([name]) => name.startsWith('TEST_'))
   process.env = { ...cleanEnvironment(env), ...Object.fromEntries(ofRun) }
   try {

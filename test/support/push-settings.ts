@@ -1,4 +1,4 @@
-/** The settings of a push in this process: quick where nothing is to be waited for, and no outage is looked for. */
+/** The settings of a push within a test: no delays, and no check for outages. */
 import type { PushSettings } from '../../src/push/run-push.ts'
 
 export function testPushSettings(receiverUrl: string, changes: Partial<PushSettings> = {}): PushSettings {
@@ -10,6 +10,7 @@ export function testPushSettings(receiverUrl: string, changes: Partial<PushSetti
     concurrency: 16,
     ratePerSecond: undefined,
     outageMs: 0,
+    compress: 'auto',
     leaseMs: 60_000,
     timeZone: 'UTC',
     maxLeadAgeMs: 30 * 86_400_000,

@@ -1,21 +1,24 @@
 /** A receiver for tests: keeps every request as it came, and answers as the test says. */
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { gunzipSync } from 'node:zlib'
 import { listen } from './sockets.ts'
 
 export interface ReceivedRequest {
   key: string
   method: string
   path: string
-  /** As they came, names in their own letters. */
+  /** The headers as they came, names in their own case. */
   rawHeaders: string[]
   headers: http.IncomingHttpHeaders
   body: Buffer
+  /** The body, decoded where it came compressed. */
+  plain: Buffer
   json: { queryList: { type: string; value: string; radius: number }[]; fsbos: Record<string, unknown>[] }
   atMs: number
 }
 
-/** What a request gets: a status, with headers; `drop` ends the connection, `hang` never answers. */
+/** The answer to a request: a status, with headers; `drop` ends the connection, `hang` never answers. */
 export type Answer =
   | number
   | { status: number; headers?: Record<string, string>; body?: string; delayMs?: number }
@@ -25,10 +28,10 @@ export type Answer =
 export interface TestReceiver {
   url: string
   requests: ReceivedRequest[]
-  /** Requests under way at once, at most. */
+  /** The most requests that were under way at once. */
   peak(): number
   keys(): Map<string, ReceivedRequest[]>
-  /** How a HEAD is answered; none is among the requests. */
+  /** The answer to a HEAD, which is not kept among the requests. */
   head: () => number
   answer: (request: ReceivedRequest, nth: number) => Answer | Promise<Answer>
   close(): Promise<void>
@@ -49,6 +52,7 @@ export async function startTestReceiver(answer: TestReceiver['answer'] = () => 2
       return
     }
     const body = Buffer.concat(chunks)
+    const plain = request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body
     const received: ReceivedRequest = {
       key: String(request.headers['x-idempotency-key']),
       method: request.method ?? '',
@@ -56,7 +60,8 @@ export async function startTestReceiver(answer: TestReceiver['answer'] = () => 2
       rawHeaders: request.rawHeaders,
       headers: request.headers,
       body,
-      json: JSON.parse(body.toString()),
+      plain,
+      json: JSON.parse(plain.toString()),
       atMs: performance.now(),
     }
     requests.push(received)
@@ -88,7 +93,7 @@ export async function startTestReceiver(answer: TestReceiver['answer'] = () => 2
   return receiver
 }
 
-/** Until so many requests came. */
+/** Waits until so many requests have come. */
 export async function requestsAtLeast({ requests }: TestReceiver, count: number): Promise<void> {
   for (let tries = 0; requests.length < count; tries++) {
     if (tries >= 4_000) throw new Error(`${requests.length} requests came, ${count} were awaited`)

@@ -1,8 +1,11 @@
-/** The program and scripts of `test/`, which run as processes of their own: as built for the run, or, where a test is run by itself, as they stand. */
+/**
+ * Finds the program and the scripts of `test/` that run as processes: the built ones of a test run, or the sources where a
+ * test runs by itself.
+ */
 import { join } from 'node:path'
 import { packageRoot } from '../../src/base/package-root.ts'
 
-/** Names the folder of the built tests. */
+/** The environment variable with the folder of built tests. */
 export const buildVariable = 'TEST_BUILD'
 
 export const scripts = [
@@ -13,15 +16,15 @@ export const scripts = [
   'chaos/serve.ts',
 ] as const
 
-/** What Node.js is to be started with. */
+/** The arguments with which Node.js starts. */
 export function findScript(name: (typeof scripts)[number]): { file: string; execArgv: string[] } {
   const folder = process.env[buildVariable]
   if (folder) return { file: join(folder, name.replace(/ts$/, 'js')), execArgv: [] }
   return { file: join(packageRoot, 'test', name), execArgv: ['--import', 'tsx'] }
 }
 
-/** Names the built program. */
+/** The environment variable with the path of the built program. */
 export const programVariable = 'TEST_PROGRAM'
 
-/** What the door would start: it looks through all sources first, each time. */
+/** The program that `bin/leadpush.js` would start; finding it there takes a look through all sources each time. */
 export const findProgram = () => process.env[programVariable] ?? join(packageRoot, 'bin', 'leadpush.js')

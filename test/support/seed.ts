@@ -1,4 +1,4 @@
-/** Listings and users for tests of what comes after the imports. */
+/** Puts listings and users into a database, for tests of later steps. */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { sql } from 'kysely'
@@ -9,7 +9,7 @@ import { serialiseQuery } from '../../src/users/query.ts'
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
 
-/** The first of `leads` is the newest, as the earlier of a file is. */
+/** Imports `leads`, of which the first is the newest, as in a file. */
 export async function seedLeads(
   opened: OpenDatabase,
   leads: (Partial<LeadPatch> & { href: string })[],
@@ -29,7 +29,7 @@ export interface SeedUser {
   email: string
   receiverKey?: string
   subscribed?: boolean
-  /** Each the postal codes that a query stands for. */
+  /** One entry per query: the postal codes for which it stands. */
   queries?: { value: string; places: string[] }[]
 }
 
@@ -42,7 +42,7 @@ export async function seedUsers(db: Database, users: SeedUser[]): Promise<void> 
   } of users) {
     const { id } = await db
       .insertInto('users')
-      .values({ email, receiver_key: receiverKey, subscribed, place: queries[0]?.places[0] ?? '' })
+      .values({ email, receiver_key: receiverKey, subscribed, home_key: queries[0]?.places[0] ?? '' })
       .returning('id')
       .executeTakeFirstOrThrow()
     for (const [position, { value, places }] of queries.entries()) {
@@ -73,7 +73,7 @@ export async function seedUsers(db: Database, users: SeedUser[]): Promise<void> 
   }
 }
 
-/** Leaves the postal codes of these states alone in the database: every import of users, and every check of them, reads all. */
+/** Deletes all other postal codes from the database: each import and each check of users reads all of them. */
 export async function keepStates({ pool }: OpenDatabase, ...states: string[]): Promise<void> {
   await pool.query('delete from postal_codes where state <> all ($1)', [states])
 }

@@ -1,4 +1,4 @@
-/** The real `leadpush serve` for tests: started on a free port, asked as a platform asks, byte by byte where that matters. */
+/** Starts the real `leadpush serve` on a free port, and asks it as a platform does, byte by byte where that matters. */
 import assert from 'node:assert/strict'
 import http from 'node:http'
 import { createIntegration } from '../../src/integrations/integrations.ts'
@@ -7,7 +7,7 @@ import { type StartedProgram, startProgram } from './program.ts'
 
 export interface Ask {
   method?: string
-  /** Below `/api/extern/zapier/`, or with a slash at its beginning as it stands. */
+  /** A path below `/api/extern/zapier/`, or one from the root if it begins with a slash. */
   path?: string
   key?: string | undefined
   headers?: http.OutgoingHttpHeaders
@@ -26,14 +26,14 @@ export interface Serve {
   port: number
   program: StartedProgram
   ask(ask?: Ask): Promise<Answered>
-  /** Registers a hook that leads nowhere. */
+  /** Registers a hook with an address where nothing listens. */
   subscribe(key: string, name?: string): Promise<Answered>
-  /** Its lines on standard error. */
+  /** The lines of its log. */
   // biome-ignore lint/suspicious/noExplicitAny: lines of a log
   log(): any[]
 }
 
-/** A key for each of the users, and its integration's id. */
+/** Makes an integration for each of the users; returns their keys and ids. */
 export async function createKeys(house: House, emails: readonly string[]): Promise<{ id: number; apiKey: string }[]> {
   const opened = await house.database.open()
   const keys = []
@@ -53,8 +53,13 @@ function ask(port: number, given: Ask): Promise<Answered> {
   return new Promise((resolve, reject) => {
     const length = bytes === undefined ? {} : { 'Content-Length': Buffer.byteLength(bytes) }
     const request = http.request({
-      host: '127.0.0.1', port, method, path: pathOf(given), agent: false, headers: { ...length, ...headers },
-    }) // biome-ignore format: short
+      host: '127.0.0.1',
+      port,
+      method,
+      path: pathOf(given),
+      agent: false,
+      headers: { ...length, ...headers },
+    })
     request.on('error', reject)
     request.on('response', (response) => {
       const chunks: Buffer[] = []
@@ -71,7 +76,7 @@ function ask(port: number, given: Ask): Promise<Answered> {
   })
 }
 
-/** What every answer of the endpoints must be; returns the status. */
+/** Asserts what every answer of the endpoints must have; returns the status. */
 export function assertAnswer({ status, headers, json }: Answered): number {
   assert.equal(headers['content-type'], 'application/json; charset=utf-8')
   assert.equal(json.ok, status === 200)

@@ -6,7 +6,7 @@ import { openDatabase } from '../../src/db/open.ts'
 
 export const templateName = 'leadpush_template'
 
-/** 18 is the one that npm brings; 15, the oldest that leadpush works with, only where the system has it. */
+/** 18 comes with npm; 15, the oldest that leadpush supports, is used where the system has it. */
 export type ServerVersion = 15 | 18
 
 export const serverVariable = (version: ServerVersion) =>
@@ -33,13 +33,16 @@ function hasMemoryToSpare(): boolean {
   }
 }
 
-/** With its data in memory where there is plenty: hundreds of databases come and go, each of hundreds of files. */
+/**
+ * Where to keep the data: in memory where there is plenty, since hundreds of databases come and go, each of hundreds of
+ * files.
+ */
 async function startEmpty(version: ServerVersion): Promise<ThrowAwayServer> {
   const options = version === 18 ? {} : { binaries: { folder: systemFolder(version), major: version } }
   if (hasMemoryToSpare()) {
     try {
       return await startThrowAway({ ...options, folder: memoryFolder })
-    } catch {} // nobody may write there, or programs may not be run from there
+    } catch {} // not writable, or no programs may run there
   }
   return await startThrowAway(options)
 }
@@ -53,7 +56,7 @@ export async function startServer(version: ServerVersion): Promise<ThrowAwayServ
     } finally {
       await opened.close()
     }
-    // nobody is connected to it any more, which a rename demands
+    // nobody is connected any more, as a rename demands
     const maintenance = await openDatabase(
       { databaseUrl: withDatabase(server.url, 'postgres'), home: '' },
       { schema: 'any' },

@@ -1,4 +1,4 @@
-// `NODE_OPTIONS=--import=…/shifted-clock.js CLOCK_SHIFT_DAYS=40`: a machine whose clock is wrong by so many days.
+// `NODE_OPTIONS=--import=…/shifted-clock.js CLOCK_SHIFT_DAYS=40`: shifts the machine's clock by so many days.
 const shiftMs = Number(process.env.CLOCK_SHIFT_DAYS) * 86_400_000
 const RealDate = Date
 

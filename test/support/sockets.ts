@@ -1,11 +1,11 @@
-/** Real sockets for tests: servers that do on the wire just what a test says, and requests sent byte by byte. */
+/** Real sockets for tests: servers that do on the wire exactly what a test says, and requests sent byte by byte. */
 import net from 'node:net'
 import { join } from 'node:path'
 import { packageRoot } from '../../src/base/package-root.ts'
 
 export interface Listening {
   port: number
-  /** How many connections came. */
+  /** How many connections have come. */
   connections(): number
   close(): Promise<void>
 }
@@ -56,14 +56,14 @@ export function readRequests(socket: net.Socket, onRequest: (request: RawRequest
   })
 }
 
-/** A port on which nothing listens: one that was just free. */
+/** A port on which nothing listens, because it was just free. */
 export async function findClosedPort(): Promise<number> {
   const listening = await listen(net.createServer())
   await listening.close()
   return listening.port
 }
 
-/** Sends bytes, and returns what comes back until the peer closes or resets. */
+/** Sends bytes, and returns the bytes that come back until the peer closes or resets. */
 export function sendRaw(port: number, ...pieces: (string | Buffer)[]): Promise<string> {
   return new Promise((resolve) => {
     const received: Buffer[] = []

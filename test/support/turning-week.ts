@@ -1,6 +1,6 @@
 /**
- * A PostgreSQL server of a test's own in which a new week begins when the test says so: one time zone's rules are the test's,
- * and sessions that begin later read the new ones, as of a country that changed its clock.
+ * A PostgreSQL server for one test, in which a new week begins when the test says so. The test rewrites the rules of one time
+ * zone, and sessions that begin later read the new rules, as for a country that changed its clock.
  */
 import { chmodSync, cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import pg from 'pg'
 import { findAccount } from '../../src/db/embedded/account.ts'
 import { type Binaries, findBinaries } from '../../src/db/embedded/binaries.ts'
 import { newTemporaryName } from '../../src/db/embedded/cluster.ts'
-import { findPlace } from '../../src/db/embedded/place.ts'
+import { findPaths } from '../../src/db/embedded/paths.ts'
 import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
@@ -24,9 +24,9 @@ export interface WeekDatabase {
 }
 
 export interface TurningWeek {
-  /** A database with the current schema and what `fill` puts into it; `query` asks it on a connection of its own. */
+  /** Makes a database with the current schema and the rows of `fill`; `query` uses a connection of its own. */
   createDatabase(fill: (opened: OpenDatabase) => Promise<void>): Promise<WeekDatabase>
-  /** From now on `turningZone` is in the ISO week after; everybody is disconnected, and comes back into the new week. */
+  /** Moves `turningZone` into the next ISO week and ends all connections, so that everybody comes back into the new week. */
   turn(): Promise<void>
   leave(): Promise<void>
 }
@@ -52,9 +52,9 @@ async function query(url: string, statement: string) {
   }
 }
 
-/** PostgreSQL's programs with rules of time zones that may be changed, where the server's user may run them. */
+/** PostgreSQL's programs with time zone rules that can be changed, where the server's user may run them. */
 async function copyPrograms(home: string): Promise<{ binaries: Binaries; zoneFile: string }> {
-  const found = await findBinaries(await findAccount(await findPlace(home)), home, newTemporaryName())
+  const found = await findBinaries(await findAccount(await findPaths(home)), home, newTemporaryName())
   const [native, copy] = [dirname(found.folder), join(home, 'turning')]
   for (const part of ['bin', 'share']) cpSync(join(native, part), join(copy, part), { recursive: true })
   symlinkSync(join(native, 'lib'), join(copy, 'lib'))

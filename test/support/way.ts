@@ -1,9 +1,9 @@
-/** A TCP way to a database, wherever its server listens: it can be made to swallow everything, and needs no peer's name. */
+/** A TCP proxy to a database, wherever its server listens: it can be made to swallow everything. */
 import net from 'node:net'
 import { after } from 'node:test'
 import { listen } from './sockets.ts'
 
-/** Leads to the database at `url`, until the test is over. */
+/** Starts a way to the database at `url`, until the test is over. */
 export async function startWay(url: string) {
   const target = new URL(url)
   const host = target.searchParams.get('host') ?? decodeURIComponent(target.hostname)
@@ -17,7 +17,7 @@ export async function startWay(url: string) {
       const lost = toLose.find((one) => asked.includes(one.asked))
       if (lost === undefined) return
       far.unpipe(near)
-      // by the time it answers it has done it; whoever asked hears that the connection broke
+      // the server answers once it is done; the client only sees a broken connection
       far.once('data', (answer) => {
         if (answer.includes(lost.answer) && toLose.includes(lost)) {
           toLose.splice(toLose.indexOf(lost), 1)
@@ -45,15 +45,15 @@ export async function startWay(url: string) {
   return {
     url: `postgresql://${target.username}@127.0.0.1:${port}${target.pathname}`,
     /**
-     * The next statement with `asked` that is answered with `answer` is carried out, and the answer lost with its connection.
-     * On connections that begin after this.
+     * The server carries out the next statement that contains `asked`, but its `answer` is lost with the connection. Applies
+     * to connections that begin later.
      */
     loseAnswer(asked: string, answer = '') {
       toLose.push({ asked, answer })
     },
-    /** How many of those are still to come. */
+    /** How many such answers are still to be lost. */
     toLose: () => toLose.length,
-    /** From now on nothing passes on the connections that are there, nor, with `all`, on new ones. */
+    /** From now on existing connections pass nothing; with `all`, new ones neither. */
     swallow({ all }: { all: boolean }) {
       passesNew = !all
       for (const socket of sockets) {
@@ -61,13 +61,13 @@ export async function startWay(url: string) {
         socket.pause()
       }
     },
-    /** From now on every connection breaks at once, those that are there too. */
+    /** From now on every connection breaks at once, existing ones too. */
     refuse() {
       passesNew = false
       refuses = true
       for (const socket of sockets) socket.destroy()
     },
-    /** New connections pass again; what was swallowed stays so. */
+    /** New connections pass again; swallowed bytes stay lost. */
     mend() {
       passesNew = true
       refuses = false

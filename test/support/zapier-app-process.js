@@ -1,6 +1,7 @@
 /**
- * The app of examples/zapier under the test library of Zapier, in a process of its own: that library replaces `http.request`
- * and `fetch` for all. Takes `{ path, bundle }` from its parent and answers what the function there came to.
+ * Runs the app of examples/zapier under Zapier's test library, in a process of its own because that library replaces
+ * `http.request` and `fetch` for all. Takes `{ path, bundle }` from its parent, and answers with the result of the function
+ * at `path`.
  */
 import { createRequire } from 'node:module'
 

@@ -1,4 +1,6 @@
-/** The Zapier app of examples/zapier for tests: installed where it is not, and run as Zapier's own test library runs it. */
+/**
+ * The Zapier app of examples/zapier for tests: installed where that is missing, and run as Zapier's own test library runs it.
+ */
 import { fork, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -7,7 +9,7 @@ import { packageRoot } from '../../src/base/package-root.ts'
 import { cleanEnvironment } from './program.ts'
 
 const installMsMax = 120_000
-/** npm would wait for minutes where there is no network. */
+/** Without a network npm would wait for minutes. */
 const npmPatience = {
   npm_config_fetch_retries: '1',
   npm_config_fetch_retry_mintimeout: '1000',
@@ -15,7 +17,10 @@ const npmPatience = {
 }
 const isAway = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED)\b/
 
-/** Returns why there is no app to test: npm's registry cannot be reached. Throws where it is installed badly. */
+/**
+ * Returns why the app cannot be tested, because npm's registry cannot be reached; undefined where it can. Throws where
+ * installing fails otherwise.
+ */
 export function installZapierApp(): string | undefined {
   const { status, stderr, error } = spawnSync(
     process.execPath,
@@ -34,14 +39,17 @@ export function installZapierApp(): string | undefined {
 export interface ZapierAnswer {
   // biome-ignore lint/suspicious/noExplicitAny: whatever the app gives
   results?: any
-  /** As Zapier gets it: of some kinds the message is JSON. */
+  /** The message as Zapier gets it; for some kinds of errors it is JSON. */
   error?: { name: string; message: string }
 }
 
 export interface ZapierApp {
-  /** Calls the function at a path of the app, such as `authentication.test`, or gives what else is there. One at a time. */
+  /**
+   * Calls the function at a path of the app, such as `authentication.test`, or returns another value at that path. One call
+   * at a time.
+   */
   call(path: string, bundle?: object): Promise<ZapierAnswer>
-  /** All that it logged, requests in detail. */
+  /** Everything that the app logged, requests in detail. */
   log(): string
 }
 

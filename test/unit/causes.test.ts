@@ -95,10 +95,11 @@ test('how a delivery ended has the last word, whatever its last attempt came to'
 
 test('a tally counts by cause, the most frequent first, with the first few users, and in bounded memory', () => {
   const tally = new CauseTally(3)
-  const add = (user: string | null, error: string) => tally.add({ user, httpStatus: null, error })
+  const add = (user: string | null, error: string, answer?: string) =>
+    tally.add({ user, httpStatus: null, error, answer })
   for (const user of ['a', 'b', 'b', null, 'c', 'd']) add(user && `${user}@example.com`, 'HTTP 401: no key: do this')
   add('e@example.com', 'HTTP 500: in trouble')
-  for (let n = 0; n < 1_000; n++) add('f@example.com', `other ${n}`)
+  for (let n = 0; n < 1_000; n++) add('f@example.com', `other ${n}`, n % 3 ? `said ${n}` : 'often')
   const [others, keys] = tally.top(2)
   assert.deepEqual(
     { ...others, remedy: '' },
@@ -107,6 +108,11 @@ test('a tally counts by cause, the most frequent first, with the first few users
       remedy: '',
       deliveries: 902,
       users: ['f@example.com'],
+      answers: [
+        { answer: 'often', deliveries: 301 },
+        { answer: 'said 98', deliveries: 1 },
+        { answer: 'said 100', deliveries: 1 },
+      ],
     },
   )
   assert.deepEqual([keys?.cause, keys?.deliveries], ['HTTP 401: no key', 6])

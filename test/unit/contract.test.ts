@@ -42,8 +42,11 @@ test('every clause that code, SQL, tests, examples and pages cite is there', () 
   const sources = ['src', 'sql', 'test', 'examples', 'docs', 'bin'].flatMap(readFolder)
   const citations = sources.flatMap(([file, source]) => findCitations(source).map((clause) => ({ file, clause })))
   assert.ok(citations.length >= 150, `${citations.length} citations`)
-  assert.deepEqual(citations.filter(({ clause }) => !clauses.has(clause)), [])
-}) // biome-ignore format: dense
+  assert.deepEqual(
+    citations.filter(({ clause }) => !clauses.has(clause)),
+    [],
+  )
+})
 
 test('it lists every setting, with its default', () => {
   const rows = findTable(contract, 'name', 'default', 'allowed')

@@ -1,12 +1,13 @@
 /** What `doctor` makes of figures that no test can bring about: both sides of every limit; and crontabs as cron reads them. */
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { ServerFacts } from '../../src/db/survey.ts'
 import { findProxy } from '../../src/http/reach.ts'
 import type { Verdict } from '../../src/inspect/doctor/check.ts'
+import { judgeDates } from '../../src/inspect/doctor/client-certificate.ts'
 import { judgeClock } from '../../src/inspect/doctor/clock.ts'
 import { findCronJobs, findJobTrouble, kindOf } from '../../src/inspect/doctor/cron-jobs.ts'
 import { judgeConnections, judgeDurability, judgeWriting } from '../../src/inspect/doctor/database.ts'
@@ -14,6 +15,7 @@ import { judgeNode } from '../../src/inspect/doctor/installation.ts'
 import { judgeUpkeep } from '../../src/inspect/doctor/ledger.ts'
 import { judgeDisks, judgeMemory, judgeOpenFiles } from '../../src/inspect/doctor/machine.ts'
 import { checkSchedule } from '../../src/inspect/doctor/schedule.ts'
+import { certificate } from '../support/sockets.ts'
 
 const node = (version: string, day: string) => judgeNode(version, new Date(`${day}T12:00:00Z`))
 const disk = (freeBytes: number, bytes = 100e9) => judgeDisks([{ what: 'temporary files', freeBytes, bytes }])
@@ -22,6 +24,10 @@ const free = (freeConnections: number, pooled = false) =>
   judgeConnections({ freeConnections, connectionsMax: 97, pooled } as ServerFacts)
 const durable = { fsync: true, fullPageWrites: true, synchronousCommit: 'on' }
 const kept = { databaseBytes: 5e9, frozenAge: 1e9, withoutAutovacuum: [], bloated: [], invalidIndexes: [] }
+
+const pem = (file: string) => readFileSync(certificate(file), 'utf8')
+const dates = (pems: string, day: string) => judgeDates(pems, new Date(`${day}T00:00:00Z`))
+const chain = pem('client.pem') + pem('client-expired.pem')
 
 const cases: [what: string, verdict: Verdict, status: Verdict['status'], words: RegExp][] = [
   ['the oldest Node.js, on its last day', node('20.19.0', '2026-04-30'), 'pass', /20\.19\.0, .* until 2026-04-30/],
@@ -32,6 +38,13 @@ const cases: [what: string, verdict: Verdict, status: Verdict['status'], words: 
   ['24 after its last day', node('24.1.0', '2028-05-01'), 'warn', /since 2028-04-30/],
   ['an odd version', node('23.11.0', '2026-01-01'), 'warn', /no long-term version/],
   ['one that is newer than this program', node('26.0.0', '2026-06-01'), 'pass', /^26\.0\.0$/],
+  ['a client certificate on its first day', dates(pem('client.pem'), '2020-01-01'), 'pass', /belongs to its key.*until 2119-01-01/],
+  ['the day before', dates(pem('client.pem'), '2019-12-31'), 'fail', /not valid before 2020-01-01.*clock/],
+  ['30 days before its end', dates(pem('client-expired.pem'), '2020-03-02'), 'pass', /until 2020-04-01/],
+  ['less than 30 days', dates(pem('client-expired.pem'), '2020-03-03'), 'warn', /ends in 29 days, on 2020-04-01.*new one/],
+  ['its last day', dates(pem('client-expired.pem'), '2020-03-31'), 'warn', /ends in 1 day, on/],
+  ['its end', dates(pem('client-expired.pem'), '2020-04-01'), 'fail', /expired on 2020-04-01.*LEADPUSH_CLIENT_CERT/],
+  ['a chain of which another one is over', dates(chain, '2021-01-01'), 'fail', /Certificate 2 of the chain expired/],
   ['a disk with room', disk(10e9), 'pass', /10\.0 GB of 100\.0 GB free \(temporary files\)/],
   ['less than a tenth of a disk', disk(9.9e9), 'warn', /Only 9\.9 GB.*Make room/],
   ['1 GB of a small disk', disk(1e9, 5e9), 'pass', /1\.0 GB/],
@@ -74,16 +87,21 @@ test('each figure comes to its status on both sides of its limit, with what to d
 test('a proxy is found as requests find it', () => {
   const proxies = { http: 'http://plain:1', https: 'http://secure:2' }
   for (const [url, except, expected] of [
-    ['http://a.example/', '', proxies.http], ['https://a.example/', '', proxies.https],
-    ['https://a.example/', '*', undefined], ['https://a.example/', 'b.example, a.example', undefined],
-    ['https://x.a.example/', '.a.example', undefined], ['https://x.a.example/', '*.a.example', undefined],
-    ['https://xa.example/', 'a.example', proxies.https], ['https://a.example/', 'a.example:8443', proxies.https],
-    ['https://a.example:8443/', 'A.example:8443', undefined], ['https://a.example/', 'a.example:443', undefined],
+    ['http://a.example/', '', proxies.http],
+    ['https://a.example/', '', proxies.https],
+    ['https://a.example/', '*', undefined],
+    ['https://a.example/', 'b.example, a.example', undefined],
+    ['https://x.a.example/', '.a.example', undefined],
+    ['https://x.a.example/', '*.a.example', undefined],
+    ['https://xa.example/', 'a.example', proxies.https],
+    ['https://a.example/', 'a.example:8443', proxies.https],
+    ['https://a.example:8443/', 'A.example:8443', undefined],
+    ['https://a.example/', 'a.example:443', undefined],
   ] as const) {
     assert.equal(findProxy(url, { ...proxies, except }), expected, `${url} with NO_PROXY=${except}`)
   }
   assert.equal(findProxy('https://a.example/', { http: proxies.http }), undefined)
-}) // biome-ignore format: a table
+})
 
 const folder = mkdtempSync(join(tmpdir(), 'leadpush-doctor-'))
 after(() => rmSync(folder, { recursive: true }))

@@ -83,10 +83,16 @@ test('the largest page there can be has less than 3 MB', () => {
   const contacts = { hasName: true, hasPhone: true, hasEmail: true }
   const shown = Array.from({ length: 1_000 }, (_, n) => ({
     ...{ versionId: n, query: n + 1, miles: 7.5, latitude: 30, longitude: -97, importedAt: monday, changedAt: friday },
-    ...{ href: `https://listings.example/${"'".repeat(2_000)}`, postalCode: texts(20), price: 1e12, sqft: 1e12, yearBuilt: 1e12 },
+    ...{
+      href: `https://listings.example/${"'".repeat(2_000)}`,
+      postalCode: texts(20),
+      price: 1e12,
+      sqft: 1e12,
+      yearBuilt: 1e12,
+    },
     ...{ bedrooms: 1e12, bathrooms: 1e12, propertyType: texts(80), fullAddress: texts(80), address: texts(80) },
     ...{ secondAddress: texts(80), city: texts(80), state: texts(80), description: texts(80), ...contacts },
-  })) // biome-ignore format: a list
+  }))
   const cut = { count: 9_700, newestAt: monday, oldestAt: monday }
   const queries = shown.map((_, n) => ({
     ...{ ...query, number: n + 1, value: texts(100), cut, taken: cut },

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Feed } from '../../src/deliveries/runs.ts'
+import type { ImportVolume } from '../../src/deliveries/runs.ts'
 import { judgeUser, judgeWeek } from '../../src/push/guard.ts'
 
-const feed = (listings: number, filledFields: number | null = listings * 10): Feed => ({ listings, filledFields })
-const judge = (now: Feed, ...before: Feed[]) => judgeWeek({ feed: now, before, isAccepted: false })
+const feed = (listings: number, filledFields: number | null = listings * 10): ImportVolume => ({
+  listings,
+  filledFields,
+})
+const judge = (now: ImportVolume, ...before: ImportVolume[]) =>
+  judgeWeek({ importVolume: now, before, isAccepted: false })
 
 test('a user who had 50 leads or more and gets 95 % fewer is held; with one lead more, or 49 before, they are not', () => {
   const held = (leads: number, before: number | undefined) => judgeUser(leads, before) !== undefined

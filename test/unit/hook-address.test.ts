@@ -36,15 +36,15 @@ const hosts = [
   '100.127.255.255', '169.254.169.254', '0xA9FEA9FE', '2852039166', '169.254.0.1', '198.18.0.1', '198.19.255.255',
   '192.0.0.8', '192.0.2.1', '198.51.100.1', '203.0.113.1', '192.88.99.1', '224.0.0.1', '239.255.255.255', '240.0.0.1',
   '255.255.255.255',
-  // Azure's, which each machine there reaches, and only that machine
+  // the address that each machine in Azure reaches, and only from inside
   '168.63.129.16', '0xa83f8110', 'platform.example.com',
-  // IPv6: the same, and IPv4 inside of it
+  // the same in IPv6, and IPv4 addresses inside IPv6 ones
   '[::]', '[::1]', '[0:0:0:0:0:0:0:1]', '[::127.0.0.1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::ffff:8.8.8.8]',
   '[::ffff:0:127.0.0.1]', '[64:ff9b::7f00:1]', '[64:ff9b::10.0.0.1]', '[64:ff9b:1::10.0.0.1]', '[2002:7f00:1::]',
   '[2002:a00:1::1]', '[2001::1]', '[2001:0:4136:e378:8000:63bf:3fff:fdd2]', '[2001:2::1]', '[2001:10::1]', '[2001:20::1]',
   '[2001:db8::1]', '[3fff::1]', '[fc00::1]', '[fd00:ec2::254]', '[fe80::1]', '[fec0::1]', '[febf::1]', '[ff02::1]',
   '[100::1]', '[5f00::1]', '[4000::1]', '[e000::1]',
-  // names that mean something only inside, and names whose DNS says so
+  // names that only have a meaning inside a network, and names that DNS leads there
   'localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'a.localhost.', 'intranet', 'printer.local', 'db.internal',
   'metadata.google.internal', 'nas.home.arpa', 'x.lan', 'inside.example.com', 'inside.example.com.', 'INSIDE.example.com',
   'half.example.com', 'mapped.example.com', 'metadata.example.com', 'six.example.com', ] // biome-ignore format: a list
@@ -59,7 +59,7 @@ const urls = [
   'https://hooks.example.com/\u00a0', 'https://hooks.example.com/\ud800', 'https://hooks.example.com/\ufffd', 'https://hooks.example.com:0/',
   'https://hooks.example.com:65536/', 'https://hooks.example.com:x/', 'https://[::1', 'https://[fe80::1%25eth0]/',
   'https://256.256.256.256/', 'https://1.2.3.4.5/', 'https://exa_mple..com/',
-  // a parser passes over further slashes: the user and the password behind them went unseen
+  // the parser skips further slashes, so a user and a password behind them went unseen
   'https:///hooks.example.com/', 'https:///user:word@hooks.example.com/',
 ] // biome-ignore format: a list
 
@@ -75,12 +75,12 @@ test('a name without addresses is refused', async () => {
   }
 })
 
-test('what is no https: URL, holds credentials or would have to be repaired is refused', async (t) => {
+test('a URL that is not https:, holds credentials or would have to be repaired is refused', async (t) => {
   for (const url of urls)
     await t.test(JSON.stringify(url), async () => assert.match((await check(url)) ?? '', /^The ho.*\.$/))
 })
 
-test('public addresses are not, on any port', async () => {
+test('public addresses are accepted, on any port', async () => {
   const good = [
     'https://hooks.example.com', 'https://hooks.example.com:8443/a/b?c=d@e#f', 'HTTPS://Hooks.Example.COM./a', 'https://8.8.8.8/',
     'https://[2606:4700::1111]/', 'https://höks.example.com/', 'https://100.63.255.255/', 'https://100.128.0.1/', 'https://172.32.0.1/',
@@ -89,13 +89,17 @@ test('public addresses are not, on any port', async () => {
   for (const url of good) assert.equal(await check(url), undefined, url)
 })
 
-test('URLs that differ in spelling alone are one, others are not', () => {
+test('URLs that differ only in spelling count as one, others do not', () => {
   const same = [
-    'https://hooks.example.com/hook/a%20b?token=a-b', 'HTTPS://HOOKS.Example.COM/hook/a%20b?token=a-b',
-    'https://hooks.example.com:443/hook/a%20b?token=a-b', 'https://hooks.example.com./hook/a%20b?token=a-b',
-    'https://hooks.example.com.:443/hook/a%20b?token=a-b#part', 'https://hooks.example.com/hook/a%20b?token=a-b#',
-    'https://hooks.example.com/%68%6F%6fk/%61%20b?t%6Fken=a%2Db', 'https://hooks.example.com/x/../hook/./a%20b?token=a-b',
-  ] // biome-ignore format: a list
+    'https://hooks.example.com/hook/a%20b?token=a-b',
+    'HTTPS://HOOKS.Example.COM/hook/a%20b?token=a-b',
+    'https://hooks.example.com:443/hook/a%20b?token=a-b',
+    'https://hooks.example.com./hook/a%20b?token=a-b',
+    'https://hooks.example.com.:443/hook/a%20b?token=a-b#part',
+    'https://hooks.example.com/hook/a%20b?token=a-b#',
+    'https://hooks.example.com/%68%6F%6fk/%61%20b?t%6Fken=a%2Db',
+    'https://hooks.example.com/x/../hook/./a%20b?token=a-b',
+  ]
   assert.deepEqual([...new Set(same.map(spellHookUrl))], [same[0]])
   assert.equal(spellHookUrl('https://hooks.example.com'), spellHookUrl('https://hooks.example.com/'))
   assert.equal(spellHookUrl('https://hooks.example.com/%c3%a9'), spellHookUrl('https://hooks.example.com/é'))
@@ -125,7 +129,7 @@ test('a name that is not resolved in time is refused, and can be tried again', {
   assert.match(problem ?? '', /could not be looked up: try again/)
 })
 
-test('for development http: and loopback are fine, credentials are not', async () => {
+test('for development http: and loopback are accepted, credentials are not', async () => {
   const options = { allowInsecure: true }
   for (const url of ['http://127.0.0.1:8080/a', 'http://localhost/a', 'https://[::1]/']) {
     assert.equal(await checkHookUrl(url, options), undefined, url)
@@ -135,14 +139,14 @@ test('for development http: and loopback are fine, credentials are not', async (
   }
 })
 
-test('what is no address at all is not public', () => {
+test('a text that is no address is not public', () => {
   for (const text of ['', 'localhost', '1.2.3', '8.8.8.8 ', '::g']) assert.equal(isPublicAddress(text), false, text)
 })
 
-test('a name that led to a public address when it was registered, and leads inside now, is not connected to', async () => {
+test('no connection goes to a name that was public when it was registered and leads inside now', async () => {
   const server = await listen(net.createServer())
   const asked: string[] = []
-  // what a rebinding name answers: the first time a public address, later another
+  // a rebinding name answers with a public address first, and with another later
   const options = {
     allowInsecure: false,
     findAddresses: async (name: string) => {

@@ -3,8 +3,13 @@ import { test } from 'node:test'
 import { HookLanes, type Lane } from '../../src/triggers/hook-lanes.ts'
 
 const hookOf = (id: string, isUnproven = false) => ({
-  id, url: `https://hooks.example.com/${id}`, integrationId: 1, signingSecret: 'whsec_', isUnproven, lookedImportId: 1,
-}) // biome-ignore format: short
+  id,
+  url: `https://hooks.example.com/${id}`,
+  integrationId: 1,
+  signingSecret: 'whsec_',
+  isUnproven,
+  lookedImportId: 1,
+})
 
 function lanesOf(ids: readonly string[], isUnproven = false): HookLanes {
   const lanes = new HookLanes()
@@ -31,7 +36,7 @@ test('a hook gets one at a time until it has answered, then two, and never the n
   assert.equal(lanes.untilNextMs(200), Number.POSITIVE_INFINITY)
 })
 
-test('64 are under way in all, and the hook that waited longest is next', () => {
+test('at most 64 triggers are under way, and the hook that waited longest is next', () => {
   const lanes = lanesOf(many(70))
   const ready = lanes.findReady(0)
   assert.deepEqual([ready.length, lanes.room], [64, 64])
@@ -45,7 +50,7 @@ test('64 are under way in all, and the hook that waited longest is next', () => 
   assert.deepEqual(readyIds(lanes, 100).slice(0, 7), ['64', '65', '66', '67', '68', '69', '0'])
 })
 
-test('hooks that may hang have 48 of the 64 between them', () => {
+test('hooks that may hang get at most 48 of the 64 together', () => {
   const lanes = lanesOf(many(60), true)
   const ready = lanes.findReady(0)
   assert.equal(ready.length, 48)
@@ -59,7 +64,7 @@ test('hooks that may hang have 48 of the 64 between them', () => {
   assert.ok(readyIds(lanes, 0).includes('48'))
 })
 
-test('a hook for which nothing is due is let go when nothing is under way to it', () => {
+test('a hook with nothing due is let go once nothing is under way to it', () => {
   const lanes = lanesOf(['a', 'b'])
   const lane = laneOf(lanes, 'a')
   lanes.begin(lane, 0)
@@ -71,7 +76,7 @@ test('a hook for which nothing is due is let go when nothing is under way to it'
   assert.deepEqual([lanes.size, readyIds(lanes, 1_000)], [1, ['b']])
 })
 
-test('hooks that were lost get nothing more; one to which something is under way is not had again before that is over', () => {
+test('lost hooks get nothing more; one with a trigger under way is taken again only once that has ended', () => {
   const lanes = lanesOf(['a', 'b'])
   const lane = laneOf(lanes, 'a')
   lanes.begin(lane, 0)
@@ -84,7 +89,7 @@ test('hooks that were lost get nothing more; one to which something is under way
   assert.deepEqual(readyIds(lanes, 1_000), ['b', 'a'])
 })
 
-test('so many hooks are had at once, and so many of those that may hang', () => {
+test('a process has so many hooks at once at most, and so many that may hang', () => {
   const lanes = lanesOf(many(255), true)
   assert.ok(lanes.hasRoomForUnproven)
   lanes.add([hookOf('255', true)])

@@ -24,9 +24,14 @@ function runPush(before = ''): PushMetrics {
   const metrics = new PushMetrics('all', before, 1_000_000)
   metrics.total(7)
   for (const status of ['delivered', 'delivered', 'failed'] as const) metrics.line(delivery(status))
-  for (const [httpStatus, durationMs] of [[200, 50], [200, 51], [null, 30_000], [503, 600_001]] as const) {
+  for (const [httpStatus, durationMs] of [
+    [200, 50],
+    [200, 51],
+    [null, 30_000],
+    [503, 600_001],
+  ] as const) {
     metrics.attempt({ httpStatus, durationMs })
-  } // biome-ignore format: a list
+  }
   return metrics
 }
 

@@ -142,5 +142,8 @@ test('no document and no example names a command, an option or a setting that do
 
 test('the table of exit codes has each code that the program ends with', () => {
   const codes = findTable(manual, 'exit code').flatMap(([cell = '']) => cell.split(', ').map(Number))
-  assert.deepEqual(codes, [...new Set([0, ...Object.values(exitCodeOf), ...Object.values(exitCodes)])].sort((a, b) => a - b))
-}) // biome-ignore format: dense
+  assert.deepEqual(
+    codes,
+    [...new Set([0, ...Object.values(exitCodeOf), ...Object.values(exitCodes)])].sort((a, b) => a - b),
+  )
+})

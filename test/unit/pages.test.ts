@@ -1,4 +1,4 @@
-/** The pages, SECURITY.md and CHANGELOG.md, held against the program: settings, figures, libraries, scripts, links. */
+/** Compares the pages, SECURITY.md and CHANGELOG.md with the program: settings, figures, libraries, scripts, links. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,11 +29,11 @@ function accepts(key: SettingName, value: string): boolean {
   }
 }
 
-/** A little beyond a limit: `1` and `1d` are numbers with or without a unit. */
+/** A value just beyond a limit, with or without a unit: `1`, `1d`. */
 const beyond = (limit: string, by: 1 | -1) =>
   limit.replace(/^[\d.]+/, (digits) => String(Number(digits) + by * (digits.includes('.') ? 0.0001 : 1)))
 
-test('the pages list each setting, with its default and what it may hold', () => {
+test('the pages list each setting, with its default and its allowed values', () => {
   const rows = findTable(manual, 'name', 'default', 'allowed')
   const keyOf = (name: string) => (Object.keys(definitions) as SettingName[]).find((key) => definitions[key].name === name)
   assert.deepEqual(rows.map(([name = '']) => spansOf(name)[0]).sort(), Object.values(definitions).map(({ name }) => name).sort())
@@ -83,8 +83,8 @@ test('the figures in the pages’ sentences are the program’s', () => {
   const prose = manual.prose.join(' ').replace(/\s+/g, ' ')
   const minutes = limits.triggerPausesMs.map((ms) => (ms < 3_600_000 ? `${ms / 60_000} m` : `${ms / 3_600_000} h`))
   const sentences = [
-    `After ${limits.outageFailuresInARow} first attempts in a row`,
-    `(of fewer users, all of at least ${limits.outageFailuresMin})`,
+    `After ${limits.alikeInARow} first attempts in a row`,
+    `(of fewer users, all of at least ${limits.alikeMin})`,
     `one goes out after ${limits.outagePauseMs / 1_000} s, then after twice as long each time, up to ${limits.outagePauseMsMax / 60_000} minutes`,
     `or was away for longer than ${limits.databaseAwayMsMax / 1_000} s`,
     `a longer \`Retry-After\` is honoured, up to ${limits.retryAfterMsMax / 60_000} minutes`,
@@ -99,8 +99,11 @@ test('the figures in the pages’ sentences are the program’s', () => {
     `\`${limits.neverValidReceiverKey}\` is the wrong key`,
     `Node.js (${manifest.engines.node.replace('>=', '')} or newer)`,
   ]
-  assert.deepEqual(sentences.filter((sentence) => !prose.includes(sentence)), [])
-}) // biome-ignore format: a list
+  assert.deepEqual(
+    sentences.filter((sentence) => !prose.includes(sentence)),
+    [],
+  )
+})
 
 test('the figures in SECURITY.md are the program’s', () => {
   const prose = readDocument('SECURITY.md').prose.join(' ').replace(/\s+/g, ' ')
@@ -116,14 +119,17 @@ test('the figures in SECURITY.md are the program’s', () => {
     `a \`Retry-After\` of at most ${limits.retryAfterMsMax / 60_000} minutes`,
   ]
   assert.equal(limits.subscriptionPauseMs, 60_000)
-  assert.deepEqual(sentences.filter((sentence) => !prose.includes(sentence)), [])
-}) // biome-ignore format: a list
+  assert.deepEqual(
+    sentences.filter((sentence) => !prose.includes(sentence)),
+    [],
+  )
+})
 
 test('CHANGELOG.md has the version that the package has', () => {
   assert.ok(readDocument('CHANGELOG.md').headings.some((heading) => heading.startsWith(manifest.version)))
 })
 
-test('the pages have a line for each library, and for none that is not there', () => {
+test('the pages have a line for each library, and for no other', () => {
   const told = findTable(manual, 'library').flatMap(([cell = '']) => {
     const isOf = cell.includes('(development)') ? 'devDependencies' : cell.includes('(optional)') ? 'optionalDependencies' : 'dependencies'
     return cell.replace(/\s*\(.*?\)/, '').split(', ').map((name) => `${isOf} ${name}`)
@@ -133,7 +139,7 @@ test('the pages have a line for each library, and for none that is not there', (
   assert.deepEqual(told.sort(), real.sort())
 }) // biome-ignore format: dense
 
-test('the pages say of each script what it does, and names none that does not exist', () => {
+test('the pages tell what each script does, and name no script that does not exist', () => {
   const text = documents.flatMap(({ prose, code }) => [...prose, ...code]).join('\n')
   const named = new Set([...text.matchAll(/npm run ([a-z][a-z:]*)/g)].map(([, name]) => name))
   if (/npm test\b/.test(text)) named.add('test')
@@ -141,20 +147,20 @@ test('the pages say of each script what it does, and names none that does not ex
   assert.deepEqual([...named].sort(), scripts.sort())
 })
 
-test('the types that the pages import are there to be imported', () => {
+test('the package exports the types that the pages import', () => {
   const [, names = ''] = /import type \{ (.*?) \} from 'leadpush'/.exec(manual.prose.join(' ')) ?? []
   const source = readFileSync(join(packageRoot, 'src/index.ts'), 'utf8')
   for (const name of names.split(', ')) assert.match(source, new RegExp(`^export (interface|type) ${name}\\b`, 'm'))
 })
 
-test('every metric that the pages name is one', () => {
+test('every metric that the pages name exists', () => {
   const named = manual.prose.flatMap(spansOf).filter((span) => /^leadpush_\w+$/.test(span))
   const sources = ['src/server/metrics.ts', 'src/cli/push/metrics.ts', 'src/http/listen.ts'].map((file) => readFileSync(join(packageRoot, file), 'utf8'))
   assert.ok(named.length >= 4)
   assert.deepEqual(named.filter((name) => !sources.some((source) => source.includes(name))), [])
 }) // biome-ignore format: dense
 
-test('the pages say what each check of doctor looks at', () => {
+test('the pages tell what each check of doctor looks at', () => {
   assert.deepEqual(
     findTable(manual, 'check')
       .flatMap(([cell = '']) => cell.split(', '))
@@ -163,7 +169,7 @@ test('the pages say what each check of doctor looks at', () => {
   )
 })
 
-test('links lead somewhere, and files that are named exist', () => {
+test('links lead somewhere, and named files exist', () => {
   for (const document of documents) assert.deepEqual(findDeadLinks(document), [], document.file)
   const files = manual.prose.flatMap(spansOf).filter((span) => /^(src|sql|test|bin|demo|examples)\/[\w./-]*$/.test(span))
   assert.ok(files.length >= 4)

@@ -28,7 +28,6 @@ for (const text of [
   'Austin, TX, USA',
   'Austin, Texas, United States',
 ]) {
-  // biome-ignore format: a list
   test(`${JSON.stringify(text)} is Austin alone`, () => {
     assert.deepEqual(codesOf(text), austin)
     assert.equal(parsePlace(places, text)?.words, '')
@@ -99,7 +98,7 @@ for (const [text, words, place] of withWords) {
   })
 }
 
-test('a ZIP that no table knows is a place of its own, alone and not behind words', () => {
+test('a ZIP that is in no table is a place when it stands alone, but not after words', () => {
   assert.deepEqual(parsePlace(places, '99999'), { words: '', codes: ['99999'], entries: undefined })
   assert.equal(parsePlace(places, 'lot 99999'), undefined)
 })
@@ -124,7 +123,6 @@ for (const text of [
   ',',
   '',
 ]) {
-  // biome-ignore format: a list
   test(`${JSON.stringify(text)} names no place`, () => assert.equal(parsePlace(places, text), undefined))
 }
 
@@ -136,13 +134,13 @@ test('distances are those of the great circle', () => {
   assert.ok(distanceMiles({ latitude: 52, longitude: 179.9 }, { latitude: 52, longitude: -179.9 }) < 9)
 })
 
-test('the centre is the median, which one far code does not move', () => {
+test('the centre is the median, which one distant code does not move', () => {
   const at = (latitude: number, longitude: number) => ({ latitude, longitude })
   assert.deepEqual(centreOf([at(1, 10), at(2, 20), at(50, 90)]), at(2, 20))
   assert.deepEqual(centreOf([at(1, 10), at(2, 20)]), at(1.5, 15))
 })
 
-test('codes within a radius are those that a look at every code finds, the limit included', () => {
+test('the codes within a radius are those that a comparison with every code finds, the limit included', () => {
   for (const code of ['78704', '10001', '99501', '00901', '96910', '00501', '99546', 'M5V']) {
     const centre = places.byCode.get(code)
     assert.ok(centre)

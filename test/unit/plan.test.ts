@@ -33,7 +33,7 @@ function share(queries: readonly Query[], sizeOf: SizeOf) {
     const size = sizeOf(versionId)
     return size && { versionId, ...size }
   })
-  const toPlan = queries.map(({ json, versionIds }) => ({ json, places: versionIds.map((id) => ids.indexOf(id)) }))
+  const toPlan = queries.map(({ json, versionIds }) => ({ json, indexes: versionIds.map((id) => ids.indexOf(id)) }))
   return { shared: new SharedLeads(leads), toPlan }
 }
 
@@ -67,7 +67,10 @@ test('users who share leads each get all of theirs', () => {
   const queries = [query('a', [9, 5]), query('b', [9, 4])]
   const { shared, toPlan } = share(queries, sizes(10))
   const each = toPlan.map((only) => planDeliveries([only], shared).deliveries[0]?.contents ?? [])
-  assert.deepEqual(each.map(idsOf), [[9, 5], [9, 4]]) // biome-ignore format: short
+  assert.deepEqual(each.map(idsOf), [
+    [9, 5],
+    [9, 4],
+  ])
 })
 
 test('queries that match nothing still make one delivery that lists them', () => {
@@ -111,7 +114,13 @@ test('whole queries go into the first part with room; the queries without leads 
       [['b'], 3],
     ],
   )
-  assert.deepEqual(deliveries.map(({ part, parts }) => [part, parts]), [[1, 2], [2, 2]]) // biome-ignore format: pairs
+  assert.deepEqual(
+    deliveries.map(({ part, parts }) => [part, parts]),
+    [
+      [1, 2],
+      [2, 2],
+    ],
+  )
 })
 
 test('a query is torn only if it alone exceeds a part, and each of its parts lists it', () => {
@@ -164,7 +173,7 @@ test('the bytes of a plan are the bytes of the body, whatever characters are in 
   const sizeOf = (id: number) => ({ leadId: id, bytes: Buffer.byteLength(leads[id - 1] ?? '') })
   const delivery = plan(queries, sizeOf).deliveries[0]
   assert.ok(delivery)
-  const pieces = delivery.versionIds.map((id) => ({ json: Buffer.from(leads[id - 1] ?? '') }))
+  const pieces = delivery.versionIds.map((id) => ({ json: Buffer.from(leads[id - 1] ?? ''), place: '' }))
   const body = buildBody(delivery.queryList, pieces, delivery.bytes)
   assert.equal(body.length, delivery.bytes)
   assert.equal(JSON.parse(body.toString()).fsbos.length, 2)

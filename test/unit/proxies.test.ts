@@ -26,7 +26,7 @@ test('a proxy without a scheme is an http: one', () => {
   assert.deepEqual(read({ HTTP_PROXY: 'proxy.example.com:3128' }), { http: 'http://proxy.example.com:3128' })
 })
 
-test('a proxy that is no URL is an error that names the variable, all at once, never the value', () => {
+test('proxies that are no URLs are one error that names every variable, and no value', () => {
   assert.throws(
     () => read({ HTTP_PROXY: 'socks5://name:secret@a', HTTPS_PROXY: 'http://:secret@' }),
     (error: Error & { code?: string }) => {

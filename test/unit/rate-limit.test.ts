@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimit } from '../../src/server/rate-limit.ts'
 
-test('a key has so many a window, and begins anew when it is over', async () => {
+test('a key has so many requests per window, and a new window begins when the last is over', async () => {
   const limit = new RateLimit<string>(2, 100)
   assert.deepEqual(
     [limit.take('a'), limit.isReached('a'), limit.take('a'), limit.isReached('a')],

@@ -18,7 +18,7 @@ function split(splitter: Splitter, input: string | Buffer, chunkBytes: number): 
 
 const shown = ({ line, value, cells, error }: ReadRecord) => [line, error === undefined ? (cells ?? value) : 'error']
 
-/** The same records, however the file is cut into chunks. */
+/** Reads the records of a text; asserts that they are the same however it is cut into chunks. */
 function assertRecords(make: () => Splitter, input: string | Buffer, expected: unknown[]): void {
   for (const chunkBytes of [1, 2, 3, 7, 1 << 20]) {
     assert.deepEqual(split(make(), input, chunkBytes).map(shown), expected, `in chunks of ${chunkBytes}`)
@@ -37,7 +37,7 @@ const lines = () => new LineSplitter()
 const array = () => new ArraySplitter()
 const csv = () => new CsvSplitter()
 
-test('NDJSON: a record a line, told by the line it stands on; blank lines are nothing', () => {
+test('NDJSON: each line is a record, told by its line number; blank lines are skipped', () => {
   assertRecords(lines, '{"a":1}\n\n  \r\n{"a":"é"}\r\nnonsense\n[1]\n', [
     [1, { a: 1 }],
     [4, { a: 'é' }],
@@ -56,7 +56,7 @@ test('NDJSON: a last line without a line end counts if it is JSON, and breaks th
   assertBroken(lines, '{"a":1}\n{"a":"\xc3', /line 2/)
 })
 
-test('bytes that are no UTF-8 cost their record alone', () => {
+test('bytes that are not UTF-8 cost only their record', () => {
   const bad = Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xff]), Buffer.from('"}')])
   const good = Buffer.from('{"a":1}')
   const line = Buffer.from('\n')
@@ -86,14 +86,14 @@ test('JSON array: elements are told by their number, however they are laid out',
   assertRecords(array, '[ \n ]', [])
 })
 
-test('JSON array: white space with which a chunk ends is kept where it stands in a string', () => {
-  // the end of the first chunk of a file was trimmed with its beginning: a description lost what stood there
+test('JSON array: white space at the end of a chunk is kept within a string', () => {
+  // the end of a file's first chunk was trimmed too: a description lost its white space there
   for (const chunkBytes of [7, 8, 9, 10]) {
     assert.deepEqual(split(array(), '[{"":"    "}]', chunkBytes).map(shown), [[1, { '': '    ' }]])
   }
 })
 
-test('JSON array: an element that is no JSON costs no other', () => {
+test('JSON array: an element that is not JSON costs no other', () => {
   assertRecords(array, '[{"a":1},,{"a":2},{"a" 3},{"a":4} {"a":5},{"a":6},]', [
     [1, { a: 1 }],
     [2, 'error'],
@@ -143,14 +143,14 @@ test('CSV: a file that ends inside quotes is broken off', () => {
   assertBroken(csv, 'a,"b\n', /line 1/)
 })
 
-test('CSV: a file whose lines end in CR alone fails; a CR in quotes, or before CR LF, is none of that', () => {
-  // it was taken for a header without records: nothing went in, and all seemed well
+test('CSV: a file whose lines end in CR alone fails; a CR in quotes, or before CR LF, does not count', () => {
+  // the file was taken for a header without records: nothing was imported, and no error was told
   assertBroken(csv, 'a,b\r1,2\r', /carriage return alone/)
   assertBroken(csv, '"a","b"\r1,2\r', /carriage return alone/)
   assertRecords(csv, '"a\r1",b\r\r\n3,4\n', [[2, ['3', '4']]])
 })
 
-test('CSV: a header that is no UTF-8 fails the file', () => {
+test('CSV: a header that is not UTF-8 fails the file', () => {
   assertBroken(csv, Buffer.from([0xff, 0xfe, 0x61, 0x00, 0x0a, 0x00]), /UTF-8/)
 })
 
@@ -177,7 +177,7 @@ for (const extra of [-1, 0, 1]) {
   })
 }
 
-test('a record that is far too large is told by its line, and what follows it is read', () => {
+test('a record that is far too large is told by its line, and the next ones are read', () => {
   const large = record(3 * recordBytesMax)
   const records = split(lines(), `{}\n${large}\n{"b":1}\n`, 65_536)
   assert.deepEqual(
@@ -196,7 +196,7 @@ test('a record that is far too large is told by its line, and what follows it is
   assert.throws(() => split(lines(), `{}\n${large.slice(0, -2)}`, 65_536), /breaks off/)
 })
 
-test('a JSON parser that quotes the record is not passed on', () => {
+test("the JSON parser's message, which quotes the record, is not passed on", () => {
   const [bad] = split(lines(), '{"receiverApiKey":"secret-key" oops}\n', 1_000)
   assert.ok(bad?.error && !bad.error.includes('secret'))
 })

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { findTable, readDocument, spansOf } from '../support/markdown.ts'
 
-/** From the bottom to the top: a room imports only rooms that stand before it. */
+/** From the bottom to the top: a room imports only rooms before it. */
 const rooms = [
   'index.ts',
   'base',
@@ -65,7 +65,7 @@ test('the pattern sees imports of every form', () => {
   const sees = (file: string, target: string) => imports.some((one) => one.file === file && one.target === target)
   assert.ok(sees('db/open.ts', 'pg'))
   assert.ok(sees('db/open.ts', 'db/embedded.ts'))
-  assert.ok(sees('db/embedded.ts', 'db/embedded/place.ts'))
+  assert.ok(sees('db/embedded.ts', 'db/embedded/paths.ts'))
   assert.ok(imports.some(({ file }) => file === 'main.ts'))
 })
 
@@ -86,7 +86,7 @@ test('ARCHITECTURE.md lists the same rooms, from the top to the bottom', () => {
   assert.deepEqual(told, [...rooms].reverse())
 })
 
-/** The first circle of files that import each other, types included, or nothing. */
+/** The first circle of files that import each other, types included; undefined for none. */
 function findCircle(): string[] {
   const targets = groupByFile()
   const done = new Set<string>()
@@ -117,7 +117,7 @@ test('no files import each other in a circle, not even types', () => {
   assert.deepEqual(findCircle(), [])
 })
 
-test('parts of a page know nothing of what it shows', () => {
+test('the parts of pages know nothing of their content', () => {
   const allowed = (target: string) => /^(base\/|index\.ts|inspect\/page\/)/.test(target)
   const wrong = inside.filter(({ file, target }) => file.startsWith('inspect/page/') && !allowed(target))
   assert.deepEqual(wrong.map(say), [])
@@ -154,9 +154,12 @@ const words: [word: RegExp, what: string, allowed: RegExp][] = [
 
 for (const [word, what, allowed] of words) {
   test(`only ${allowed.source} knows ${what}`, () => {
-    assert.deepEqual(files.filter((file) => word.test(readSource(file)) && !allowed.test(file)), [])
+    assert.deepEqual(
+      files.filter((file) => word.test(readSource(file)) && !allowed.test(file)),
+      [],
+    )
   })
-} // biome-ignore format: dense
+}
 
 const linesPerFileMax = 400
 

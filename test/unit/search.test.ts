@@ -17,8 +17,8 @@ const refusal = (type: 'zipcode' | 'text', value: string, radius = 0) => {
 
 const meaning = (...query: Parameters<typeof resolve>) => resolve(...query).meaningSha256.toString('hex')
 
-test('a ZIP without a radius is itself', () => {
-  const { kind, places: keys, words, place } = resolve('zipcode', '78704-1234')
+test('a ZIP without a radius is only its own code', () => {
+  const { kind, places: keys, words, homeKey: place } = resolve('zipcode', '78704-1234')
   assert.deepEqual({ kind, keys, words, place }, { kind: 'place', keys: ['78704'], words: null, place: '78704' })
 })
 
@@ -29,7 +29,7 @@ test('radius 0 is the same code even where another lies at the same point', () =
   assert.ok(resolve('zipcode', '00901', 0.01).places?.includes('00902'))
 })
 
-test('a radius reaches exactly as far as it says', () => {
+test('a radius reaches exactly so many miles', () => {
   const [home, other] = [places.byCode.get('78704'), places.byCode.get('78745')]
   assert.ok(home && other)
   const miles = distanceMiles(home, other)
@@ -38,7 +38,7 @@ test('a radius reaches exactly as far as it says', () => {
   assert.ok(resolve('zipcode', '78704', miles + 1e-6).places?.includes('78745'))
 })
 
-test('a code that no table knows is the same code, whatever the radius', () => {
+test('a code that is in no table is only itself, whatever the radius', () => {
   assert.deepEqual(resolve('zipcode', '99999', 100).places, ['99999'])
   assert.deepEqual(resolve('zipcode', 'sw1a 1aa', 100).places, ['SW1A1AA'])
 })
@@ -52,25 +52,25 @@ test('a place has its own codes, and with a radius also those around its centre'
   assert.equal(own.kind, 'place')
 })
 
-test('a small radius does not take from a place what is its own', () => {
+test('a small radius takes no code of its own from a place', () => {
   const own = resolve('text', 'Los Angeles, CA').places ?? []
   const small = new Set(resolve('text', 'Los Angeles, CA', 1).places)
   assert.ok(own.every((code) => small.has(code)))
 })
 
-test('words before a place are both', () => {
+test('words before a place are searched within the place', () => {
   const { kind, places: keys, words } = resolve('text', 'pool Logan, UT')
   assert.equal(kind, 'both')
   assert.equal(words, 'pool')
   assert.deepEqual(keys, resolve('text', 'Logan, UT').places)
 })
 
-test('words that say nothing leave the place alone', () => {
+test('words without meaning before a place change nothing', () => {
   assert.equal(meaning('text', 'in the Logan, UT'), meaning('text', 'Logan, UT'))
 })
 
 test('other text is words, and its radius means nothing', () => {
-  const { kind, places: keys, words, place, radiusIgnored } = resolve('text', 'Pool, near the LAKE', 10)
+  const { kind, places: keys, words, homeKey: place, radiusIgnored } = resolve('text', 'Pool, near the LAKE', 10)
   assert.deepEqual({ kind, keys, words, place }, { kind: 'words', keys: null, words: 'lake near pool', place: '' })
   assert.equal(radiusIgnored, true)
   assert.equal(resolve('text', 'pool', 0).radiusIgnored, false)

@@ -64,7 +64,7 @@ for (const [what, value, path] of cases) {
   })
 }
 
-test('an e-mail is taken in lower case, a value as it was given, a radius that is missing, null or -0 as 0', () => {
+test('an e-mail is kept in lower case, a value as given, a radius that is missing, null or -0 as 0', () => {
   const given = [
     { type: 'text', value: ' Austin ' },
     { type: 'zipcode', value: '78704', radius: null },
@@ -79,7 +79,7 @@ test('an e-mail is taken in lower case, a value as it was given, a radius that i
   )
 })
 
-test('null counts as left out', () => {
+test('null counts as absent', () => {
   const parsed = parse({ email, receiverApiKey: null, subscribed: null, queries: null })
   assert.ok('user' in parsed)
   assert.equal(JSON.stringify(parsed.user), JSON.stringify({ email }))
@@ -96,7 +96,7 @@ for (const [radius, hash] of [
     assert.equal(queryHash({ value: 'x', radius }), hash))
 }
 
-test('two queries of one hash are refused with an error that names both', () => {
+test('two queries with one hash are refused with an error that names both', () => {
   const given = [
     { type: 'text', value: 'Highway 1', radius: 10 },
     { type: 'text', value: 'pool' },
@@ -109,7 +109,7 @@ test('two queries of one hash are refused with an error that names both', () => 
   assert.match(parsed.message, /query 1 \(text "Highway 1", radius 10\) and query 3 \(text "Highway 11", radius 0\)/)
 })
 
-test('two queries of one hash are refused also where their types differ', () => {
+test('two queries with one hash are refused even where their types differ', () => {
   const given = [
     { type: 'text', value: '78704', radius: 5 },
     { type: 'zipcode', value: '78704', radius: 5 },
@@ -124,7 +124,7 @@ test('no message holds the receiver key', () => {
   }
 })
 
-test('fields that a user or a query does not have are counted', () => {
+test('unknown fields of a user or a query are counted', () => {
   const ignored = new IgnoredFields()
   parseUser(
     {

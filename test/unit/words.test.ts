@@ -26,7 +26,7 @@ test('a state is searched by its code and its name', () => {
   assert.equal(listingWords({ ...nothing, state: 'Bavaria' }), 'bavaria')
 })
 
-test('a type in capitals with underscores is words', () => {
+test('a type in capitals with underscores is searched as words', () => {
   assert.equal(listingWords({ ...nothing, propertyType: 'SINGLE_FAMILY' }), 'single family')
 })
 
@@ -48,6 +48,6 @@ test('a word that is longer than any query is left out', () => {
   assert.equal(searchWords(`a ${'x'.repeat(501)} b`), 'a b')
 })
 
-test('what is searched stays bounded where normalising makes a text longer', () => {
+test('the searched text stays bounded where normalising makes it longer', () => {
   assert.ok(listingWords({ ...nothing, description: 'ﷺ '.repeat(50_000), address: 'x '.repeat(5e6) }).length <= 200_000)
 })
