@@ -30,8 +30,8 @@ const longest = [
   'embedded',
 ]
 /** Of a whole file too, on a machine that is busy with other things. */
-const testTimeoutMs = 600_000
-const runTimeoutMs = 1_800_000
+const testTimeoutMs = 240_000
+const runTimeoutMs = 900_000
 const filesRunAgainMax = 3
 
 const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true

@@ -90,6 +90,7 @@ export class PushLoop {
     this.compression = new Compression(db, settings.receiverUrl, settings.compress)
     this.attempts = new RecordedAttempts(context, {
       usesGzip: () => this.compression.isOn,
+      onTakenOver: () => this.watch.lookAnew(),
       onAway: (error) => this.noteAway(error),
       onFlushed: (failure) => {
         if (failure !== undefined) return this.fail(failure)

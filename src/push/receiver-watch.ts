@@ -58,7 +58,7 @@ export class ReceiverWatch {
   /** Rises with each write: a read that began before it is stale. */
   private written = 0
   private isWriting = false
-  private isLooking = false
+  private looking: Promise<void> | undefined
   /** This process is making the try that shows whether the receiver still refuses. */
   private isTrying = false
   /** The database has trouble of this receiver, and a recovery is looked for. */
@@ -116,7 +116,7 @@ export class ReceiverWatch {
     this.beganInTrouble = isDown || isHeld
     if (isDown) this.context.onChange('down', 'The receiver is down, as a push before this one found: trying it.')
     if (isHeld) this.context.onChange('refuses', undefined)
-    this.timer = setInterval(() => void this.look().catch(() => {}), outageLookMs)
+    this.timer = setInterval(() => void this.look(), outageLookMs)
     this.timer.unref()
   }
 
@@ -126,17 +126,29 @@ export class ReceiverWatch {
     this.written++
   }
 
-  /** Learns what other processes found meanwhile. The caller drops errors: other statements report an absent database. */
-  private async look(): Promise<void> {
-    if (this.isLooking || this.isWriting) return
+  /** Learns what other processes found up to now. */
+  async lookAnew(): Promise<void> {
+    if (!this.isLooked) return
+    // a look under way may have read before they told
+    await this.looking
+    await this.look()
+  }
+
+  /** Learns what other processes found meanwhile. An absent database is reported by other statements. */
+  private look(): Promise<void> {
+    if (this.isWriting) return Promise.resolve()
+    this.looking ??= this.readKnown()
+      .catch(() => {})
+      .finally(() => {
+        this.looking = undefined
+      })
+    return this.looking
+  }
+
+  private async readKnown(): Promise<void> {
     const { written } = this
-    this.isLooking = true
-    try {
-      const found = await this.known.find()
-      if (written === this.written) this.learn(found)
-    } finally {
-      this.isLooking = false
-    }
+    const found = await this.known.find()
+    if (written === this.written) this.learn(found)
   }
 
   private learn({ outage, refusal }: Known): void {
@@ -193,7 +205,7 @@ export class ReceiverWatch {
   /** All first attempts are made. */
   async noteAllMade(): Promise<void> {
     // a run with too few attempts to tell by them may learn of the trouble from another
-    await this.look().catch(() => {})
+    await this.look()
     if (this.isInTrouble) return
     const end = this.doubt.noteAllMade()
     if (end === 'down') await this.goDown(undefined)

@@ -51,13 +51,15 @@ export interface RecordedAttemptsContext {
 export interface RecordedAttemptsEvents {
   /** Whether first attempts that are recorded now go out compressed. */
   usesGzip(): boolean
+  /** Attempts of another run were taken over, after a statement without such: that run may have found trouble of the receiver. */
+  onTakenOver(): Promise<void>
   onAway(error: unknown): void
   /** Outcomes were recorded, or recording them failed for good. */
   onFlushed(failure?: unknown): void
 }
 
 const outcomesPerStatement = 256
-/** While another transaction is changing a user, the subscription push is tried this often, for so long in all; then it stays owed. */
+/** While another transaction changes a user, the subscription push is tried this often, for so long; then it stays owed. */
 const busyMs = 100
 const busyMsMax = 5_000
 /** How long an outcome waits for others, so that one statement records several. */
@@ -97,6 +99,7 @@ export class RecordedAttempts {
   private holdsSeconds = false
   /** Second attempts were left out when `dueAt` was determined. */
   private hasPassedOver = false
+  private hasTakenOver = false
   private gathering: NodeJS.Timeout | undefined
   private flushNext: NodeJS.Immediate | undefined
 
@@ -167,6 +170,9 @@ export class RecordedAttempts {
     if (attempts.length < room) await this.noteNextDue(only)
     // an attempt is due and could not be taken: its row is locked, or the lease was lost a moment ago
     if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
+    const hasTakenOver = attempts.some(({ runId }) => runId !== this.context.run.id)
+    if (hasTakenOver && !this.hasTakenOver) await this.events.onTakenOver()
+    this.hasTakenOver = hasTakenOver
     await this.countUsers(attempts)
     this.ready.push(...attempts)
     return attempts.length

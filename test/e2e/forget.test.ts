@@ -12,6 +12,7 @@ import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../supp
 import { toLines, writeInput } from '../support/import-files.ts'
 import { startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 const email = 'owner-1@example.com'
 const listing = (name: string | number, more: object = {}) => ({ href: hrefOf(name), postalCode: '78704', ...more })
@@ -173,7 +174,7 @@ test('an import that has read its file before the erasure, and merges after it, 
   stdin.write(
     toLines([listing('a', { price: 7 }), listing('b', { contactEmail: email }), ...Array(2_000).fill(listing('c'))]),
   )
-  while (read.records === 0) await sleep(10)
+  await until('the import reads', () => read.records > 0)
   assert.deepEqual(
     [(await forget(house, `--contact ${email}`)).listings, (await forget(house, `--href ${hrefOf('a')}`)).code],
     [2, 1],

@@ -8,6 +8,7 @@ import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../supp
 import { type ProgramResult, startProgram } from '../support/program.ts'
 import type { ReceivedRequest, TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 const listings = (count: number, price = 100) =>
   Array.from({ length: count }, (_, at) => ({ href: hrefOf(at), price: price + at }))
@@ -48,14 +49,10 @@ async function column<T>(opened: OpenDatabase, statement: string): Promise<T[]> 
   return rows.map(([value]) => value)
 }
 
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await sleep(20)
-}
-
 /** Starts a push, and kills it when `holds`. */
 async function killPush(args: string[], env: Record<string, string>, holds: () => Promise<boolean>): Promise<void> {
   const pushing = startProgram(['push', ...args], { env })
-  await until(holds)
+  await until('the push is to be killed', holds)
   pushing.kill('SIGKILL')
   await pushing.done
 }
@@ -269,7 +266,7 @@ test('a prune waits for an import, rides out a short absence of the database, an
   const startWaiting = async () => {
     await opened.pool.query(`${insertDeliveries} now() - interval '1 year', 'failed' from (values ('a')) as o (key)`)
     const program = startProgram(['prune', '--older-than', '1s', '--json'], { env: { ...env, ...ageless } })
-    await until(async () => (await column(opened, 'select 1 from deliveries')).length === 0)
+    await until('the deliveries go', async () => (await column(opened, 'select 1 from deliveries')).length === 0)
     await importing.query(`
       select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and pid <> pg_backend_pid() and query like '%pg_try_advisory%'`)

@@ -1,7 +1,6 @@
 /** What changes between two attempts (contract 3, 4.3 to 4.6): processes die, listings, users and settings change. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { endAbandoned } from '../../src/deliveries/ledger.ts'
 import { findUser, recordUnsubscription, removeUser } from '../../src/users/users.ts'
@@ -10,6 +9,7 @@ import { buildHouse, deliveriesOf, type House, hrefOf, zip } from '../support/ho
 import { startProgram } from '../support/program.ts'
 import { requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 const nameOf = ({ headers }: { headers: Record<string, unknown> }) => String(headers['x-service-api-key'])
 
@@ -69,7 +69,8 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   })
   const { receiver, database } = house
   const opened = await database.open()
-  const first = push(house, '--all', { LEADPUSH_CONCURRENCY: '5' })
+  // with the pause of the other pushes a busy machine makes the second attempt of `late` before the kill
+  const first = push(house, '--all', { LEADPUSH_CONCURRENCY: '5', LEADPUSH_RETRY_DELAY: '3s' })
   await requestsAtLeast(receiver, 6)
   first.kill('SIGKILL')
   await first.done
@@ -98,7 +99,8 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
     LEADPUSH_RECEIVER_URL: new URL('/moved', receiver.url).href,
     LEADPUSH_DATA_SOURCE: 'other',
   })
-  while (receiver.requests.filter((request) => nameOf(request).startsWith('changed')).length < 4) await sleep(10)
+  const changed = () => receiver.requests.filter((request) => nameOf(request).startsWith('changed'))
+  await until('four second attempts come', () => changed().length >= 4)
   for (const end of [
     /"user":"once@.*"delivered"/,
     /"user":"cut@.*"unknown","attempts":2,"httpStatus":500/,

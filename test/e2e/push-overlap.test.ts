@@ -10,6 +10,7 @@ import { buildHouse, deliveriesOf, type House } from '../support/house.ts'
 import { type ProgramResult, startProgram } from '../support/program.ts'
 import { type Answer, requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 const emails = Array.from({ length: 300 }, (_, at) => `user-${at}@example.com`)
 const template = await createDatabase()
@@ -43,7 +44,7 @@ function answerTogether(processes: number, delayMs: number): TestReceiver['answe
   const names = new Set<string>()
   return async ({ path }) => {
     names.add(path)
-    while (names.size < processes) await sleep(20)
+    await until('each process has one under way', () => names.size >= processes)
     return { status: 200, delayMs }
   }
 }
@@ -54,7 +55,7 @@ const summaryOf = ({ json }: ProgramResult) => json.at(-1)
 test('four push --all at once serve 300 users once; one that is frozen within its lease holds up no other', async () => {
   const house = await build(300, answerTogether(4, 10))
   const [frozen, ...others] = ['0', '1', '2', '3'].map((name) => start(house, name, '--all'))
-  while (requestsOf(house, '0').length < 4) await sleep(5)
+  await until('the first has four under way', () => requestsOf(house, '0').length >= 4)
   frozen?.kill('SIGSTOP')
   for (const { code, stderr, json } of await Promise.all(others.map(({ done }) => done))) {
     assert.equal(code, 0, stderr)

@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { createKeys, startServe } from '../support/serve.ts'
 import { sendRaw } from '../support/sockets.ts'
+import { until } from '../support/until.ts'
 
 const house = await buildHouse({ users: makeUsers(1), leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
 const [{ apiKey: key = '' } = {}] = await createKeys(house, ['user-0@example.com'])
@@ -52,10 +53,6 @@ async function askAgain(): Promise<number> {
   }
 }
 
-async function until(holds: () => boolean): Promise<void> {
-  for (const endAt = Date.now() + 60_000; !holds(); await sleep(20)) assert.ok(Date.now() < endAt)
-}
-
 test('whoever says nothing is cut off; hundreds of them shut nobody out', async () => {
   const lines = serve.log().length
   const silent = await openSilent(200)
@@ -64,7 +61,7 @@ test('whoever says nothing is cut off; hundreds of them shut nobody out', async 
   // more than it keeps: those that have been silent for longest have to go
   const crowd = await openSilent(550)
   for (let times = 0; times < 5; times++) assert.equal(await askAgain(), 200)
-  await until(() => silent.closed === 200 && crowd.closed === 550)
+  await until('all are cut off', () => silent.closed === 200 && crowd.closed === 550)
   // 750 of them and whoever asks, 500 places
   assert.ok(crowd.early <= 60, `${crowd.early}`)
   slow = speakSlowly()

@@ -8,6 +8,7 @@ import { writeInput } from '../support/import-files.ts'
 import { startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { assertAnswer, createKeys, type Serve, startServe } from '../support/serve.ts'
+import { until } from '../support/until.ts'
 
 const users = [...makeUsers(23), { ...makeUsers(1, 23)[0], subscribed: false }]
 const house = await buildHouse({ users, leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
@@ -40,10 +41,6 @@ async function subscribe(serve: Serve, at: number, name?: string): Promise<void>
 const sentTo = (at: number) => {
   const own = receiver.requests.filter(({ headers }) => headers['x-service-api-key'] === `key-${at}`)
   return [...new Set(own.map(({ key }) => key))].map((key) => own.filter((request) => request.key === key).length)
-}
-
-async function until(what: string, look: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
-  for (const endAt = Date.now() + ms; !(await look()); await sleep(20)) assert.ok(Date.now() < endAt, what)
 }
 
 async function countOwed(): Promise<number> {

@@ -12,6 +12,7 @@ import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { runProgram, startProgram } from '../support/program.ts'
 import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
 import { findClosedPort, sendRaw } from '../support/sockets.ts'
+import { until } from '../support/until.ts'
 
 const contact = 'owner-1@example.com'
 const users = [...makeUsers(3), { ...makeUsers(1, 3)[0], subscribed: false }]
@@ -217,7 +218,7 @@ test('the log is JSON, a line a request, and holds neither a key, nor a query, n
   const [id] = keys.map((made) => made.id)
   const find = () =>
     serve.log().findLast(({ route, method }) => route === '/api/extern/zapier/sample' && method === 'GET')
-  while (find() === undefined) await sleep(20)
+  await until('the request is logged', () => find() !== undefined)
   const { time, durationMs, ...line } = find()
   assert.deepEqual(line, {
     level: 'info',

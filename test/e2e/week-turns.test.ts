@@ -1,13 +1,13 @@
 /** A week that turns while `push` runs, or between two of them (contract 1, 3, 4.7): by the database's clock and nobody else's. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { weeklyKey } from '../../src/deliveries/keys.ts'
 import { countsOf, deliveriesOf, noCounts } from '../support/house.ts'
 import { startProgram } from '../support/program.ts'
 import { type Answer, requestsAtLeast, startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 import { startTurningWeek, type TurningWeek, turningZone, type WeekDatabase } from '../support/turning-week.ts'
+import { until } from '../support/until.ts'
 
 const emails = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => `${name}@example.com`)
 let week: TurningWeek
@@ -76,7 +76,7 @@ test('of a run that was stopped in a week that is over, what was begun is finish
   await requestsAtLeast(receiver, before + 1)
   // one attempt is recorded ahead, and will not be made
   const recorded = `select from deliveries where period = '${period}'`
-  while ((await database.query(recorded)).length < 2) await sleep(20)
+  await until('one is recorded ahead', async () => (await database.query(recorded)).length >= 2)
   program.kill('SIGTERM')
   await program.waitFor(/SIGTERM: finishing/)
   answer()

@@ -13,6 +13,7 @@ import { packageRoot } from '../../src/base/package-root.ts'
 import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
 import { enterEmbedded, keepEmbedded, stopEmbedded } from '../../src/db/embedded.ts'
 import { findScript } from '../support/scripts.ts'
+import { until } from '../support/until.ts'
 
 const isRoot = process.getuid?.() === 0
 const onLinux = process.platform === 'linux'
@@ -59,10 +60,6 @@ async function ask<T extends object>(url: string, statement: string): Promise<T[
 function readServerPid(home: string): number | undefined {
   const path = join(home, 'data', 'postmaster.pid')
   return existsSync(path) ? Number.parseInt(readFileSync(path, 'utf8'), 10) : undefined
-}
-
-async function until(what: string, holds: () => boolean): Promise<void> {
-  for (const end = Date.now() + 20_000; !holds(); await sleep(20)) assert.ok(Date.now() < end, `in vain: ${what}`)
 }
 
 /** Whether a process lives; one that has ended and was not reaped yet does not. */

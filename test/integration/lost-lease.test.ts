@@ -1,7 +1,6 @@
 /** A living process lost its lease: it was frozen for a while, or cut off from the database. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
 import { createHttp } from '../../src/http/client.ts'
@@ -10,7 +9,7 @@ import { type PushRequest, type PushSettings, runPush } from '../../src/push/run
 import { createDatabase } from '../support/database.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 import { testPushSettings } from '../support/push-settings.ts'
-import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
+import { requestsAtLeast, startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
 const all: PushRequest = { what: 'all', force: false, limit: undefined }
@@ -50,7 +49,7 @@ test('a process that lost its lease does not take from itself what it is still s
     headers['x-service-api-key'] === 'slow@example.com' ? { status: 200, delayMs: 1_800 } : nth <= 2 ? 500 : 200,
   )
   const pushing = push(db, receiver)
-  while (receiver.requests.length < 2) await sleep(10)
+  await requestsAtLeast(receiver, 2)
   await endLeases(db)
   const lines = await pushing
   const keys = receiver.requests.map(({ headers }) => headers['x-service-api-key'])
@@ -64,7 +63,7 @@ test('a delivery taken over from a process that lost its lease goes out twice at
     nth === 1 ? { status: 200, delayMs: 1_200 } : 500,
   )
   const pushing = push(db, receiver)
-  while (receiver.requests.length < 1) await sleep(10)
+  await requestsAtLeast(receiver, 1)
   await endLeases(db)
   await push(db, receiver)
   assert.equal(receiver.requests.length, 2)

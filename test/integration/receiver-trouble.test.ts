@@ -9,7 +9,8 @@ import { findRefused, KnownTrouble } from '../../src/push/known-trouble.ts'
 import { Preview } from '../../src/push/preview.ts'
 import type { PushRequest } from '../../src/push/run-push.ts'
 import { all, build, type Pushed, type PushHouse, resume, stopAfter, users } from '../support/push-house.ts'
-import { startTestReceiver } from '../support/receiver.ts'
+import { requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
+import { seedUsers } from '../support/seed.ts'
 
 test('20 first failures in a row are an outage: the users it had not come to stay owed, and the run gives up', async (t) => {
   const house = await build(t, { users: users(100), answer: () => 503 })
@@ -251,6 +252,21 @@ test('of two pushes at once one makes the attempt, and the other waits for what 
   assert.deepEqual((await both()).map((push) => [push.ok, skips(push)]), [[true, []], [true, []]]) // biome-ignore format: short
   assert.equal(house.receiver.keys().size, 60)
   assert.equal(most(house), 2)
+})
+
+// A push that went on with what another had given up made all its second attempts, before it learnt why that one had given up.
+test('a push that takes over from another first learns what that one found', async (t) => {
+  const house = await build(t, {
+    users: users(20),
+    answer: ({ headers }) =>
+      headers['x-data-source'] === 'a' ? { status: 403, delayMs: 100 } : { status: 200, delayMs: 600 },
+  })
+  const first = house.push(all, { ...held, dataSource: 'a' })
+  await requestsAtLeast(house.receiver, 20)
+  await seedUsers(house.db, [{ email: 'new@example.com' }])
+  const second = await house.push(all, { ...held, dataSource: 'b' })
+  assert.deepEqual([(await first).ok, second.ok], [false, false])
+  assert.deepEqual([house.receiver.requests.length, most(house)], [21, 1])
 })
 
 test('--accept goes on regardless, and ends the hold once it is answered otherwise; --user is never held', async (t) => {

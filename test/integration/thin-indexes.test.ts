@@ -1,9 +1,9 @@
 /** Thin indexes are found by statistics, and rebuilt without blocking anybody (contract 3, `prune`). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { findThinIndexes, rebuildThinIndexes } from '../../src/db/indexes.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
+import { until } from '../support/until.ts'
 
 // A year of daily feeds left the index by recency 13 % full, and no vacuum gives back pages with an entry in each.
 for (const version of postgresVersions) {
@@ -34,13 +34,13 @@ for (const version of postgresVersions) {
     await held.query('begin; delete from lead_seen where lead_id = 10')
     const stop = new AbortController()
     const stopped = rebuild(stop.signal)
-    while ((await underWay()) === 0) await sleep(20)
+    await until('an index is being rebuilt', async () => (await underWay()) > 0)
     assert.deepEqual(await rebuild(), [], 'somebody is at it')
     stop.abort()
     assert.deepEqual([await stopped, troubles], [[], []])
     await held.query('rollback')
     held.release()
-    while ((await underWay()) > 0) await sleep(20)
+    await until('none is being rebuilt', async () => (await underWay()) === 0)
 
     const late = new AbortController()
     assert.deepEqual(

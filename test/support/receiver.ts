@@ -1,8 +1,8 @@
 /** A receiver for tests: keeps every request as it came, and answers as the test says. */
 import http from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { listen } from './sockets.ts'
+import { until } from './until.ts'
 
 export interface ReceivedRequest {
   key: string
@@ -95,8 +95,5 @@ export async function startTestReceiver(answer: TestReceiver['answer'] = () => 2
 
 /** Waits until so many requests have come. */
 export async function requestsAtLeast({ requests }: TestReceiver, count: number): Promise<void> {
-  for (let tries = 0; requests.length < count; tries++) {
-    if (tries >= 4_000) throw new Error(`${requests.length} requests came, ${count} were awaited`)
-    await sleep(10)
-  }
+  await until(`${count} requests come`, () => requests.length >= count)
 }
