@@ -53,7 +53,7 @@ async function query(url: string, statement: string) {
 }
 
 /** PostgreSQL's programs with time zone rules that can be changed, where the server's user may run them. */
-async function copyPrograms(home: string): Promise<{ binaries: Binaries; zoneFile: string }> {
+export async function copyPrograms(home: string): Promise<{ binaries: Binaries; zoneFile: string }> {
   const found = await findBinaries(await findAccount(await findPaths(home)), home, newTemporaryName())
   const [native, copy] = [dirname(found.folder), join(home, 'turning')]
   for (const part of ['bin', 'share']) cpSync(join(native, part), join(copy, part), { recursive: true })
