@@ -61,7 +61,7 @@ async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
 async function findImportVolume(db: Database, since: Date | undefined): Promise<ImportVolume> {
   const { rows } = await sql<ImportVolume>`
     select count(*) as listings, case when count(filled) = count(*) then coalesce(sum(filled), 0)::bigint end as "filledFields"
-    from lead_seen where seen_at >= coalesce(${since ?? null}::timestamptz, now() - interval '7 days')
+    from lead_seen where not gone and seen_at >= coalesce(${since ?? null}::timestamptz, now() - interval '7 days')
   `.execute(db)
   return rows[0] ?? { listings: 0, filledFields: 0 }
 }
