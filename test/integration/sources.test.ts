@@ -22,7 +22,11 @@ const range = (count: number, first = 1) => Array.from({ length: count }, (_, at
 
 /** The names of the live listings, by matching: each stands in 78704 with its own price. */
 async function findLive(opened: OpenDatabase): Promise<string[]> {
-  const ids = await findMatches(opened.db, { kind: 'place', places: ['78704'], words: null }, new Date(Date.now() - 30 * dayMs))
+  const ids = await findMatches(
+    opened.db,
+    { kind: 'place', places: ['78704'], words: null },
+    new Date(Date.now() - 30 * dayMs),
+  )
   const { rows } = await sql<{ href: string }>`
     select v.json::json ->> 'href' as href from lead_versions v where v.id = any (${[...ids]})
   `.execute(opened.db)
@@ -177,9 +181,10 @@ test('complete imports of twenty thousand listings write only what differs', asy
   const { rows: first } = await opened.pool.query('select max(xmin::text::bigint) as last from lead_sources')
   const { summary } = await importRecords(opened, records.slice(0, 19_000), all('mls'))
   assert.equal(summary.gone, 1_000)
-  const { rows } = await opened.pool.query('select count(*) as written from lead_sources where xmin::text::bigint > $1', [
-    first[0].last,
-  ])
+  const { rows } = await opened.pool.query(
+    'select count(*) as written from lead_sources where xmin::text::bigint > $1',
+    [first[0].last],
+  )
   assert.equal(rows[0].written, 1_000)
   assert.equal((await importRecords(opened, records, all('mls'))).summary.gone, 0)
   const live = await opened.pool.query('select count(*) as live from lead_seen where not gone')
