@@ -28,7 +28,7 @@ interface ImportView {
   close(): Promise<void>
 }
 
-type Summary = ImportOutcome<ImportCounts & { erased?: number }>['summary']
+type Summary = ImportOutcome<ImportCounts & { erased?: number; gone?: number }>['summary']
 
 export interface ImportViewOptions {
   files: readonly string[]
@@ -182,10 +182,11 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
 
 function describe(summary: Summary): [string, string][] {
   const facts: [string, string][] = [['read', plural(summary.read, 'record')]]
-  const names = ['inserted', 'updated', 'unchanged', 'rejected', 'repeated', 'erased'] as const
+  const names = ['inserted', 'updated', 'unchanged', 'rejected', 'repeated', 'erased', 'gone'] as const
   const meanings = {
     repeated: ' replaced by a later record of the file',
     erased: ' kept out, since they were erased',
+    gone: ' that no source has any more',
   } as Record<string, string>
   for (const name of names) {
     const value = summary[name]

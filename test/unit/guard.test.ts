@@ -8,7 +8,7 @@ const feed = (listings: number, filledFields: number | null = listings * 10): Im
   filledFields,
 })
 const judge = (now: ImportVolume, ...before: ImportVolume[]) =>
-  judgeWeek({ importVolume: now, before, isAccepted: false })
+  judgeWeek({ importVolume: now, before, isAccepted: false, sources: [] })
 
 test('a user who had 50 leads or more and gets 95 % fewer is held; with one lead more, or 49 before, they are not', () => {
   const held = (leads: number, before: number | undefined) => judgeUser(leads, before) !== undefined

@@ -4,8 +4,9 @@ import { type Act, type ExitCode, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
+import type { SourceFlags } from './source.ts'
 
-interface ImportOptions {
+interface ImportOptions extends SourceFlags {
   map?: string[]
   trigger?: true
   rejects?: string
@@ -24,6 +25,9 @@ export function addLeads(program: Command, act: Act): void {
       (entry: string, map: string[] = []) => [...map, entry],
     )
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
+    .option('--source <name>', 'whose listings the files have: letters, digits, dots, hyphens, underscores')
+    .option('--complete', 'with --source: the files have all its listings; those that they lack are gone')
+    .option('--accept', 'with --complete: also if they have fewer than half of its live listings')
     .option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -33,9 +37,11 @@ Examples:
   leadpush leads import listings.ndjson
   leadpush leads import listings.csv --map href=property_url --map postalCode=zip
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
+  leadpush leads import all-1.csv all-2.csv --source mls --complete
 
 Importing the same file again changes nothing; an unknown value never wipes out
-a known one.`,
+a known one. A listing that is gone is not delivered until one of its sources has
+it again.`,
     )
     .action(act(importFiles))
   leads
@@ -70,17 +76,19 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   const { parseFieldMap } = await import('../../leads/pick-fields.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger.ts')
-  const names = ['databaseUrl', 'home', 'logFormat'] as const
+  const { readSource } = await import('./source.ts')
+  const names = ['databaseUrl', 'home', 'logFormat', 'maxLeadAgeMs'] as const
   const source = processSource()
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   const settings = toSend ?? readSettings(names, source)
+  const from = readSource(options, settings)
   findRecordFiles(files, leadFormats)
   const map = parseFieldMap(options.map ?? [])
   return await withDatabase(settings, { create: true }, async (opened) => {
     const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
     const adviceOnLack = options.map === undefined ? { adviceOnLack: advice } : {}
     const imported = await runImport(log, { ...options, ...adviceOnLack, files }, (how) =>
-      importLeads(opened, files, { ...how, map }),
+      importLeads(opened, files, { ...how, map, source: from }),
     )
     if (!toSend || isStopCode(imported)) return imported
     return Math.max(imported, await sendTriggers(log, opened, toSend, options))
