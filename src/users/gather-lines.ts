@@ -67,7 +67,8 @@ class GatheredUser {
   private agree<T>(path: string, known: Given<T> | undefined, value: T | undefined, line: number) {
     if (value === undefined) return known
     if (known === undefined) return { value, line }
-    if (known.value !== value) this.reject(line, path, `differs between line ${known.line} and line ${line}, which are one user's`)
+    if (known.value !== value)
+      this.reject(line, path, `differs between line ${known.line} and line ${line}, which are one user's`)
     return known
   }
 
