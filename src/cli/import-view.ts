@@ -28,7 +28,14 @@ interface ImportView {
   close(): Promise<void>
 }
 
-type Summary = ImportOutcome<ImportCounts & { erased?: number; gone?: number }>['summary']
+interface OwnCounts {
+  erased?: number
+  gone?: number
+  folded?: number
+  unsubscribed?: number
+}
+
+type Summary = ImportOutcome<ImportCounts & OwnCounts>['summary']
 
 export interface ImportViewOptions {
   files: readonly string[]
@@ -182,11 +189,23 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
 
 function describe(summary: Summary): [string, string][] {
   const facts: [string, string][] = [['read', plural(summary.read, 'record')]]
-  const names = ['inserted', 'updated', 'unchanged', 'rejected', 'repeated', 'erased', 'gone'] as const
+  const names = [
+    'inserted',
+    'updated',
+    'unchanged',
+    'rejected',
+    'repeated',
+    'erased',
+    'gone',
+    'folded',
+    'unsubscribed',
+  ] as const
   const meanings = {
     repeated: ' replaced by a later record of the file',
     erased: ' kept out, since they were erased',
     gone: ' that no source has any more',
+    folded: ' kept once: the same query twice with one user',
+    unsubscribed: ' in none of the files',
   } as Record<string, string>
   for (const name of names) {
     const value = summary[name]
@@ -209,15 +228,16 @@ function describe(summary: Summary): [string, string][] {
 export async function runImport(
   log: Log,
   options: ImportViewOptions,
-  importFiles: (options: ImportOptions) => Promise<ImportOutcome<ImportCounts>>,
+  importFiles: (options: ImportOptions & { onNote(text: string): void }) => Promise<ImportOutcome<ImportCounts>>,
 ): Promise<ExitCode> {
   await boundHeap()
   const view = await createImportView(log, options)
   const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
   try {
     const { onRejected, onProgress } = view
+    const onNote = (text: string) => log.info(text)
     const onAway = () => log.warn('The database is away: the file is begun again when it is back, for 30 s at most.')
-    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway })
+    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway, onNote })
     await view.end(outcome.summary)
     if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {

@@ -1,9 +1,10 @@
-/** `leadpush leads`: listings in, and out for good. */
+/** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
 import { type Act, type ExitCode, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
+import { addLooks } from './look.ts'
 import type { SourceFlags } from './source.ts'
 
 interface ImportOptions extends SourceFlags {
@@ -14,7 +15,7 @@ interface ImportOptions extends SourceFlags {
 }
 
 export function addLeads(program: Command, act: Act): void {
-  const leads = program.command('leads').description('Import listings, and erase them.')
+  const leads = program.command('leads').description('Import listings, look at them, and erase them.')
   leads
     .command('import')
     .description('Import listings from NDJSON, JSON arrays or CSV, each also with .gz; - reads standard input.')
@@ -44,6 +45,7 @@ a known one. A listing that is gone is not delivered until one of its sources ha
 it again.`,
     )
     .action(act(importFiles))
+  addLooks(leads, act)
   leads
     .command('forget')
     .description('Erase a listing, or all listings with a contact, and keep them out of later imports.')
