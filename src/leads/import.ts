@@ -16,21 +16,41 @@ import {
   type OnRejected,
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
+import { type Example, UnreadableValues } from './examples.ts'
 import { mergeLeads } from './merge.ts'
-import type { FieldMap } from './pick-fields.ts'
+import type { FieldMap, ReadOptions } from './pick-fields.ts'
 import { stageLeads } from './stage.ts'
+import { findUnplaced } from './unplaced.ts'
 
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
 
-/** contract 3; `read` is the sum of the six that follow it. */
+/** contract 3: `read` is the sum of the numbers from `inserted` to `filtered`; the others count beside it. */
 export interface LeadCounts extends ImportCounts {
   erased: number
+  filtered: number
+  gone: number
+  /** Listings whose postal code is in no table. */
+  unplaced: number
 }
 
-export type LeadImportOutcome = ImportOutcome<LeadCounts>
+export interface LeadImportOutcome extends ImportOutcome<LeadCounts> {
+  summary: ImportOutcome<LeadCounts>['summary'] & {
+    /** Values that could not be read, by field. */
+    unreadable: Record<string, number>
+    /** The first of `unreadable` by field, and of `unplaced` as `postalCode`; absent where there is none. */
+    examples?: Record<string, Example>
+  }
+}
 
-export interface LeadImportOptions extends ImportOptions {
+export interface LeadImportOptions extends ImportOptions, ReadOptions {
   map?: FieldMap | undefined
+}
+
+/** What came of one file. */
+interface ImportedFile {
+  counts: LeadCounts
+  ignored: IgnoredFields
+  unreadable: UnreadableValues
 }
 
 async function importFile(
@@ -38,7 +58,7 @@ async function importFile(
   file: RecordFile,
   options: LeadImportOptions,
   onRejected: OnRejected,
-): Promise<{ counts: LeadCounts; ignored: IgnoredFields }> {
+): Promise<ImportedFile> {
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
@@ -51,13 +71,16 @@ async function importFile(
       }
       const staged = await stageLeads(connection, file, { ...options, onRead })
       tell('merging')
-      const { format, header, ignored } = staged
+      const { format, header, ignored, unreadable, hasUnreadContacts } = staged
       const counts = await mergeLeads(connection, {
         file: name,
         staged: staged.staged,
+        hasUnreadContacts,
         onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
       })
-      return { counts: { read: staged.staged, ...counts }, ignored }
+      const { unplaced, first } = await findUnplaced(connection)
+      if (first) unreadable.examples.set('postalCode', { file: name, ...first })
+      return { counts: { read: staged.staged, ...counts, filtered: 0, gone: 0, unplaced }, ignored, unreadable }
     },
     options.signal,
   )
@@ -73,11 +96,26 @@ export async function importLeads(
   options: LeadImportOptions = {},
 ): Promise<LeadImportOutcome> {
   const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0 }
-  const outcome = await importEach(findRecordFiles(files, leadFormats), none, options, (file, onRejected) =>
-    importFile(opened, file, options, onRejected),
-  )
+  const besides = { filtered: 0, gone: 0, unplaced: 0 }
+  const unreadable = new UnreadableValues()
+  const importOne = async (file: RecordFile, onRejected: OnRejected) => {
+    const imported = await importFile(opened, file, options, onRejected)
+    unreadable.addAll(imported.unreadable)
+    return imported
+  }
+  const outcome = await importEach(findRecordFiles(files, leadFormats), { ...none, ...besides }, options, importOne)
   const { inserted, updated, unchanged } = outcome.summary
   await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)
   await tidyTables(opened, ['lead_seen'], inserted + updated + unchanged)
-  return outcome
+  const { ignored, ...counts } = outcome.summary
+  const { counts: byField, examples } = unreadable
+  return {
+    ...outcome,
+    summary: {
+      ...counts,
+      unreadable: Object.fromEntries(byField),
+      ignored,
+      ...(examples.size > 0 && { examples: Object.fromEntries(examples) }),
+    },
+  }
 }

@@ -10,6 +10,7 @@ import { missing, type RejectOptions, rejectStaged } from '../records/staged-rej
 import { dropErased, findErasedAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { sha256 } from './stage.ts'
+import { dropErasedUnread } from './unread-contacts.ts'
 
 /** What became of the records of one file; each record counts once. */
 export interface MergeCounts {
@@ -26,6 +27,7 @@ export interface MergeOptions {
   /** As the row of `imports` is to name it. */
   file: string
   staged: number
+  hasUnreadContacts: boolean
   onRejected: RejectOptions['onRejected']
 }
 
@@ -249,7 +251,8 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   if (staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
 
   // comes before `rejectStaged`, which prints and keeps what it rejects
-  const erased = bad.hidden + (await dropErased(connection))
+  const erasedUnread = options.hasUnreadContacts ? await dropErasedUnread(connection) : 0
+  const erased = bad.hidden + erasedUnread + (await dropErased(connection))
   const unknown = await rejectStaged(connection, { ...reject, where: isUnknown })
   const rejected = bad.rejected + unknown.rejected
   await match(connection)

@@ -1,0 +1,42 @@
+/**
+ * Contacts in values that could not be read, such as a list in `contactPhone`. The listing comes in without them, so an erased
+ * contact must be looked for in what was left out.
+ */
+import type { Connection } from '../db/transaction.ts'
+import { findErasedAmong } from './erasures.ts'
+import type { UnreadableValue } from './read-value.ts'
+
+const charsMax = 64 * 1024
+const recordsPerFetch = 100
+
+/** The unread contact fields of a record as one text for `staged_leads`; undefined where it has none. */
+export function joinUnreadContacts(values: readonly UnreadableValue[]): string | undefined {
+  const contacts = values.filter(({ field }) => field.startsWith('contact'))
+  return contacts.length === 0
+    ? undefined
+    : JSON.stringify(contacts.map(({ value }) => value))
+        .slice(0, charsMax)
+        .toWellFormed()
+}
+
+/** Deletes the staged records that have an erased contact there, and returns their number. The import must hold its lock. */
+export async function dropErasedUnread(connection: Connection): Promise<number> {
+  const erased: number[] = []
+  await connection.query(
+    `declare unread_contacts no scroll cursor for select n, contacts from staged_leads where contacts is not null`,
+  )
+  for (;;) {
+    const { rows } = await connection.query<{ n: number; contacts: string }>(
+      `fetch ${recordsPerFetch} from unread_contacts`,
+    )
+    if (rows.length === 0) break
+    const found = await findErasedAmong(
+      connection,
+      rows.map(({ contacts }) => ({ raw: Buffer.from(contacts) })),
+    )
+    for (const at of found) erased.push((rows[at] as { n: number }).n)
+  }
+  await connection.query('close unread_contacts')
+  if (erased.length > 0) await connection.query('delete from staged_leads where n = any ($1::integer[])', [erased])
+  return erased.length
+}
