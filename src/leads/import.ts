@@ -16,7 +16,7 @@ import {
   type OnRejected,
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
-import { type Example, UnreadableValues } from './examples.ts'
+import { addUnread, type Example, UnreadableValues } from './examples.ts'
 import { mergeLeads } from './merge.ts'
 import type { FieldMap, ReadOptions } from './pick-fields.ts'
 import { stageLeads } from './stage.ts'
@@ -71,15 +71,17 @@ async function importFile(
       }
       const staged = await stageLeads(connection, file, { ...options, onRead })
       tell('merging')
-      const { format, header, ignored, unreadable, hasUnreadContacts } = staged
+      const { format, header, ignored, hasUnread } = staged
       const counts = await mergeLeads(connection, {
         file: name,
         staged: staged.staged,
-        hasUnreadContacts,
+        hasUnread,
         onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
       })
       const { unplaced, first } = await findUnplaced(connection)
-      if (first) unreadable.examples.set('postalCode', { file: name, ...first })
+      const unreadable = new UnreadableValues()
+      if (hasUnread) await addUnread(connection, name, unreadable)
+      if (first) unreadable.addExample('postalCode', { file: name, ...first })
       return { counts: { read: staged.staged, ...counts, filtered: 0, gone: 0, unplaced }, ignored, unreadable }
     },
     options.signal,

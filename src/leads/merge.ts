@@ -27,7 +27,7 @@ export interface MergeOptions {
   /** As the row of `imports` is to name it. */
   file: string
   staged: number
-  hasUnreadContacts: boolean
+  hasUnread: boolean
   onRejected: RejectOptions['onRejected']
 }
 
@@ -251,7 +251,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   if (staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
 
   // comes before `rejectStaged`, which prints and keeps what it rejects
-  const erasedUnread = options.hasUnreadContacts ? await dropErasedUnread(connection) : 0
+  const erasedUnread = options.hasUnread ? await dropErasedUnread(connection) : 0
   const erased = bad.hidden + erasedUnread + (await dropErased(connection))
   const unknown = await rejectStaged(connection, { ...reject, where: isUnknown })
   const rejected = bad.rejected + unknown.rejected

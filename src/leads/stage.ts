@@ -11,20 +11,18 @@ import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
-import { UnreadableValues } from './examples.ts'
+import { serialiseUnread } from './examples.ts'
 import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
 import { type FieldMap, FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
-import { showValue } from './read-value.ts'
-import { joinUnreadContacts } from './unread-contacts.ts'
+import { showValue, type UnreadableValue } from './read-value.ts'
 
 /** The outcome of staging one file. */
 export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */
   staged: number
   ignored: IgnoredFields
-  unreadable: UnreadableValues
-  /** Whether a contact field could not be read: see `unread-contacts.ts`. */
-  hasUnreadContacts: boolean
+  /** Whether a record has a value that could not be read. */
+  hasUnread: boolean
   format: RecordFormat
   header: CsvHeader | undefined
 }
@@ -37,14 +35,26 @@ export interface StageOptions extends ReadOptions {
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
 }
 
-const columns = ['n', 'line', 'href_sha256', 'postal_key', 'given', 'json', 'json_sha256', 'raw', 'problem', 'contacts']
+const columns = [
+  'n',
+  'line',
+  'href_sha256',
+  'postal_key',
+  'given',
+  'json',
+  'json_sha256',
+  'raw',
+  'problem',
+  'unread',
+  'unread_contacts',
+]
 
 /** Long values are not compressed: each is written once and read once. */
 async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_leads (
       n integer not null, line bigint not null, href_sha256 bytea, postal_key text, given integer, json text,
-      json_sha256 bytea, raw bytea, problem text, contacts text
+      json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text
     ) on commit drop`)
   await connection.query(`
     alter table staged_leads alter json set storage external, alter raw set storage external`)
@@ -63,7 +73,15 @@ interface Origin {
   raw: Buffer
 }
 
-function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: Patch, contacts: string | undefined): void {
+const contactCharsMax = 64 * 1024
+
+/** The contact fields of a record that could not be read, as one text; undefined where it has none. */
+function joinUnreadContacts(values: readonly UnreadableValue[]): string | undefined {
+  const contacts = values.filter(({ field }) => field.startsWith('contact')).map(({ value }) => value)
+  return contacts.length === 0 ? undefined : JSON.stringify(contacts).slice(0, contactCharsMax).toWellFormed()
+}
+
+function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: Patch, unread: readonly UnreadableValue[]): void {
   const json = serialiseLead(patch)
   const key = patch.postalCode === undefined ? undefined : postalKey(patch.postalCode)
   rows.begin(columns.length)
@@ -77,7 +95,8 @@ function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: Patch, contacts
   // only a record without a postal code can still be rejected and shown
   rows.bytea(key === undefined ? raw : undefined)
   rows.null()
-  rows.text(contacts)
+  rows.text(unread.length === 0 ? undefined : serialiseUnread(unread))
+  rows.text(unread.length === 0 ? undefined : joinUnreadContacts(unread))
 }
 
 function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & { href?: string }): void {
@@ -88,6 +107,7 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & 
   for (let nulls = 0; nulls < 4; nulls++) rows.null()
   rows.bytea(raw)
   rows.text(serialiseProblem(problem))
+  rows.null()
   rows.null()
 }
 
@@ -103,8 +123,7 @@ function checkPostalCode(picked: Picked): Picked {
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   await createStaging(connection)
   const picker = new FieldPicker(options.map, options)
-  const unreadable = new UnreadableValues()
-  let hasUnreadContacts = false
+  let hasUnread = false
   let staged = 0
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
@@ -120,10 +139,8 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
         const origin = { n: ++staged, line: record.line, raw }
         if ('patch' in picked) {
           const { patch, unread = [] } = picked
-          const contacts = unread.length > 0 ? joinUnreadContacts(unread) : undefined
-          hasUnreadContacts ||= contacts !== undefined
-          unreadable.add(unread, file.name, record.line)
-          addRow(rows, origin, patch, contacts)
+          hasUnread ||= unread.length > 0
+          addRow(rows, origin, patch, unread)
         } else addBadRow(rows, origin, picked)
         if (rows.isFull) await flush()
       }
@@ -131,5 +148,5 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       options.signal?.throwIfAborted()
     }
   })
-  return { staged, ignored: picker.ignored, unreadable, hasUnreadContacts, format, header }
+  return { staged, ignored: picker.ignored, hasUnread, format, header }
 }

@@ -4,26 +4,14 @@
  */
 import type { Connection } from '../db/transaction.ts'
 import { findErasedAmong } from './erasures.ts'
-import type { UnreadableValue } from './read-value.ts'
 
-const charsMax = 64 * 1024
 const recordsPerFetch = 100
-
-/** The unread contact fields of a record as one text for `staged_leads`; undefined where it has none. */
-export function joinUnreadContacts(values: readonly UnreadableValue[]): string | undefined {
-  const contacts = values.filter(({ field }) => field.startsWith('contact'))
-  return contacts.length === 0
-    ? undefined
-    : JSON.stringify(contacts.map(({ value }) => value))
-        .slice(0, charsMax)
-        .toWellFormed()
-}
 
 /** Deletes the staged records that have an erased contact there, and returns their number. The import must hold its lock. */
 export async function dropErasedUnread(connection: Connection): Promise<number> {
   const erased: number[] = []
   await connection.query(
-    `declare unread_contacts no scroll cursor for select n, contacts from staged_leads where contacts is not null`,
+    `declare unread_contacts no scroll cursor for select n, unread_contacts as contacts from staged_leads where unread_contacts is not null`,
   )
   for (;;) {
     const { rows } = await connection.query<{ n: number; contacts: string }>(

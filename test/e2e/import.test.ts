@@ -28,7 +28,8 @@ const texts = {
 }
 
 const counts = (changed: Record<string, number>) => ({
-  type: 'summary', read: 2, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, ignored: {}, ...changed,
+  type: 'summary', read: 2, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0,
+  filtered: 0, gone: 0, unplaced: 0, unreadable: {}, ignored: {}, ...changed,
 }) // biome-ignore format: in the order in which it is printed
 
 test('the same listings from every format, gzipped or not, by file and by standard input, are the same', async () => {
@@ -74,20 +75,20 @@ test('what is rejected is told with its line and path, kept as it came, and the 
     { line: '{"href":"/r/3","postalCode":"78704"}', path: 'href' },
     { line: `{"href":"https://r.example/${'x'.repeat(2048 - 18)}","postalCode":"78704"}` },
     { line: `{"href":"https://r.example/${'x'.repeat(2048 - 17)}","postalCode":"78704"}`, path: 'href' },
-    { line: '{"href":"https://r.example/4","postalCode":"78704","price":"5"}', path: 'price' },
+    { line: '{"href":"https://r.example/4","postalCode":"78704","price":"call"}', path: 'price' },
     { line: '{"href":"https://r.example/5","postalCode":"78704","price":-1}', path: 'price' },
     { line: '{"href":"https://r.example/6","postalCode":"78704","price":1000000000000,"sqft":0}' },
     { line: '{"href":"https://r.example/7","postalCode":"78704","price":1000000000001}', path: 'price' },
     { line: '{"href":"https://r.example/8","postalCode":"78704","city":"a\\u0000"}', path: 'city' },
     { line: '{"href":"https://r.example/9","postalCode":"78704","city":"\\ud800"}', path: 'city' },
-    { line: '{"href":"https://r.example/10","postalCode":78704}', path: 'postalCode' },
+    { line: '{"href":"https://r.example/10","postalCode":["78704"]}', path: 'postalCode' },
     { line: '["https://r.example/11"]', path: '' },
     { line: '{"href":"https://r.example/12",}', path: '' },
     { line: '{"href":"https://r.example/13","postalCode":"78704","nope":{"a":1}}' },
   ]
   const file = writeInput('rejected.ndjson', lines.map(({ line }) => `${line}\n`).join(''))
   const rejects = join(testHome(), 'rejects.ndjson')
-  const ended = await house.run(['leads', 'import', file, '--rejects', rejects, '--json'])
+  const ended = await house.run(['leads', 'import', file, '--strict', '--rejects', rejects, '--json'])
   assert.equal(ended.code, 1, ended.stderr)
   const rejected = ended.json.filter(({ type }) => type === 'rejected')
   for (const line of rejected) assert.deepEqual(Object.keys(line), ['type', 'file', 'line', 'path', 'message'])

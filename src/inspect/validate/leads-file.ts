@@ -2,7 +2,7 @@
 import { LeadpushError, messageOf } from '../../base/errors.ts'
 import { UnreadableValues } from '../../leads/examples.ts'
 import { FieldPicker } from '../../leads/pick-fields.ts'
-import { showValue } from '../../leads/read-value.ts'
+import { describeUnreadable, showValue } from '../../leads/read-value.ts'
 import { postalKey } from '../../places/postal-key.ts'
 import { type RecordFile, readRecords } from '../../records/read-records.ts'
 import type { Findings } from './finding.ts'
@@ -30,7 +30,15 @@ export async function* checkLeadsFile(file: RecordFile, progress: Progress, sign
           yield { type: 'problem', where, path, message }
           continue
         }
-        unreadable.add(picked.unread ?? [], file.name, record.line)
+        for (const unread of picked.unread ?? []) {
+          const value = showValue(unread.value, unread.field)
+          unreadable.add(unread.field, 1, {
+            file: file.name,
+            line: record.line,
+            message: describeUnreadable(unread),
+            value,
+          })
+        }
         if (picked.patch.postalCode === undefined) {
           const message = 'is missing: only a listing that is known already may leave it out'
           yield { type: 'problem', where, path: 'postalCode', message }

@@ -104,8 +104,7 @@ function checkLead(row: LeadRow): Finding[] {
     add('href', 'is not the one under which the listing is stored', restore)
   if (postalKey(parsed.data.postalCode) !== row.postal_key) {
     add('postalCode', `is not the one under which the listing is searched (${row.postal_key})`, restore)
-  }
-  if (!row.placed) {
+  } else if (!row.placed) {
     const message = `${inNoTable}: ${showValue(parsed.data.postalCode, 'postalCode')}`
     found.push({ type: 'note', where, path: 'postalCode', message, hint: 'Check it for a typing error.' })
   }
