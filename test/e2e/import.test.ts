@@ -103,6 +103,47 @@ test('what is rejected is told with its line and path, kept as it came, and the 
   assert.deepEqual([read, inserted, bad, ignored], [17, 4, 13, { nope: 1 }])
 })
 
+test('a value that cannot be read, or a code in no table, costs no listing: it is told, counted, shown by example', async () => {
+  const csv = 'href,postalCode,price,sqft,contactName\n'.concat(
+    `${hrefOf('v1')},MA 02138,"$350,000","1,850 sqft",Zoë\n`,
+    `${hrefOf('v2')},00000,call,n/a,Zoë\n`,
+    `${hrefOf('v3')},84321.0,"\u009b300-350K",TBD,Zoë\n`,
+  )
+  const file = writeInput('values.csv', csv)
+  const ended = await house.run(['leads', 'import', file, '--null', 'N/A', '--null', 'tbd'])
+  assert.equal(ended.code, 0, ended.stderr)
+  assert.deepEqual(
+    ended.stdout
+      .split('\n')
+      .map((line) => line.replace(/ +/g, ' '))
+      .slice(0, -1),
+    [
+      `${file}:3 unreadable price is no number that can be read without a guess: "call"`,
+      `${file}:3 unplaced postalCode is in no table, so only a query for this very code finds the listing: "00000"`,
+      'read 3 records',
+      'inserted 3',
+      'updated 0',
+      'unchanged 0',
+      'unplaced 1 listing with a postal code in no table, such as "00000"',
+      'unreadable values, taken as unknown: price 2, such as "call"',
+    ],
+  )
+  const json = await house.run(['leads', 'import', file, '--json'])
+  const { unreadable, unplaced, unchanged, examples } = summaryOf(json)
+  assert.deepEqual([json.code, json.json.length, unchanged, unplaced, unreadable], [0, 1, 3, 1, { price: 2, sqft: 2 }])
+  assert.deepEqual(examples.sqft, {
+    file, line: 3, message: 'is no number that can be read without a guess: "n/a"', value: '"n/a"',
+  }) // biome-ignore format: as it is printed
+  const strict = await house.run(['leads', 'import', file, '--strict', '--json'])
+  assert.deepEqual([strict.code, strict.json.map(({ type, line, path }) => [type, line, path])], [
+    1,
+    [['rejected', 3, 'price'], ['rejected', 4, 'price'], ['summary', undefined, undefined]],
+  ]) // biome-ignore format: as it is printed
+  assert.match(strict.json[1].message, /: "\\u009b300-350K"$/)
+  const helped = await house.run(['leads', 'import', '--help'])
+  for (const option of ['--null', '--strict']) assert.ok(helped.stdout.includes(option))
+})
+
 test('an unknown value wipes nothing out, a 0 is a value, and of two records of a listing the later counts alone', async () => {
   const href = hrefOf('known')
   const put = async (...some: object[]) => {
