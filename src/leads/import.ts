@@ -18,35 +18,55 @@ import {
   type OnRejected,
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
+import { addUnread, type Example, UnreadableValues } from './examples.ts'
 import { mergeLeads } from './merge.ts'
-import type { FieldMap } from './pick-fields.ts'
+import type { FieldMap, ReadOptions } from './pick-fields.ts'
 import { dropStaging, recordPresent, type SourceOptions, startNoting } from './sources.ts'
 import { stageLeads } from './stage.ts'
+import { findUnplaced } from './unplaced.ts'
 
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
 
-/** contract 3; `read` is the sum of the six that follow it. */
+/** contract 3: `read` is the sum of the numbers from `inserted` to `filtered`; the others count beside it. */
 export interface LeadCounts extends ImportCounts {
   erased: number
+  filtered: number
   /** Listings that no source has any more since this import. */
   gone: number
+  /** Listings whose postal code is in no table. */
+  unplaced: number
 }
 
-export type LeadImportOutcome = ImportOutcome<LeadCounts>
+export interface LeadImportOutcome extends ImportOutcome<LeadCounts> {
+  summary: ImportOutcome<LeadCounts>['summary'] & {
+    /** Values that could not be read, by field. */
+    unreadable: Record<string, number>
+    /** The first of `unreadable` by field, and of `unplaced` as `postalCode`; absent where there is none. */
+    examples?: Record<string, Example>
+  }
+}
 
-export interface LeadImportOptions extends ImportOptions {
+export interface LeadImportOptions extends ImportOptions, ReadOptions {
   map?: FieldMap | undefined
   source?: SourceOptions | undefined
 }
 
-type Imported = { counts: LeadCounts; ignored: IgnoredFields }
+/** What came of one file. */
+interface ImportedFile {
+  counts: LeadCounts
+  ignored: IgnoredFields
+  unreadable: UnreadableValues
+}
+
+/** What came of all files. */
+type Imported = ImportOutcome<LeadCounts> & { unreadable: UnreadableValues }
 
 async function stageAndMerge(
   connection: Connection,
   file: RecordFile,
   options: LeadImportOptions,
   onRejected: OnRejected,
-): Promise<Imported> {
+): Promise<ImportedFile> {
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
@@ -56,14 +76,19 @@ async function stageAndMerge(
   }
   const staged = await stageLeads(connection, file, { ...options, onRead })
   tell('merging')
-  const { format, header, ignored } = staged
+  const { format, header, ignored, hasUnread } = staged
   const counts = await mergeLeads(connection, {
     file: name,
     staged: staged.staged,
+    hasUnread,
     notes: options.source !== undefined,
     onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
   })
-  return { counts: { read: staged.staged, ...counts, gone: 0 }, ignored }
+  const { unplaced, first } = await findUnplaced(connection)
+  const unreadable = new UnreadableValues()
+  if (hasUnread) await addUnread(connection, name, unreadable)
+  if (first) unreadable.addExample('postalCode', { file: name, ...first })
+  return { counts: { read: staged.staged, ...counts, filtered: 0, gone: 0, unplaced }, ignored, unreadable }
 }
 
 function importFile(
@@ -71,7 +96,7 @@ function importFile(
   file: RecordFile,
   options: LeadImportOptions,
   onRejected: OnRejected,
-): Promise<Imported> {
+): Promise<ImportedFile> {
   const { source, signal } = options
   return withTransaction(
     opened,
@@ -85,6 +110,21 @@ function importFile(
   )
 }
 
+async function importOneByOne(
+  opened: OpenDatabase,
+  files: readonly RecordFile[],
+  none: LeadCounts,
+  options: LeadImportOptions,
+): Promise<Imported> {
+  const unreadable = new UnreadableValues()
+  const outcome = await importEach(files, none, options, async (file, onRejected) => {
+    const imported = await importFile(opened, file, options, onRejected)
+    unreadable.addAll(imported.unreadable)
+    return imported
+  })
+  return { ...outcome, unreadable }
+}
+
 /**
  * Imports the files in one transaction, since all of them together say what is gone, and whether they can be meant. Where one breaks
  * off, those before it go in.
@@ -94,10 +134,11 @@ async function importTogether(
   files: readonly RecordFile[],
   none: LeadCounts,
   options: LeadImportOptions & { source: SourceOptions },
-): Promise<LeadImportOutcome> {
+): Promise<Imported> {
   const { source, signal } = options
   const importAll = async (connection: Connection, onRejected: OnRejected) => {
     await startNoting(connection)
+    const unreadable = new UnreadableValues()
     const outcome = await importEach(
       files,
       none,
@@ -108,6 +149,7 @@ async function importTogether(
         try {
           const imported = await stageAndMerge(connection, file, options, onRejected)
           await dropStaging(connection)
+          unreadable.addAll(imported.unreadable)
           return imported
         } catch (error) {
           await connection.query('rollback to savepoint file').catch(() => {})
@@ -117,7 +159,7 @@ async function importTogether(
       false,
     )
     outcome.summary.gone = await recordPresent(connection, source, outcome.broken === undefined)
-    return outcome
+    return { ...outcome, unreadable }
   }
   try {
     return await importWithRetries(files, options, (onRejected) =>
@@ -125,7 +167,7 @@ async function importTogether(
     )
   } catch (error) {
     if (!signal?.aborted) throw error
-    return { summary: { ...none, ignored: {} }, broken: undefined, stopped: true }
+    return { summary: { ...none, ignored: {} }, broken: undefined, stopped: true, unreadable: new UnreadableValues() }
   }
 }
 
@@ -139,15 +181,26 @@ export async function importLeads(
   files: readonly string[],
   options: LeadImportOptions = {},
 ): Promise<LeadImportOutcome> {
-  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, gone: 0 }
+  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, filtered: 0 }
+  const nothing = { ...none, gone: 0, unplaced: 0 }
   const found = findRecordFiles(files, leadFormats)
   const { source } = options
-  const outcome = await (source?.complete
-    ? importTogether(opened, found, none, { ...options, source })
-    : importEach(found, none, options, (file, onRejected) => importFile(opened, file, options, onRejected)))
+  const { unreadable, ...outcome } = await (source?.complete
+    ? importTogether(opened, found, nothing, { ...options, source })
+    : importOneByOne(opened, found, nothing, options))
   const { inserted, updated, unchanged } = outcome.summary
   await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)
   await tidyTables(opened, ['lead_seen'], inserted + updated + unchanged)
   if (source) await tidyTables(opened, ['lead_sources'], inserted + updated + unchanged)
-  return outcome
+  const { ignored, ...counts } = outcome.summary
+  const { counts: byField, examples } = unreadable
+  return {
+    ...outcome,
+    summary: {
+      ...counts,
+      unreadable: Object.fromEntries(byField),
+      ignored,
+      ...(examples.size > 0 && { examples: Object.fromEntries(examples) }),
+    },
+  }
 }

@@ -11,6 +11,7 @@ import { dropErased, findErasedAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { notePresent, noteRejected } from './sources.ts'
 import { sha256 } from './stage.ts'
+import { dropErasedUnread } from './unread-contacts.ts'
 
 /** What became of the records of one file; each record counts once. */
 export interface MergeCounts {
@@ -27,6 +28,7 @@ export interface MergeOptions {
   /** As the row of `imports` is to name it. */
   file: string
   staged: number
+  hasUnread: boolean
   onRejected: RejectOptions['onRejected']
   /** Whether to note which listings the file has. */
   notes: boolean
@@ -253,7 +255,8 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   if (staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
 
   // comes before `rejectStaged`, which prints and keeps what it rejects
-  const erased = bad.hidden + (await dropErased(connection))
+  const erasedUnread = options.hasUnread ? await dropErasedUnread(connection) : 0
+  const erased = bad.hidden + erasedUnread + (await dropErased(connection))
   const unknown = await rejectStaged(connection, { ...reject, where: isUnknown })
   const rejected = bad.rejected + unknown.rejected
   await match(connection)

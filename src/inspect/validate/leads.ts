@@ -12,6 +12,8 @@ import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { countBodyBytes } from '../../deliveries/body.ts'
 import { deliveredLeadSchema, type Lead } from '../../leads/lead.ts'
+import { showValue } from '../../leads/read-value.ts'
+import { inNoTable } from '../../leads/unplaced.ts'
 import { postalKey } from '../../places/postal-key.ts'
 import { serialiseQuery } from '../../users/query.ts'
 import type { Finding, Findings } from './finding.ts'
@@ -30,6 +32,8 @@ interface LeadRow {
   gone: boolean | null
   /** Whether none of its sources has it; null: it has no source. */
   left: boolean | null
+  /** Whether its postal code is in a table. */
+  placed: boolean
 }
 
 const leadsPerPage = 1_000
@@ -49,6 +53,7 @@ async function findPage(db: Database, lastId: number): Promise<LeadRow[]> {
         select l.id, l.href_sha256, l.json_sha256, l.postal_key, v.lead_id, v.superseded_at is not null as superseded, v.json,
           v.bytes, s.lead_id is not null as seen, s.gone,
           (select bool_and(m.gone_at is not null) from lead_sources m where m.lead_id = l.id) as left,
+          exists (select from postal_codes c where c.code = l.postal_key) as placed,
           sum(coalesce(v.bytes, 0)) over (order by l.id) - coalesce(v.bytes, 0) as bytes_before
         from (
           select id, href_sha256, json_sha256, postal_key, version_id from leads
@@ -108,6 +113,9 @@ function checkLead(row: LeadRow): Finding[] {
     add('href', 'is not the one under which the listing is stored', restore)
   if (postalKey(parsed.data.postalCode) !== row.postal_key) {
     add('postalCode', `is not the one under which the listing is searched (${row.postal_key})`, restore)
+  } else if (!row.placed) {
+    const message = `${inNoTable}: ${showValue(parsed.data.postalCode, 'postalCode')}`
+    found.push({ type: 'note', where, path: 'postalCode', message, hint: 'Check it for a typing error.' })
   }
   return found
 }
