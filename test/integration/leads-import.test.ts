@@ -15,7 +15,17 @@ async function count(opened: OpenDatabase, table: string): Promise<number> {
   return rows[0].count
 }
 
-const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, ignored: {} }
+const none = {
+  read: 0,
+  inserted: 0,
+  updated: 0,
+  unchanged: 0,
+  rejected: 0,
+  repeated: 0,
+  erased: 0,
+  gone: 0,
+  ignored: {},
+}
 
 for (const version of postgresVersions) {
   describe(`leads import on PostgreSQL ${version}`, async () => {
