@@ -158,7 +158,10 @@ async function importTogether(
       },
       false,
     )
-    outcome.summary.gone = await recordPresent(connection, source, outcome.broken === undefined)
+    const isWhole = outcome.broken === undefined
+    // what was stopped is rolled back
+    if (!outcome.stopped && (isWhole || outcome.summary.read > 0))
+      outcome.summary.gone = await recordPresent(connection, source, isWhole)
     return { ...outcome, unreadable }
   }
   try {
