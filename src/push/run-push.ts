@@ -45,7 +45,7 @@ export interface PushContext {
   http: Http
   settings: PushSettings
   request: PushRequest
-  /** Sends what the guard holds back. */
+  /** Sends what is held back. */
   accept?: boolean | undefined
   reporter: PushReporter
   /** Aborted: finish what is under way, begin nothing, give back the rest. */

@@ -19,13 +19,13 @@ const have = (value: number) => (value === 1 ? 'has' : 'have')
 const aDay = leftDays === 1 ? 'a day' : `${leftDays} days`
 
 function* listDeliveries(status: Status): Generator<Alarm> {
-  const { stuck, failedWithoutLater, unknownWithoutLater, period } = status
+  const { stuck, failedWithoutLater, unknownWithoutLater, period, refused } = status
   if (stuck > 0) {
     const deliveries = plural(stuck, 'delivery')
     yield {
       about: `${deliveries} that nobody has in hand`,
       what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt in the hands of no living process`,
-      toDo: 'run `leadpush push --resume`.',
+      toDo: refused ? 'mend what the receiver refuses; the next push goes on.' : 'run `leadpush push --resume`.',
     }
   }
   if (failedWithoutLater + unknownWithoutLater === 0) return
