@@ -3,7 +3,7 @@
  * them. They are staged with their records, because a record may still be replaced, rejected or kept out.
  */
 import type { Connection } from '../db/transaction.ts'
-import { describeUnreadable, showValue, type UnreadableValue } from './read-value.ts'
+import { describeUnreadable, type UnreadableValue } from './read-value.ts'
 
 /** Where a value stands, what is wrong with it, and how it is shown: escaped and cut. */
 export interface Example {
@@ -38,7 +38,8 @@ type Staged = [field: string, message: string, value: string]
 /** The values of a record as `staged_leads.unread` has them. */
 export function serialiseUnread(values: readonly UnreadableValue[]): string {
   const staged = values.map((unread): Staged => {
-    return [unread.field, describeUnreadable(unread), showValue(unread.value, unread.field)]
+    const { message, value } = describeUnreadable(unread)
+    return [unread.field, message, value]
   })
   return JSON.stringify(staged)
 }

@@ -56,19 +56,24 @@ function dropRepeated(connection: Connection): Promise<number> {
   )
 }
 
-/** Which listing each record is of: `version_id` is null where it is new, `same` where nothing has changed. */
+/**
+ * Which listing each record is of: `version_id` is null where it is new, `same` where nothing has changed; and whether its postal
+ * code, if it has one, is in a table (`placed`).
+ */
 async function match(connection: Connection): Promise<void> {
   await run(
     connection,
     `create temp table matched_leads (
-       n integer not null, lead_id bigint not null, version_id bigint, same boolean not null, filled smallint not null
+       n integer not null, lead_id bigint not null, version_id bigint, same boolean not null, filled smallint not null,
+       placed boolean not null
      ) on commit drop`,
   )
   await run(
     connection,
     `insert into matched_leads
      select s.n, coalesce(l.id, nextval(pg_get_serial_sequence('leads', 'id'))), l.version_id,
-       coalesce(l.json_sha256 = s.json_sha256, false), bit_count((s.given & ~ ${requiredFields})::bit(32))
+       coalesce(l.json_sha256 = s.json_sha256, false), bit_count((s.given & ~ ${requiredFields})::bit(32)),
+       s.postal_key is null or s.postal_key in (select code from postal_codes)
      from staged_leads s left join leads l on l.href_sha256 = s.href_sha256`,
   )
   await run(connection, 'analyze matched_leads')

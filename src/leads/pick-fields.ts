@@ -105,7 +105,7 @@ export class FieldPicker {
     const picked = { patch: patch as LeadPatch & { href: string } }
     if (this.unread.length === 0) return picked
     const fatal = this.unread.find(({ field }) => this.strict || field === 'postalCode')
-    if (fatal) return { path: fatal.field, message: describeUnreadable(fatal), href: href.data }
+    if (fatal) return { path: fatal.field, message: describeUnreadable(fatal).message, href: href.data }
     return { ...picked, unread: this.unread }
   }
 

@@ -70,7 +70,10 @@ export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<s
 
 const shownCharsMax = 60
 
-/** The value as a message shows it: in one line, escaped, at most 60 characters. Of a contact only its shape is shown. */
+/**
+ * The value as a message shows it: in one line, escaped, at most 60 characters. Of a contact only its shape is shown: messages end
+ * up in mails and logs of cron.
+ */
 export function showValue(value: unknown, field: LeadField): string {
   const text = typeof value === 'string' ? value.slice(0, shownCharsMax + 1) : value
   const characters = [...(JSON.stringify(text) ?? String(text)).slice(0, 6 * shownCharsMax)]
@@ -79,13 +82,15 @@ export function showValue(value: unknown, field: LeadField): string {
   return field.startsWith('contact') ? shown.replace(/[\p{L}\p{N}]/gu, 'x') : shown
 }
 
-/** What is wrong with a value that cannot be read. */
-export function describeUnreadable({ field, value }: UnreadableValue): string {
+/** What is wrong with a value that cannot be read, and how the value is shown. */
+export function describeUnreadable({ field, value }: UnreadableValue): { message: string; value: string } {
   const shown = showValue(value, field)
+  return { message: `${problemOf(field, value)}: ${shown}`, value: shown }
+}
+
+function problemOf(field: LeadField, value: unknown): string {
   if (!isNumberField(field)) {
-    const what = typeof value === 'string' ? 'holds a NUL character or half of a surrogate pair' : 'is no text'
-    return `${what}: ${shown}`
+    return typeof value === 'string' ? 'holds a NUL character or half of a surrogate pair' : 'is no text'
   }
-  const isNumber = typeof value === 'number'
-  return `${isNumber ? 'is not from 0 to 1000000000000' : 'is no number that can be read without a guess'}: ${shown}`
+  return typeof value === 'number' ? 'is not from 0 to 1000000000000' : 'is no number that can be read without a guess'
 }

@@ -5,18 +5,17 @@ import { showValue } from './read-value.ts'
 
 export const inNoTable = 'is in no table, so only a query for this very code finds the listing'
 
-/** How many of the merged records in `staged_leads` have such a code, and the first of them. */
+/** How many of the merged records have such a code, and the first of them: `matched_leads` knows, `staged_leads` has its code. */
 export async function findUnplaced(
   connection: Connection,
 ): Promise<{ unplaced: number; first?: { line: number; message: string; value: string } }> {
   const { rows } = await connection.query<{ unplaced: number; n: number | null }>(
-    `select count(*) as unplaced, min(n) as n from staged_leads s
-     where postal_key is not null and not exists (select from postal_codes c where c.code = s.postal_key)`,
+    'select count(*) as unplaced, min(n) as n from matched_leads where not placed',
   )
   const { unplaced = 0, n } = rows[0] ?? {}
   if (unplaced === 0) return { unplaced }
   const found = await connection.query<{ line: number; json: string }>(
-    'select line, json from staged_leads where n = $1',
+    'select line, json from staged_leads where n = $1 limit 1',
     [n],
   )
   const { line, json } = found.rows[0] as { line: number; json: string }

@@ -54,7 +54,7 @@ for (const [what, field, value, message] of unread) {
     assert.ok('patch' in picked)
     assert.deepEqual(picked.patch, { href, postalCode: '78704', state: 'TX' })
     assert.deepEqual(picked.unread, [{ field, value }])
-    assert.match(describeUnreadable({ field, value }), message)
+    assert.match(describeUnreadable({ field, value }).message, message)
     const strict = pickJson(record, { strict: true })
     assert.ok('path' in strict)
     assert.deepEqual([strict.path, strict.href], [field, href])

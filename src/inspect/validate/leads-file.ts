@@ -31,13 +31,7 @@ export async function* checkLeadsFile(file: RecordFile, progress: Progress, sign
           continue
         }
         for (const unread of picked.unread ?? []) {
-          const value = showValue(unread.value, unread.field)
-          unreadable.add(unread.field, 1, {
-            file: file.name,
-            line: record.line,
-            message: describeUnreadable(unread),
-            value,
-          })
+          unreadable.add(unread.field, 1, { file: file.name, line: record.line, ...describeUnreadable(unread) })
         }
         if (picked.patch.postalCode === undefined) {
           const message = 'is missing: only a listing that is known already may leave it out'
