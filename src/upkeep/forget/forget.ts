@@ -106,7 +106,7 @@ class Forgetting {
     const underWay = await this.waitForAttempts(totals)
     totals.ended += await rideOut(() => countEnded(opened.db, totals.underWay), onAway)
     options.onPhase?.('clearing up')
-    await vacuumTables(opened, ['leads', 'lead_seen', 'lead_versions', 'triggers'])
+    await vacuumTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions', 'triggers'])
     const sent = await this.countSent(totals)
     return toForgotten({ newlyRefused, list }, totals, underWay, sent)
   }
