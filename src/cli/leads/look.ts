@@ -23,7 +23,7 @@ const gather = (entry: string, entries: string[] = []) => [...entries, entry]
 export function addLooks(leads: Command, act: Act): void {
   leads
     .command('list')
-    .description('Show listings, the newest first.')
+    .description('Show listings, the most recently new or changed first.')
     .option('--where <field=value>', whereHelp, gather)
     .option('--limit <number>', 'so many at most', parseCount, 20)
     .option('--contacts', 'with the name, phone and e-mail address of the contact')
