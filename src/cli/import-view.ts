@@ -28,10 +28,17 @@ interface ImportView {
   close(): Promise<void>
 }
 
-/** `unplaced`, `unreadable` and `examples` are those of listings. */
-type Summary = ImportOutcome<
-  ImportCounts & { erased?: number; filtered?: number; gone?: number; unplaced?: number }
->['summary'] & {
+/** Of listings: `erased`, `filtered`, `gone`, `unplaced`, `unreadable` and `examples`; of users: `folded` and `unsubscribed`. */
+interface OwnCounts {
+  erased?: number
+  filtered?: number
+  gone?: number
+  unplaced?: number
+  folded?: number
+  unsubscribed?: number
+}
+
+type Summary = ImportOutcome<ImportCounts & OwnCounts>['summary'] & {
   unreadable?: Record<string, number>
   examples?: Record<string, { file: string; line: number; message: string; value: string }>
 }
@@ -192,10 +199,23 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
 
 function describe(summary: Summary): [string, string][] {
   const facts: [string, string][] = [['read', plural(summary.read, 'record')]]
-  const names = ['inserted', 'updated', 'unchanged', 'rejected', 'repeated', 'erased'] as const
+  const names = [
+    'inserted',
+    'updated',
+    'unchanged',
+    'rejected',
+    'repeated',
+    'erased',
+    'gone',
+    'folded',
+    'unsubscribed',
+  ] as const
   const meanings = {
     repeated: ' replaced by a later record of the file',
     erased: ' kept out, since they were erased',
+    gone: ' that no source has any more',
+    folded: ' kept once: the same query twice with one user',
+    unsubscribed: ' in none of the files',
   } as Record<string, string>
   for (const name of names) {
     const value = summary[name]
@@ -234,15 +254,18 @@ function describeDoubts({ unplaced = 0, unreadable = {}, examples = {} }: Summar
 export async function runImport(
   log: Log,
   options: ImportViewOptions,
-  importFiles: (options: ImportOptions) => Promise<Omit<ImportOutcome<ImportCounts>, 'summary'> & { summary: Summary }>,
+  importFiles: (
+    options: ImportOptions & { onNote(text: string): void },
+  ) => Promise<Omit<ImportOutcome<ImportCounts>, 'summary'> & { summary: Summary }>,
 ): Promise<ExitCode> {
   await boundHeap()
   const view = await createImportView(log, options)
   const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
   try {
     const { onRejected, onProgress } = view
+    const onNote = (text: string) => log.info(text)
     const onAway = () => log.warn('The database is away: the file is begun again when it is back, for 30 s at most.')
-    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway })
+    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway, onNote })
     await view.end(outcome.summary)
     if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {

@@ -9,6 +9,7 @@ import { listingWords } from '../matching/words.ts'
 import { missing, type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findErasedAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
+import { notePresent, noteRejected } from './sources.ts'
 import { sha256 } from './stage.ts'
 import { dropErasedUnread } from './unread-contacts.ts'
 
@@ -29,6 +30,8 @@ export interface MergeOptions {
   staged: number
   hasUnread: boolean
   onRejected: RejectOptions['onRejected']
+  /** Whether to note which listings the file has. */
+  notes: boolean
 }
 
 /** The changed listings whose JSON is taken into the process at a time, in bytes of JSON. */
@@ -240,6 +243,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const reject = { table: 'staged_leads', onRejected, otherwise: { path: 'postalCode', message: missing } }
   const repeated = await dropRepeated(connection)
   const findHidden = (rejects: readonly { raw: Buffer }[]) => findErasedAmong(connection, rejects)
+  if (options.notes) await noteRejected(connection)
   // records that are bad by themselves can be rejected before the lock
   const bad = await rejectStaged(connection, { ...reject, findHidden, where: 's.problem is not null' })
   await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
@@ -261,6 +265,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const unknown = await rejectStaged(connection, { ...reject, where: isUnknown })
   const rejected = bad.rejected + unknown.rejected
   await match(connection)
+  if (options.notes) await notePresent(connection)
   await mergeChanged(connection)
   const inserted = await insertNew(connection, base, staged, id)
   const updated = await updateChanged(connection, base, staged, at)
