@@ -151,7 +151,7 @@ test('CSV and JSON read the same', () => {
       assert.deepEqual(pickJson({ href, [name]: written }, options), csv)
       // a JSON number that JSON writes as it stands
       const number = Number(written)
-      if (String(number) !== written || !Number.isFinite(number) || written.includes('e')) return
+      if (String(number) !== written || !(Math.abs(number) <= Number.MAX_SAFE_INTEGER) || written.includes('e')) return
       const json = pickJson({ href, [name]: number }, options)
       assert.deepEqual('patch' in json ? json.patch : json.path, 'patch' in csv ? csv.patch : csv.path, written)
     }),
