@@ -17,20 +17,26 @@ import {
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { mergeLeads } from './merge.ts'
-import type { FieldMap } from './pick-fields.ts'
-import { stageLeads } from './stage.ts'
+import type { PickOptions } from './pick-fields.ts'
+import { type StageOptions, stageLeads } from './stage.ts'
 
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
 
-/** contract 3; `read` is the sum of the six that follow it. */
+/** contract 3; `read` is the sum of those that follow it. */
 export interface LeadCounts extends ImportCounts {
   erased: number
+  /** Not taken by `--where`. */
+  filtered: number
 }
 
 export type LeadImportOutcome = ImportOutcome<LeadCounts>
 
-export interface LeadImportOptions extends ImportOptions {
-  map?: FieldMap | undefined
+export interface LeadImportOptions
+  extends ImportOptions,
+    PickOptions,
+    Pick<StageOptions, 'encoding' | 'onNote' | 'commandThatFits'> {
+  /** Counts what an import would do, and leaves the listings as they are. */
+  isDryRun?: boolean | undefined
 }
 
 async function importFile(
@@ -51,15 +57,17 @@ async function importFile(
       }
       const staged = await stageLeads(connection, file, { ...options, onRead })
       tell('merging')
-      const { format, header, ignored } = staged
+      const { format, header, ignored, filtered } = staged
       const counts = await mergeLeads(connection, {
         file: name,
         staged: staged.staged,
+        isDryRun: options.isDryRun,
         onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
       })
-      return { counts: { read: staged.staged, ...counts }, ignored }
+      return { counts: { read: staged.staged + filtered, ...counts, filtered }, ignored }
     },
     options.signal,
+    options.isDryRun ? 'rollback' : 'commit',
   )
 }
 
@@ -72,10 +80,11 @@ export async function importLeads(
   files: readonly string[],
   options: LeadImportOptions = {},
 ): Promise<LeadImportOutcome> {
-  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0 }
+  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, filtered: 0 }
   const outcome = await importEach(findRecordFiles(files, leadFormats), none, options, (file, onRejected) =>
     importFile(opened, file, options, onRejected),
   )
+  if (options.isDryRun) return outcome
   const { inserted, updated, unchanged } = outcome.summary
   await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)
   await tidyTables(opened, ['lead_seen'], inserted + updated + unchanged)

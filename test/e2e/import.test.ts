@@ -28,7 +28,7 @@ const texts = {
 }
 
 const counts = (changed: Record<string, number>) => ({
-  type: 'summary', read: 2, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, ignored: {}, ...changed,
+  type: 'summary', read: 2, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, filtered: 0, ignored: {}, ...changed,
 }) // biome-ignore format: in the order in which it is printed
 
 test('the same listings from every format, gzipped or not, by file and by standard input, are the same', async () => {

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeadpushError } from '../../src/base/errors.ts'
-import { FieldPicker, parseFieldMap, parseNumberText } from '../../src/leads/pick-fields.ts'
+import { parseFieldMap } from '../../src/leads/field-map.ts'
+import { FieldPicker, parseNumberText } from '../../src/leads/pick-fields.ts'
 import { IgnoredFields } from '../../src/records/ignored-fields.ts'
 
 const href = 'https://example.com/1'
 const raw = Buffer.alloc(0)
 const pickJson = (value: unknown, map: string[] = []) =>
-  new FieldPicker(parseFieldMap(map)).pick({ line: 1, raw, value })
+  new FieldPicker({ map: parseFieldMap(map) }).pick({ line: 1, raw, value })
 
 function pickCsv(names: string[], cells: string[], map: string[] = []) {
-  const picker = new FieldPicker(parseFieldMap(map))
+  const picker = new FieldPicker({ map: parseFieldMap(map) })
   picker.setHeader({ names, raw })
   return picker.pick({ line: 1, raw, cells })
 }
@@ -88,7 +89,7 @@ test('a message never holds a value of the record', () => {
 })
 
 test('--map reads a field from another key, and then its own name is unknown', () => {
-  const picker = new FieldPicker(parseFieldMap(['price=list_price', 'address=street', 'city=street']))
+  const picker = new FieldPicker({ map: parseFieldMap(['price=list_price', 'address=street', 'city=street']) })
   const value = { href, list_price: 5, price: 7, street: 'Main', street2: 'x' }
   assert.deepEqual(picker.pick({ line: 1, raw, value }), { patch: { href, price: 5, address: 'Main', city: 'Main' } })
   assert.deepEqual(picker.ignored.toObject(), { price: 1, street2: 1 })

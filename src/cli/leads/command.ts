@@ -1,13 +1,23 @@
 /** `leadpush leads`: listings in, and out for good. */
 import type { Command } from 'commander'
-import { type Act, type ExitCode, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, usageError, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
+import {
+  commandThatFits,
+  encodingOption,
+  mapFileOption,
+  mapOption,
+  type RecordOptions,
+  readRecordOptions,
+  repeated,
+} from '../record-options.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
 
-interface ImportOptions {
-  map?: string[]
+interface ImportOptions extends RecordOptions {
+  where?: string[]
   trigger?: true
+  dryRun?: true
   rejects?: string
   json?: true
 }
@@ -16,13 +26,18 @@ export function addLeads(program: Command, act: Act): void {
   const leads = program.command('leads').description('Import listings, and erase them.')
   leads
     .command('import')
-    .description('Import listings from NDJSON, JSON arrays or CSV, each also with .gz; - reads standard input.')
+    .description('Import listings from NDJSON, JSON or CSV, each also with .gz; - reads standard input.')
     .argument('<file...>', 'files, taken in one after the other')
-    .option(
-      '--map <field=column>',
-      'read a field from a column or key of another name; may be repeated',
-      (entry: string, map: string[] = []) => [...map, entry],
+    .addOption(mapOption())
+    .addOption(mapFileOption())
+    .addOption(encodingOption())
+    .addOption(
+      repeated(
+        '--where <field=value>',
+        'take only records with this value, or FIELD!=VALUE without it; may be repeated',
+      ),
     )
+    .option('--dry-run', 'tell what the import would do, and write nothing')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
     .option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does')
     .option('--json', 'print one JSON object a line')
@@ -32,10 +47,12 @@ export function addLeads(program: Command, act: Act): void {
 Examples:
   leadpush leads import listings.ndjson
   leadpush leads import listings.csv --map href=property_url --map postalCode=zip
+  leadpush leads import export.txt --map-file mls.map --where status=Active --dry-run
+  leadpush leads import old.csv --encoding windows-1252
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
 
 Importing the same file again changes nothing; an unknown value never wipes out
-a known one.`,
+a known one. Separators of CSV are found, and names of columns may be in any case.`,
     )
     .action(act(importFiles))
   leads
@@ -63,24 +80,34 @@ hash of it is kept, to recognise it in later imports.`,
     )
 }
 
-async function importFiles(log: Log, files: string[], options: ImportOptions): Promise<ExitCode> {
+async function importFiles(log: Log, files: string[], options: ImportOptions, command: Command): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importLeads, leadFormats } = await import('../../leads/import.ts')
-  const { parseFieldMap } = await import('../../leads/pick-fields.ts')
+  const { parseConditions } = await import('../../leads/where.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger.ts')
+  if (options.dryRun && options.trigger)
+    throw usageError('--trigger sends, and --dry-run only looks: give one of them.')
   const names = ['databaseUrl', 'home', 'logFormat'] as const
   const source = processSource()
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   const settings = toSend ?? readSettings(names, source)
   findRecordFiles(files, leadFormats)
-  const map = parseFieldMap(options.map ?? [])
+  const { map, encoding } = await readRecordOptions(options)
+  const where = parseConditions(options.where ?? [])
   return await withDatabase(settings, { create: true }, async (opened) => {
-    const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
-    const adviceOnLack = options.map === undefined ? { adviceOnLack: advice } : {}
-    const imported = await runImport(log, { ...options, ...adviceOnLack, files }, (how) =>
-      importLeads(opened, files, { ...how, map }),
+    const onNote = (note: string) => log.info(note)
+    const ways = {
+      map,
+      encoding,
+      where,
+      isDryRun: options.dryRun,
+      onNote,
+      commandThatFits: commandThatFits('leads import', files, command),
+    }
+    const imported = await runImport(log, { ...options, files }, (how) =>
+      importLeads(opened, files, { ...how, ...ways }),
     )
     if (!toSend || isStopCode(imported)) return imported
     return Math.max(imported, await sendTriggers(log, opened, toSend, options))
