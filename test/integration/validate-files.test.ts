@@ -286,14 +286,7 @@ test('validate FILE… exits 1 for a problem, 0 for none, and needs no database'
 
 test('a file that is not there, or whose name says nothing, is wrong usage, and nothing is checked', async () => {
   const wrong = write('{}', 'json')
-  for (const name of [
-    `${wrong}.gone.json`,
-    `${wrong}.gone.csv`,
-    write('{}', 'txt'),
-    write('[]', 'json.gz'),
-    '-',
-    '/tmp',
-  ]) {
+  for (const name of [`${wrong}.gone.json`, `${wrong}.gone.csv`, write('{}', 'doc'), '-', '/tmp']) {
     const { code, stdout } = await callProgram(['validate', wrong, name, '--json'])
     assert.deepEqual([code, stdout], [2, ''], name)
   }
