@@ -55,7 +55,7 @@ export class NeededFields {
   private usable = 0
   private withoutCode = 0
   private unreadable = 0
-  private firstBad: { where: string; path: string; message: string; value: string | undefined } | undefined
+  private firstBad: { where: string; path: string; message: string } | undefined
 
   constructor(map: FieldMap = new Map()) {
     this.map = map
@@ -106,16 +106,7 @@ export class NeededFields {
     // what is wrong with another field is told record by record
     if (path !== '' && path !== 'href' && path !== 'postalCode') this.usable++
     if (this.firstBad) return
-    this.firstBad = { where: `line ${record.line}`, path, message, value: this.valueOf(record, path) }
-  }
-
-  private valueOf({ cells, value }: ReadRecord, path: string): string | undefined {
-    const source = this.sourceOf(path as LeadField)
-    const at = this.header?.findIndex((name) => foldName(name) === source) ?? -1
-    const found = cells
-      ? cells[at]
-      : (value as Record<string, unknown> | null)?.[this.map.get(path as LeadField)?.column ?? path]
-    return typeof found === 'string' || typeof found === 'number' ? String(found).slice(0, valueCharsMax) : undefined
+    this.firstBad = { where: `line ${record.line}`, path, message }
   }
 
   private sourceOf(field: LeadField): string {
@@ -169,10 +160,9 @@ export class NeededFields {
   private describeValues(): string {
     const bad = this.firstBad
     if (!bad) return 'no record has a postalCode'
-    const { where, path, message, value } = bad
+    const { where, path, message } = bad
     if (path === '') return `no record can be read: ${where} ${message}`
-    const shown = value === undefined || value === '' ? '' : `, as ${show(value)}`
-    return `no record has an href and a postalCode that can be used: in ${where} ${path} ${message}${shown}`
+    return `no record has an href and a postalCode that can be used: in ${where} ${path} ${message}`
   }
 
   private looksLikeUsers(): boolean {

@@ -1,6 +1,6 @@
 /**
- * Picks the fields of a lead from a record of an import: applies `--map`, parses numbers that CSV holds as text, drops unknown
- * values, and counts columns that are no field of a lead. The schema then checks the result.
+ * Picks the fields of a lead from a record of an import: applies `--map`, drops values that are unknown or cannot be read, and
+ * counts columns that are no field of a lead. `read-value.ts` reads the values.
  */
 import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
@@ -9,102 +9,81 @@ import type { CsvHeader, ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
 import { FoldedNames, foldName, refuseTwice, valueAt } from './columns.ts'
 import type { FieldMap } from './field-map.ts'
-import { hrefSchema, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
-import { type Condition, findKey, meets, refuseUnknown } from './where.ts'
+import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
+import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
+import { findKey, isTaken, leadFieldOf, refuseUnknown } from './record-filter.ts'
+import type { Condition } from './where.ts'
 
-const decimal = /^\$?\s*(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(e[+-]?\d{1,3})?$/i
-
-/** A number that CSV holds as text: `350000`, `350,000.50`, `$350,000`, `3.5e5`; NaN for anything else. */
-export function parseNumberText(text: string): number {
-  const trimmed = text.trim()
-  if (!decimal.test(trimmed)) return Number.NaN
-  const digits = trimmed.replace(/[$,\s]/g, '')
-  return /^\.?(e|$)/i.test(digits) ? Number.NaN : Number(digits)
-}
-
-interface Target {
-  field: LeadField
-  isNumber: boolean
+/** How the values of a file are read. */
+export interface ReadOptions {
+  /** What means unknown, as `buildNulls` makes them. */
+  nulls?: ReadonlySet<string> | undefined
+  /** An optional value that cannot be read rejects its record. */
+  strict?: boolean | undefined
+  /** Which records are taken. */
+  where?: readonly Condition[] | undefined
 }
 
 /** The fields that a column or key fills, by its folded name: those mapped to it, and its own unless it is read from elsewhere. */
-function targetsOf(map: FieldMap): Map<string, Target[]> {
-  const targets = new Map<string, Target[]>()
-  for (const { name, kind } of leadFields) {
+function targetsOf(map: FieldMap): Map<string, LeadField[]> {
+  const targets = new Map<string, LeadField[]>()
+  for (const { name } of leadFields) {
     const source = foldName(map.get(name)?.column ?? name)
-    const target = { field: name, isNumber: kind === 'number' }
-    targets.set(source, [...(targets.get(source) ?? []), target])
+    targets.set(source, [...(targets.get(source) ?? []), name])
   }
   return targets
 }
 
 /** A field that is read from a key below others, as `address.postalCode`. */
 interface PathTarget {
-  target: Target
+  field: LeadField
   column: string
   steps: string[]
 }
 
-function pathsOf(targets: ReadonlyMap<string, Target[]>, map: FieldMap): PathTarget[] {
-  const paths: PathTarget[] = []
-  for (const { column } of new Set(map.values())) {
-    if (!column.includes('.')) continue
-    for (const target of targets.get(foldName(column)) ?? []) {
-      if (map.get(target.field)?.column === column) paths.push({ target, column, steps: column.split('.') })
-    }
-  }
-  return paths
-}
+const pathsOf = (map: FieldMap): PathTarget[] =>
+  [...map].flatMap(([field, { column }]) => (column.includes('.') ? [{ field, column, steps: column.split('.') }] : []))
 
-function put(patch: Record<string, unknown>, { field, isNumber }: Target, value: unknown, isText: boolean): void {
-  if (value === null || value === '' || value === undefined) return
-  let known = value
-  if (isText && isNumber) {
-    const text = value as string
-    if (text.trim() === '') return
-    known = parseNumberText(text)
-  }
-  // contract 4.10: the one field whose 0 means unknown
-  if (field === 'yearBuilt' && known === 0) return
-  patch[field] = known
-}
-
-/** The fields of a record, or its problem, with the `href` if that can be read; or that `--where` does not take it. */
+/** The fields of a record, with what of it cannot be read; or its problem, with the `href` if that can be read. */
 export type Picked =
-  | { patch: LeadPatch & { href: string } }
+  | { patch: LeadPatch & { href: string }; unread?: readonly UnreadableValue[] }
   | { path: string; message: string; href?: string }
+  /** `--where` does not take it. */
   | { filtered: true }
 
-export interface PickOptions {
-  map?: FieldMap | undefined
-  where?: readonly Condition[] | undefined
-}
+const none: ReadonlySet<string> = new Set()
 
 /** Picks the fields of the records of one file; `ignored` counts columns that are no field. */
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
   private readonly map: FieldMap
   private readonly where: readonly Condition[]
-  private readonly targets: Map<string, Target[]>
-  private readonly targetsByKey: FoldedNames<Target[]>
+  private readonly targets: Map<string, LeadField[]>
+  private readonly targetsByKey: FoldedNames<LeadField[]>
   private readonly paths: readonly PathTarget[]
   /** Keys that paths lead through: they are not ignored, and no field of their own. */
   private readonly roots: ReadonlySet<string | undefined>
+  private readonly nulls: ReadonlySet<string>
+  private readonly strict: boolean
   private header: CsvHeader | undefined
-  private columns: (Target[] | undefined)[] = []
+  private columns: (LeadField[] | undefined)[] = []
   /** In CSV the place of each condition's column. */
   private places = new Map<Condition, number>()
   /** In JSON the conditions on columns that no record had so far. */
   private readonly unseen: Set<Condition>
+  /** Of the record under way. */
+  private unread: UnreadableValue[] = []
 
-  constructor({ map = new Map(), where = [] }: PickOptions = {}) {
+  constructor(map: FieldMap = new Map(), { nulls = none, strict = false, where = [] }: ReadOptions = {}) {
     this.map = map
     this.where = where
     this.targets = targetsOf(map)
     this.targetsByKey = new FoldedNames(this.targets)
-    this.paths = pathsOf(this.targets, map)
+    this.paths = pathsOf(map)
     this.roots = new Set(this.paths.map(({ steps }) => steps[0]))
-    this.unseen = new Set(where.filter(({ field }) => field === undefined))
+    this.unseen = new Set(where.filter((condition) => leadFieldOf(condition) === undefined))
+    this.nulls = nulls
+    this.strict = strict
   }
 
   /**
@@ -123,13 +102,13 @@ export class FieldPicker {
       lacking.push(message)
     }
     for (const condition of this.unseen) {
-      const place = names.indexOf(foldName(condition.name))
+      const place = names.indexOf(foldName(condition.field))
       if (place < 0) refuseUnknown(condition, header.names)
       this.places.set(condition, place)
     }
     this.unseen.clear()
     this.columns = names.map((name) => this.targets.get(name))
-    const conditions = new Set(this.where.map(({ name }) => foldName(name)))
+    const conditions = new Set(this.where.map(({ field }) => foldName(field)))
     refuseTwice(header.names, (name) => this.targets.has(name) || conditions.has(name))
     return lacking
   }
@@ -143,36 +122,48 @@ export class FieldPicker {
   /** The fields of one record, or what is wrong with it. */
   pick(record: ReadRecord): Picked {
     if (record.error !== undefined) return { path: '', message: record.error }
+    this.unread = []
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
-    if (this.where.length > 0 && !this.meets(patch, record)) return { filtered: true }
-    const parsed = leadPatchSchema.safeParse(patch)
-    if (parsed.success) return { patch: parsed.data }
-    const issue = parsed.error.issues[0]
-    const path = String(issue?.path[0] ?? '')
-    const isMissing = path !== '' && patch[path] === undefined
-    const href = hrefSchema.safeParse(patch.href).data
-    return { path, message: isMissing ? missing : (issue?.message ?? 'is wrong'), ...(href && { href }) }
+    if (this.where.length > 0 && !this.isTaken(patch, record)) return { filtered: true }
+    if (patch.href === undefined) return { path: 'href', message: missing }
+    const href = importedHrefSchema.safeParse(patch.href)
+    if (!href.success) {
+      const message = `${href.error.issues[0]?.message ?? 'is wrong'}: ${showValue(patch.href, 'href')}`
+      const plain = hrefSchema.safeParse(patch.href).data
+      return { path: 'href', message, ...(plain && { href: plain }) }
+    }
+    const picked = { patch: patch as LeadPatch & { href: string } }
+    if (this.unread.length === 0) return picked
+    const fatal = this.unread.find(({ field }) => this.strict || field === 'postalCode')
+    if (fatal) return { path: fatal.field, message: describeUnreadable(fatal).message, href: href.data }
+    return { ...picked, unread: this.unread }
   }
 
-  private meets(patch: Record<string, unknown>, { cells, value }: ReadRecord): boolean {
-    if (cells) return meets(this.where, patch, (condition) => cells[this.places.get(condition) ?? -1])
+  private isTaken(patch: Record<string, unknown>, { cells, value }: ReadRecord): boolean {
+    if (cells) return isTaken(this.where, patch, (condition) => cells[this.places.get(condition) ?? -1])
     const columns = new Map<Condition, unknown>()
     for (const condition of this.where) {
       const found =
-        condition.field === undefined ? findKey(value as Record<string, unknown>, condition.name) : undefined
+        leadFieldOf(condition) === undefined ? findKey(value as Record<string, unknown>, condition.field) : undefined
       if (!found) continue
       this.unseen.delete(condition)
       columns.set(condition, found.value)
     }
-    return meets(this.where, patch, (condition) => columns.get(condition))
+    return isTaken(this.where, patch, (condition) => columns.get(condition))
+  }
+
+  private put(patch: Record<string, unknown>, field: LeadField, value: unknown): void {
+    const known = readValue(value, field, this.nulls)
+    if (known === unreadable) this.unread.push({ field, value })
+    else if (known !== undefined) patch[field] = known
   }
 
   private pickCells(cells: readonly string[]): Record<string, unknown> {
     const patch: Record<string, unknown> = {}
     for (let at = 0; at < cells.length; at++) {
       const targets = this.columns[at]
-      if (targets) for (const target of targets) put(patch, target, cells[at], true)
+      if (targets) for (const field of targets) this.put(patch, field, cells[at])
       else this.ignored.add(this.header?.names[at] ?? '')
     }
     return patch
@@ -185,11 +176,11 @@ export class FieldPicker {
       const found = (value as Record<string, unknown>)[key]
       if (typeof found === 'object' && this.roots.has(key)) continue
       const targets = this.targetsByKey.get(key)
-      if (targets) for (const target of targets) put(patch, target, found, false)
+      if (targets) for (const field of targets) this.put(patch, field, found)
       else this.ignored.add(key)
     }
-    for (const { target, column, steps } of this.paths) {
-      if (!Object.hasOwn(value, column)) put(patch, target, valueAt(value, steps), false)
+    for (const { field, column, steps } of this.paths) {
+      if (!Object.hasOwn(value, column)) this.put(patch, field, valueAt(value, steps))
     }
     return patch
   }

@@ -5,16 +5,17 @@
 import { retryAfterMsMax } from '../base/limits.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 
-/** How late a timer may fire on a busy machine. */
+/** A timer on a busy machine fires up to so many milliseconds late. */
 const timerMs = 5
-/** The rate before a refusal is that of so long: a burst of a few milliseconds is no rate. */
+/** The rate before a refusal is counted over so long: a burst of a few milliseconds is no rate. */
 const measureMs = 1_000
-/** After a pause the rate stays halved for so long, and then rises by so much a second. */
+/** After a pause the rate stays halved for `holdMs`. Then it rises by this share a second. */
 const holdMs = 1_000
 const risePerSecond = 0.15
 /**
- * Above the limit that was found the rate is raised by so much at a time, twice as much each time that nothing came of it, up to
- * a half: a refusal long ago, or of a slow beginning, is no limit for ever. It is raised after so long, and after refusals ever more rarely.
+ * The search above the limit that was found: a limit that a refusal showed long ago may have risen since. Every `searchMs` the rate
+ * rises by the share `searchGain`. The share doubles each time, up to `searchGainMax`, until a refusal comes. Each refusal that showed no
+ * higher limit doubles the time between two rises, up to `searchMsMax`.
  */
 const searchGain = 0.03
 const searchGainMax = 0.5
@@ -33,7 +34,7 @@ const provenMin = 4
 const provenMs = 2_000
 /** In a large run second attempts wait for so many accepted attempts after a refusal, or a while without any. */
 const triedMin = 6
-/** Up to so many attempts of a run, none waits long for the sake of the others. */
+/** A run of so many attempts or fewer is small: it is over soon, so its attempts wait for no window of the receiver. */
 const fewMax = 20
 const fewPauseMsMax = 4_000
 /** The slowest rate that a refusal leads to. */
@@ -90,7 +91,7 @@ export class Pace {
   private nextAt = Number.NEGATIVE_INFINITY
   /** Attempts a second that may begin; infinite until a receiver asks for less. */
   private rate = Number.POSITIVE_INFINITY
-  /** The rate up to which it rises freely, found by refusals. */
+  /** Refusals have shown that the rate may rise freely up to here. Above it, it rises by the search. */
   private ceiling = Number.POSITIVE_INFINITY
   /** A lower bound of the limit, in attempts a second; 0: none is known. */
   private proven = 0

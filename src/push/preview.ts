@@ -32,6 +32,15 @@ export interface PreviewedDelivery {
   readBody(): Promise<Buffer>
 }
 
+type Planned = Omit<DeliveryLine, 'type' | 'status' | 'httpStatus' | 'error'>
+
+/** Takes the fields of the line out of `planned`, which may have more. */
+function toPlannedLine(planned: Planned): DeliveryLine {
+  const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = planned
+  const what = { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes }
+  return { type: 'delivery', ...what, status: 'planned', attempts, httpStatus: null, error: null }
+}
+
 const usersPerPage = 500
 const deliveriesPerPage = 100
 
@@ -170,25 +179,10 @@ export class Preview {
   }
 
   private preview({ user, matches }: UserPlan, delivery: PlannedDelivery, kind: DeliveryKind): PreviewedDelivery {
-    const { part, parts, queries, leads, bytes } = delivery
+    const planned = { user: user.email, kind, idempotencyKey: null, period: this.period, attempts: 0, ...delivery }
     return {
-      line: {
-        type: 'delivery',
-        user: user.email,
-        kind,
-        idempotencyKey: null,
-        period: this.period,
-        part,
-        parts,
-        queries,
-        leads,
-        bytes,
-        status: 'planned',
-        attempts: 0,
-        httpStatus: null,
-        error: null,
-      },
-      matches: part === 1 ? matches : null,
+      line: toPlannedLine(planned),
+      matches: delivery.part === 1 ? matches : null,
       readBody: () => this.readBody(delivery),
     }
   }
@@ -220,28 +214,8 @@ export class Preview {
       for (const { userId, queryList, recipe, ...row } of rows) {
         const contents = decodeRecipe(recipe).map((versionId) => ({ versionId }))
         const delivery = { queryList, contents, bytes: row.bytes }
-        const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = row
         this.users.add(userId, true)
-        yield {
-          line: {
-            type: 'delivery',
-            user,
-            kind,
-            idempotencyKey,
-            period,
-            part,
-            parts,
-            queries,
-            leads,
-            bytes,
-            status: 'planned',
-            attempts,
-            httpStatus: null,
-            error: null,
-          },
-          matches: null,
-          readBody: () => this.readBody(delivery),
-        }
+        yield { line: toPlannedLine(row), matches: null, readBody: () => this.readBody(delivery) }
       }
       if (rows.length < deliveriesPerPage) return
       lastKey = rows.at(-1)?.idempotencyKey ?? ''

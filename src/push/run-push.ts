@@ -45,7 +45,7 @@ export interface PushContext {
   http: Http
   settings: PushSettings
   request: PushRequest
-  /** Sends what the guard holds back. */
+  /** Sends what is held back. */
   accept?: boolean | undefined
   reporter: PushReporter
   /** Aborted: finish what is under way, begin nothing, give back the rest. */
@@ -227,7 +227,7 @@ class PushRun {
   /** Finds the work and reports how much it is; returns how many users had their weekly delivery before. */
   private async prepare(): Promise<number> {
     if (this.request.what === 'user') {
-      this.reporter.total(1)
+      this.reporter.total(1 + (this.request.further?.length ?? 0))
       return 0
     }
     await this.findWork()

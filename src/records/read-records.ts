@@ -238,7 +238,7 @@ class EncodingWatch {
 }
 
 /** How the records of a file are read. */
-export interface ReadOptions {
+export interface RecordReadOptions {
   signal?: AbortSignal | undefined
   /** The stream for `-`. */
   stdin?: Readable | undefined
@@ -252,7 +252,7 @@ export interface ReadOptions {
  */
 export async function* readRecords(
   file: RecordFile,
-  options: ReadOptions = {},
+  options: RecordReadOptions = {},
 ): AsyncGenerator<RecordPage, void, undefined> {
   const stream = file.name === '-' ? (options.stdin ?? process.stdin) : openFile(file.name)
   const stop = () => stream.destroy(options.signal?.reason)

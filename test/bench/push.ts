@@ -4,8 +4,9 @@
  * repetition, medians and ratios; fails where a user got no delivery, or two.
  *
  *   npm run bench -- [--users 2000,20000] [--listings 50000] [--repetitions 5] [--only leadpush,wire] [--small]
- *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT …] [--statements]
+ *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT …] [--statements] [--line 1000]
  *
+ * With `--line` the receiver reads no more than that many Mbit/s, as over a network.
  * Contenders that look leads up for each user, and take as long for each however many there are, serve 2,000 of them at most.
  * BENCH_NODE_OPTIONS='--cpu-prof --cpu-prof-dir=…' profiles leadpush.
  */
@@ -38,6 +39,7 @@ const { values } = parseArgs({
     'no-fsync': { type: 'boolean', default: false },
     against: { type: 'string', multiple: true, default: [] },
     statements: { type: 'boolean', default: false },
+    line: { type: 'string', default: '0' },
   },
 })
 const listings = Number(values.listings)
@@ -305,7 +307,7 @@ for (const users of values.users.split(',').map(Number)) {
     ${values.statements ? "shared_preload_libraries = 'pg_stat_statements'\npg_stat_statements.track_planning = on" : ''}
     ${values['no-fsync'] ? 'fsync = off' : ''}`,
   )
-  const receiver = fork(join(folder, 'receiver.js'))
+  const receiver = fork(join(folder, 'receiver.js'), [values.line])
   const work = await mkdtemp(join(tmpdir(), 'leadpush-bench-'))
   const databaseUrl = server.url('leadpush')
   try {

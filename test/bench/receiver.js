@@ -1,5 +1,6 @@
 // The cheapest receiver that still tells who got what: counts the bytes of each request, and answers 200 when all have come.
-// Its parent asks with a message, and gets what came since it asked last, and the processor time for it.
+// Its parent asks with a message, and gets what came since it asked last, and the processor time for it. With an argument all
+// connections together are read at that many Mbit/s, as if they shared one line.
 import { createServer, Socket } from 'node:net'
 
 const answer = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}')
@@ -10,6 +11,20 @@ let bytes = 0
 let keys = new Set()
 let users = new Set()
 let cpu = process.cpuUsage()
+
+/** 0: as fast as it goes. */
+const lineBytesPerMs = Number(process.argv[2] ?? 0) * 125
+let lineFreeAt = 0
+
+/** Counts bytes that came over the line; false: the socket waits until the line has carried them. */
+function carry(socket, length) {
+  if (lineBytesPerMs === 0) return true
+  const now = performance.now()
+  lineFreeAt = Math.max(lineFreeAt, now) + length / lineBytesPerMs
+  if (lineFreeAt - now < 2) return true
+  setTimeout(() => socket.resume(), lineFreeAt - now)
+  return false
+}
 
 const headerOf = (head, name) => head.match(new RegExp(`^${name}: *(.*)$`, 'im'))?.[1]?.trim()
 
@@ -27,7 +42,7 @@ function receive(handle) {
         const end = seen.indexOf(headEnd)
         if (end < 0) {
           head = Buffer.from(seen)
-          return true
+          return carry(socket, length)
         }
         const text = seen.toString('latin1', 0, end)
         rest = Number(headerOf(text, 'content-length'))
@@ -44,7 +59,7 @@ function receive(handle) {
       chunk = chunk.subarray(taken)
       if (rest === 0) socket.write(answer)
     }
-    return true
+    return carry(socket, length)
   }
   const socket = new Socket({ handle, onread: { buffer, callback: read } })
   socket.on('error', () => {})

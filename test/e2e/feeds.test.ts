@@ -53,7 +53,7 @@ test('every map has a file of its kind here, and the other way round', () => {
 })
 
 /** A file that HomeHarvest wrote; none comes with the project. */
-const real = process.env.HOMEHARVEST_LISTINGS ?? ''
+const real = process.env.TEST_LISTINGS_CSV ?? ''
 
 test('homeharvest.map takes in a file of real listings', { skip: !existsSync(real) }, async () => {
   const { summary, leads } = await takeIn(real, '--map-file', mapOf('homeharvest'))

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { parseFieldMap, parseMapFile } from '../../src/leads/field-map.ts'
 import type { LeadImportOptions } from '../../src/leads/import.ts'
-import { parseConditions } from '../../src/leads/where.ts'
+import { parseWhere } from '../../src/leads/where.ts'
 import { createDatabase } from '../support/database.ts'
 import { findStored, hrefOf, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
 
@@ -102,7 +102,7 @@ test('--where takes records by a field or a column, without regard to case; a mi
   for (const [where, filtered] of cases) {
     for (const name of ['where.csv', 'where.ndjson']) {
       const content = name.endsWith('csv') ? lines : toLines(json)
-      const { summary, broken } = await put(name, content, { where: parseConditions(where) })
+      const { summary, broken } = await put(name, content, { where: parseWhere(where) })
       assert.deepEqual([broken, summary.filtered, summary.read], [undefined, filtered, 3], `${name} ${where}`)
     }
   }
@@ -110,7 +110,7 @@ test('--where takes records by a field or a column, without regard to case; a mi
     ['unknown.csv', lines],
     ['unknown.ndjson', toLines(json)],
   ] as const) {
-    const unknown = put(name, content, { where: parseConditions(['Statu=Active']) })
+    const unknown = put(name, content, { where: parseWhere(['Statu=Active']) })
     await assert.rejects(unknown, /Statu is no field of a lead and no column of the file; did you mean Status/)
   }
 })
@@ -148,8 +148,8 @@ test('a file that can bring nothing is one message, with what would do; no recor
     ['none.csv', csv('x,y', '1,2'), /href or postalCode/, /--map FIELD=COLUMN/],
     ['one.csv', csv('href^postalCode', `${url}^78704`), /one column/, /, ; tab or \|/],
     ['keys.ndjson', toLines([{ link: url, address: { zip: '78704' } }]), /no record has href or postalCode/, /--map 'href=link' --map 'postalCode=address.zip'/],
-    ['bad.csv', csv('href,postalCode', '/n,78704'), /in line 2 href must be .*, as "\/n"/],
-    ['code.csv', csv('href,postalCode', `${url},-`), /postalCode is no postal code, as "-"/],
+    ['bad.csv', csv('href,postalCode', '/n,78704'), /in line 2 href must be .*: "\/n"/],
+    ['code.csv', csv('href,postalCode', `${url},-`), /postalCode is no postal code: "-"/],
     ['cells.csv', csv('href,postalCode', `${url}`), /no record can be read: line 2 has 1 cells/],
     ['users.json', JSON.stringify([{ email: 'a@example.com', queries: [] }]), /users, not listings/, /users import/],
     ['zip.csv', Buffer.from('PK\x03\x04\x14\0', 'latin1'), /a zip file/, /unzip/],

@@ -5,7 +5,6 @@ import { nearestNames } from '../../src/base/nearest.ts'
 import { parseFieldMap, parseMapFile, readFieldMap } from '../../src/leads/field-map.ts'
 import { FieldPicker } from '../../src/leads/pick-fields.ts'
 import { suggestMap } from '../../src/leads/suggest-map.ts'
-import { parseConditions } from '../../src/leads/where.ts'
 import { checkEncoding } from '../../src/records/encoding.ts'
 import { writeInput } from '../support/import-files.ts'
 
@@ -42,7 +41,7 @@ test('--map wins over --map-file, and a map file that is not there is wrong usag
 
 test('a name with dots leads to a key within another, and a key of that very name comes first', () => {
   const map = parseFieldMap(['postalCode=address.zip', 'contactPhone=seller.phones.0', 'city=address.city'])
-  const picker = new FieldPicker({ map })
+  const picker = new FieldPicker(map)
   const href = 'https://example.com/1'
   const value = { href, address: { zip: '78704' }, seller: { phones: ['1', '2'] }, 'address.city': 'Austin', other: 1 }
   assert.deepEqual(picker.pick({ line: 1, raw: Buffer.alloc(0), value }), {
@@ -55,17 +54,6 @@ test('keys of JSON may be in any case', () => {
   const value = { HREF: 'https://example.com/1', PostalCode: '78704' }
   const picked = new FieldPicker().pick({ line: 1, raw: Buffer.alloc(0), value })
   assert.deepEqual(picked, { patch: { href: 'https://example.com/1', postalCode: '78704' } })
-})
-
-for (const wrong of ['state', '=TX', '!=TX', '']) {
-  test(`--where ${JSON.stringify(wrong)} is wrong usage`, () => {
-    assert.throws(() => parseConditions([wrong]), /must be FIELD=VALUE or FIELD!=VALUE/)
-  })
-}
-
-test('a value of --where may hold an equals sign', () => {
-  const [condition] = parseConditions(['Link != a=B '])
-  assert.deepEqual([condition?.name, condition?.value, condition?.isNot], ['Link', 'a=b', true])
 })
 
 test('an encoding is what TextDecoder knows; a wrong one is met with the nearest', () => {

@@ -1,4 +1,4 @@
-/** `leadpush leads`: listings in, and out for good. */
+/** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
 import { type Act, type ExitCode, usageError, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
@@ -13,9 +13,13 @@ import {
 } from '../record-options.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
+import { addLooks } from './look.ts'
+import type { SourceFlags } from './source.ts'
 
-interface ImportOptions extends RecordOptions {
+interface ImportOptions extends RecordOptions, SourceFlags {
   where?: string[]
+  null?: string[]
+  strict?: true
   trigger?: true
   dryRun?: true
   rejects?: string
@@ -23,7 +27,7 @@ interface ImportOptions extends RecordOptions {
 }
 
 export function addLeads(program: Command, act: Act): void {
-  const leads = program.command('leads').description('Import listings, and erase them.')
+  const leads = program.command('leads').description('Import listings, look at them, and erase them.')
   leads
     .command('import')
     .description('Import listings from NDJSON, JSON or CSV, each also with .gz; - reads standard input.')
@@ -38,7 +42,16 @@ export function addLeads(program: Command, act: Act): void {
       ),
     )
     .option('--dry-run', 'tell what the import would do, and write nothing')
+    .option(
+      '--null <text>',
+      'a text that means unknown, whatever its case, such as n/a; may be repeated',
+      (text: string, nulls: string[] = []) => [...nulls, text],
+    )
+    .option('--strict', 'reject a record with an optional value that cannot be read, instead of taking it as unknown')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
+    .option('--source <name>', 'whose listings the files have: letters, digits, dots, hyphens, underscores')
+    .option('--complete', 'with --source: the files have all its listings; those that they lack are gone')
+    .option('--accept', 'with --complete: also if they have fewer than half of its live listings')
     .option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -49,12 +62,18 @@ Examples:
   leadpush leads import listings.csv --map href=property_url --map postalCode=zip
   leadpush leads import export.txt --map-file mls.map --where status=Active --dry-run
   leadpush leads import old.csv --encoding windows-1252
+  leadpush leads import listings.csv --null n/a --null TBD --strict
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
+  leadpush leads import all-1.csv all-2.csv --source mls --complete
 
 Importing the same file again changes nothing; an unknown value never wipes out
-a known one. Separators of CSV are found, and names of columns may be in any case.`,
+a known one. Names of columns may be in any case, separators of CSV are found.
+Numbers are read as people write them ($350,000, 350K, 1,850 sqft); what is
+doubtful is unknown, and counted. A listing that is gone is not delivered until
+one of its sources has it again.`,
     )
     .action(act(importFiles))
+  addLooks(leads, act)
   leads
     .command('forget')
     .description('Erase a listing, or all listings with a contact, and keep them out of later imports.')
@@ -84,24 +103,30 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   const { processSource, readSettings } = await import('../../base/config.ts')
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importLeads, leadFormats } = await import('../../leads/import.ts')
-  const { parseConditions } = await import('../../leads/where.ts')
+  const { buildNulls } = await import('../../leads/read-value.ts')
+  const { parseWhere } = await import('../../leads/where.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger.ts')
+  const { readSource } = await import('./source.ts')
   if (options.dryRun && options.trigger)
     throw usageError('--trigger sends, and --dry-run only looks: give one of them.')
-  const names = ['databaseUrl', 'home', 'logFormat'] as const
+  const names = ['databaseUrl', 'home', 'logFormat', 'maxLeadAgeMs'] as const
   const source = processSource()
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   const settings = toSend ?? readSettings(names, source)
+  const from = readSource(options, settings)
   findRecordFiles(files, leadFormats)
   const { map, encoding } = await readRecordOptions(options)
-  const where = parseConditions(options.where ?? [])
+  const where = parseWhere(options.where ?? [])
   return await withDatabase(settings, { create: true }, async (opened) => {
     const onNote = (note: string) => log.info(note)
     const ways = {
       map,
       encoding,
       where,
+      nulls: buildNulls(options.null ?? []),
+      strict: options.strict,
+      source: from,
       isDryRun: options.dryRun,
       onNote,
       commandThatFits: commandThatFits('leads import', files, command),

@@ -47,7 +47,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
     .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
     .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
-    .option('--accept', 'send what the guard holds back, also while the receiver is down')
+    .option('--accept', 'send what is held back: by the guard, or because the receiver is down or refuses everybody')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
     .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
     .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")
@@ -61,7 +61,7 @@ Examples:
   leadpush push --user user@example.com  one user, also outside the week
   leadpush push --resume                 after a crash or a stop; for cron, hourly
   leadpush push --failed                 once the receiver is repaired
-  leadpush push --all --accept           what the guard holds back is right all the same
+  leadpush push --all --accept           what is held back is right all the same
   leadpush push --all --metrics-file /var/lib/node_exporter/leadpush-all.prom
 
 On a terminal --force says how many users would get a further delivery, and asks.
@@ -228,7 +228,10 @@ export async function sendPush(
   const { tellAll } = await import('../../push/reporter.ts')
   const { createPushView } = await import('./view.ts')
   const http = createHttp(settings)
-  const view = await createPushView(log, { json: options.json ?? false, single: request.what === 'user' })
+  const view = await createPushView(log, {
+    json: options.json ?? false,
+    single: request.what === 'user' && !request.further,
+  })
   const stop = listenForStop((signal) => {
     view.reporter.waits('what is under way')
     log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)

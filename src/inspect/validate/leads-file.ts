@@ -1,7 +1,10 @@
 /** A file of listings for `validate`: whether `leads import` would take each record. */
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
+import { UnreadableValues } from '../../leads/examples.ts'
+import type { FieldMap } from '../../leads/field-map.ts'
 import { lackError, NeededFields } from '../../leads/needed-fields.ts'
-import { FieldPicker, type PickOptions } from '../../leads/pick-fields.ts'
+import { FieldPicker } from '../../leads/pick-fields.ts'
+import { describeUnreadable, showValue } from '../../leads/read-value.ts'
 import type { Fits } from '../../leads/stage.ts'
 import { postalKey } from '../../places/postal-key.ts'
 import type { RecordPage } from '../../records/read-records.ts'
@@ -14,7 +17,8 @@ export interface RecordsCheck {
   finish(): Generator<Finding>
 }
 
-export interface LeadsCheckOptions extends PickOptions {
+export interface LeadsCheckOptions {
+  map?: FieldMap | undefined
   /** The command with the `--map` options that fit a file whose columns have other names. */
   commandThatFits: (fits: Fits) => string
 }
@@ -23,18 +27,20 @@ const missingCode = 'is missing: only a listing that is known already may leave 
 
 /**
  * Yields a problem for each record that an import would reject (`where` is `FILE:LINE`), one where no record has what a listing
- * needs, and a note for each field that an import ignores.
+ * needs, and notes on each field with values that cannot be
+ * read, and each that an import ignores.
  */
 export class LeadsCheck implements RecordsCheck {
   private readonly name: string
   private readonly picker: FieldPicker
   private readonly needs: NeededFields
   private readonly options: LeadsCheckOptions
+  private readonly unreadable = new UnreadableValues()
 
   constructor(name: string, options: LeadsCheckOptions) {
     this.name = name
     this.options = options
-    this.picker = new FieldPicker(options)
+    this.picker = new FieldPicker(options.map)
     this.needs = new NeededFields(options.map)
   }
 
@@ -49,11 +55,19 @@ export class LeadsCheck implements RecordsCheck {
       if ('filtered' in picked) continue
       this.needs.count(picked, record)
       const where = `${this.name}:${record.line}`
-      if (!('patch' in picked)) yield { type: 'problem', where, path: picked.path, message: picked.message }
-      else if (picked.patch.postalCode === undefined) {
-        yield { type: 'problem', where, path: 'postalCode', message: missingCode }
-      } else if (postalKey(picked.patch.postalCode) === undefined) {
-        yield { type: 'problem', where, path: 'postalCode', message: 'is no postal code' }
+      if (!('patch' in picked)) {
+        yield { type: 'problem', where, path: picked.path, message: picked.message }
+        continue
+      }
+      for (const unread of picked.unread ?? []) {
+        const example = { file: this.name, line: record.line, ...describeUnreadable(unread) }
+        this.unreadable.add(unread.field, 1, example)
+      }
+      const { postalCode } = picked.patch
+      if (postalCode === undefined) yield { type: 'problem', where, path: 'postalCode', message: missingCode }
+      else if (postalKey(postalCode) === undefined) {
+        const message = `is no postal code: ${showValue(postalCode, 'postalCode')}`
+        yield { type: 'problem', where, path: 'postalCode', message }
       }
     }
   }
@@ -61,6 +75,12 @@ export class LeadsCheck implements RecordsCheck {
   *finish(): Generator<Finding> {
     const lack = this.needs.findLack()
     if (lack) yield problemOf(this.name, lackError(lack, this.options.commandThatFits))
+    for (const [path, { line, message }] of this.unreadable.examples) {
+      const count = this.unreadable.counts.get(path) ?? 0
+      const others = count > 1 ? `; so are ${count - 1} more` : ''
+      const hint = 'An import takes it as unknown; --null TEXT names texts that mean that.'
+      yield { type: 'note', where: `${this.name}:${line}`, path, message: `${message}${others}`, hint }
+    }
     for (const [field, records] of Object.entries(this.picker.ignored.toObject())) {
       const message = `is no field of a lead: ignored in ${records} ${records === 1 ? 'record' : 'records'}`
       const hint = 'An import reads a field from a column of another name with --map FIELD=COLUMN.'
