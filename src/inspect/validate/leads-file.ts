@@ -93,6 +93,6 @@ export class LeadsCheck implements RecordsCheck {
 export function problemOf(name: string, error: unknown): Finding {
   if (!(error instanceof LeadpushError) || codeOf(error) === 'database') throw error
   const nothing = 'An import would take nothing of this file.'
-  const hint = error.hint ? `${nothing} ${error.hint}` : nothing
+  const hint = error.hint ? `${nothing} ${error.hint.replaceAll('\n', ' ')}` : nothing
   return { type: 'problem', where: name, path: '', message: messageOf(error), hint }
 }
