@@ -74,7 +74,8 @@ export function findRecordFile(name: string, formats: readonly RecordFormat[]): 
   return { name, format, gzip: gz !== undefined, bytesTotal: size }
 }
 
-function checkReadable(name: string): number | undefined {
+/** The size of a file in bytes; undefined where it is a pipe. Throws `usage` where it cannot be read. */
+export function checkReadable(name: string): number | undefined {
   try {
     accessSync(name, constants.R_OK)
     const stat = statSync(name)

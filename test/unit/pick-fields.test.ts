@@ -152,7 +152,7 @@ test('CSV and JSON read the same', () => {
       assert.deepEqual(pickJson({ href, [name]: written }, options), csv)
       // a JSON number that JSON writes as it stands
       const number = Number(written)
-      if (String(number) !== written || !Number.isFinite(number) || written.includes('e')) return
+      if (String(number) !== written || !(Math.abs(number) <= Number.MAX_SAFE_INTEGER) || written.includes('e')) return
       const json = pickJson({ href, [name]: number }, options)
       const shown = (picked: typeof json) => ('patch' in picked ? picked.patch : 'path' in picked ? picked.path : '')
       assert.deepEqual(shown(json), shown(csv), written)

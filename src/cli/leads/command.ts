@@ -76,16 +76,26 @@ one of its sources has it again.`,
   addLooks(leads, act)
   leads
     .command('forget')
-    .description('Erase a listing, or all listings with a contact, and keep them out of later imports.')
+    .description(
+      'Erase a listing, all listings with a contact, or what a list names, and keep them out of later imports.',
+    )
     .option('--href <url>', 'the listing with this href; - reads it from standard input')
     .option('--contact <text>', 'all listings with this e-mail address or phone number; - reads it from standard input')
-    .option('--json', 'print one JSON object')
+    .option('--list <file>', 'a file with a URL, an e-mail address or a phone number a line; - is standard input')
+    .option('--drop <file...>', "consumer deletion lists of California's Delete Request and Opt-out Platform")
+    .option('--response <dir>', 'with --drop: write a file to upload for each list into this folder')
+    .option('--redact', 'keep the listings, and drop their contacts; also those of later records')
+    .option('--dry-run', 'erase nothing: tell what would go')
+    .option('--json', 'print one JSON object, and one for each response')
     .addHelpText(
       'after',
       `
 Examples:
   leadpush leads forget --href https://listings.example/1
   leadpush leads forget --contact - < contact.txt
+  leadpush leads forget --list erase.txt --dry-run
+  leadpush leads forget --drop 20260801_1234_*.csv --response responses
+  leadpush leads forget --contact - --redact < contact.txt
 
 A contact on the command line shows in the list of processes and in the history
 of the shell: give - instead, and it is read from standard input. Only a keyed
