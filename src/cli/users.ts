@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { OpenDatabase } from '../db/open.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
-import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, waiting, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { writeJson, writeLine, writeTable } from './output.ts'
 import { paint } from './painted.ts'
@@ -61,18 +61,26 @@ that the user had.`,
     .action(act((_log: Log, email: string, options: JsonOption) => remove(email, options)))
 }
 
+const toWrite = { ...inShort, writes: true }
+
+async function readWriterSettings() {
+  const { processSource, readSettings } = await import('../base/config.ts')
+  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'logFormat'] as const
+  return readSettings(names, processSource())
+}
+
 async function readDatabaseSettings() {
   const { processSource, readSettings } = await import('../base/config.ts')
   return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
 }
 
 async function importFiles(log: Log, files: string[], options: JsonOption & { rejects?: string }): Promise<ExitCode> {
-  const settings = await readDatabaseSettings()
+  const settings = await readWriterSettings()
   const { findRecordFiles } = await import('../records/import-each.ts')
   const { importUsers, userFormats } = await import('../users/import.ts')
   const { runImport } = await import('./import-view.ts')
   findRecordFiles(files, userFormats)
-  return await withDatabase(settings, { create: true }, async (opened) => {
+  return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     return await runImport(log, { ...options, files }, (how) => importUsers(opened, files, how))
   })
 }
@@ -108,7 +116,7 @@ const describeQuery = ({ value, radius }: { value: string; radius: number }) =>
 async function subscribe(log: Log, email: string, options: JsonOption): Promise<ExitCode> {
   const { readPushSettings, sendPush } = await import('./push/command.ts')
   const settings = await readPushSettings({})
-  return await withDatabase(settings, inShort, async (opened) => {
+  return await withDatabase(settings, toWrite, async (opened) => {
     const { findUser, recordSubscription } = await import('../users/users.ts')
     const { user } = await findUser(opened.db, email)
     const { was, owed, tooSoon } = await recordSubscription(opened.db, user.id)
@@ -120,7 +128,7 @@ async function subscribe(log: Log, email: string, options: JsonOption): Promise<
 }
 
 async function unsubscribe(email: string, { json }: JsonOption): Promise<ExitCode> {
-  return await withDatabase(await readDatabaseSettings(), inShort, async (opened) => {
+  return await withDatabase(await readWriterSettings(), toWrite, async (opened) => {
     const { findUser, recordUnsubscription } = await import('../users/users.ts')
     const { user } = await findUser(opened.db, email)
     await recordUnsubscription(opened.db, user.id)
@@ -132,9 +140,8 @@ async function unsubscribe(email: string, { json }: JsonOption): Promise<ExitCod
 }
 
 async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
-  return await withDatabase(settings, inShort, async (opened) => {
+  const settings = await readWriterSettings()
+  return await withDatabase(settings, toWrite, async (opened) => {
     const { rideOut } = await import('../db/away.ts')
     const { findUser, removeUser } = await import('../users/users.ts')
     const { eraseAnswersOfUser } = await import('../deliveries/answers.ts')

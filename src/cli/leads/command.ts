@@ -1,6 +1,6 @@
 /** `leadpush leads`: listings in, and out for good. */
 import type { Command } from 'commander'
-import { type Act, type ExitCode, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
@@ -70,13 +70,13 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   const { parseFieldMap } = await import('../../leads/pick-fields.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger.ts')
-  const names = ['databaseUrl', 'home', 'logFormat'] as const
+  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat'] as const
   const source = processSource()
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   const settings = toSend ?? readSettings(names, source)
   findRecordFiles(files, leadFormats)
   const map = parseFieldMap(options.map ?? [])
-  return await withDatabase(settings, { create: true }, async (opened) => {
+  return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
     const adviceOnLack = options.map === undefined ? { adviceOnLack: advice } : {}
     const imported = await runImport(log, { ...options, ...adviceOnLack, files }, (how) =>

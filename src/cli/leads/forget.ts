@@ -4,7 +4,7 @@ import { plural } from '../../base/amounts.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import type { Erasure } from '../../leads/erasures.ts'
 import type { ForgetPhase, Forgotten } from '../../upkeep/forget/forget.ts'
-import { type ExitCode, usageError, withDatabase } from '../command.ts'
+import { type ExitCode, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { isLively, writeFacts, writeJson, writeLine } from '../output.ts'
 import { listenForStop } from '../signals.ts'
@@ -47,9 +47,9 @@ async function readErasure({ href, contact }: ForgetOptions): Promise<Erasure> {
 
 export async function forget(log: Log, options: ForgetOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'logFormat'], processSource())
   const erasure = await readErasure(options)
-  return await withDatabase(settings, {}, (opened) => forgetAndTell(log, opened, erasure, options))
+  return await withDatabase(settings, waiting(log), (opened) => forgetAndTell(log, opened, erasure, options))
 }
 
 async function forgetAndTell(
@@ -58,6 +58,7 @@ async function forgetAndTell(
   erasure: Erasure,
   { json }: ForgetOptions,
 ): Promise<ExitCode> {
+  const { formatAwayMax } = await import('../../db/away.ts')
   const { forgetListings } = await import('../../upkeep/forget/forget.ts')
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
@@ -71,7 +72,7 @@ async function forgetAndTell(
         else if (phase.startsWith('waiting') && !told.has(phase)) log.info(`${texts[phase]}.`)
         told.add(phase)
       },
-      onAway: () => log.warn('The database is away: waiting for it, for 30 s at most.'),
+      onAway: () => log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     spinner?.stop()
     const { sent, ...counts } = forgotten
