@@ -341,6 +341,12 @@ export function findInForce(source: SettingsSource): SettingInForce[] {
   return readTogether(findOwn, () => findProxiesInForce(source)).flat()
 }
 
+/** What `DATABASE_URL` leaves out, as libpq's own variables have it. */
+export function readPostgresVariables(): { host: string; port: number; sslMode: string | undefined } {
+  const { PGHOST, PGPORT, PGSSLMODE } = process.env
+  return { host: PGHOST || 'localhost', port: Number(PGPORT || 5432), sslMode: PGSSLMODE || undefined }
+}
+
 /** The format of diagnostics, if it is set and valid. Needed before the settings, to report what is wrong with them. */
 export function readLogFormat(): 'pretty' | 'json' | undefined {
   // the command itself reports a working directory that was removed

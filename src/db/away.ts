@@ -59,7 +59,7 @@ export class ReadOnlyServer extends Error {
   readonly code = '25006'
   readonly hint = adviseOnReadOnly
   constructor(isStandby: boolean) {
-    super(isStandby ? 'it is a standby, which only reads' : 'it only reads')
+    super(isStandby ? 'it is a standby, and read-only' : 'it is read-only')
   }
 }
 

@@ -109,21 +109,22 @@ async function checkSchema(db: Database): Promise<void> {
   throw new LeadpushError('usage', message, { hint: schemaHints[state] })
 }
 
-/** Waits while the server is away, and tells each cause once. A host name that DNS does not know is a mistake at the start. */
+/** Waits while the server is away, and tells of it. A host name that DNS does not know is a mistake at the start. */
 async function waitForServer(
   check: () => Promise<void>,
   servers: string,
   onAway: (text: string) => void,
 ): Promise<void> {
-  let told: string | undefined
+  let told: 'read-only' | 'away' | undefined
   const work = () =>
     check().catch((error) => {
       throw codeOf(error) === 'ENOTFOUND' ? asDatabaseError(error) : error
     })
   await rideOut(work, (error) => {
-    const text = describeAbsence(error, servers)
-    if (text !== told) onAway(text)
-    told = text
+    // a server that is back, and reads only, is news
+    const kind = codeOf(error) === readOnlyState ? 'read-only' : 'away'
+    if (kind !== told) onAway(describeAbsence(error, servers))
+    told = kind
   })
   if (told !== undefined) onAway('The database answers again: going on.')
 }

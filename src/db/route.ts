@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
+import { readPostgresVariables } from '../base/config.ts'
 import { type DatabaseAddress, parseDatabaseUrl, sslModes } from '../base/database-url.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { isAbsence, ReadOnlyServer } from './away.ts'
@@ -34,7 +35,7 @@ const connectMsMax = 5_000
 type SslMode = (typeof sslModes)[number]
 
 function findSslMode({ parameters }: DatabaseAddress): SslMode {
-  const given = parameters.get('sslmode') ?? process.env.PGSSLMODE
+  const given = parameters.get('sslmode') ?? readPostgresVariables().sslMode
   if (!given) return 'disable'
   const mode = sslModes.find((each) => each === given)
   if (mode) return mode
@@ -92,12 +93,12 @@ export class Route {
   constructor(databaseUrl: string, options: { connectMsMax?: number | undefined } = {}) {
     const address = parseDatabaseUrl(databaseUrl)
     const { hosts, parameters } = address
-    const { PGHOST, PGPORT } = process.env
+    const fallback = readPostgresVariables()
     const given = hosts.length > 0 ? hosts : [{ host: '', port: undefined }]
     // TLS is not spoken through a Unix socket
     const ssl = given.every(({ host }) => host.startsWith('/')) ? [false as const] : findSslWays(address)
     this.ways = given.flatMap(({ host, port }) => {
-      const server = { host: host || PGHOST || 'localhost', port: port ?? Number(PGPORT || 5432) }
+      const server = { host: host || fallback.host, port: port ?? fallback.port }
       return (server.host.startsWith('/') ? [false as const] : ssl).map((each) => ({ ...server, ssl: each }))
     })
     // libpq's default is `any`; several hosts without the parameter are a cluster, and only its primary can be written to
