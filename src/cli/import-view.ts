@@ -28,7 +28,20 @@ interface ImportView {
   close(): Promise<void>
 }
 
-type Summary = ImportOutcome<ImportCounts & { erased?: number }>['summary']
+/** Of listings: `erased`, `filtered`, `gone`, `unplaced`, `unreadable` and `examples`; of users: `folded` and `unsubscribed`. */
+interface OwnCounts {
+  erased?: number
+  filtered?: number
+  gone?: number
+  unplaced?: number
+  folded?: number
+  unsubscribed?: number
+}
+
+type Summary = ImportOutcome<ImportCounts & OwnCounts>['summary'] & {
+  unreadable?: Record<string, number>
+  examples?: Record<string, { file: string; line: number; message: string; value: string }>
+}
 
 export interface ImportViewOptions {
   files: readonly string[]
@@ -166,6 +179,10 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
         await writeLine(
           `… and ${plural(shown - shownMax, 'rejected record')} more${rejects ? '' : '; --json lists all, --rejects FILE keeps them'}`,
         )
+      for (const [path, { file, line, message }] of Object.entries(summary.examples ?? {})) {
+        const what = path === 'postalCode' ? 'unplaced' : 'unreadable'
+        await writeLine(`${file}:${line}  ${paint('yellow', what)}  ${path} ${message}`)
+      }
       await writeFacts(describe(summary))
       const { read, rejected } = summary
       if (lacks && rejected === read && options.adviceOnLack) await writeLine(options.adviceOnLack)
@@ -182,10 +199,23 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
 
 function describe(summary: Summary): [string, string][] {
   const facts: [string, string][] = [['read', plural(summary.read, 'record')]]
-  const names = ['inserted', 'updated', 'unchanged', 'rejected', 'repeated', 'erased'] as const
+  const names = [
+    'inserted',
+    'updated',
+    'unchanged',
+    'rejected',
+    'repeated',
+    'erased',
+    'gone',
+    'folded',
+    'unsubscribed',
+  ] as const
   const meanings = {
     repeated: ' replaced by a later record of the file',
     erased: ' kept out, since they were erased',
+    gone: ' that no source has any more',
+    folded: ' kept once: the same query twice with one user',
+    unsubscribed: ' in none of the files',
   } as Record<string, string>
   for (const name of names) {
     const value = summary[name]
@@ -193,6 +223,7 @@ function describe(summary: Summary): [string, string][] {
     const painted = name === 'rejected' ? paint('yellow', formatCount(value)) : formatCount(value)
     facts.push([name, `${painted}${meanings[name] ?? ''}`])
   }
+  facts.push(...describeDoubts(summary))
   const ignored = Object.entries(summary.ignored)
   if (ignored.length > 0) {
     const some = ignored.slice(0, 8).map(([field]) => field)
@@ -204,21 +235,39 @@ function describe(summary: Summary): [string, string][] {
   return facts
 }
 
+/** What went in with a doubt, each with the first value of its kind. */
+function describeDoubts({ unplaced = 0, unreadable = {}, examples = {} }: Summary): [string, string][] {
+  const facts: [string, string][] = []
+  const suchAs = (path: string) => `such as ${examples[path]?.value}`
+  if (unplaced > 0) {
+    facts.push(['unplaced', `${plural(unplaced, 'listing')} with a postal code in no table, ${suchAs('postalCode')}`])
+  }
+  const fields = Object.entries(unreadable)
+  if (fields.length > 0) {
+    const each = fields.map(([field, count]) => `${field} ${formatCount(count)}, ${suchAs(field)}`)
+    facts.push(['unreadable', `values, taken as unknown: ${each.join('; ')}`])
+  }
+  return facts
+}
+
 /** Runs an import of leads or users with everything that is seen of it. */
 export async function runImport(
   log: Log,
   options: ImportViewOptions,
-  importFiles: (options: ImportOptions) => Promise<ImportOutcome<ImportCounts>>,
+  importFiles: (
+    options: ImportOptions & { onNote(text: string): void },
+  ) => Promise<Omit<ImportOutcome<ImportCounts>, 'summary'> & { summary: Summary }>,
 ): Promise<ExitCode> {
   await boundHeap()
   const view = await createImportView(log, options)
   const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
   try {
     const { onRejected, onProgress } = view
+    const onNote = (text: string) => log.info(text)
     const { formatAwayMax } = await import('../db/away.ts')
     const onAway = () =>
       log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`)
-    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway })
+    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway, onNote })
     await view.end(outcome.summary)
     if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {

@@ -25,7 +25,7 @@ import { addServe } from './serve.ts'
 import { addSettings } from './settings.ts'
 import { addStatus } from './status/command.ts'
 import { addTrigger } from './trigger.ts'
-import { addUsers } from './users.ts'
+import { addUsers } from './users/command.ts'
 import { addValidate } from './validate.ts'
 
 export const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const

@@ -112,7 +112,7 @@ async function tidy(opened: OpenDatabase, counts: PruneCounts): Promise<void> {
   if (!opened.embedded) return
   const { tidyTables } = await import('../db/tidy.ts')
   await tidyTables(opened, ['deliveries', 'claims'], counts.deliveries + counts.claims)
-  await tidyTables(opened, ['leads', 'lead_seen', 'lead_versions'], counts.leads + counts.versions)
+  await tidyTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions'], counts.leads + counts.versions)
 }
 
 async function writeCounts(counts: PruneCounts, indexes: readonly ThinIndex[], dryRun: boolean): Promise<void> {

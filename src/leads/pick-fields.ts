@@ -1,12 +1,13 @@
 /**
- * Picks the fields of a lead from a record of an import: applies `--map`, parses numbers that CSV holds as text, drops unknown
- * values, and counts columns that are no field of a lead. The schema then checks the result.
+ * Picks the fields of a lead from a record of an import: applies `--map`, drops values that are unknown or cannot be read, and
+ * counts columns that are no field of a lead. `read-value.ts` reads the values.
  */
 import { LeadpushError } from '../base/errors.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import type { CsvHeader, ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
-import { hrefSchema, isLeadField, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
+import { hrefSchema, importedHrefSchema, isLeadField, type LeadField, type LeadPatch, leadFields } from './lead.ts'
+import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
 
 /** Fields and the column or key that each is read from. */
 export type FieldMap = ReadonlyMap<LeadField, string>
@@ -31,59 +32,48 @@ export function parseFieldMap(entries: readonly string[]): FieldMap {
   return map
 }
 
-const decimal = /^\$?\s*(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(e[+-]?\d{1,3})?$/i
-
-/** A number that CSV holds as text: `350000`, `350,000.50`, `$350,000`, `3.5e5`; NaN for anything else. */
-export function parseNumberText(text: string): number {
-  const trimmed = text.trim()
-  if (!decimal.test(trimmed)) return Number.NaN
-  const digits = trimmed.replace(/[$,\s]/g, '')
-  return /^\.?(e|$)/i.test(digits) ? Number.NaN : Number(digits)
-}
-
-interface Target {
-  field: LeadField
-  isNumber: boolean
+/** How the values of a file are read. */
+export interface ReadOptions {
+  /** What means unknown, as `buildNulls` makes them. */
+  nulls?: ReadonlySet<string> | undefined
+  /** An optional value that cannot be read rejects its record. */
+  strict?: boolean | undefined
 }
 
 /** The fields that a column or key fills: those mapped to it, and its own unless `--map` reads that from elsewhere. */
-function targetsOf(map: FieldMap): Map<string, Target[]> {
-  const targets = new Map<string, Target[]>()
-  for (const { name, kind } of leadFields) {
+function targetsOf(map: FieldMap): Map<string, LeadField[]> {
+  const targets = new Map<string, LeadField[]>()
+  for (const { name } of leadFields) {
     const source = map.get(name) ?? name
-    const target = { field: name, isNumber: kind === 'number' }
-    targets.set(source, [...(targets.get(source) ?? []), target])
+    targets.set(source, [...(targets.get(source) ?? []), name])
   }
   return targets
 }
 
-function put(patch: Record<string, unknown>, { field, isNumber }: Target, value: unknown, isText: boolean): void {
-  if (value === null || value === '' || value === undefined) return
-  let known = value
-  if (isText && isNumber) {
-    const text = value as string
-    if (text.trim() === '') return
-    known = parseNumberText(text)
-  }
-  // contract 4.10: the one field whose 0 means unknown
-  if (field === 'yearBuilt' && known === 0) return
-  patch[field] = known
-}
+/** The fields of a record, with what of it cannot be read; or its problem, with the `href` if that can be read. */
+export type Picked =
+  | { patch: LeadPatch & { href: string }; unread?: readonly UnreadableValue[] }
+  | { path: string; message: string; href?: string }
 
-/** The fields of a record, or its problem, with the `href` if that can be read. */
-export type Picked = { patch: LeadPatch & { href: string } } | { path: string; message: string; href?: string }
+const none: ReadonlySet<string> = new Set()
 
 /** Picks the fields of the records of one file; `ignored` counts columns that are no field. */
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
   private readonly map: FieldMap
-  private readonly targets: Map<string, Target[]>
+  private readonly targets: Map<string, LeadField[]>
+  private readonly nulls: ReadonlySet<string>
+  private readonly strict: boolean
   private header: CsvHeader | undefined
-  private columns: (Target[] | undefined)[] = []
+  private columns: (LeadField[] | undefined)[] = []
+  /** Of the record under way. */
+  private unread: UnreadableValue[] = []
 
-  constructor(map: FieldMap = new Map()) {
+  constructor(map: FieldMap = new Map(), { nulls = none, strict = false }: ReadOptions = {}) {
     this.map = map
     this.targets = targetsOf(map)
+    this.nulls = nulls
+    this.strict = strict
   }
 
   /** The columns of a CSV file. Throws `usage` where `--map` names one that is not there, or a field stands there twice. */
@@ -102,22 +92,34 @@ export class FieldPicker {
   /** The fields of one record, or what is wrong with it. */
   pick(record: ReadRecord): Picked {
     if (record.error !== undefined) return { path: '', message: record.error }
+    this.unread = []
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
-    const parsed = leadPatchSchema.safeParse(patch)
-    if (parsed.success) return { patch: parsed.data }
-    const issue = parsed.error.issues[0]
-    const path = String(issue?.path[0] ?? '')
-    const isMissing = path !== '' && patch[path] === undefined
-    const href = hrefSchema.safeParse(patch.href).data
-    return { path, message: isMissing ? missing : (issue?.message ?? 'is wrong'), ...(href && { href }) }
+    if (patch.href === undefined) return { path: 'href', message: missing }
+    const href = importedHrefSchema.safeParse(patch.href)
+    if (!href.success) {
+      const message = `${href.error.issues[0]?.message ?? 'is wrong'}: ${showValue(patch.href, 'href')}`
+      const plain = hrefSchema.safeParse(patch.href).data
+      return { path: 'href', message, ...(plain && { href: plain }) }
+    }
+    const picked = { patch: patch as LeadPatch & { href: string } }
+    if (this.unread.length === 0) return picked
+    const fatal = this.unread.find(({ field }) => this.strict || field === 'postalCode')
+    if (fatal) return { path: fatal.field, message: describeUnreadable(fatal).message, href: href.data }
+    return { ...picked, unread: this.unread }
+  }
+
+  private put(patch: Record<string, unknown>, field: LeadField, value: unknown): void {
+    const known = readValue(value, field, this.nulls)
+    if (known === unreadable) this.unread.push({ field, value })
+    else if (known !== undefined) patch[field] = known
   }
 
   private pickCells(cells: readonly string[]): Record<string, unknown> {
     const patch: Record<string, unknown> = {}
     for (let at = 0; at < cells.length; at++) {
       const targets = this.columns[at]
-      if (targets) for (const target of targets) put(patch, target, cells[at], true)
+      if (targets) for (const field of targets) this.put(patch, field, cells[at])
       else this.ignored.add(this.header?.names[at] ?? '')
     }
     return patch
@@ -128,7 +130,7 @@ export class FieldPicker {
     const patch: Record<string, unknown> = {}
     for (const key of Object.keys(value)) {
       const targets = this.targets.get(key)
-      if (targets) for (const target of targets) put(patch, target, (value as Record<string, unknown>)[key], false)
+      if (targets) for (const field of targets) this.put(patch, field, (value as Record<string, unknown>)[key])
       else this.ignored.add(key)
     }
     return patch

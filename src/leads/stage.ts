@@ -11,19 +11,23 @@ import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
+import { serialiseUnread } from './examples.ts'
 import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
-import { type FieldMap, FieldPicker, type Picked } from './pick-fields.ts'
+import { type FieldMap, FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
+import { showValue, type UnreadableValue } from './read-value.ts'
 
 /** The outcome of staging one file. */
 export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */
   staged: number
   ignored: IgnoredFields
+  /** Whether a record has a value that could not be read. */
+  hasUnread: boolean
   format: RecordFormat
   header: CsvHeader | undefined
 }
 
-export interface StageOptions {
+export interface StageOptions extends ReadOptions {
   map?: FieldMap | undefined
   stdin?: Readable | undefined
   signal?: AbortSignal | undefined
@@ -31,20 +35,34 @@ export interface StageOptions {
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
 }
 
-const columns = ['n', 'line', 'href_sha256', 'postal_key', 'given', 'json', 'json_sha256', 'raw', 'problem']
+const columns = [
+  'n',
+  'line',
+  'href_sha256',
+  'postal_key',
+  'given',
+  'json',
+  'json_sha256',
+  'raw',
+  'problem',
+  'unread',
+  'unread_contacts',
+]
 
 /** Long values are not compressed: each is written once and read once. */
 async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_leads (
       n integer not null, line bigint not null, href_sha256 bytea, postal_key text, given integer, json text,
-      json_sha256 bytea, raw bytea, problem text
+      json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text
     ) on commit drop`)
   await connection.query(`
     alter table staged_leads alter json set storage external, alter raw set storage external`)
 }
 
 export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
+
+type Patch = LeadPatch & { href: string }
 
 /** Where a row comes from. */
 interface Origin {
@@ -55,7 +73,15 @@ interface Origin {
   raw: Buffer
 }
 
-function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: LeadPatch & { href: string }): void {
+const contactCharsMax = 64 * 1024
+
+/** The contact fields of a record that could not be read, as one text; undefined where it has none. */
+function joinUnreadContacts(values: readonly UnreadableValue[]): string | undefined {
+  const contacts = values.filter(({ field }) => field.startsWith('contact')).map(({ value }) => value)
+  return contacts.length === 0 ? undefined : JSON.stringify(contacts).slice(0, contactCharsMax).toWellFormed()
+}
+
+function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: Patch, unread: readonly UnreadableValue[]): void {
   const json = serialiseLead(patch)
   const key = patch.postalCode === undefined ? undefined : postalKey(patch.postalCode)
   rows.begin(columns.length)
@@ -69,6 +95,8 @@ function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: LeadPatch & { h
   // only a record without a postal code can still be rejected and shown
   rows.bytea(key === undefined ? raw : undefined)
   rows.null()
+  rows.text(unread.length === 0 ? undefined : serialiseUnread(unread))
+  rows.text(unread.length === 0 ? undefined : joinUnreadContacts(unread))
 }
 
 function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & { href?: string }): void {
@@ -79,6 +107,8 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & 
   for (let nulls = 0; nulls < 4; nulls++) rows.null()
   rows.bytea(raw)
   rows.text(serialiseProblem(problem))
+  rows.null()
+  rows.null()
 }
 
 /** A given postal code must be valid; a missing one may be known from an earlier import. */
@@ -86,13 +116,14 @@ function checkPostalCode(picked: Picked): Picked {
   if (!('patch' in picked)) return picked
   const { href, postalCode } = picked.patch
   if (postalCode === undefined || postalKey(postalCode) !== undefined) return picked
-  return { path: 'postalCode', message: 'is no postal code', href }
+  return { path: 'postalCode', message: `is no postal code: ${showValue(postalCode, 'postalCode')}`, href }
 }
 
 /** Creates `staged_leads`, and copies the records of `file` into it. Throws `failed` where the file breaks off. */
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   await createStaging(connection)
-  const picker = new FieldPicker(options.map)
+  const picker = new FieldPicker(options.map, options)
+  let hasUnread = false
   let staged = 0
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
@@ -106,13 +137,16 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
         const picked = checkPostalCode(picker.pick(record))
         const raw = format === 'json' ? onOneLine(record.raw) : record.raw
         const origin = { n: ++staged, line: record.line, raw }
-        if ('patch' in picked) addRow(rows, origin, picked.patch)
-        else addBadRow(rows, origin, picked)
+        if ('patch' in picked) {
+          const { patch, unread = [] } = picked
+          hasUnread ||= unread.length > 0
+          addRow(rows, origin, patch, unread)
+        } else addBadRow(rows, origin, picked)
         if (rows.isFull) await flush()
       }
       options.onRead?.({ records: staged, bytesRead: page.bytesRead })
       options.signal?.throwIfAborted()
     }
   })
-  return { staged, ignored: picker.ignored, format, header }
+  return { staged, ignored: picker.ignored, hasUnread, format, header }
 }

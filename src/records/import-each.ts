@@ -80,30 +80,39 @@ export function findRecordFiles(names: readonly string[], formats: readonly Reco
 
 type ImportFile<C> = (file: RecordFile, onRejected: OnRejected) => Promise<{ counts: C; ignored: IgnoredFields }>
 
-/** Imports a file, and again when the database was away; a pipe cannot be read again. Rejected records are told once. */
-function importWithRetries<C>(file: RecordFile, options: ImportOptions, importFile: ImportFile<C>) {
+/**
+ * Runs `importFiles`, which imports `files`, and again when the database was away; a pipe cannot be read again. Rejected records are
+ * told once.
+ */
+export function importWithRetries<T>(
+  files: readonly RecordFile[],
+  options: ImportOptions,
+  importFiles: (onRejected: OnRejected) => Promise<T>,
+): Promise<T> {
   let told = 0
   const work = () => {
     let met = 0
-    return importFile(file, async (rejected) => {
+    return importFiles(async (rejected) => {
       met++
       if (met <= told) return
       told = met
       await options.onRejected?.(rejected)
     })
   }
-  return file.bytesTotal === undefined ? work() : rideOut(work, options.onAway)
+  return files.some(({ bytesTotal }) => bytesTotal === undefined) ? work() : rideOut(work, options.onAway)
 }
 
 /**
- * Runs `importFile`, which must import a file in one transaction, for each of `files`, and adds the counts up from `none`.
- * Throws `usage` where the first file cannot be imported, `database` where the database stays away.
+ * Runs `importFile`, which must import a file completely or not at all, for each of `files`, and adds the counts up from `none`.
+ * `retries`: a file is begun again when the database was away. Throws `usage` where the first file cannot be imported, `database`
+ * where the database stays away.
  */
 export async function importEach<C extends ImportCounts>(
   files: readonly RecordFile[],
   none: C,
   options: ImportOptions,
   importFile: ImportFile<C>,
+  retries = true,
 ): Promise<ImportOutcome<C>> {
   const counts = new Map<string, number>(Object.entries(none))
   const ignored = new IgnoredFields()
@@ -115,7 +124,10 @@ export async function importEach<C extends ImportCounts>(
   })
   for (const [at, file] of files.entries()) {
     try {
-      const imported = await importWithRetries(file, options, importFile)
+      const attempt = (onRejected: OnRejected) => importFile(file, onRejected)
+      const imported = await (retries
+        ? importWithRetries([file], options, attempt)
+        : attempt(async (rejected) => options.onRejected?.(rejected)))
       for (const [key, count] of Object.entries(imported.counts)) counts.set(key, (counts.get(key) ?? 0) + count)
       ignored.addAll(imported.ignored)
     } catch (error) {

@@ -28,7 +28,7 @@ export interface TakenTrigger {
   occurredAt: Date
   /** How many attempts have failed before. */
   attempts: number
-  /** Whether the lead still exists. */
+  /** Whether the lead still exists, and is not gone from all its sources. */
   hasLead: boolean
   /** Whether the version still exists: it may have been erased, or pruned. */
   hasVersion: boolean
@@ -123,7 +123,8 @@ export async function takeTriggers(
     update triggers t set worker_id = ${currentOf(worker)} from found n
     where t.hook_id = n.hook_id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      t.attempts, exists (select from leads l where l.id = t.lead_id) as "hasLead",
+      t.attempts,
+      exists (select from leads l join lead_seen s on s.lead_id = l.id where l.id = t.lead_id and not s.gone) as "hasLead",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)
   return rows

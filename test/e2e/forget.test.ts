@@ -114,6 +114,7 @@ test('what is erased for the first time while a file is read is not among what i
     yield Buffer.from(toLines([listing('late', { price: -1 })]))
   }
   const { summary } = await importLeads(opened, ['-'], {
+    strict: true,
     stdin: Readable.from(read(), { objectMode: false }),
     onRejected: ({ raw }) => void told.push(JSON.parse(raw.toString()).href),
   })

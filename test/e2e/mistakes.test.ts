@@ -40,10 +40,10 @@ test('a word that is no command, option or argument is told with what was meant 
   await meets(['leads', 'forget', '--hrefs', 'x'], {}, 2, /mean --href\?\n {7}Run `leadpush leads forget --help` /)
   await meets(['users', '--foo', 'list'], {}, 2, /'--foo'\n {7}Run `leadpush users --help` /)
   await meets(
-    ['users', 'import', writeInput('users.csv', 'email\n')],
+    ['users', 'import', writeInput('users.xls', 'x')],
     {},
     2,
-    /users\.csv: CSV is not taken here\n.*\.ndjson/,
+    /users\.xls: its name does not tell its format\n.*\.ndjson/,
   )
   // commander took the second user and forgot the first
   const two = ['push', '--user', 'a@example.com', '--user', 'b@example.com']

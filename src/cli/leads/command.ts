@@ -1,19 +1,23 @@
-/** `leadpush leads`: listings in, and out for good. */
+/** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
 import { type Act, type ExitCode, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
+import { addLooks } from './look.ts'
+import type { SourceFlags } from './source.ts'
 
-interface ImportOptions {
+interface ImportOptions extends SourceFlags {
   map?: string[]
+  null?: string[]
+  strict?: true
   trigger?: true
   rejects?: string
   json?: true
 }
 
 export function addLeads(program: Command, act: Act): void {
-  const leads = program.command('leads').description('Import listings, and erase them.')
+  const leads = program.command('leads').description('Import listings, look at them, and erase them.')
   leads
     .command('import')
     .description('Import listings from NDJSON, JSON arrays or CSV, each also with .gz; - reads standard input.')
@@ -23,7 +27,16 @@ export function addLeads(program: Command, act: Act): void {
       'read a field from a column or key of another name; may be repeated',
       (entry: string, map: string[] = []) => [...map, entry],
     )
+    .option(
+      '--null <text>',
+      'a text that means unknown, whatever its case, such as n/a; may be repeated',
+      (text: string, nulls: string[] = []) => [...nulls, text],
+    )
+    .option('--strict', 'reject a record with an optional value that cannot be read, instead of taking it as unknown')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
+    .option('--source <name>', 'whose listings the files have: letters, digits, dots, hyphens, underscores')
+    .option('--complete', 'with --source: the files have all its listings; those that they lack are gone')
+    .option('--accept', 'with --complete: also if they have fewer than half of its live listings')
     .option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -32,12 +45,17 @@ export function addLeads(program: Command, act: Act): void {
 Examples:
   leadpush leads import listings.ndjson
   leadpush leads import listings.csv --map href=property_url --map postalCode=zip
+  leadpush leads import listings.csv --null n/a --null TBD --strict
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
+  leadpush leads import all-1.csv all-2.csv --source mls --complete
 
 Importing the same file again changes nothing; an unknown value never wipes out
-a known one.`,
+a known one. Numbers are read as people write them ($350,000, 350K, 1,850 sqft);
+what is doubtful is unknown, and counted. A listing that is gone is not delivered
+until one of its sources has it again.`,
     )
     .action(act(importFiles))
+  addLooks(leads, act)
   leads
     .command('forget')
     .description('Erase a listing, or all listings with a contact, and keep them out of later imports.')
@@ -68,19 +86,23 @@ async function importFiles(log: Log, files: string[], options: ImportOptions): P
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importLeads, leadFormats } = await import('../../leads/import.ts')
   const { parseFieldMap } = await import('../../leads/pick-fields.ts')
+  const { buildNulls } = await import('../../leads/read-value.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger.ts')
-  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat'] as const
+  const { readSource } = await import('./source.ts')
+  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', 'maxLeadAgeMs'] as const
   const source = processSource()
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   const settings = toSend ?? readSettings(names, source)
+  const from = readSource(options, settings)
   findRecordFiles(files, leadFormats)
   const map = parseFieldMap(options.map ?? [])
+  const reading = { nulls: buildNulls(options.null ?? []), strict: options.strict }
   return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
     const adviceOnLack = options.map === undefined ? { adviceOnLack: advice } : {}
     const imported = await runImport(log, { ...options, ...adviceOnLack, files }, (how) =>
-      importLeads(opened, files, { ...how, map }),
+      importLeads(opened, files, { ...how, map, ...reading, source: from }),
     )
     if (!toSend || isStopCode(imported)) return imported
     return Math.max(imported, await sendTriggers(log, opened, toSend, options))

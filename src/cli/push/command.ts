@@ -228,7 +228,10 @@ export async function sendPush(
   const { tellAll } = await import('../../push/reporter.ts')
   const { createPushView } = await import('./view.ts')
   const http = createHttp(settings)
-  const view = await createPushView(log, { json: options.json ?? false, single: request.what === 'user' })
+  const view = await createPushView(log, {
+    json: options.json ?? false,
+    single: request.what === 'user' && !request.further,
+  })
   const stop = listenForStop((signal) => {
     view.reporter.waits('what is under way')
     log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)

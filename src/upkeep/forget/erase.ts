@@ -70,6 +70,7 @@ export async function eraseListings(
   const leadIds = whole.map(({ id }) => id)
   const named = [...whole.map(({ version_id }) => version_id), ...[...found.values()].flatMap((ids) => [...ids])]
   await sql`delete from lead_seen where lead_id = any (${leadIds})`.execute(db)
+  await sql`delete from lead_sources where lead_id = any (${leadIds})`.execute(db)
   await sql`delete from leads where id = any (${leadIds})`.execute(db)
   const versions = await sql<{ id: number }>`
     delete from lead_versions where id = any (${named})

@@ -91,7 +91,7 @@ class Forgetting {
     const underWay = await this.waitForAttempts(all)
     const ended = all.ended + (await rideOut(() => countEnded(opened.db, all.underWay), onAway))
     options.onPhase?.('clearing up')
-    await vacuumTables(opened, ['leads', 'lead_seen', 'lead_versions', 'triggers'])
+    await vacuumTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions', 'triggers'])
     const sent = await rideOut(() => countSent(opened.db, all.versionIds, stop), onAway)
     return { ...counts, ended, underWay, sent }
   }
