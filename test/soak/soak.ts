@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { type ProgramResult, startProgram } from '../support/program.ts'
 import { type ReceivedRequest, startTestReceiver, type TestReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 import { MovedClock } from './clock.ts'
 import { contactOf, emailOf, type House, hrefOf, Operator } from './operator.ts'
 import { type MovedPostgres, startMovedPostgres } from './postgres.ts'
@@ -75,8 +76,6 @@ class Soak {
     await this.importFeeds()
     await this.importUsers()
     await this.registerHook()
-    // the subscription push
-    this.receiver.requests.length = 0
     for (let week = 0; week < weeks; week++) await this.passWeek(week)
     this.checkTriggers()
   }
@@ -260,8 +259,10 @@ class Soak {
       body: JSON.stringify({ hookUrl: this.hook.url }),
     })
     if (!answer.ok) this.fail(`subscribe was answered ${answer.status}: ${await answer.text()}`)
+    await until('the subscription push comes', () => this.receiver.requests.length > 0)
     serve.kill()
     await serve.done
+    this.receiver.requests.length = 0
   }
 
   private checkTriggers(): void {
