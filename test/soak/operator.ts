@@ -90,8 +90,8 @@ export class Operator {
   writeUsers(): string {
     const lines = this.users
       .filter(({ isListed }) => isListed)
-      .flatMap((user) => user.codes.map((code) => `${emailOf(user)},${user.receiverKey},zipcode,${code},0`))
-    return ['email,receiverApiKey,type,value,radius', ...lines, ''].join('\n')
+      .flatMap((user) => user.codes.map((code) => `${emailOf(user)},${user.receiverKey},yes,zipcode,${code},0`))
+    return ['email,receiverApiKey,subscribed,type,value,radius', ...lines, ''].join('\n')
   }
 
   onMarket(source?: Source): House[] {
