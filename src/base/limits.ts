@@ -57,8 +57,8 @@ export const paceDays = 30
 export const outageCheckMs = 10_000
 /** So often a push asks what others found out about the receiver. */
 export const outageLookMs = 1_000
-/** contract 3, exit code 3: a database that is away for longer ends the command. */
-export const databaseAwayMsMax = 30_000
+/** contract 2, `LEADPUSH_DATABASE_AWAY`: its default. A database that is away for longer ends the command. */
+export const databaseAwayMsDefault = 120_000
 /** A connection of a command of short statements on which the database says nothing for so long leads nowhere: its machine may be gone. */
 export const databaseSilentMsMax = 25_000
 /** contract 5.3: so soon after a user's last subscription push no further one is owed. */

@@ -262,7 +262,9 @@ export async function runImport(
   try {
     const { onRejected, onProgress } = view
     const onNote = (text: string) => log.info(text)
-    const onAway = () => log.warn('The database is away: the file is begun again when it is back, for 30 s at most.')
+    const { formatAwayMax } = await import('../db/away.ts')
+    const onAway = () =>
+      log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`)
     const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway, onNote })
     await view.end(outcome.summary)
     if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')

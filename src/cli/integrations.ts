@@ -50,6 +50,14 @@ its hash is stored.`,
     .action(act((_log: Log, id: string, options: JsonOption) => revoke(id, options)))
 }
 
+const toWrite = { ...inShort, writes: true }
+
+async function readWriterSettings() {
+  const { processSource, readSettings } = await import('../base/config.ts')
+  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'logFormat'] as const
+  return readSettings(names, processSource())
+}
+
 async function readDatabaseSettings() {
   const { processSource, readSettings } = await import('../base/config.ts')
   return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
@@ -69,9 +77,9 @@ async function readKey(given: string | undefined): Promise<string | undefined> {
 }
 
 async function create({ user, apiKey, json }: JsonOption & { user: string; apiKey?: string }): Promise<ExitCode> {
-  const settings = await readDatabaseSettings()
+  const settings = await readWriterSettings()
   const key = await readKey(apiKey)
-  return await withDatabase(settings, inShort, async ({ db }) => {
+  return await withDatabase(settings, toWrite, async ({ db }) => {
     const { createIntegration } = await import('../integrations/integrations.ts')
     const created = await createIntegration(db, { email: user, apiKey: key })
     if (json) await writeJson(created)
@@ -133,9 +141,8 @@ function describeLast({ lastAt, lastStatus }: ListedHook): string {
 }
 
 async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
-  return await withDatabase(settings, inShort, async ({ db }) => {
+  const settings = await readWriterSettings()
+  return await withDatabase(settings, toWrite, async ({ db }) => {
     const { revokeIntegration } = await import('../integrations/integrations.ts')
     const revoked = /^\d{1,15}$/.test(id) ? await revokeIntegration(db, Number(id)) : undefined
     if (!revoked) {

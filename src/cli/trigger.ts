@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { formatCount, plural, seconds } from '../base/amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
-import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, waiting, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from './output.ts'
 import { paint } from './painted.ts'
@@ -41,8 +41,13 @@ export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks',
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'logFormat', ...triggerSettings], processSource())
-  return await withDatabase(settings, inShort, (opened) => sendTriggers(log, opened, settings, options))
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', ...triggerSettings],
+    processSource(),
+  )
+  return await withDatabase(settings, { ...inShort, ...waiting(log) }, (opened) =>
+    sendTriggers(log, opened, settings, options),
+  )
 }
 
 /** Runs `trigger` with everything that a person or a machine sees of it. */

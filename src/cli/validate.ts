@@ -89,7 +89,7 @@ async function validateDatabase(
     () => readSettings(settingNames, source),
     () => readProxies(source),
   )
-  return await withDatabase(settings, inShort, async (opened) => {
+  return await withDatabase(settings, { ...inShort, awayMsMax: 0 }, async (opened) => {
     const { checkDatabase } = await import('../inspect/validate/database.ts')
     log.info(`Database: ${opened.description}`)
     const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }

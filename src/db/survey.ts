@@ -4,7 +4,8 @@
  */
 import type { Socket } from 'node:net'
 import { sql } from 'kysely'
-import { type Database, type OpenDatabase, streamOf } from './open.ts'
+import { streamOf } from './client.ts'
+import type { Database, OpenDatabase } from './open.ts'
 import type { Tables } from './tables.ts'
 
 /** One look at the server; times in milliseconds. */

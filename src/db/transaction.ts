@@ -6,7 +6,8 @@
 import { Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
 import { isDatabaseError, rideOut } from './away.ts'
-import { type Database, type OpenDatabase, streamOf } from './open.ts'
+import { streamOf } from './client.ts'
+import type { Database, OpenDatabase } from './open.ts'
 import type { Tables } from './tables.ts'
 
 /** A connection inside a transaction. */

@@ -113,8 +113,7 @@ test('rights that are missing, a time limit, and a server that only reads, are t
   )
   await other.query('rollback')
   other.release()
-  // standard input, which cannot be read again: a file would be, for as long as an absence is ridden out
-  const readOnly = withOptions('-c default_transaction_read_only=on')
+  const readOnly = { ...withOptions('-c default_transaction_read_only=on'), LEADPUSH_DATABASE_AWAY: '0s' }
   await meets(['leads', 'import', '-'], readOnly, 3, /read-only/, /primary server/)
 })
 

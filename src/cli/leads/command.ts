@@ -1,6 +1,6 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
-import { type Act, type ExitCode, usageError, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import {
   commandThatFits,
@@ -120,7 +120,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   const { readSource } = await import('./source.ts')
   if (options.dryRun && options.trigger)
     throw usageError('--trigger sends, and --dry-run only looks: give one of them.')
-  const names = ['databaseUrl', 'home', 'logFormat', 'maxLeadAgeMs'] as const
+  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', 'maxLeadAgeMs'] as const
   const source = processSource()
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   const settings = toSend ?? readSettings(names, source)
@@ -128,7 +128,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   findRecordFiles(files, leadFormats)
   const { map, encoding } = await readRecordOptions(options)
   const where = parseWhere(options.where ?? [])
-  return await withDatabase(settings, { create: true }, async (opened) => {
+  return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     const onNote = (note: string) => log.info(note)
     const ways = {
       map,

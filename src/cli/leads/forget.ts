@@ -5,7 +5,7 @@ import type { OpenDatabase } from '../../db/open.ts'
 import type { DropFile } from '../../leads/drop-files.ts'
 import type { Erasure } from '../../leads/erasures.ts'
 import type { ForgetPhase, Wanted } from '../../upkeep/forget/forget.ts'
-import { type ExitCode, usageError, withDatabase } from '../command.ts'
+import { type ExitCode, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { isLively, writeJson } from '../output.ts'
 import { listenForStop } from '../signals.ts'
@@ -81,9 +81,9 @@ async function readWanted(options: ForgetOptions): Promise<Wanted> {
 
 export async function forget(log: Log, options: ForgetOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'logFormat'], processSource())
   const wanted = await readWanted(options)
-  return await withDatabase(settings, {}, (opened) => forgetAndTell(log, opened, wanted, options))
+  return await withDatabase(settings, waiting(log), (opened) => forgetAndTell(log, opened, wanted, options))
 }
 
 async function forgetAndTell(
@@ -92,6 +92,7 @@ async function forgetAndTell(
   wanted: Wanted,
   { json, dryRun = false, redact = false, response }: ForgetOptions,
 ): Promise<ExitCode> {
+  const { formatAwayMax } = await import('../../db/away.ts')
   const { forgetListings } = await import('../../upkeep/forget/forget.ts')
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
@@ -109,7 +110,7 @@ async function forgetAndTell(
         told.add(phase)
       },
       onRejected: (line) => void (rejected.size < rejectedShownMax && rejected.add(line)),
-      onAway: () => log.warn('The database is away: waiting for it, for 30 s at most.'),
+      onAway: () => log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     spinner?.stop()
     const { sent, list, ...counts } = forgotten

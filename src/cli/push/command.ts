@@ -1,11 +1,10 @@
 /** `leadpush push`: deliveries to all users, to one user, after failures, or after an interruption. */
 import { type Command, Option } from 'commander'
 import { plural } from '../../base/amounts.ts'
-import { databaseSilentMsMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
 import type { PushRequest } from '../../push/run-push.ts'
 import { agrees } from '../ask.ts'
-import { type Act, type ExitCode, onEarlyEnd, usageError, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, inShort, onEarlyEnd, usageError, waiting, withDatabase } from '../command.ts'
 import { boundHeap } from '../heap.ts'
 import type { Log } from '../log.ts'
 import { parseCount } from '../options.ts'
@@ -98,6 +97,7 @@ function checkOptions(options: PushOptions): void {
 export const pushSettingNames = [
   'databaseUrl',
   'home',
+  'databaseAwayMs',
   'receiverUrl',
   'clientCert',
   'clientKey',
@@ -146,7 +146,7 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   const forget = ping && onEarlyEnd(() => ping.end(undefined, new Error('a signal ended it')))
   await ping?.start()
   try {
-    const exitCode = await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, async (opened) => {
+    const exitCode = await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
       log.info(`Database: ${opened.description}`)
       if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
       return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {

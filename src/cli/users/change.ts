@@ -26,7 +26,7 @@ export async function subscribe(log: Log, given: string[], options: JsonOption):
   const { readPushSettings, sendPush } = await import('../push/command.ts')
   const single = findSingle(given)
   const settings = await readPushSettings({})
-  return await withDatabase(settings, inShort, async (opened) => {
+  return await withDatabase(settings, { ...inShort, writes: true }, async (opened) => {
     const { findUser } = await import('../../users/users.ts')
     const record = ({ user }: FoundUser) => recordAndTell(log, opened, user, options)
     if (single !== undefined) {
@@ -75,9 +75,9 @@ async function end(type: string, counts: Record<string, number>, { json }: JsonO
 
 export async function unsubscribe(given: string[], options: JsonOption): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'logFormat'], processSource())
   const single = findSingle(given)
-  return await withDatabase(settings, inShort, async (opened) => {
+  return await withDatabase(settings, { ...inShort, writes: true }, async (opened) => {
     const { findUser, recordUnsubscription } = await import('../../users/users.ts')
     if (single !== undefined) {
       const { id, email } = (await findUser(opened.db, single)).user
@@ -116,9 +116,12 @@ export async function endWhatNobodyWants({ db }: OpenDatabase): Promise<number> 
 
 export async function remove(given: string[], options: JsonOption & { dryRun?: true }): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'logFormat'],
+    processSource(),
+  )
   const single = findSingle(given)
-  return await withDatabase(settings, inShort, async (opened) => {
+  return await withDatabase(settings, { ...inShort, writes: true }, async (opened) => {
     if (options.dryRun) return await tellWhatGoes(opened, given, single, options)
     const { tellPlatforms } = await import('../integrations.ts')
     if (single !== undefined) {

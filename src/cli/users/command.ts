@@ -1,6 +1,7 @@
 /** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
 import type { Command } from 'commander'
-import { type Act, type ExitCode, inShort, usageError, withDatabase } from '../command.ts'
+import type { SettingName } from '../../base/config.ts'
+import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { writeJson, writeLine, writeTable } from '../output.ts'
 import { paint } from '../painted.ts'
@@ -113,15 +114,15 @@ function addChanges(users: Command, act: Act): void {
     )
 }
 
-async function readDatabaseSettings() {
+async function readDatabaseSettings<const K extends SettingName = never>(more: readonly K[] = []) {
   const { processSource, readSettings } = await import('../../base/config.ts')
-  return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+  return readSettings(['databaseUrl', 'home', 'logFormat', ...more], processSource())
 }
 
 type UserImportOptions = JsonOption & { rejects?: string; complete?: true; accept?: true }
 
 async function importFiles(log: Log, files: string[], options: UserImportOptions): Promise<ExitCode> {
-  const settings = await readDatabaseSettings()
+  const settings = await readDatabaseSettings(['databaseAwayMs'])
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importUsers, userFormats } = await import('../../users/import.ts')
   const { runImport } = await import('../import-view.ts')
@@ -129,7 +130,7 @@ async function importFiles(log: Log, files: string[], options: UserImportOptions
   const { complete, accept } = options
   if (accept && !complete) throw usageError('--accept goes with --complete: it overrules its guard.')
   findRecordFiles(files, userFormats)
-  return await withDatabase(settings, { create: true }, async (opened) => {
+  return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     let unsubscribed = 0
     const imported = await runImport(log, { ...options, files }, async (how) => {
       const outcome = await importUsers(opened, files, { ...how, complete, accept })
