@@ -108,6 +108,8 @@ export const pruneRowsMax = 5_000
 export const indexRebuildMsMax = 30 * 60_000
 /** Listings that `leads forget` erases in one transaction. */
 export const listingsPerErasureMax = 5_000
+/** Erased versions whose deliveries `leads forget` counts. */
+export const versionsCountedMax = 100_000
 /** `leads forget` waits for attempts that were under way with what it erased, two of the longest; for no longer. */
 export const eraseWaitMsMax = 20 * 60_000
 /** So long a process that was frozen, or lost its database, may still go on with the run that it had begun. */

@@ -7,7 +7,6 @@ import { bytes, formatCount, plural } from '../base/amounts.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../records/import-each.ts'
-import { missing } from '../records/staged-rejects.ts'
 import { type ExitCode, usageError } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
@@ -47,8 +46,8 @@ export interface ImportViewOptions {
   files: readonly string[]
   json?: true
   rejects?: string
-  /** For a person, where every record was rejected, and one of them for lacking a field. */
-  adviceOnLack?: string
+  /** Nothing is written: it says so first. */
+  dryRun?: true | undefined
 }
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
@@ -148,7 +147,7 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   let toldAt = performance.now()
   let shown = 0
-  let lacks = false
+  if (options.dryRun && !options.json) await writeLine('Dry run: nothing is written. An import would do this:')
   return {
     onProgress({ file, phase, records, bytesRead, bytesTotal }) {
       const share = bytesTotal ? `, ${Math.min(100, Math.floor((100 * bytesRead) / bytesTotal))} %` : ''
@@ -167,14 +166,13 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
     async onRejected(rejected) {
       await rejects?.add(rejected)
       const { file, line, path, message } = rejected
-      lacks ||= message === missing
       if (options.json) await writeJson({ type: 'rejected', file, line, path, message })
       else if (++shown <= shownMax)
         await writeLine(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
     },
     async end(summary) {
       spinner?.stop()
-      if (options.json) return await writeJson({ type: 'summary', ...summary })
+      if (options.json) return await writeJson({ type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) })
       if (shown > shownMax)
         await writeLine(
           `… and ${plural(shown - shownMax, 'rejected record')} more${rejects ? '' : '; --json lists all, --rejects FILE keeps them'}`,
@@ -184,8 +182,6 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
         await writeLine(`${file}:${line}  ${paint('yellow', what)}  ${path} ${message}`)
       }
       await writeFacts(describe(summary))
-      const { read, rejected } = summary
-      if (lacks && rejected === read && options.adviceOnLack) await writeLine(options.adviceOnLack)
     },
     async finish() {
       await rejects?.finish()
@@ -206,6 +202,7 @@ function describe(summary: Summary): [string, string][] {
     'rejected',
     'repeated',
     'erased',
+    'filtered',
     'gone',
     'folded',
     'unsubscribed',
@@ -213,6 +210,7 @@ function describe(summary: Summary): [string, string][] {
   const meanings = {
     repeated: ' replaced by a later record of the file',
     erased: ' kept out, since they were erased',
+    filtered: ' not taken by --where',
     gone: ' that no source has any more',
     folded: ' kept once: the same query twice with one user',
     unsubscribed: ' in none of the files',
@@ -271,8 +269,9 @@ export async function runImport(
     await view.end(outcome.summary)
     if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {
-      const { file, message } = outcome.broken
-      throw new LeadpushError('failed', `${file}: ${message}`, { hint: 'Nothing of this file went in.' })
+      const { file, message, hint } = outcome.broken
+      const nothing = 'Nothing of this file went in.'
+      throw new LeadpushError('failed', `${file}: ${message}`, { hint: hint ? `${nothing} ${hint}` : nothing })
     }
     await view.finish()
     return stop.exitCode ?? (outcome.summary.rejected > 0 ? 1 : 0)

@@ -82,7 +82,8 @@ function inherit(parent: Command, root: Command): void {
   if (parent.commands.length > 0) parent.helpCommand('help [command]', 'print help')
   for (const command of parent.commands) {
     command.copyInheritedSettings(root).exitOverride()
-    for (const option of command.options) if (option.required && !option.parseArg) refuseTwice(command, option)
+    for (const option of command.options)
+      if (option.required && !option.parseArg && !option.variadic) refuseTwice(command, option)
     inherit(command, root)
   }
 }

@@ -203,7 +203,15 @@ export interface Tables {
   }
   hook_answers: { hook_id: string; lead_id: number; answer: string; said_at: Generated<Date> }
   erasure_key: { key: Buffer }
-  erasures: { mark: Buffer; kind: 'href' | 'contact'; erased_at: Generated<Date> }
+  erasures: {
+    mark: Buffer
+    kind: 'href' | 'contact' | 'email' | 'phone'
+    erased_at: Generated<Date>
+    redacts: Defaulted<boolean>
+    found: Defaulted<boolean>
+    list_mark: Buffer | null
+  }
+  work_items: { id: string; mark: Buffer | null }
   listed_users: { import_id: string; email_sha256: Buffer; listed_at: Generated<Date> }
   erased_deliveries: { worker_id: number; idempotency_key: string }
 }

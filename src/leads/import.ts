@@ -20,9 +20,9 @@ import {
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { addUnread, type Example, UnreadableValues } from './examples.ts'
 import { mergeLeads } from './merge.ts'
-import type { FieldMap, ReadOptions } from './pick-fields.ts'
+import type { ReadOptions } from './pick-fields.ts'
 import { dropStaging, recordPresent, type SourceOptions, startNoting } from './sources.ts'
-import { stageLeads } from './stage.ts'
+import { type StageOptions, stageLeads } from './stage.ts'
 import { findUnplaced } from './unplaced.ts'
 
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
@@ -46,8 +46,12 @@ export interface LeadImportOutcome extends ImportOutcome<LeadCounts> {
   }
 }
 
-export interface LeadImportOptions extends ImportOptions, ReadOptions {
-  map?: FieldMap | undefined
+export interface LeadImportOptions
+  extends ImportOptions,
+    ReadOptions,
+    Pick<StageOptions, 'map' | 'encoding' | 'onNote' | 'commandThatFits'> {
+  /** Counts what an import would do, and leaves the listings as they are. */
+  isDryRun?: boolean | undefined
   source?: SourceOptions | undefined
 }
 
@@ -76,11 +80,12 @@ async function stageAndMerge(
   }
   const staged = await stageLeads(connection, file, { ...options, onRead })
   tell('merging')
-  const { format, header, ignored, hasUnread } = staged
+  const { format, header, ignored, hasUnread, filtered } = staged
   const counts = await mergeLeads(connection, {
     file: name,
     staged: staged.staged,
     hasUnread,
+    isDryRun: options.isDryRun,
     notes: options.source !== undefined,
     onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
   })
@@ -88,7 +93,8 @@ async function stageAndMerge(
   const unreadable = new UnreadableValues()
   if (hasUnread) await addUnread(connection, name, unreadable)
   if (first) unreadable.addExample('postalCode', { file: name, ...first })
-  return { counts: { read: staged.staged, ...counts, filtered: 0, gone: 0, unplaced }, ignored, unreadable }
+  const sum = staged.staged + filtered
+  return { counts: { read: sum, ...counts, filtered, gone: 0, unplaced }, ignored, unreadable }
 }
 
 function importFile(
@@ -107,6 +113,7 @@ function importFile(
       return imported
     },
     signal,
+    options.isDryRun ? 'rollback' : 'commit',
   )
 }
 
@@ -166,7 +173,12 @@ async function importTogether(
   }
   try {
     return await importWithRetries(files, options, (onRejected) =>
-      withTransaction(opened, (connection) => importAll(connection, onRejected), signal),
+      withTransaction(
+        opened,
+        (connection) => importAll(connection, onRejected),
+        signal,
+        options.isDryRun ? 'rollback' : 'commit',
+      ),
     )
   } catch (error) {
     if (!signal?.aborted) throw error
@@ -192,9 +204,11 @@ export async function importLeads(
     ? importTogether(opened, found, nothing, { ...options, source })
     : importOneByOne(opened, found, nothing, options))
   const { inserted, updated, unchanged } = outcome.summary
-  await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)
-  await tidyTables(opened, ['lead_seen'], inserted + updated + unchanged)
-  if (source) await tidyTables(opened, ['lead_sources'], inserted + updated + unchanged)
+  if (!options.isDryRun) {
+    await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)
+    await tidyTables(opened, ['lead_seen'], inserted + updated + unchanged)
+    if (source) await tidyTables(opened, ['lead_sources'], inserted + updated + unchanged)
+  }
   const { ignored, ...counts } = outcome.summary
   const { counts: byField, examples } = unreadable
   return {

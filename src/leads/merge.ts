@@ -28,6 +28,8 @@ export interface MergeOptions {
   /** As the row of `imports` is to name it. */
   file: string
   staged: number
+  /** Counts what would become of the records; the caller rolls the rest back. */
+  isDryRun?: boolean | undefined
   hasUnread: boolean
   onRejected: RejectOptions['onRejected']
   /** Whether to note which listings the file has. */
@@ -218,6 +220,15 @@ async function updateChanged(connection: Connection, base: number, staged: numbe
   return updated
 }
 
+/** What of `merged_leads` is new, and what a change. */
+async function countMerged(connection: Connection): Promise<{ inserted: number; updated: number }> {
+  const { rows } = await connection.query<{ inserted: number; updated: number }>(
+    `select count(*) filter (where version_id is null)::integer as inserted, count(version_id)::integer as updated
+     from merged_leads`,
+  )
+  return rows[0] as { inserted: number; updated: number }
+}
+
 /** Records when each listing was seen, changed or not (contract 4.3), and how many fields its record filled. */
 async function touchSeen(connection: Connection, at: string): Promise<number> {
   await run(
@@ -257,7 +268,8 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
     [options.file],
   )
   const { at, base, id } = start.rows[0] as { at: string; base: number; id: number }
-  if (staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
+  // no rollback takes a sequence back
+  if (staged > 0 && !options.isDryRun) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
 
   // comes before `rejectStaged`, which prints and keeps what it rejects
   const erasedUnread = options.hasUnread ? await dropErasedUnread(connection) : 0
@@ -267,6 +279,11 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   await match(connection)
   if (options.notes) await notePresent(connection)
   await mergeChanged(connection)
+  if (options.isDryRun) {
+    const { inserted, updated } = await countMerged(connection)
+    const unchanged = staged - erased - rejected - repeated - inserted - updated
+    return { inserted, updated, unchanged, rejected, repeated, erased }
+  }
   const inserted = await insertNew(connection, base, staged, id)
   const updated = await updateChanged(connection, base, staged, at)
   await touchSeen(connection, at)

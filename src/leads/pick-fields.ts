@@ -3,34 +3,16 @@
  * counts columns that are no field of a lead. `read-value.ts` reads the values.
  */
 import { LeadpushError } from '../base/errors.ts'
+import { didYouMean } from '../base/nearest.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import type { CsvHeader, ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
-import { hrefSchema, importedHrefSchema, isLeadField, type LeadField, type LeadPatch, leadFields } from './lead.ts'
+import { FoldedNames, foldName, refuseTwice, valueAt } from './columns.ts'
+import type { FieldMap } from './field-map.ts'
+import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
 import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
-
-/** Fields and the column or key that each is read from. */
-export type FieldMap = ReadonlyMap<LeadField, string>
-
-/** contract 3: `FIELD=COLUMN`, repeated. Throws `usage`. */
-export function parseFieldMap(entries: readonly string[]): FieldMap {
-  const map = new Map<LeadField, string>()
-  for (const entry of entries) {
-    const at = entry.indexOf('=')
-    const field = entry.slice(0, Math.max(at, 0)).trim()
-    const column = entry.slice(at + 1).trim()
-    if (at < 1 || column === '') {
-      throw new LeadpushError('usage', `--map ${entry}: must be FIELD=COLUMN, such as price=list_price`)
-    }
-    if (!isLeadField(field)) {
-      const hint = `The fields are ${leadFields.map(({ name }) => name).join(', ')}.`
-      throw new LeadpushError('usage', `--map ${entry}: a lead has no field ${field}`, { hint })
-    }
-    if (map.has(field)) throw new LeadpushError('usage', `--map ${entry}: ${field} is mapped twice`)
-    map.set(field, column)
-  }
-  return map
-}
+import { findKey, isTaken, leadFieldOf, refuseUnknown } from './record-filter.ts'
+import type { Condition } from './where.ts'
 
 /** How the values of a file are read. */
 export interface ReadOptions {
@@ -38,22 +20,36 @@ export interface ReadOptions {
   nulls?: ReadonlySet<string> | undefined
   /** An optional value that cannot be read rejects its record. */
   strict?: boolean | undefined
+  /** Which records are taken. */
+  where?: readonly Condition[] | undefined
 }
 
-/** The fields that a column or key fills: those mapped to it, and its own unless `--map` reads that from elsewhere. */
+/** The fields that a column or key fills, by its folded name: those mapped to it, and its own unless it is read from elsewhere. */
 function targetsOf(map: FieldMap): Map<string, LeadField[]> {
   const targets = new Map<string, LeadField[]>()
   for (const { name } of leadFields) {
-    const source = map.get(name) ?? name
+    const source = foldName(map.get(name)?.column ?? name)
     targets.set(source, [...(targets.get(source) ?? []), name])
   }
   return targets
 }
 
+/** A field that is read from a key below others, as `address.postalCode`. */
+interface PathTarget {
+  field: LeadField
+  column: string
+  steps: string[]
+}
+
+const pathsOf = (map: FieldMap): PathTarget[] =>
+  [...map].flatMap(([field, { column }]) => (column.includes('.') ? [{ field, column, steps: column.split('.') }] : []))
+
 /** The fields of a record, with what of it cannot be read; or its problem, with the `href` if that can be read. */
 export type Picked =
   | { patch: LeadPatch & { href: string }; unread?: readonly UnreadableValue[] }
   | { path: string; message: string; href?: string }
+  /** `--where` does not take it. */
+  | { filtered: true }
 
 const none: ReadonlySet<string> = new Set()
 
@@ -61,32 +57,66 @@ const none: ReadonlySet<string> = new Set()
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
   private readonly map: FieldMap
+  private readonly where: readonly Condition[]
   private readonly targets: Map<string, LeadField[]>
+  private readonly targetsByKey: FoldedNames<LeadField[]>
+  private readonly paths: readonly PathTarget[]
+  /** Keys that paths lead through: they are not ignored, and no field of their own. */
+  private readonly roots: ReadonlySet<string | undefined>
   private readonly nulls: ReadonlySet<string>
   private readonly strict: boolean
   private header: CsvHeader | undefined
   private columns: (LeadField[] | undefined)[] = []
+  /** In CSV the place of each condition's column. */
+  private places = new Map<Condition, number>()
+  /** In JSON the conditions on columns that no record had so far. */
+  private readonly unseen: Set<Condition>
   /** Of the record under way. */
   private unread: UnreadableValue[] = []
 
-  constructor(map: FieldMap = new Map(), { nulls = none, strict = false }: ReadOptions = {}) {
+  constructor(map: FieldMap = new Map(), { nulls = none, strict = false, where = [] }: ReadOptions = {}) {
     this.map = map
+    this.where = where
     this.targets = targetsOf(map)
+    this.targetsByKey = new FoldedNames(this.targets)
+    this.paths = pathsOf(map)
+    this.roots = new Set(this.paths.map(({ steps }) => steps[0]))
+    this.unseen = new Set(where.filter((condition) => leadFieldOf(condition) === undefined))
     this.nulls = nulls
     this.strict = strict
   }
 
-  /** The columns of a CSV file. Throws `usage` where `--map` names one that is not there, or a field stands there twice. */
-  setHeader(header: CsvHeader): void {
-    if (this.header === header) return
+  /**
+   * The columns of a CSV file. Returns what of a map file the header lacks, as lines to tell. Throws `usage` where `--map` or
+   * `--where` names a column that is not there, or one that is read stands there twice.
+   */
+  setHeader(header: CsvHeader): string[] {
+    if (this.header === header) return []
     this.header = header
-    for (const [field, column] of this.map) {
-      if (header.names.includes(column)) continue
-      throw new LeadpushError('usage', `its header has no column ${column}, which --map reads ${field} from`)
+    const names = header.names.map(foldName)
+    const lacking: string[] = []
+    for (const [field, { column, told, mayLack }] of this.map) {
+      if (names.includes(foldName(column))) continue
+      const message = `its header has no column ${column}, which ${told} reads ${field} from`
+      if (!mayLack) throw new LeadpushError('usage', `${message}${didYouMean(column, header.names)}`)
+      lacking.push(message)
     }
-    this.columns = header.names.map((name) => this.targets.get(name))
-    const twice = header.names.find((name, at) => this.columns[at] && header.names.indexOf(name) !== at)
-    if (twice !== undefined) throw new LeadpushError('usage', `its header has the column ${twice} twice`)
+    for (const condition of this.unseen) {
+      const place = names.indexOf(foldName(condition.field))
+      if (place < 0) refuseUnknown(condition, header.names)
+      this.places.set(condition, place)
+    }
+    this.unseen.clear()
+    this.columns = names.map((name) => this.targets.get(name))
+    const conditions = new Set(this.where.map(({ field }) => foldName(field)))
+    refuseTwice(header.names, (name) => this.targets.has(name) || conditions.has(name))
+    return lacking
+  }
+
+  /** Throws `usage` where `--where` names what no record of the file had; after its last record. */
+  finish(): void {
+    const [condition] = this.unseen
+    if (condition) refuseUnknown(condition, Object.keys(this.ignored.toObject()))
   }
 
   /** The fields of one record, or what is wrong with it. */
@@ -95,6 +125,7 @@ export class FieldPicker {
     this.unread = []
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
+    if (this.where.length > 0 && !this.isTaken(patch, record)) return { filtered: true }
     if (patch.href === undefined) return { path: 'href', message: missing }
     const href = importedHrefSchema.safeParse(patch.href)
     if (!href.success) {
@@ -107,6 +138,19 @@ export class FieldPicker {
     const fatal = this.unread.find(({ field }) => this.strict || field === 'postalCode')
     if (fatal) return { path: fatal.field, message: describeUnreadable(fatal).message, href: href.data }
     return { ...picked, unread: this.unread }
+  }
+
+  private isTaken(patch: Record<string, unknown>, { cells, value }: ReadRecord): boolean {
+    if (cells) return isTaken(this.where, patch, (condition) => cells[this.places.get(condition) ?? -1])
+    const columns = new Map<Condition, unknown>()
+    for (const condition of this.where) {
+      const found =
+        leadFieldOf(condition) === undefined ? findKey(value as Record<string, unknown>, condition.field) : undefined
+      if (!found) continue
+      this.unseen.delete(condition)
+      columns.set(condition, found.value)
+    }
+    return isTaken(this.where, patch, (condition) => columns.get(condition))
   }
 
   private put(patch: Record<string, unknown>, field: LeadField, value: unknown): void {
@@ -129,9 +173,14 @@ export class FieldPicker {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
     const patch: Record<string, unknown> = {}
     for (const key of Object.keys(value)) {
-      const targets = this.targets.get(key)
-      if (targets) for (const field of targets) this.put(patch, field, (value as Record<string, unknown>)[key])
+      const found = (value as Record<string, unknown>)[key]
+      if (typeof found === 'object' && this.roots.has(key)) continue
+      const targets = this.targetsByKey.get(key)
+      if (targets) for (const field of targets) this.put(patch, field, found)
       else this.ignored.add(key)
+    }
+    for (const { field, column, steps } of this.paths) {
+      if (!Object.hasOwn(value, column)) this.put(patch, field, valueAt(value, steps))
     }
     return patch
   }

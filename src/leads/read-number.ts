@@ -25,7 +25,7 @@ const surroundings: Record<NumberField, Surroundings> = {
     after: /(?: ?(?:\$|usd|us dollars|dollars))?(?:,? \(?(?:o\.?b\.?o\.?|or best offer|firm|neg\.?|negotiable)\)?)?$/,
     scales: / ?(k|thousand|mm?|mil|million)$/,
   },
-  sqft: { after: / ?(?:sq(?:uare)?\.? ?(?:ft|feet|foot)\.?|s\.?f\.?|ft\^?2)$/, scales: / ?(k|thousand)$/ },
+  sqft: { after: / ?(?:sq(?:uare)?\.? ?(?:ft|feet|foot)\.?|s\.?f\.?|ft(?:\^?2|²))$/, scales: / ?(k|thousand)$/ },
   bedrooms: { after: /[ -]?(?:bds?|brs?|bdrm?s?|beds?|bedrooms?)\.?$/, isCount: true },
   bathrooms: { after: /[ -]?(?:bas?|bths?|baths?|bathrooms?)\.?$/, isCount: true },
   yearBuilt: { before: /^built (?:in )?/ },
@@ -35,15 +35,18 @@ const vulgar: Readonly<Record<string, string>> = {
   '½': '.5', '¼': '.25', '¾': '.75', '⅛': '.125', '⅜': '.375', '⅝': '.625', '⅞': '.875',
 } // biome-ignore format: a list
 
-/** Without invisible characters, and with one kind of each sign. */
+/**
+ * Without invisible characters, and with one kind of each sign. It is no NFKC, which would make 32 of a 3 with a footnote's
+ * superscript 2.
+ */
 function normalise(text: string): string {
   return text
-    .replace(/(\d?) ?([½¼¾⅛⅜⅝⅞])/g, (_, digit: string, sign: string) => `${digit || '0'}${vulgar[sign]}`)
-    .normalize('NFKC')
     .replace(/[\u00ad\u200b-\u200f\u2060\ufeff]/g, '')
+    .replace(/[\uff01-\uff5e]/g, (wide) => String.fromCharCode(wide.charCodeAt(0) - 0xfee0))
+    .replace(/\s+/g, ' ')
+    .replace(/(\d?) ?([½¼¾⅛⅜⅝⅞])/g, (_, digit: string, sign: string) => `${digit || '0'}${vulgar[sign]}`)
     .replace(/[\u2018\u2019]/g, "'")
     .replace(/\u2044/g, '/')
-    .replace(/\s+/g, ' ')
     .trim()
     .toLowerCase()
 }

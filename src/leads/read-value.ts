@@ -51,12 +51,10 @@ function readNumberValue(value: unknown, field: NumberField): number | undefined
   return field === 'yearBuilt' && number === 0 ? undefined : number
 }
 
-/** A number beyond this is not written with all its digits. */
-const writtenMax = 1e15
-
 function readTextValue(value: unknown): string | typeof unreadable {
   if (typeof value === 'string') return isStorable(value) ? value : unreadable
-  return typeof value === 'number' && Math.abs(value) < writtenMax ? String(value) : unreadable
+  // beyond that JSON has lost digits
+  return typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER ? String(value) : unreadable
 }
 
 /** The value for `field`; undefined where it is unknown. `href` is kept as given, and checked elsewhere. */

@@ -3,23 +3,26 @@
  * ones with their problem. `merge.ts` then compares them with the stored listings.
  */
 import { hash } from 'node:crypto'
-import type { Readable } from 'node:stream'
 import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { postalKey } from '../places/postal-key.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
-import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
+import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { serialiseUnread } from './examples.ts'
+import type { FieldMap } from './field-map.ts'
 import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
-import { type FieldMap, FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
+import { type Lack, lackError, NeededFields } from './needed-fields.ts'
+import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
 import { showValue, type UnreadableValue } from './read-value.ts'
 
 /** The outcome of staging one file. */
 export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */
   staged: number
+  /** Records that `--where` does not take: they are not staged. */
+  filtered: number
   ignored: IgnoredFields
   /** Whether a record has a value that could not be read. */
   hasUnread: boolean
@@ -27,12 +30,31 @@ export interface Staged {
   header: CsvHeader | undefined
 }
 
-export interface StageOptions extends ReadOptions {
+export interface StageOptions extends RecordReadOptions, ReadOptions {
   map?: FieldMap | undefined
-  stdin?: Readable | undefined
-  signal?: AbortSignal | undefined
+  /** The command with the `--map` options that fit a file whose columns have other names. */
+  commandThatFits?: ((fits: Fits) => string) | undefined
+  /** Called with what is worth knowing about the file. */
+  onNote?: ((note: string) => void) | undefined
   /** After each page. */
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
+}
+
+/** Fields, and the columns that would fill them. */
+export type Fits = Lack['fits']
+
+const importWith = (fits: Fits) =>
+  ['leadpush leads import FILE', ...[...fits].map(([field, column]) => `--map '${field}=${column}'`)].join(' ')
+
+/** Throws `failed` where no record has what a new listing needs, and none is of a listing that is known. */
+async function refuseUseless(connection: Connection, lack: Lack | undefined, options: StageOptions): Promise<void> {
+  if (!lack) return
+  const known =
+    lack.mayBeKnown &&
+    (await connection.query(
+      `select from staged_leads s join leads l on l.href_sha256 = s.href_sha256 where s.problem is null limit 1`,
+    ))
+  if (!known || known.rowCount === 0) throw lackError(lack, options.commandThatFits ?? importWith)
 }
 
 const columns = [
@@ -123,8 +145,9 @@ function checkPostalCode(picked: Picked): Picked {
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   await createStaging(connection)
   const picker = new FieldPicker(options.map, options)
+  const needs = new NeededFields(options.map)
   let hasUnread = false
-  let staged = 0
+  let [staged, filtered] = [0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
   await copyInto(connection, `staged_leads (${columns.join(', ')})`, async (rows, flush, broken) => {
@@ -132,9 +155,16 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
     for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
       header = page.header
-      if (header) picker.setHeader(header)
+      if (header) for (const note of picker.setHeader(header)) options.onNote?.(note)
+      const lack = needs.look(page)
+      if (lack) throw lackError(lack, options.commandThatFits ?? importWith)
       for (const record of page.records) {
         const picked = checkPostalCode(picker.pick(record))
+        if ('filtered' in picked) {
+          filtered++
+          continue
+        }
+        needs.count(picked, record)
         const raw = format === 'json' ? onOneLine(record.raw) : record.raw
         const origin = { n: ++staged, line: record.line, raw }
         if ('patch' in picked) {
@@ -144,9 +174,11 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
         } else addBadRow(rows, origin, picked)
         if (rows.isFull) await flush()
       }
-      options.onRead?.({ records: staged, bytesRead: page.bytesRead })
+      options.onRead?.({ records: staged + filtered, bytesRead: page.bytesRead })
       options.signal?.throwIfAborted()
     }
+    picker.finish()
   })
-  return { staged, ignored: picker.ignored, hasUnread, format, header }
+  await refuseUseless(connection, needs.findLack(), options)
+  return { staged, filtered, ignored: picker.ignored, hasUnread, format, header }
 }

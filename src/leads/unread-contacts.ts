@@ -3,13 +3,16 @@
  * contact must be looked for in what was left out.
  */
 import type { Connection } from '../db/transaction.ts'
-import { findErasedAmong } from './erasures.ts'
+import { dropOrRedact, findHitsAmong } from './erasures.ts'
 
 const recordsPerFetch = 100
 
-/** Deletes the staged records that have an erased contact there, and returns their number. The import must hold its lock. */
+/**
+ * Deletes the staged records that have an erased contact there, and returns their number; redacts those whose listings are kept. The
+ * import must hold its lock.
+ */
 export async function dropErasedUnread(connection: Connection): Promise<number> {
-  const erased: number[] = []
+  const hit = { erased: [] as number[], redacted: [] as number[] }
   await connection.query(
     `declare unread_contacts no scroll cursor for select n, unread_contacts as contacts from staged_leads where unread_contacts is not null`,
   )
@@ -18,13 +21,16 @@ export async function dropErasedUnread(connection: Connection): Promise<number> 
       `fetch ${recordsPerFetch} from unread_contacts`,
     )
     if (rows.length === 0) break
-    const found = await findErasedAmong(
+    const found = await findHitsAmong(
       connection,
       rows.map(({ contacts }) => ({ raw: Buffer.from(contacts) })),
     )
-    for (const at of found) erased.push((rows[at] as { n: number }).n)
+    for (const [at, { redacts }] of found) hit[redacts ? 'redacted' : 'erased'].push((rows[at] as { n: number }).n)
   }
   await connection.query('close unread_contacts')
-  if (erased.length > 0) await connection.query('delete from staged_leads where n = any ($1::integer[])', [erased])
-  return erased.length
+  const where = 's.n = any ($1::integer[])'
+  let dropped = 0
+  if (hit.erased.length > 0) dropped += await dropOrRedact(connection, false, { where, values: [hit.erased] })
+  if (hit.redacted.length > 0) dropped += await dropOrRedact(connection, true, { where, values: [hit.redacted] })
+  return dropped
 }

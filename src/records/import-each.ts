@@ -65,7 +65,7 @@ export interface ImportOutcome<C extends ImportCounts> {
   /** The sums over the imported files. */
   summary: C & { ignored: Record<string, number> }
   /** The file that broke off: nothing of it was imported, and no later file was begun. */
-  broken: { file: string; message: string } | undefined
+  broken: { file: string; message: string; hint?: string | undefined } | undefined
   /** Whether `signal` stopped the import. */
   stopped: boolean
 }
@@ -102,6 +102,9 @@ export function importWithRetries<T>(
   return files.some(({ bytesTotal }) => bytesTotal === undefined) ? work() : rideOut(work, options.onAway)
 }
 
+const usageOf = ({ name }: RecordFile, error: LeadpushError) =>
+  new LeadpushError('usage', `${name}: ${messageOf(error)}`, error.hint === undefined ? {} : { hint: error.hint })
+
 /**
  * Runs `importFile`, which must import a file completely or not at all, for each of `files`, and adds the counts up from `none`.
  * `retries`: a file is begun again when the database was away. Throws `usage` where the first file cannot be imported, `database`
@@ -133,8 +136,8 @@ export async function importEach<C extends ImportCounts>(
     } catch (error) {
       if (options.signal?.aborted) return outcome({ stopped: true })
       if (!(error instanceof LeadpushError) || error.code === 'database') throw error
-      if (error.code === 'usage' && at === 0) throw new LeadpushError('usage', `${file.name}: ${messageOf(error)}`)
-      return outcome({ broken: { file: file.name, message: messageOf(error) } })
+      if (error.code === 'usage' && at === 0) throw usageOf(file, error)
+      return outcome({ broken: { file: file.name, message: messageOf(error), hint: error.hint } })
     }
   }
   return outcome()

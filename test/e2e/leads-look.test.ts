@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { leadFields } from '../../src/leads/lead.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
 
 const contact = { contactName: 'Ann Owner', contactPhone: '512 555 0143', contactEmail: 'ann-owner@example.com' }
 const secrets = /Owner|0143|0199|ann-owner/
@@ -47,6 +48,28 @@ test('listings are shown newest first, with their contacts only where these are 
     (await house.call(`leads show --contacts ${hrefOf('a')}`)).stdout,
     /contactPhone 512 555 0143 → 512 555 0199/,
   )
+})
+
+test('a listing names the sources that have it, and tells when none has it any more', async () => {
+  const house = await buildHouse()
+  const put = async (source: string, names: string[], more: string[] = []) => {
+    const file = writeInput('sources.ndjson', toLines(names.map((name) => lead(name))))
+    const { code, stderr } = await house.call(['leads', 'import', file, '--source', source, ...more])
+    assert.equal(code, 0, stderr)
+  }
+  const show = async (name: string) => (await house.call(`leads show ${hrefOf(name)} --json`)).json[0]
+  await put('b-feed', ['a', 'b', 'c'])
+  await put('a-feed', ['a'])
+  const { json } = await house.call('leads list --json')
+  assert.deepEqual(json.map(({ sources }) => sources.join()).sort(), ['a-feed,b-feed', 'b-feed', 'b-feed'])
+  await put('b-feed', ['b', 'c', 'd'], ['--complete'])
+  await put('b-feed', ['c', 'd', 'e'], ['--complete'])
+  const [a, b, c] = [await show('a'), await show('b'), await show('c')]
+  assert.deepEqual(
+    [a.sources, a.gone, b.sources, b.gone, c.sources, c.gone],
+    [['a-feed'], false, [], true, ['b-feed'], false],
+  )
+  assert.match((await house.call(`leads show ${hrefOf('b')}`)).stdout, /gone +no source has it any more/)
 })
 
 test('conditions join, are counted, and wrong ones are wrong usage', async () => {

@@ -4,9 +4,9 @@ import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { LeadpushError } from '../../src/base/errors.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
+import { parseFieldMap } from '../../src/leads/field-map.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { completeLead } from '../../src/leads/lead.ts'
-import { parseFieldMap } from '../../src/leads/pick-fields.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { findStored, hrefOf, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
 
@@ -252,16 +252,21 @@ for (const version of postgresVersions) {
       })
     }
 
-    test('files without a record are no error', async () => {
-      for (const [name, content] of [
-        ['e.ndjson', ''],
-        ['e.csv', ''],
-        ['h.csv', 'href,postalCode\n'],
-        ['e.json', '[]'],
+    test('a file without a record is told, and is no import', async () => {
+      const imports = await count(opened, 'imports')
+      for (const [name, content, pattern] of [
+        ['e.ndjson', '', /it is empty/],
+        ['e.csv', '', /it is empty/],
+        ['h.csv', 'href,postalCode\n', /a header and no record/],
+        ['e.json', '[]', /no record/],
+        ['w.json', '{"listings":[]}', /no record/],
+        ['w.ndjson', '\n\n', /no record/],
       ] as const) {
         const outcome = await importing(opened, [writeInput(name, content)])
-        assert.deepEqual([outcome.summary, outcome.broken], [none, undefined], name)
+        assert.deepEqual(outcome.summary, none, name)
+        assert.match(outcome.broken?.message ?? '', pattern, name)
       }
+      assert.equal(await count(opened, 'imports'), imports)
     })
 
     test('wrong usage is told before anything is done', async () => {

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { LeadpushError } from '../../src/base/errors.ts'
+import { parseFieldMap } from '../../src/leads/field-map.ts'
 import { type LeadField, leadFields } from '../../src/leads/lead.ts'
-import { FieldPicker, parseFieldMap, type ReadOptions } from '../../src/leads/pick-fields.ts'
+import { FieldPicker, type ReadOptions } from '../../src/leads/pick-fields.ts'
 import { buildNulls, describeUnreadable } from '../../src/leads/read-value.ts'
 import { IgnoredFields } from '../../src/records/ignored-fields.ts'
 
@@ -151,9 +152,10 @@ test('CSV and JSON read the same', () => {
       assert.deepEqual(pickJson({ href, [name]: written }, options), csv)
       // a JSON number that JSON writes as it stands
       const number = Number(written)
-      if (String(number) !== written || !Number.isFinite(number) || written.includes('e')) return
+      if (String(number) !== written || !(Math.abs(number) <= Number.MAX_SAFE_INTEGER) || written.includes('e')) return
       const json = pickJson({ href, [name]: number }, options)
-      assert.deepEqual('patch' in json ? json.patch : json.path, 'patch' in csv ? csv.patch : csv.path, written)
+      const shown = (picked: typeof json) => ('patch' in picked ? picked.patch : 'path' in picked ? picked.path : '')
+      assert.deepEqual(shown(json), shown(csv), written)
     }),
     { numRuns: 2_000 },
   )

@@ -133,6 +133,16 @@ test('any text gives a finite number with its own digits, or is unknown, quickly
   )
 })
 
+// a superscript became a digit, and a ½ behind an invisible character the digits of another number
+test('invisible characters, wide ones and all kinds of blanks change nothing; a superscript is no digit', () => {
+  for (const text of ['2½', '2\u200b½', '2\u00a0½', '\u200e2 \u202f½\ufeff', '２½', '2 1⁄2', '２．５']) {
+    assert.equal(readNumber(text, 'bathrooms'), 2.5, JSON.stringify(text))
+  }
+  for (const text of ['3²', '3¹', '①', '3₂', '2⅓', '٣', '\u202e53', '1850²']) {
+    for (const field of fields) assert.equal(readNumber(text, field), undefined, JSON.stringify(text))
+  }
+})
+
 test('a text of 64 characters is read, one of 65 is prose', () => {
   assert.equal(readNumber(`${' '.repeat(61)}350`, 'price'), 350)
   assert.equal(readNumber(`${' '.repeat(62)}350`, 'price'), undefined)

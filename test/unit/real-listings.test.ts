@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
+import { parseFieldMap } from '../../src/leads/field-map.ts'
 import type { LeadField } from '../../src/leads/lead.ts'
-import { FieldPicker, parseFieldMap } from '../../src/leads/pick-fields.ts'
+import { FieldPicker } from '../../src/leads/pick-fields.ts'
 import { findRecordFile, readRecords } from '../../src/records/read-records.ts'
 
 const file = process.env.TEST_LISTINGS_CSV ?? ''

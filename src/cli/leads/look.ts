@@ -23,7 +23,7 @@ const gather = (entry: string, entries: string[] = []) => [...entries, entry]
 export function addLooks(leads: Command, act: Act): void {
   leads
     .command('list')
-    .description('Show listings, the newest first.')
+    .description('Show listings, the most recently new or changed first.')
     .option('--where <field=value>', whereHelp, gather)
     .option('--limit <number>', 'so many at most', parseCount, 20)
     .option('--contacts', 'with the name, phone and e-mail address of the contact')
@@ -168,7 +168,7 @@ const wordsShown = 40
 const valueCharsMax = 60
 
 async function writeShown(shown: ShownLead, contacts: true | undefined, time: (at: Date | null) => string) {
-  const { lead, lastSeenAt, sources, importedAt, states, place, searchWords, words, owners } = shown
+  const { lead, lastSeenAt, sources, gone, importedAt, states, place, searchWords, words, owners } = shown
   const facts = Object.entries(shownFields(lead, contacts)).flatMap(([name, value]): [string, string][] =>
     value === null || value === 0 || name === 'schemaVersion' ? [] : [[name, wrap(String(value), 16)]],
   )
@@ -178,6 +178,7 @@ async function writeShown(shown: ShownLead, contacts: true | undefined, time: (a
     ...facts,
     ['lies in', `${place.postalKey}, ${where}`],
     ['last seen', time(lastSeenAt)],
+    ...(gone ? [['gone', 'no source has it any more, so it is not delivered'] as const] : []),
     ...(sources.length > 0 ? [['sources', sources.join(', ')] as const] : []),
     ['words', wrap(searchWords.slice(0, wordsShown).join(' ') + (words > wordsShown ? ' …' : ''), 16)],
   ])

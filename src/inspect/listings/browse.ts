@@ -64,11 +64,14 @@ async function* findHolding(
         select l.id, l.version_id, array[${sql.join(values.length > 0 ? values : [sql`null`])}]::text[] as values
         from (
           select id, version_id from leads l where version_id < ${last} ${where} order by version_id desc limit ${size}
-        ) l join lead_versions v on v.id = l.version_id
+        ) l cross join lateral (
+          -- fenced in: each by its key, however few pages the statistics say there are
+          select json from lead_versions where id = l.version_id offset 0
+        ) v
         order by l.version_id desc
       `.execute(db),
     )
-    yield rows.filter((row) => holds(conditions, (field) => readValue(conditions, row, field)))
+    yield rows.filter(({ values }) => conditions.every((condition, at) => isMet(condition, values[at] ?? null)))
     if (rows.length < size) return
     last = rows.at(-1)?.version_id ?? 0
   }
@@ -76,11 +79,10 @@ async function* findHolding(
 
 const numberFields = new Set<string>(leadFields.flatMap(({ name, kind }) => (kind === 'number' ? [name] : [])))
 
-/** A number that is unknown is stored as 0: it is a missing one. */
-function readValue(conditions: readonly Condition[], { values }: Row, field: string): string | null {
-  const at = conditions.findIndex((condition) => condition.field === field)
-  const value = values[at] ?? null
-  return value === '0' && numberFields.has(field) && conditions[at]?.value === '' ? null : value
+/** A number that is unknown is stored as 0: where the empty text is asked for, it is a missing one. */
+function isMet(condition: Condition, value: string | null): boolean {
+  const isUnknown = value === '0' && condition.value === '' && numberFields.has(condition.field)
+  return holds([condition], () => (isUnknown ? null : value))
 }
 
 /** Reads the listings, in the order given; one that is gone meanwhile is left out. */
@@ -88,8 +90,10 @@ async function readLeads(db: Database, rows: readonly Row[]): Promise<ListedLead
   const ids = rows.map(({ id }) => id)
   const { rows: found } = await rideOut(() =>
     sql<{ id: number; json: string; lastSeenAt: Date }>`
-      select l.id, v.json, s.seen_at as "lastSeenAt" from unnest(${rows.map((row) => row.version_id)}::bigint[]) with ordinality as g (version_id, n)
-        join lead_versions v on v.id = g.version_id join leads l on l.id = v.lead_id join lead_seen s on s.lead_id = l.id
+      select v.lead_id as id, v.json, s.seen_at as "lastSeenAt"
+      from unnest(${rows.map((row) => row.version_id)}::bigint[]) with ordinality as g (version_id, n)
+        cross join lateral (select lead_id, json from lead_versions where id = g.version_id offset 0) v
+        cross join lateral (select seen_at from lead_seen where lead_id = v.lead_id offset 0) s
       order by g.n
     `.execute(db),
   )

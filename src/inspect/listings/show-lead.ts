@@ -27,6 +27,8 @@ export interface ShownLead {
   lead: Lead
   lastSeenAt: Date
   sources: string[]
+  /** Whether no source has it any more: then it is not delivered. */
+  gone: boolean
   /** When it was first imported; null: long ago. */
   importedAt: Date | null
   /** The newest first; `moreVersions`: there are older ones. */
@@ -59,7 +61,7 @@ interface Found {
 
 /** Throws `usage` where there is no such listing. */
 export async function showLead(db: Database, href: string): Promise<ShownLead> {
-  const { leadId, versionId, json, importedAt, seenAt } = await rideOut(() => findListing(db, href))
+  const { leadId, versionId, json, importedAt, seenAt, gone } = await rideOut(() => findListing(db, href))
   const states = await findStates(db, { leadId, versionId, json, importedAt })
   const { rows } = await rideOut(() =>
     sql<Found>`
@@ -76,7 +78,7 @@ export async function showLead(db: Database, href: string): Promise<ShownLead> {
     words: 0,
   }
   return {
-    ...{ lead: JSON.parse(json) as Lead, lastSeenAt: seenAt, sources: sources.get(leadId) ?? [], importedAt },
+    ...{ lead: JSON.parse(json) as Lead, lastSeenAt: seenAt, sources: sources.get(leadId) ?? [], gone, importedAt },
     ...{ states: states.slice(0, statesShown), moreVersions: states.length > statesShown },
     ...(rows[0] ?? none),
     owners: await findOwners(db, leadId),
