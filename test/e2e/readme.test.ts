@@ -191,6 +191,13 @@ test('whatever the table of trouble says that the program prints, it prints', as
   await run(`leads forget --href ${hrefOf(1)}`)
   await run('status --user user-50@example.com')
 
+  const rows = (count: number) => Array.from({ length: count }, (_, at) => `${hrefOf(`own-${at}`)},78704\n`).join('')
+  await run(`leads import ${writeInput('all.csv', `href,postalCode\n${rows(5)}`)} --source mls --complete`)
+  await run(`leads import ${writeInput('few.csv', `href,postalCode\n${rows(2)}`)} --source mls --complete`)
+  const twins = ['a', 'b'].map((name) => `${name}@example.com,one-key,text,pool\n`).join('')
+  await run(`users import ${writeInput('twins.csv', `email,receiverApiKey,type,value\n${twins}`)}`)
+  await run(`users import ${writeInput('twins.csv', `email,receiverApiKey,type,value\n${twins}`)} --complete`)
+
   const target = { receiverUrl: 'https://receiver.example', dataSource: 'leadpush', timeoutMs: 30_000 }
   for (const code of ['CERT_NOT_YET_VALID', 'SELF_SIGNED_CERT_IN_CHAIN', 'ENOTPUBLIC']) {
     const error = describeTrouble('connect', code, undefined)
