@@ -167,6 +167,9 @@ export interface Tables {
     api_key_sha256: Buffer
     signing_secret: string
     created_at: Generated<Date>
+    previous_api_key_sha256: Buffer | null
+    previous_signing_secret: string | null
+    previous_until: Date | null
   }
   hooks: {
     id: Generated<string>

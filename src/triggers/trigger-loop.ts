@@ -233,7 +233,7 @@ export class TriggerLoop {
     // a version may be gone while the cache has it and the lead still exists
     const found = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
     const json = found?.[0]?.json.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
-    return json === undefined ? undefined : buildTriggerRequest(lane, json, trigger.occurredAt)
+    return json === undefined ? undefined : buildTriggerRequest(lane, trigger.signingSecrets, json, trigger.occurredAt)
   }
 
   private note(lane: Lane, trigger: TakenTrigger, { href, webhookId }: TriggerRequest, outcome: TriggerOutcome): void {

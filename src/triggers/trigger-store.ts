@@ -7,13 +7,13 @@ import { sql } from 'kysely'
 import { triggerPausesMs } from '../base/limits.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
+import { isOverlapping } from '../integrations/integrations.ts'
 
 /** A hook that this process has taken. */
 export interface TakenHook {
   id: string
   url: string
   integrationId: number
-  signingSecret: string
   /** Whether it was never called, or did not answer its last attempt. */
   isUnproven: boolean
   /** The import up to which it had been looked at when it was taken. */
@@ -26,6 +26,8 @@ export interface TakenTrigger {
   versionId: number
   leadId: number
   occurredAt: Date
+  /** Those of the integration that count now; two while a rotation overlaps. */
+  signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
   /** Whether the lead still exists. */
@@ -95,8 +97,7 @@ export async function takeHooks(
     )
     update hooks h set worker_id = ${currentOf(worker)} from integrations i
     where h.id in (select id from found) and i.id = h.integration_id and ${isLive(sql`${currentOf(worker)}`)}
-    returning h.id, h.url, i.id as "integrationId", i.signing_secret as "signingSecret", ${isUnproven} as "isUnproven",
-      h.looked_import_id as "lookedImportId"
+    returning h.id, h.url, i.id as "integrationId", ${isUnproven} as "isUnproven", h.looked_import_id as "lookedImportId"
   `.execute(db)
   return rows
 }
@@ -109,12 +110,14 @@ export async function takeTriggers(
 ): Promise<TakenTrigger[]> {
   const { rows } = await sql<TakenTrigger>`
     with given as materialized (
-      select h.id from hooks h
+      select h.id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
+        else array[i.signing_secret] end as secrets
+      from hooks h join integrations i on i.id = h.integration_id
       where h.id = any (${hookIds}::uuid[]) and h.worker_id = ${currentOf(worker)} and not ${isPaused(worker)}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
     found as materialized (
-      select g.id as hook_id, n.version_id from given g cross join lateral (
+      select g.id as hook_id, g.secrets, n.version_id from given g cross join lateral (
         select version_id from triggers
         where hook_id = g.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
         order by version_id limit 1 for update skip locked
@@ -123,7 +126,7 @@ export async function takeTriggers(
     update triggers t set worker_id = ${currentOf(worker)} from found n
     where t.hook_id = n.hook_id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      t.attempts, exists (select from leads l where l.id = t.lead_id) as "hasLead",
+      n.secrets as "signingSecrets", t.attempts, exists (select from leads l where l.id = t.lead_id) as "hasLead",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)
   return rows

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
+import { rotateIntegration } from '../../src/integrations/integrations.ts'
 import { leadFields } from '../../src/leads/lead.ts'
 import { findHooksInTrouble } from '../../src/triggers/hooks-in-trouble.ts'
 import { createDatabase } from '../support/database.ts'
@@ -89,6 +90,29 @@ test('a trigger is a signed POST of one flat object with every field, to each ho
   assert.equal(platform.of('/first?token=a%20b').find(({ json }) => json.href === known.href)?.json.id, known.id)
   assert.notEqual(known.id, bare.id)
   assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+})
+
+test('while a rotation overlaps, triggers bear the signatures of both secrets', async () => {
+  const { id, integrationId, signingSecret: old } = await hook('/rotated')
+  const isSignedWith = (secret: string) => {
+    const { body, headers } = platform.calls.at(-1) ?? assert.fail('no trigger came')
+    try {
+      return new Webhook(secret).verify(body, headers as Record<string, string>) !== undefined
+    } catch {
+      return false
+    }
+  }
+  const rotated = await rotateIntegration(opened.db, integrationId, 3_600_000)
+  const { signingSecret } = rotated?.integration ?? assert.fail()
+  await addLeads(1)
+  assert.equal((await runTrigger(opened)).lines[0]?.hook, id)
+  assert.match(String(platform.calls[0]?.headers['webhook-signature']), /^v1,\S+ v1,\S+$/)
+  assert.deepEqual([isSignedWith(signingSecret), isSignedWith(old)], [true, true])
+  await opened.pool.query('update integrations set previous_until = now() where id = $1', [integrationId])
+  await addLeads(1)
+  await runTrigger(opened)
+  assert.match(String(platform.calls[1]?.headers['webhook-signature']), /^v1,\S+$/)
+  assert.deepEqual([isSignedWith(signingSecret), isSignedWith(old)], [true, false])
 })
 
 test('a failed trigger is tried again after 1 m, 5 m, 30 m, 2 h and 12 h with the same id and body, then given up', async () => {
