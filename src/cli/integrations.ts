@@ -1,6 +1,7 @@
 /** `leadpush integrations`: the API keys of automation platforms, and the hooks that these registered. */
 import type { Command } from 'commander'
 import { plural } from '../base/amounts.ts'
+import type { hookRulesOf } from '../integrations/hook-address.ts'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
 import type { CreatedIntegration, ListedHook } from '../integrations/integrations.ts'
@@ -178,7 +179,10 @@ function describeLast({ lastAt, lastStatus }: ListedHook): string {
 
 async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'allowInsecureHooks', 'hookHosts', 'logFormat'],
+    processSource(),
+  )
   return await withDatabase(settings, inShort, async ({ db }) => {
     const { revokeIntegration } = await import('../integrations/integrations.ts')
     const revoked = idPattern.test(id) ? await revokeIntegration(db, Number(id)) : undefined
@@ -196,11 +200,12 @@ async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
 
 /** After the hooks are gone: one `DELETE` of each URL. */
 export async function tellPlatforms(
-  settings: { allowInsecureHooks: string | undefined },
+  settings: Parameters<typeof hookRulesOf>[0],
   hooks: readonly RemovedHook[],
 ): Promise<ToldHook[]> {
+  const { hookRulesOf } = await import('../integrations/hook-address.ts')
   const { sendHookRemovals } = await import('../integrations/hook-http.ts')
-  return await sendHookRemovals({ allowInsecure: settings.allowInsecureHooks !== undefined }, hooks)
+  return await sendHookRemovals(hookRulesOf(settings), hooks)
 }
 
 export async function writeTold(hooks: readonly ToldHook[]): Promise<void> {

@@ -37,7 +37,7 @@ nothing more for a minute, or for as long as its Retry-After asks.`,
     .action(act(trigger))
 }
 
-export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks', 'keepAnswers'] as const
+export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks', 'hookHosts', 'keepAnswers'] as const
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
@@ -53,6 +53,7 @@ export async function sendTriggers(
     leaseMs: number
     maxLeadAgeMs: number
     allowInsecureHooks: string | undefined
+    hookHosts: string[] | undefined
     keepAnswers: 'on' | 'off'
   },
   { json }: TriggerOptions,

@@ -133,7 +133,10 @@ async function unsubscribe(email: string, { json }: JsonOption): Promise<ExitCod
 
 async function remove(email: string, { json }: JsonOption): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'allowInsecureHooks', 'logFormat'], processSource())
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'allowInsecureHooks', 'hookHosts', 'logFormat'],
+    processSource(),
+  )
   return await withDatabase(settings, inShort, async (opened) => {
     const { rideOut } = await import('../db/away.ts')
     const { findUser, removeUser } = await import('../users/users.ts')

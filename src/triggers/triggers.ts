@@ -10,6 +10,7 @@ import { rideOut } from '../db/away.ts'
 import { findOtherWorkers, Worker, waitForLeases } from '../db/leases.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
+import { hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp } from '../integrations/hook-http.ts'
 import { lookForLeads } from './look-for-leads.ts'
 import { TriggerLoop } from './trigger-loop.ts'
@@ -22,6 +23,7 @@ export interface TriggerContext {
     leaseMs: number
     maxLeadAgeMs: number
     allowInsecureHooks: string | undefined
+    hookHosts?: readonly string[] | undefined
     keepAnswers?: 'on' | 'off'
   }
   /** Aborted: finishes the attempts under way, begins none, gives back the rest. */
@@ -54,8 +56,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   )
   const counts = { delivered: 0, failed: 0, abandoned: 0, removed: 0 }
   let dropped = 0
-  const allowInsecure = settings.allowInsecureHooks !== undefined
-  const http = createHookHttp({ allowInsecure }, { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })
+  const http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })
   let looking: Promise<unknown> = Promise.resolve()
   try {
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)

@@ -257,6 +257,16 @@ test('without the setting for development no private address is called, whenever
   assert.equal(platform.calls.length, 0)
 })
 
+test('a hook whose host is no longer among the allowed ones is not called', async () => {
+  await hook('/other')
+  await addLeads(1)
+  const { lines } = await runTrigger(opened, { settings: { hookHosts: ['hooks.example.com'] } })
+  assert.match(lines[0]?.error ?? '', /has a host that is not allowed here/)
+  assert.equal(platform.calls.length, 0)
+  await passPauses(opened)
+  assert.equal((await runTrigger(opened, { settings: { hookHosts: ['127.0.0.1'] } })).counts.delivered, 1)
+})
+
 test('a trigger whose lead is gone ends; one whose version is gone is sent with the lead as it is', async () => {
   const one = await hook('/one')
   const [erased, kept] = await addLeads(2)

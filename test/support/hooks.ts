@@ -26,6 +26,7 @@ const settings = {
   leaseMs: 60_000,
   maxLeadAgeMs: 30 * 86_400_000,
   allowInsecureHooks: '1',
+  hookHosts: undefined as readonly string[] | undefined,
   keepAnswers: 'on' as 'on' | 'off',
 }
 
