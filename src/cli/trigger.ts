@@ -31,7 +31,7 @@ Examples:
 
 A hook gets, once, each listing that was imported after the hook was registered
 and matches one of its user's queries. Later runs try again what failed,
-after 1 and 5 minutes, half an hour, 2 and 12 hours. A hook that failed gets
+after 1, 5 and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that failed gets
 nothing more for a minute, or for as long as its Retry-After asks.`,
     )
     .action(act(trigger))

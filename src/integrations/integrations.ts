@@ -121,6 +121,9 @@ export interface ListedHook {
   /** The HTTP status that the last attempt got; null where no answer came. */
   lastStatus: number | null
   lastAt: Date | null
+  /** How many listings beyond the newest of a run, and how many triggers given up, it ever missed. */
+  dropped: number
+  abandoned: number
 }
 
 /** An integration as `integrations list` shows it. */
@@ -157,16 +160,16 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
   if (integrationIds.length === 0) return new Map()
   const rows = await db
     .selectFrom('hooks')
-    .select(['integration_id', 'id', 'url', 'created_at', 'last_status', 'last_at'])
+    .select(['integration_id', 'id', 'url', 'created_at', 'last_status', 'last_at', 'dropped', 'abandoned'])
     .where('integration_id', 'in', integrationIds)
     .orderBy('integration_id')
     .orderBy('created_at')
     .orderBy('id')
     .execute()
   const found = new Map<number, ListedHook[]>()
-  for (const { integration_id, id, url, created_at, last_status, last_at } of rows) {
+  for (const { integration_id, id, url, created_at, last_status, last_at, dropped, abandoned } of rows) {
     const hooks = found.get(integration_id) ?? []
-    hooks.push({ id, url, createdAt: created_at, lastStatus: last_status, lastAt: last_at })
+    hooks.push({ id, url, createdAt: created_at, lastStatus: last_status, lastAt: last_at, dropped, abandoned })
     found.set(integration_id, hooks)
   }
   return found

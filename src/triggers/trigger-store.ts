@@ -4,7 +4,7 @@
  * statement that locks rows of both tables locks hooks before triggers, in the order of their ids.
  */
 import { sql } from 'kysely'
-import { triggerPausesMs } from '../base/limits.ts'
+import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { isOverlapping } from '../integrations/integrations.ts'
@@ -177,7 +177,7 @@ export async function recordTriggers(
     failed as (
       update triggers t set attempts = t.attempts + 1, worker_id = null, last_error = o.error,
         due_at = now() + interval '1 millisecond' * greatest(o.retry_after_ms,
-          (${[...triggerPausesMs]}::double precision[])[t.attempts + 1])
+          (${[...triggerPausesMs]}::double precision[])[t.attempts + 1] * (1 + ${triggerJitter}::double precision * random()))
       from outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id and not o.ok and not o.abandoned
         and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked)
     ),

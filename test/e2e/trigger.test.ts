@@ -164,7 +164,7 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
     (await house.call('status')).stdout,
     /Hooks in trouble[\s\S]*\/failing\n {2}1 failing; last attempt .*: HTTP 418/,
   )
-  await opened.pool.query('update triggers set attempts = 5')
+  await opened.pool.query('update triggers set attempts = 8')
   await passPauses(opened)
   const last = await trigger()
   assert.equal(last.code, 1)
