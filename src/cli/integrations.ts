@@ -170,7 +170,8 @@ function toRows(integration: { id: number; user: string; createdAt: Date; hooks:
   return hooks.map((hook, at) => [...(at === 0 ? facts : facts.map(() => '')), hook.url, describeLast(hook)])
 }
 
-function describeLast({ lastAt, lastStatus }: ListedHook): string {
+function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {
+  if (offSince !== null) return `${day(offSince)} ${paint('red', 'switched off')}`
   if (lastAt === null) return paint('dim', 'none yet')
   const isGood = lastStatus !== null && lastStatus >= 200 && lastStatus < 300
   const answer = lastStatus === null ? 'no answer' : `HTTP ${lastStatus}`

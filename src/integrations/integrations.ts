@@ -124,6 +124,8 @@ export interface ListedHook {
   /** How many listings beyond the newest of a run, and how many triggers given up, it ever missed. */
   dropped: number
   abandoned: number
+  /** Since when the hook is switched off (contract 6.5). */
+  offSince: Date | null
 }
 
 /** An integration as `integrations list` shows it. */
@@ -160,16 +162,35 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
   if (integrationIds.length === 0) return new Map()
   const rows = await db
     .selectFrom('hooks')
-    .select(['integration_id', 'id', 'url', 'created_at', 'last_status', 'last_at', 'dropped', 'abandoned'])
+    .select([
+      'integration_id',
+      'id',
+      'url',
+      'created_at',
+      'last_status',
+      'last_at',
+      'dropped',
+      'abandoned',
+      'off_since',
+    ])
     .where('integration_id', 'in', integrationIds)
     .orderBy('integration_id')
     .orderBy('created_at')
     .orderBy('id')
     .execute()
   const found = new Map<number, ListedHook[]>()
-  for (const { integration_id, id, url, created_at, last_status, last_at, dropped, abandoned } of rows) {
+  for (const { integration_id, id, url, created_at, last_status, last_at, dropped, abandoned, off_since } of rows) {
     const hooks = found.get(integration_id) ?? []
-    hooks.push({ id, url, createdAt: created_at, lastStatus: last_status, lastAt: last_at, dropped, abandoned })
+    hooks.push({
+      id,
+      url,
+      createdAt: created_at,
+      lastStatus: last_status,
+      lastAt: last_at,
+      dropped,
+      abandoned,
+      offSince: off_since,
+    })
     found.set(integration_id, hooks)
   }
   return found

@@ -60,9 +60,13 @@ export async function answerSubscribe(
   if (registered === 'too many') {
     throw new Refusal(422, `The integration has ${hooksPerIntegrationMax} hooks already: unsubscribe one first.`)
   }
-  const { hookId, isNew, owed } = registered
+  const { hookId, isNew, wasOff, owed } = registered
   if (owed) context.onOwed(integration.userId)
-  const what = isNew ? 'The hook is registered.' : 'The hook was registered before.'
+  const what = isNew
+    ? 'The hook is registered.'
+    : wasOff
+      ? 'The hook is switched on again.'
+      : 'The hook was registered before.'
   return { ok: true, msg: owed ? `${what} A delivery of the leads there are now is on its way.` : what, id: hookId }
 }
 

@@ -37,6 +37,8 @@ export interface TriggerLoopContext {
   /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
+  /** Called for each hook that was switched off. */
+  onOff(hookId: string): void
   onAway(error: unknown): void
 }
 
@@ -277,13 +279,14 @@ export class TriggerLoop {
   }
 
   private async record(): Promise<void> {
-    const { db, onAway, onTrigger } = this.context
+    const { db, onAway, onTrigger, onOff } = this.context
     try {
       while (this.outcomes.length > 0) {
         const batch = this.outcomes.slice(0, outcomesPerStatement)
-        const ended = await rideOut(() => recordTriggers(db, this.store, batch), onAway)
+        const { ended, offIds } = await rideOut(() => recordTriggers(db, this.store, batch), onAway)
         await rideOut(() => recordHookAnswers(db, batch), onAway)
         this.due += ended
+        for (const id of offIds) onOff(id)
         this.outcomes.splice(0, batch.length)
         for (const { lane, line, durationMs } of batch) {
           lane.underWay--

@@ -148,17 +148,26 @@ export async function endTrigger(db: Database, { hookId, versionId }: TakenTrigg
   await db.deleteFrom('triggers').where('hook_id', '=', hookId).where('version_id', '=', versionId).execute()
 }
 
+/** What recording changed besides the triggers themselves. */
+export interface RecordedTriggers {
+  /** How many due triggers ended with their hook, or were put by with it, without having begun. */
+  ended: number
+  /** The hooks that were switched off. */
+  offIds: string[]
+}
+
 /**
  * Records outcomes. A success counts whenever it comes; a failure counts while the trigger is in the hands of this process.
- * Removes hooks that are gone, and returns how many due triggers ended with them without having begun.
+ * Removes hooks that are gone. Switches a hook off that used up the schedule for one trigger with nothing delivered meanwhile
+ * (contract 6.5); what is abandoned, and all triggers of such a hook, become lost triggers.
  */
 export async function recordTriggers(
   db: Database,
   worker: TriggerWorker,
   outcomes: readonly TriggerToRecord[],
-): Promise<number> {
+): Promise<RecordedTriggers> {
   const goneIds = [...new Set(outcomes.filter(({ gone }) => gone).map(({ hookId }) => hookId))]
-  const { rows } = await sql<{ n: number }>`
+  const { rows } = await sql<RecordedTriggers>`
     with outcome as materialized (
       select * from unnest(${outcomes.map(({ hookId }) => hookId)}::uuid[],
         ${outcomes.map(({ versionId }) => versionId)}::bigint[], ${outcomes.map(({ ok }) => ok)}::boolean[],
@@ -167,21 +176,40 @@ export async function recordTriggers(
         with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, n)
     ),
     locked as materialized (
-      select id from hooks where id in (select hook_id from outcome) order by id for update
+      select id, failing_since from hooks where id in (select hook_id from outcome) order by id for update
+    ),
+    ended_keys as materialized (
+      select hook_id, version_id from outcome where ok or abandoned
     ),
     ended as (
       delete from triggers t using outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id
         and (o.ok or (o.abandoned and t.worker_id = any (${worker.ids}))) and t.hook_id in (select id from locked)
-      returning t.hook_id, o.ok
+      returning t.hook_id, t.lead_id, t.failing_since, o.ok
+    ),
+    off as materialized (
+      select distinct l.id from ended e join locked l on l.id = e.hook_id
+      where not e.ok and e.failing_since >= l.failing_since and l.id not in (select hook_id from outcome where ok)
     ),
     failed as (
       update triggers t set attempts = t.attempts + 1, worker_id = null, last_error = o.error,
+        failing_since = coalesce(t.failing_since, now()),
         due_at = now() + interval '1 millisecond' * greatest(o.retry_after_ms,
           (${[...triggerPausesMs]}::double precision[])[t.attempts + 1] * (1 + ${triggerJitter}::double precision * random()))
       from outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id and not o.ok and not o.abandoned
-        and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked)
+        and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked) and t.hook_id not in (select id from off)
+        and t.hook_id <> all (${goneIds}::uuid[])
     ),
-    abandoned as (select hook_id, count(*) as n from ended where not ok group by hook_id),
+    put_by as (
+      delete from triggers t using off where t.hook_id = off.id
+        and not exists (select from ended_keys e where e.hook_id = t.hook_id and e.version_id = t.version_id)
+      returning t.hook_id, t.lead_id, t.due_at, t.worker_id
+    ),
+    lost as materialized (
+      select hook_id, lead_id from ended where not ok union all select hook_id, lead_id from put_by
+    ),
+    kept as (insert into lost_triggers (hook_id, lead_ids) select hook_id, array_agg(lead_id) from lost
+      where hook_id <> all (${goneIds}::uuid[]) group by hook_id),
+    abandoned as (select hook_id, count(*) as n from lost group by hook_id),
     last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),
     paused as (
       select hook_id, now() + interval '1 millisecond' * max(greatest(retry_after_ms, ${triggerPausesMs[0]})) as until
@@ -192,15 +220,18 @@ export async function recordTriggers(
         abandoned = h.abandoned + coalesce(a.n, 0), abandoned_at = case when a.n > 0 then now() else h.abandoned_at end,
         abandoned_error = case when a.n > 0 then l.error else h.abandoned_error end,
         failing_since = case when l.ok then null when l.any_ok then now() else coalesce(h.failing_since, now()) end,
-        paused_until = greatest(h.paused_until, p.until)
+        paused_until = greatest(h.paused_until, p.until),
+        off_since = case when h.id in (select id from off) then coalesce(h.off_since, now()) when l.any_ok then null else h.off_since end
       from last l left join abandoned a on a.hook_id = l.hook_id left join paused p on p.hook_id = l.hook_id
       where h.id = l.hook_id and h.id in (select id from locked) and h.id <> all (${goneIds}::uuid[])
     ),
     removed as (delete from hooks where id = any (${goneIds}::uuid[]) and id in (select id from locked) returning id)
-    select count(*) as n from triggers
-    where hook_id in (select id from removed) and worker_id is null and due_at <= ${worker.dueUntil}
+    select (select count(*) from triggers
+        where hook_id in (select id from removed) and worker_id is null and due_at <= ${worker.dueUntil})
+      + (select count(*) from put_by where worker_id is null and due_at <= ${worker.dueUntil}) as ended,
+      array(select id from off) as "offIds"
   `.execute(db)
-  return rows[0]?.n ?? 0
+  return rows[0] ?? { ended: 0, offIds: [] }
 }
 
 /**

@@ -13,6 +13,7 @@ import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp } from '../integrations/hook-http.ts'
 import { lookForLeads } from './look-for-leads.ts'
+import { forgetLost, type LostToRenew, renewLost } from './lost-triggers.ts'
 import { TriggerLoop } from './trigger-loop.ts'
 import { countLeft, findRunStart } from './trigger-store.ts'
 
@@ -30,6 +31,8 @@ export interface TriggerContext {
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
   onNote(text: string): void
+  /** Which lost triggers become due again first; undefined: none. */
+  again?: LostToRenew | undefined
   /** How long the run may take; by default `triggerRunMsMax`. */
   runMsMax?: number
 }
@@ -59,6 +62,9 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   const http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })
   let looking: Promise<unknown> = Promise.resolve()
   try {
+    const again = context.again
+    if (again) await rideOut(() => renewLost(db, again), onAway)
+    await rideOut(() => forgetLost(db), onAway)
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)
     const loop = new TriggerLoop({
       db,
@@ -69,6 +75,10 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
       onAway,
       leaseMs: settings.leaseMs,
       keepAnswers: settings.keepAnswers ?? 'off',
+      onOff: (id) =>
+        onNote(
+          `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
+        ),
       onTrigger(line, durationMs) {
         counts[line.status]++
         context.onTrigger(line, durationMs)
