@@ -53,7 +53,9 @@ create table lead_seen (
   lead_id bigint primary key,
   seen_at timestamptz not null,
   -- how many optional fields the last record filled: the guard compares them
-  filled smallint
+  filled smallint,
+  -- whether it has sources and none of them has it any more: then it is not delivered
+  gone boolean not null default false
 ) with (fillfactor = 50);
 
 create sequence lead_version_ids;

@@ -77,6 +77,7 @@ export const definitions = {
   guard: { name: 'LEADPUSH_GUARD', schema: oneOf(['on', 'off']), fallback: 'on' },
   maxLeadAgeMs: { name: 'LEADPUSH_MAX_LEAD_AGE', schema: duration('1s', '3650d'), fallback: '30d' },
   feedMaxAgeMs: { name: 'LEADPUSH_FEED_MAX_AGE', schema: durationOrOff('1h', '365d'), fallback: '8d' },
+  databaseAwayMs: { name: 'LEADPUSH_DATABASE_AWAY', schema: duration('0s', '1h'), fallback: '2m' },
   timeZone: { name: 'LEADPUSH_TIME_ZONE', schema: timeZone, fallback: 'UTC' },
   host: {
     name: 'LEADPUSH_HOST',
@@ -340,6 +341,12 @@ export function findInForce(source: SettingsSource): SettingInForce[] {
     return inForce
   }
   return readTogether(findOwn, () => findProxiesInForce(source)).flat()
+}
+
+/** What `DATABASE_URL` leaves out, as libpq's own variables have it. */
+export function readPostgresVariables(): { host: string; port: number; sslMode: string | undefined } {
+  const { PGHOST, PGPORT, PGSSLMODE } = process.env
+  return { host: PGHOST || 'localhost', port: Number(PGPORT || 5432), sslMode: PGSSLMODE || undefined }
 }
 
 /** The format of diagnostics, if it is set and valid. Needed before the settings, to report what is wrong with them. */

@@ -57,8 +57,8 @@ export const paceDays = 30
 export const outageCheckMs = 10_000
 /** So often a push asks what others found out about the receiver. */
 export const outageLookMs = 1_000
-/** contract 3, exit code 3: a database that is away for longer ends the command. */
-export const databaseAwayMsMax = 30_000
+/** contract 2, `LEADPUSH_DATABASE_AWAY`: its default. A database that is away for longer ends the command. */
+export const databaseAwayMsDefault = 120_000
 /** A connection of a command of short statements on which the database says nothing for so long leads nowhere: its machine may be gone. */
 export const databaseSilentMsMax = 25_000
 /** contract 5.3: so soon after a user's last subscription push no further one is owed. */
@@ -116,6 +116,8 @@ export const pruneRowsMax = 5_000
 export const indexRebuildMsMax = 30 * 60_000
 /** Listings that `leads forget` erases in one transaction. */
 export const listingsPerErasureMax = 5_000
+/** Erased versions whose deliveries `leads forget` counts. */
+export const versionsCountedMax = 100_000
 /** `leads forget` waits for attempts that were under way with what it erased, two of the longest; for no longer. */
 export const eraseWaitMsMax = 20 * 60_000
 /** So long a process that was frozen, or lost its database, may still go on with the run that it had begun. */

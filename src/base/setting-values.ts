@@ -2,6 +2,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import * as z from 'zod'
+import { parseDatabaseUrl } from './database-url.ts'
+import { messageOf } from './errors.ts'
 
 const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
@@ -55,17 +57,13 @@ export const httpUrl = z.string().refine((text) => {
   return url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
 }, refuse('a full http: or https: URL without a user name or password'))
 
-/** As pg reads it: spaces and a lone % are encoded for it, and the host may be missing. */
-function isPostgresUrl(text: string): boolean {
-  return /^postgres(ql)?:\/\//.test(text) && (URL.canParse(text) || URL.canParse(text.replace('@/', '@localhost/')))
-}
-
-export const postgresUrl = z
-  .string()
-  .refine(
-    isPostgresUrl,
-    refuse('a URL like postgresql://user:password@host:5432/database, with / # ? @ in the password as %2F %23 %3F %40'),
-  )
+export const postgresUrl = z.string().superRefine((text, { addIssue }) => {
+  try {
+    parseDatabaseUrl(text)
+  } catch (error) {
+    addIssue({ code: 'custom', message: messageOf(error) })
+  }
+})
 
 export const limit = z.union([z.literal('off').transform(() => undefined), integer(1, 1_000_000)], {
   error: 'a whole number from 1 to 1000000, or `off`',

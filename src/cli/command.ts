@@ -54,9 +54,20 @@ interface Held {
   release(): Promise<void>
 }
 
+/** For commands that wait for a database that is away when they start (contract 2, `LEADPUSH_DATABASE_AWAY`). */
+export const waiting = (log: Log): OpenOptions => ({ onAway: (text) => log.warn(text) })
+
+/** Where the database is; without `databaseAwayMs` the command only looks, and waits for no database that is away. */
+interface DatabaseSettings {
+  databaseUrl: string | undefined
+  home: string
+  databaseAwayMs?: number
+}
+
 /** Opens the database, which is closed by `release`, or when the process ends early. */
-export function holdDatabase(settings: { databaseUrl: string | undefined; home: string }, options: OpenOptions): Held {
-  const opening = import('../db/open.ts').then(({ openDatabase }) => openDatabase(settings, options))
+export function holdDatabase(settings: DatabaseSettings, options: OpenOptions): Held {
+  const limited = { awayMsMax: settings.databaseAwayMs ?? 0, ...options }
+  const opening = import('../db/open.ts').then(({ openDatabase }) => openDatabase(settings, limited))
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= opening.then((opened) => opened.close())
@@ -72,7 +83,7 @@ export function holdDatabase(settings: { databaseUrl: string | undefined; home: 
 
 /** Opens the database, and closes it when `work` is over. */
 export async function withDatabase<T>(
-  settings: { databaseUrl: string | undefined; home: string },
+  settings: DatabaseSettings,
   options: OpenOptions,
   work: (opened: OpenDatabase) => Promise<T>,
 ): Promise<T> {

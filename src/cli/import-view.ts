@@ -7,7 +7,6 @@ import { bytes, formatCount, plural } from '../base/amounts.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../records/import-each.ts'
-import { missing } from '../records/staged-rejects.ts'
 import { type ExitCode, usageError } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
@@ -28,14 +27,27 @@ interface ImportView {
   close(): Promise<void>
 }
 
-type Summary = ImportOutcome<ImportCounts & { erased?: number }>['summary']
+/** Of listings: `erased`, `filtered`, `gone`, `unplaced`, `unreadable` and `examples`; of users: `folded` and `unsubscribed`. */
+interface OwnCounts {
+  erased?: number
+  filtered?: number
+  gone?: number
+  unplaced?: number
+  folded?: number
+  unsubscribed?: number
+}
+
+type Summary = ImportOutcome<ImportCounts & OwnCounts>['summary'] & {
+  unreadable?: Record<string, number>
+  examples?: Record<string, { file: string; line: number; message: string; value: string }>
+}
 
 export interface ImportViewOptions {
   files: readonly string[]
   json?: true
   rejects?: string
-  /** For a person, where every record was rejected, and one of them for lacking a field. */
-  adviceOnLack?: string
+  /** Nothing is written: it says so first. */
+  dryRun?: true | undefined
 }
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
@@ -135,7 +147,7 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   let toldAt = performance.now()
   let shown = 0
-  let lacks = false
+  if (options.dryRun && !options.json) await writeLine('Dry run: nothing is written. An import would do this:')
   return {
     onProgress({ file, phase, records, bytesRead, bytesTotal }) {
       const share = bytesTotal ? `, ${Math.min(100, Math.floor((100 * bytesRead) / bytesTotal))} %` : ''
@@ -154,21 +166,22 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
     async onRejected(rejected) {
       await rejects?.add(rejected)
       const { file, line, path, message } = rejected
-      lacks ||= message === missing
       if (options.json) await writeJson({ type: 'rejected', file, line, path, message })
       else if (++shown <= shownMax)
         await writeLine(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
     },
     async end(summary) {
       spinner?.stop()
-      if (options.json) return await writeJson({ type: 'summary', ...summary })
+      if (options.json) return await writeJson({ type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) })
       if (shown > shownMax)
         await writeLine(
           `… and ${plural(shown - shownMax, 'rejected record')} more${rejects ? '' : '; --json lists all, --rejects FILE keeps them'}`,
         )
+      for (const [path, { file, line, message }] of Object.entries(summary.examples ?? {})) {
+        const what = path === 'postalCode' ? 'unplaced' : 'unreadable'
+        await writeLine(`${file}:${line}  ${paint('yellow', what)}  ${path} ${message}`)
+      }
       await writeFacts(describe(summary))
-      const { read, rejected } = summary
-      if (lacks && rejected === read && options.adviceOnLack) await writeLine(options.adviceOnLack)
     },
     async finish() {
       await rejects?.finish()
@@ -182,10 +195,25 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
 
 function describe(summary: Summary): [string, string][] {
   const facts: [string, string][] = [['read', plural(summary.read, 'record')]]
-  const names = ['inserted', 'updated', 'unchanged', 'rejected', 'repeated', 'erased'] as const
+  const names = [
+    'inserted',
+    'updated',
+    'unchanged',
+    'rejected',
+    'repeated',
+    'erased',
+    'filtered',
+    'gone',
+    'folded',
+    'unsubscribed',
+  ] as const
   const meanings = {
     repeated: ' replaced by a later record of the file',
     erased: ' kept out, since they were erased',
+    filtered: ' not taken by --where',
+    gone: ' that no source has any more',
+    folded: ' kept once: the same query twice with one user',
+    unsubscribed: ' in none of the files',
   } as Record<string, string>
   for (const name of names) {
     const value = summary[name]
@@ -193,6 +221,7 @@ function describe(summary: Summary): [string, string][] {
     const painted = name === 'rejected' ? paint('yellow', formatCount(value)) : formatCount(value)
     facts.push([name, `${painted}${meanings[name] ?? ''}`])
   }
+  facts.push(...describeDoubts(summary))
   const ignored = Object.entries(summary.ignored)
   if (ignored.length > 0) {
     const some = ignored.slice(0, 8).map(([field]) => field)
@@ -204,24 +233,45 @@ function describe(summary: Summary): [string, string][] {
   return facts
 }
 
+/** What went in with a doubt, each with the first value of its kind. */
+function describeDoubts({ unplaced = 0, unreadable = {}, examples = {} }: Summary): [string, string][] {
+  const facts: [string, string][] = []
+  const suchAs = (path: string) => `such as ${examples[path]?.value}`
+  if (unplaced > 0) {
+    facts.push(['unplaced', `${plural(unplaced, 'listing')} with a postal code in no table, ${suchAs('postalCode')}`])
+  }
+  const fields = Object.entries(unreadable)
+  if (fields.length > 0) {
+    const each = fields.map(([field, count]) => `${field} ${formatCount(count)}, ${suchAs(field)}`)
+    facts.push(['unreadable', `values, taken as unknown: ${each.join('; ')}`])
+  }
+  return facts
+}
+
 /** Runs an import of leads or users with everything that is seen of it. */
 export async function runImport(
   log: Log,
   options: ImportViewOptions,
-  importFiles: (options: ImportOptions) => Promise<ImportOutcome<ImportCounts>>,
+  importFiles: (
+    options: ImportOptions & { onNote(text: string): void },
+  ) => Promise<Omit<ImportOutcome<ImportCounts>, 'summary'> & { summary: Summary }>,
 ): Promise<ExitCode> {
   await boundHeap()
   const view = await createImportView(log, options)
   const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
   try {
     const { onRejected, onProgress } = view
-    const onAway = () => log.warn('The database is away: the file is begun again when it is back, for 30 s at most.')
-    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway })
+    const onNote = (text: string) => log.info(text)
+    const { formatAwayMax } = await import('../db/away.ts')
+    const onAway = () =>
+      log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`)
+    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway, onNote })
     await view.end(outcome.summary)
     if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {
-      const { file, message } = outcome.broken
-      throw new LeadpushError('failed', `${file}: ${message}`, { hint: 'Nothing of this file went in.' })
+      const { file, message, hint } = outcome.broken
+      const nothing = 'Nothing of this file went in.'
+      throw new LeadpushError('failed', `${file}: ${message}`, { hint: hint ? `${nothing} ${hint}` : nothing })
     }
     await view.finish()
     return stop.exitCode ?? (outcome.summary.rejected > 0 ? 1 : 0)

@@ -69,6 +69,14 @@ signatures of both secrets. Another rotation ends the oldest key at once.`,
     .action(act((_log: Log, id: string, options: JsonOption) => revoke(id, options)))
 }
 
+const toWrite = { ...inShort, writes: true }
+
+async function readWriterSettings() {
+  const { processSource, readSettings } = await import('../base/config.ts')
+  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'hookHosts', 'logFormat'] as const
+  return readSettings(names, processSource())
+}
+
 async function readDatabaseSettings() {
   const { processSource, readSettings } = await import('../base/config.ts')
   return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
@@ -88,9 +96,9 @@ async function readKey(given: string | undefined): Promise<string | undefined> {
 }
 
 async function create({ user, apiKey, json }: JsonOption & { user: string; apiKey?: string }): Promise<ExitCode> {
-  const settings = await readDatabaseSettings()
+  const settings = await readWriterSettings()
   const key = await readKey(apiKey)
-  return await withDatabase(settings, inShort, async ({ db }) => {
+  return await withDatabase(settings, toWrite, async ({ db }) => {
     const { createIntegration } = await import('../integrations/integrations.ts')
     const created = await createIntegration(db, { email: user, apiKey: key })
     if (json) await writeJson(created)
@@ -115,7 +123,7 @@ const idPattern = /^\d{1,15}$/
 
 async function rotate(id: string, { overlap, json }: JsonOption & { overlap: string }): Promise<ExitCode> {
   const overlapMs = await readDuration('--overlap', overlap, '0s', '365d')
-  return await withDatabase(await readDatabaseSettings(), inShort, async ({ db }) => {
+  return await withDatabase(await readWriterSettings(), toWrite, async ({ db }) => {
     const { rotateIntegration } = await import('../integrations/integrations.ts')
     const rotated = idPattern.test(id) ? await rotateIntegration(db, Number(id), overlapMs) : undefined
     if (!rotated) throw noIntegration(id)
@@ -179,12 +187,8 @@ function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {
 }
 
 async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(
-    ['databaseUrl', 'home', 'allowInsecureHooks', 'hookHosts', 'logFormat'],
-    processSource(),
-  )
-  return await withDatabase(settings, inShort, async ({ db }) => {
+  const settings = await readWriterSettings()
+  return await withDatabase(settings, toWrite, async ({ db }) => {
     const { revokeIntegration } = await import('../integrations/integrations.ts')
     const revoked = idPattern.test(id) ? await revokeIntegration(db, Number(id)) : undefined
     if (!revoked) throw noIntegration(id)

@@ -1,7 +1,7 @@
 /** `leadpush migrate`: brings the schema up to date. */
 import type { Command } from 'commander'
 import { plural } from '../base/amounts.ts'
-import { type Act, type ExitCode, resolveSearches, withDatabase } from './command.ts'
+import { type Act, type ExitCode, resolveSearches, waiting, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { writeJson, writeLine } from './output.ts'
 
@@ -14,10 +14,10 @@ export function addMigrate(program: Command, act: Act): void {
     .action(act(migrate))
 }
 
-async function migrate(_log: Log, options: { json?: true }): Promise<ExitCode> {
+async function migrate(log: Log, options: { json?: true }): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
-  return await withDatabase(settings, { create: true, schema: 'any' }, async (opened) => {
+  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'logFormat'], processSource())
+  return await withDatabase(settings, { create: true, schema: 'any', ...waiting(log) }, async (opened) => {
     const { rideOut } = await import('../db/away.ts')
     const { migrate: migrateSchema } = await import('../db/migrate.ts')
     const applied = [...opened.migrated, ...(await rideOut(() => migrateSchema(opened.db)))]

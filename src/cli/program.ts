@@ -25,7 +25,7 @@ import { addServe } from './serve.ts'
 import { addSettings } from './settings.ts'
 import { addStatus } from './status/command.ts'
 import { addTrigger } from './trigger.ts'
-import { addUsers } from './users.ts'
+import { addUsers } from './users/command.ts'
 import { addValidate } from './validate.ts'
 
 export const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
@@ -82,7 +82,8 @@ function inherit(parent: Command, root: Command): void {
   if (parent.commands.length > 0) parent.helpCommand('help [command]', 'print help')
   for (const command of parent.commands) {
     command.copyInheritedSettings(root).exitOverride()
-    for (const option of command.options) if (option.required && !option.parseArg) refuseTwice(command, option)
+    for (const option of command.options)
+      if (option.required && !option.parseArg && !option.variadic) refuseTwice(command, option)
     inherit(command, root)
   }
 }

@@ -5,7 +5,7 @@ import { messageOf } from '../base/errors.ts'
 import type { ThinIndex } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { PruneCounts, PrunedPart } from '../upkeep/prune/prune.ts'
-import { type Act, type ExitCode, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, usageError, waiting, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { isLively, wrap, writeFacts, writeJson, writeLine } from './output.ts'
 import { listenForStop } from './signals.ts'
@@ -54,14 +54,16 @@ thin, one after the other. It may run beside pushes and imports.`,
 async function runPrune(log: Log, options: PruneOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
   const { parseDuration } = await import('../base/setting-values.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'maxLeadAgeMs', 'logFormat'], processSource())
+  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'maxLeadAgeMs', 'logFormat'], processSource())
   const olderThanMs = parseDuration(options.olderThan) ?? 0
   if (!(olderThanMs > 0 && olderThanMs <= olderThanDaysMax * 86_400_000)) {
     throw usageError(
       `--older-than: holds ${JSON.stringify(options.olderThan)}; allowed: a number with a unit (ms, s, m, h, d) above 0, up to ${olderThanDaysMax}d, such as 90d`,
     )
   }
-  return await withDatabase(settings, {}, (opened) => pruneAndTell(log, opened, { ...settings, olderThanMs }, options))
+  return await withDatabase(settings, waiting(log), (opened) =>
+    pruneAndTell(log, opened, { ...settings, olderThanMs }, options),
+  )
 }
 
 async function pruneAndTell(
@@ -70,6 +72,7 @@ async function pruneAndTell(
   settings: { olderThanMs: number; maxLeadAgeMs: number },
   { json, dryRun = false }: { json?: true; dryRun?: boolean },
 ): Promise<ExitCode> {
+  const { formatAwayMax } = await import('../db/away.ts')
   const { prune } = await import('../upkeep/prune/prune.ts')
   const { findThinIndexes, rebuildThinIndexes } = await import('../db/indexes.ts')
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
@@ -81,7 +84,7 @@ async function pruneAndTell(
       dryRun,
       stop: stop.signal,
       onPart: (part) => void spinner?.start(`Looking for old ${names[part]}`),
-      onAway: () => log.warn('The database is away: waiting for it, for 30 s at most.'),
+      onAway: () => log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
     const indexes = dryRun
@@ -109,7 +112,7 @@ async function tidy(opened: OpenDatabase, counts: PruneCounts): Promise<void> {
   if (!opened.embedded) return
   const { tidyTables } = await import('../db/tidy.ts')
   await tidyTables(opened, ['deliveries', 'claims'], counts.deliveries + counts.claims)
-  await tidyTables(opened, ['leads', 'lead_seen', 'lead_versions'], counts.leads + counts.versions)
+  await tidyTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions'], counts.leads + counts.versions)
 }
 
 async function writeCounts(counts: PruneCounts, indexes: readonly ThinIndex[], dryRun: boolean): Promise<void> {

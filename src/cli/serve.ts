@@ -10,6 +10,8 @@ import { listenForStop } from './signals.ts'
 /** A connection of the pool on which the database is silent for so long is given up, and whoever waits for it answered. */
 const databaseSilentMsMax = 4_000
 const connectionsMax = 8
+/** Requests are not kept for longer than this, whatever LEADPUSH_DATABASE_AWAY says. */
+const databaseAwayMsMax = 30_000
 /** contract 5.6: 10 s, with something to spare. */
 const endMsMax = 8_500
 
@@ -71,7 +73,8 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
   const { asDatabaseError } = await import('../db/away.ts')
   const { hookRulesOf } = await import('../integrations/hook-address.ts')
   const { startServer } = await import('../server/start-server.ts')
-  const limits = { silentMsMax: databaseSilentMsMax, connectionsMax }
+  const awayMsMax = Math.min(databaseAwayMsMax, settings.databaseAwayMs)
+  const limits = { silentMsMax: databaseSilentMsMax, connectionsMax, awayMsMax }
   return await withDatabase(settings, limits, async ({ db, description }) => {
     log.info(`Database: ${description}`)
     if (settings.allowInsecureHooks) {

@@ -5,7 +5,7 @@ import { lostKeptDays } from '../base/limits.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import type { LostToRenew } from '../triggers/lost-triggers.ts'
-import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { readDuration } from './options.ts'
 import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from './output.ts'
@@ -51,13 +51,16 @@ export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks',
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'logFormat', ...triggerSettings], processSource())
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', ...triggerSettings],
+    processSource(),
+  )
   const since = options.since
   const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', `${lostKeptDays}d`)
   if (!options.again && (since !== undefined || options.hook !== undefined)) {
     throw usageError('--hook and --since go with --again.', '`leadpush trigger --help` has examples.')
   }
-  return await withDatabase(settings, inShort, async (opened) => {
+  return await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
     const { hasHookId } = await import('../triggers/lost-triggers.ts')
     const hookId = options.hook?.toLowerCase()
     if (hookId !== undefined && !(await hasHookId(opened.db, hookId))) {

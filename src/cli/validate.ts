@@ -6,9 +6,17 @@ import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
 import { paint } from './painted.ts'
+import {
+  commandThatFits,
+  encodingOption,
+  mapFileOption,
+  mapOption,
+  type RecordOptions,
+  readRecordOptions,
+} from './record-options.ts'
 import { listenForStop } from './signals.ts'
 
-interface ValidateOptions {
+interface ValidateOptions extends RecordOptions {
   json?: true
 }
 
@@ -22,8 +30,11 @@ const shownMax = { problem: 100, note: 20 } as const
 export function addValidate(program: Command, act: Act): void {
   program
     .command('validate')
-    .description('Check settings, database and all data; or files: a delivery body (.json), listings (.ndjson, .csv).')
+    .description('Check settings, database and all data; or files: a delivery body, listings, users.')
     .argument('[file...]', 'files to check instead; this needs no database')
+    .addOption(mapOption())
+    .addOption(mapFileOption())
+    .addOption(encodingOption())
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -31,19 +42,20 @@ export function addValidate(program: Command, act: Act): void {
 Examples:
   leadpush validate                 before the first push, or if something looks odd
   leadpush validate listings.csv    would the import take each record?
+  leadpush validate export.csv --map-file mls.map
   leadpush preview --user user@example.com --body > body.json
   leadpush validate body.json`,
     )
     .action(act(validate))
 }
 
-async function validate(log: Log, files: string[], options: ValidateOptions): Promise<ExitCode> {
+async function validate(log: Log, files: string[], options: ValidateOptions, command: Command): Promise<ExitCode> {
   const stop = listenForStop((signal) =>
     log.info(`${signal}: coming to an end; what was not looked at is not counted.`),
   )
   try {
     const check = files.length > 0 ? validateFiles : validateDatabase
-    const exitCode = await check(log, files, options, stop.signal)
+    const exitCode = await check(log, files, options, stop.signal, command)
     return stop.exitCode ?? exitCode
   } finally {
     stop.dispose()
@@ -55,12 +67,14 @@ async function validateFiles(
   names: string[],
   options: ValidateOptions,
   signal: AbortSignal,
+  command: Command,
 ): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
   const { checkFiles, findFiles } = await import('../inspect/validate/files.ts')
   readSettings(['logFormat'], processSource())
+  const how = { ...(await readRecordOptions(options)), commandThatFits: commandThatFits('validate', names, command) }
   const counts = { files: 0, records: 0 }
-  return await show(log, checkFiles(findFiles(names), counts, signal), counts, options)
+  return await show(log, checkFiles(findFiles(names), counts, signal, how), counts, options)
 }
 
 async function validateDatabase(
@@ -75,7 +89,7 @@ async function validateDatabase(
     () => readSettings(settingNames, source),
     () => readProxies(source),
   )
-  return await withDatabase(settings, inShort, async (opened) => {
+  return await withDatabase(settings, { ...inShort, awayMsMax: 0 }, async (opened) => {
     const { checkDatabase } = await import('../inspect/validate/database.ts')
     log.info(`Database: ${opened.description}`)
     const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }

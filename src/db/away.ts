@@ -3,8 +3,9 @@
  * failover, a restart).
  */
 import pRetry, { AbortError } from 'p-retry'
+import { plural } from '../base/amounts.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
-import { databaseAwayMsMax } from '../base/limits.ts'
+import { databaseAwayMsDefault } from '../base/limits.ts'
 
 const networkCodes = new Set([
   'ECONNREFUSED',
@@ -50,6 +51,18 @@ export class SilentDatabase extends Error {
   }
 }
 
+const adviseOnReadOnly =
+  'DATABASE_URL must lead to the primary server: name all servers, and it is found, or the address that follows it.'
+
+/** A server that takes no writes, where they are needed: a standby, or a primary that is none any more. */
+export class ReadOnlyServer extends Error {
+  readonly code = '25006'
+  readonly hint = adviseOnReadOnly
+  constructor(isStandby: boolean) {
+    super(isStandby ? 'it is a standby, and read-only' : 'it is read-only')
+  }
+}
+
 /** Whether `error` says that the database cannot be reached or used, rather than that a statement failed. */
 export function isDatabaseError(error: unknown): boolean {
   if (error instanceof LeadpushError) return error.code === 'database'
@@ -59,33 +72,51 @@ export function isDatabaseError(error: unknown): boolean {
   return phrases.test(messageOf(error))
 }
 
+/** The server, or this program, does not want the other: a certificate, TLS or a password that is missing or wrong. */
+const refusals =
+  /certificate|server does not support SSL|SSL required|SASL|password must be a string|WRONG_VERSION_NUMBER/i
+
 /**
- * Whether trouble may pass by itself: not a wrong password, a missing database or a missing right, nor a statement that
- * exceeds its time limit.
+ * Whether the database is away, which may pass by itself: not a wrong password, a missing database or a missing right, nor a
+ * statement that exceeds its time limit, nor TLS that one side does not take.
  */
-function mayPass(error: unknown): boolean {
+export function isAbsence(error: unknown): boolean {
+  if (error instanceof LeadpushError || !isDatabaseError(error)) return false
   const code = codeOf(error) ?? ''
-  return beginAgain.test(code) || (isDatabaseError(error) && !/^(28|3D|42501|57014|25P04)/.test(code))
+  if (/^(28|3D|42501|57014|25P04|ERR_TLS|ERR_SSL)/.test(code)) return false
+  return !refusals.test(messageOf(error))
 }
+
+/** Whether the same statement may succeed later. */
+const mayPass = (error: unknown) => beginAgain.test(codeOf(error) ?? '') || isAbsence(error)
 
 /** Whether the database answered that it did nothing, because another transaction was in the way. */
 const saysItself = (error: unknown) => beginAgain.test(codeOf(error) ?? '') || codeOf(error) === lockTimeout
 
 function adviseOn(code: string, message: string): string {
+  if (/no encryption|SSL off|SSL required/.test(message)) {
+    return 'The server demands TLS: add sslmode=verify-full to DATABASE_URL, or sslmode=require, which checks no certificate.'
+  }
   if (code.startsWith('28') || /password must be a string/.test(message)) {
     return 'Check the user name and the password in DATABASE_URL.'
   }
   if (code === '3D000') return 'Create it (`createdb`), or correct the name in DATABASE_URL.'
   if (code === '42501') return 'The user in DATABASE_URL must own the tables of leadpush, or have all rights to them.'
-  if (code === '25006') return 'It only reads: DATABASE_URL must lead to the primary server, not to a standby.'
+  if (code === '25006') return adviseOnReadOnly
   if (code === lockTimeout) {
     return 'Another program holds a lock on rows or a table of leadpush: wait for it, or end it (pg_stat_activity shows it); then run the command again: it continues where it stopped.'
   }
   if (timeLimits.test(code)) {
     return 'Lift that limit for the user in DATABASE_URL, such as with `alter role … set statement_timeout = 0`; then run the command again: it continues where it stopped.'
   }
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return 'Put a host name that the certificate has into DATABASE_URL, or sslmode=verify-ca where names do not matter.'
+  }
   if (/certificate/i.test(message)) {
     return 'A certificate authority of your own goes into NODE_EXTRA_CA_CERTS, or as sslrootcert into DATABASE_URL.'
+  }
+  if (/server does not support SSL/.test(message)) {
+    return 'Turn ssl on in PostgreSQL, or take sslmode out of DATABASE_URL where the network to it is private.'
   }
   return 'Check that PostgreSQL runs and that DATABASE_URL is right; then run the command again: it continues where it stopped.'
 }
@@ -128,10 +159,33 @@ function answered(): void {
   away.answeredMs = performance.now()
 }
 
+/** How long an absence is ridden out by this process, as the setting or, in a program that has none, its default says. */
+let awayMsMax = databaseAwayMsDefault
+
+/** Sets how long an absence of the database is ridden out from now on: `LEADPUSH_DATABASE_AWAY`. */
+export function limitAbsence(ms: number): void {
+  awayMsMax = ms
+}
+
+/** How long an absence is ridden out, for people. */
+export const formatAwayMax = (): string =>
+  awayMsMax % 60_000 === 0 ? plural(awayMsMax / 60_000, 'minute') : `${awayMsMax / 1_000} s`
+
+/** What an operator is told about an absence; `where` is host and port. */
+export function describeAbsence(error: unknown, where?: string): string {
+  const cause = messageOf(error) || codeOf(error)
+  const place = where === undefined ? '' : ` at ${where}`
+  return `The database${place} is away (${cause}): waiting for it, for ${formatAwayMax()} at most.`
+}
+
+/** After so long without a statement an absence is another one: a program that runs for weeks may meet several. */
+const gapMs = 60_000
+/** The database may answer other statements and fail at one for ever: that one is tried for at least so long. */
+const ownTroubleMs = 60_000
+
 /** When the absence began, for a statement that was tried at `triedMs` and failed with `error` at `nowMs`. */
 function awaySince(error: unknown, triedMs: number, nowMs: number): number {
-  // after so long without a statement this is another absence: a program that runs for weeks may meet several
-  if (nowMs - away.seenMs > databaseAwayMsMax) away.sinceMs = undefined
+  if (nowMs - away.seenMs > gapMs) away.sinceMs = undefined
   away.seenMs = nowMs
   // a silent database was away already when it was asked
   const isSilent = error instanceof SilentDatabase || /timeout/i.test(messageOf(error))
@@ -140,8 +194,8 @@ function awaySince(error: unknown, triedMs: number, nowMs: number): number {
 }
 
 /**
- * Runs `work` again while the database is away, for `databaseAwayMsMax` at most; after that, a `database` error. `work`
- * must be harmless when an earlier call of it was committed and the answer was lost: `isRepeat` tells it that this may be so.
+ * Runs `work` again while the database is away, for `LEADPUSH_DATABASE_AWAY` at most; after that, a `database` error.
+ * `work` must be harmless when an earlier call of it was committed and the answer was lost: `isRepeat` tells it that this may be so.
  */
 export async function rideOut<T>(
   work: (isRepeat: boolean) => Promise<T>,
@@ -171,18 +225,17 @@ export async function rideOut<T>(
         shouldRetry: ({ error }) => {
           const nowMs = performance.now()
           failingSinceMs ??= nowMs
-          // the database may answer other statements and fail at this one for ever
-          const isItsOwn = nowMs - failingSinceMs >= 2 * databaseAwayMsMax
+          const isItsOwn = nowMs - failingSinceMs >= Math.max(ownTroubleMs, 2 * awayMsMax)
           if (saysItself(error)) {
             answered()
             return !isItsOwn
           }
-          return !isItsOwn && nowMs - awaySince(error, triedMs, nowMs) < databaseAwayMsMax
+          return !isItsOwn && nowMs - awaySince(error, triedMs, nowMs) < awayMsMax
         },
         onFailedAttempt: async ({ error }) => {
           if (saysItself(error)) return
           isRepeat = true
-          onAway?.(error)
+          if (awayMsMax > 0) onAway?.(error)
           // a remedy's error is ignored: the next try meets the same trouble
           await Promise.allSettled([...remedies].map((remedy) => remedy()))
         },

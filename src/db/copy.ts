@@ -42,6 +42,12 @@ export class CopyRows {
     this.at = this.buffer.writeInt32BE(value, this.at)
   }
 
+  boolean(value: boolean): void {
+    this.ensure(5)
+    this.at = this.buffer.writeInt32BE(1, this.at)
+    this.at = this.buffer.writeInt8(value ? 1 : 0, this.at)
+  }
+
   bigint(value: number | undefined): void {
     if (value === undefined) {
       this.null()

@@ -2,14 +2,23 @@
  * Opens the database of the settings (`DATABASE_URL`, or the embedded one), and checks that leadpush can use its server and
  * its schema. Only this folder knows `pg`.
  */
-import type { EventEmitter } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { codeOf, LeadpushError } from '../base/errors.ts'
-import { asDatabaseError, onDatabaseAway, rideOut, SilentDatabase } from './away.ts'
+import {
+  asDatabaseError,
+  describeAbsence,
+  limitAbsence,
+  onDatabaseAway,
+  ReadOnlyServer,
+  rideOut,
+  SilentDatabase,
+} from './away.ts'
+import { connectionOf, streamOf } from './client.ts'
 import { enterEmbedded } from './embedded.ts'
 import { migrate, schemaState } from './migrate.ts'
+import { Route, routedClient } from './route.ts'
 import type { Tables } from './tables.ts'
 
 /** Kysely over the tables of leadpush, on the pool or in a transaction. */
@@ -40,6 +49,12 @@ export interface OpenOptions {
   connectionsMax?: number
   /** For commands with short statements: gives up a connection on which nothing comes for so long. */
   silentMsMax?: number
+  /** How long an absence is ridden out by this process from now on; without it, the default. */
+  awayMsMax?: number
+  /** A standby is refused: the caller writes. */
+  writes?: boolean
+  /** Rides out an absence at the start too, and tells of it; the caller writes. */
+  onAway?: (text: string) => void
 }
 
 const int8 = 20
@@ -48,32 +63,17 @@ const types: pg.CustomTypesConfig = {
     oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as pg.CustomTypesConfig['getTypeParser'],
 }
 
-/** Decodes percent escapes; a lone % stays, as pg takes it. */
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
-
-function describe(databaseUrl: string): string {
-  if (!URL.canParse(databaseUrl)) return 'the one that DATABASE_URL names'
-  const url = new URL(databaseUrl)
-  const host = url.searchParams.get('host') ?? url.host
-  return `${decode(url.pathname.slice(1)) || url.username} at ${decode(host) || 'localhost'}`
-}
-
 const schemaHints = {
   behind: 'Run `leadpush migrate` first.',
   newer: 'Run the newest version of leadpush on this machine too.',
 } as const
 
-async function checkServer(db: Database): Promise<void> {
-  const { rows } = await sql<{ version: number; encoding: string }>`
-    select current_setting('server_version_num')::integer as version, current_setting('server_encoding') as encoding
+async function checkServer(db: Database, writes: boolean): Promise<void> {
+  const { rows } = await sql<{ version: number; encoding: string; standby: boolean; reads: boolean }>`
+    select current_setting('server_version_num')::integer as version, current_setting('server_encoding') as encoding,
+      pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as reads
   `.execute(db)
-  const { version = 0, encoding = '' } = rows[0] ?? {}
+  const { version = 0, encoding = '', standby = false, reads = false } = rows[0] ?? {}
   if (version < 150_000) {
     throw new LeadpushError(
       'database',
@@ -84,6 +84,18 @@ async function checkServer(db: Database): Promise<void> {
     throw new LeadpushError('database', `The database's encoding is ${encoding}: leadpush needs UTF8.`, {
       hint: "Make one with `create database leadpush encoding 'UTF8' template template0`.",
     })
+  }
+  if (writes && (standby || reads)) throw new ReadOnlyServer(standby)
+}
+
+/** Whether the server is a standby, or takes no writes for another reason. Throws what the database throws. */
+export async function findReadOnly(db: Database): Promise<ReadOnlyServer | undefined> {
+  try {
+    await checkServer(db, true)
+    return undefined
+  } catch (error) {
+    if (error instanceof ReadOnlyServer) return error
+    throw error
   }
 }
 
@@ -97,27 +109,31 @@ async function checkSchema(db: Database): Promise<void> {
   throw new LeadpushError('usage', message, { hint: schemaHints[state] })
 }
 
+/** Waits while the server is away, and tells of it. A host name that DNS does not know is a mistake at the start. */
+async function waitForServer(
+  check: () => Promise<void>,
+  servers: string,
+  onAway: (text: string) => void,
+): Promise<void> {
+  let told: 'read-only' | 'away' | undefined
+  const work = () =>
+    check().catch((error) => {
+      throw codeOf(error) === 'ENOTFOUND' ? asDatabaseError(error) : error
+    })
+  await rideOut(work, (error) => {
+    // a server that is back, and reads only, is news
+    const kind = codeOf(error) === readOnlyState ? 'read-only' : 'away'
+    if (kind !== told) onAway(describeAbsence(error, servers))
+    told = kind
+  })
+  if (told !== undefined) onAway('The database answers again: going on.')
+}
+
+/** SQLSTATE: the transaction only reads. */
+const readOnlyState = '25006'
+
 /** Connections that are not closed by then are cut: the database's machine may be gone. */
 const leaveMsMax = 2_000
-
-/** The connection beneath a client, which pg's types do not show. */
-const connectionOf = (client: pg.ClientBase) =>
-  (client as unknown as { connection: EventEmitter & { stream: Socket } }).connection
-
-/** The socket of a client. */
-export const streamOf = (client: pg.ClientBase) => connectionOf(client).stream
-
-/**
- * Closes the socket when connecting fails. Without a password pg gives up and leaves it open, and this process would live
- * until the server closes it a minute later.
- */
-class Client extends pg.Client {
-  constructor(config?: pg.ClientConfig) {
-    super(config)
-    const connection = connectionOf(this)
-    connection.on('error', () => connection.stream.destroy())
-  }
-}
 
 /** The longest that a cancel request may take. */
 const cancelMsMax = 5_000
@@ -152,21 +168,30 @@ export async function openDatabase(
   options: OpenOptions = {},
 ): Promise<OpenDatabase> {
   const server = settings.databaseUrl === undefined ? await enterEmbedded(settings.home, options) : undefined
+  if (options.awayMsMax !== undefined) limitAbsence(options.awayMsMax)
+  const route = new Route(server?.url ?? settings.databaseUrl ?? '', { connectMsMax: options.silentMsMax })
+  const waitMsMax = Math.min(10_000, options.silentMsMax ?? 10_000)
   const pool = new pg.Pool({
-    Client,
-    connectionString: server?.url ?? settings.databaseUrl,
+    ...route.config,
+    Client: routedClient(route),
     max: options.connectionsMax ?? 8,
-    connectionTimeoutMillis: Math.min(10_000, options.silentMsMax ?? 10_000),
-    keepAlive: true,
+    // with several servers every one of them may be silent
+    connectionTimeoutMillis: Math.max(waitMsMax, route.waysCount > 1 ? (route.waysCount + 1) * route.connectMsMax : 0),
     types,
-    // PGSSLMODE is not meant for our own Unix socket
-    ...(server && { ssl: false }),
   })
   // the pool replaces an idle connection that breaks; a statement on a broken one throws by itself
   pool.on('error', () => {})
+  // whoever was a primary and is none any more is left
+  const left = new WeakSet<object>()
+  pool.on('release', (_error, client) => {
+    if (left.has(client)) void (client as pg.PoolClient & pg.Client).end().catch(() => {})
+  })
   const streams = new Set<Socket>()
   pool.on('connect', (client) => {
     client.on('error', () => {})
+    connectionOf(client).on('errorMessage', ({ code }) => {
+      if (code === readOnlyState) left.add(client)
+    })
     const stream = streamOf(client)
     streams.add(stream)
     stream.once('close', () => streams.delete(stream))
@@ -187,7 +212,7 @@ export async function openDatabase(
     pool,
     embedded: server !== undefined,
     migrated: [],
-    description: server ? `embedded, in ${server.home}` : describe(settings.databaseUrl ?? ''),
+    description: server ? `embedded, in ${server.home}` : route.description,
     close: async () => {
       forget()
       const timer = setTimeout(() => {
@@ -199,11 +224,9 @@ export async function openDatabase(
     },
   }
   try {
-    await checkServer(db).catch((error) => {
-      // the server is there, and starts, stops or recovers: that passes
-      if (codeOf(error) !== '57P03') throw error
-      return rideOut(() => checkServer(db))
-    })
+    const { onAway, writes = onAway !== undefined } = options
+    if (onAway) await waitForServer(() => checkServer(db, writes), route.servers, onAway)
+    else await checkServer(db, writes)
     if (options.schema === 'untouched') return opened
     if (server) opened.migrated = await migrate(db)
     else if (options.schema !== 'any') await checkSchema(db)

@@ -28,7 +28,9 @@ export interface Tables {
     first_import_id: number
     search: string
   }
-  lead_seen: { lead_id: number; seen_at: Date; filled: number | null }
+  lead_seen: { lead_id: number; seen_at: Date; filled: number | null; gone: Defaulted<boolean> }
+  sources: { id: GeneratedAlways<number>; name: string; imported_at: Date; completed_at: Date | null }
+  lead_sources: { lead_id: number; source_id: number; gone_at: Date | null }
   lead_versions: {
     id: number
     lead_id: number
@@ -99,6 +101,7 @@ export interface Tables {
     accepted: Defaulted<boolean>
     held_users: Defaulted<number>
   }
+  run_sources: { run_id: number; source_id: number; listings: number; filled_fields: number | null }
   user_ranges: {
     worker_id: number
     scope: string
@@ -206,6 +209,15 @@ export interface Tables {
   }
   hook_answers: { hook_id: string; lead_id: number; answer: string; said_at: Generated<Date> }
   erasure_key: { key: Buffer }
-  erasures: { mark: Buffer; kind: 'href' | 'contact'; erased_at: Generated<Date> }
+  erasures: {
+    mark: Buffer
+    kind: 'href' | 'contact' | 'email' | 'phone'
+    erased_at: Generated<Date>
+    redacts: Defaulted<boolean>
+    found: Defaulted<boolean>
+    list_mark: Buffer | null
+  }
+  work_items: { id: string; mark: Buffer | null }
+  listed_users: { import_id: string; email_sha256: Buffer; listed_at: Generated<Date> }
   erased_deliveries: { worker_id: number; idempotency_key: string }
 }

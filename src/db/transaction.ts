@@ -6,7 +6,8 @@
 import { Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
 import { isDatabaseError, rideOut } from './away.ts'
-import { type Database, type OpenDatabase, streamOf } from './open.ts'
+import { streamOf } from './client.ts'
+import type { Database, OpenDatabase } from './open.ts'
 import type { Tables } from './tables.ts'
 
 /** A connection inside a transaction. */
@@ -24,12 +25,13 @@ const cancelMs = 3_000
 
 /**
  * Runs `work` between `begin` and `commit`. When it throws, or `signal` aborts, all of it is rolled back; then this throws
- * the error, or the signal's reason.
+ * the error, or the signal's reason. `ending`: `rollback` also where all went well, for work that is only tried.
  */
 export async function withTransaction<T>(
   opened: OpenDatabase,
   work: (connection: Connection) => Promise<T>,
   signal?: AbortSignal,
+  ending: 'commit' | 'rollback' = 'commit',
 ): Promise<T> {
   signal?.throwIfAborted()
   const connection = await opened.pool.connect()
@@ -47,6 +49,11 @@ export async function withTransaction<T>(
     // such work may be silent for long
     stream.setTimeout(0)
     const result = await work(connection)
+    if (ending === 'rollback') {
+      signal?.throwIfAborted()
+      await connection.query('rollback')
+      return result
+    }
     const { rows } = await connection.query('select pg_current_xact_id()::text as id')
     signal?.throwIfAborted()
     await commit(opened, connection, rows[0].id)

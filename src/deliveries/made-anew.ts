@@ -1,6 +1,6 @@
 /**
- * Makes unsent deliveries anew after an erasure: they keep their keys and queries, and lose the erased listings. That is safe, since
- * nobody has seen their old bodies.
+ * Makes unsent deliveries anew after an erasure: they keep their keys and queries, and lose the erased listings, or have redacted ones
+ * as they are by now. That is safe, since nobody has seen their old bodies.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
@@ -19,15 +19,17 @@ interface Row {
 }
 
 const deliveriesPerStatement = 100
+const none: ReadonlyMap<number, number> = new Map()
 
 /**
- * Makes those of the pending deliveries `keys` anew for which `isUnsent` holds, and returns how many. Locks all of them to the end of
- * the transaction.
+ * Makes those of the pending deliveries `keys` anew for which `isUnsent` holds, and returns how many. `replaced` has the new version of a
+ * redacted one. Locks all of them to the end of the transaction.
  */
 export async function makeAnew(
   transaction: Database,
   keys: readonly string[],
   isUnsent: (row: Pick<Row, 'attempts' | 'underWay' | 'workerId' | 'isEnding'>) => boolean,
+  replaced = none,
 ): Promise<number> {
   let made = 0
   for (let at = 0; at < keys.length; at += deliveriesPerStatement) {
@@ -38,14 +40,22 @@ export async function makeAnew(
       order by idempotency_key for update
     `.execute(transaction)
     const unsent = rows.filter(isUnsent)
-    if (unsent.length > 0) await makeSome(transaction, unsent)
+    if (unsent.length > 0) await makeSome(transaction, unsent, replaced)
     made += unsent.length
   }
   return made
 }
 
-async function makeSome(transaction: Database, deliveries: readonly Row[]): Promise<void> {
-  const named = deliveries.map(({ recipe }) => decodeRecipe(recipe))
+/** The version ids of a recipe with the new ones in their places: a recipe falls. */
+const replace = (ids: readonly number[], replaced: ReadonlyMap<number, number>) =>
+  ids.map((id) => replaced.get(id) ?? id).sort((a, b) => b - a)
+
+async function makeSome(
+  transaction: Database,
+  deliveries: readonly Row[],
+  replaced: ReadonlyMap<number, number>,
+): Promise<void> {
+  const named = deliveries.map(({ recipe }) => replace(decodeRecipe(recipe), replaced))
   const { rows } = await sql<{ id: number; bytes: number }>`
     select id, bytes from lead_versions where id = any (${[...new Set(named.flat())]})
   `.execute(transaction)

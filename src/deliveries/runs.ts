@@ -121,12 +121,24 @@ export interface ImportVolume {
   filledFields: number | null
 }
 
+/** The volume of a source: of the listings that it has. */
+export interface SourceVolume extends ImportVolume {
+  sourceId: number
+  name: string
+}
+
 /** Records the figures that later weeks compare with, and the reason if the whole run is held. */
 export async function recordImportVolume(
   db: Database,
   runId: number,
-  { importVolume, held, accepted }: { importVolume: ImportVolume; held: string | undefined; accepted: boolean },
+  verdict: {
+    importVolume: ImportVolume
+    sources: readonly SourceVolume[]
+    held: string | undefined
+    accepted: boolean
+  },
 ): Promise<void> {
+  const { importVolume, sources, held, accepted } = verdict
   const { listings, filledFields } = importVolume
   await rideOut(() =>
     db
@@ -134,6 +146,17 @@ export async function recordImportVolume(
       .set({ listings, filled_fields: filledFields, held: held ?? null, accepted })
       .where('id', '=', runId)
       .execute(),
+  )
+  if (sources.length === 0) return
+  // a source may have been pruned meanwhile
+  await rideOut(() =>
+    sql`
+      insert into run_sources (run_id, source_id, listings, filled_fields)
+      select ${runId}, s.id, v.listings, v."filledFields"
+      from json_to_recordset(${JSON.stringify(sources)}::json) as v ("sourceId" integer, listings bigint, "filledFields" bigint)
+        join sources s on s.id = v."sourceId"
+      on conflict do nothing
+    `.execute(db),
   )
 }
 

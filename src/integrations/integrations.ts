@@ -139,16 +139,17 @@ export interface ListedIntegration {
 
 const integrationsPerPage = 200
 
-/** All integrations, the oldest first, read page by page. */
-export async function* findIntegrations(db: Database): AsyncGenerator<ListedIntegration> {
+/** All integrations, or those of one user, the oldest first, read page by page. */
+export async function* findIntegrations(db: Database, userId?: number): AsyncGenerator<ListedIntegration> {
   for (let last = 0; ; ) {
-    const page = db
+    const all = db
       .selectFrom('integrations as i')
       .innerJoin('users as u', 'u.id', 'i.user_id')
       .select(['i.id', 'u.email as user', 'i.created_at as createdAt'])
       .where('i.id', '>', last)
       .orderBy('i.id')
       .limit(integrationsPerPage)
+    const page = userId === undefined ? all : all.where('i.user_id', '=', userId)
     const integrations = await rideOut(() => page.execute())
     const ids = integrations.map(({ id }) => id)
     const hooks = await rideOut(() => findHooksOf(db, ids))

@@ -87,3 +87,11 @@ export const noContact = `'null,"contactPhone":null,"contactEmail":null%'`
 export function readContactFields(json: string): ContactFields {
   return JSON.parse(`{"contactName":${json}}`)
 }
+
+/**
+ * SQL: a lead's JSON without its contacts. Inside a string every quote is escaped, so the first match of a key is the key; the
+ * contact fields are followed by `fullAddress`, where the lead has one, and `address`.
+ */
+export const withoutContacts = (json: string) =>
+  `(split_part(${json}, ',"contactName":', 1) || ',"contactName":null,"contactPhone":null,"contactEmail":null'
+    || substr(${json}, position(case when position(',"fullAddress":' in ${json}) > 0 then ',"fullAddress":' else ',"address":' end in ${json})))`

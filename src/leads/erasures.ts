@@ -1,46 +1,71 @@
 /**
- * Remembers what was erased as keyed hashes alone (HMAC-SHA-256, with a key that the database made for itself), and drops the
- * staged records of an import that match one.
+ * Remembers what was erased as marks alone, one at a time (`lists` remembers many), and keeps it out of imports: drops the staged records
+ * that match one, or their contacts where it keeps the listing.
  */
-import { createHmac } from 'node:crypto'
 import type { Database } from '../db/open.ts'
-import type { Connection } from '../db/transaction.ts'
-import { contactFieldsOf, findContacts, findContactsOf, noContact, readContactFields } from './contacts.ts'
-import { sha256 } from './stage.ts'
+import { type Connection, kyselyOn } from '../db/transaction.ts'
+import { contactFieldsOf, findContacts, noContact, readContactFields, withoutContacts } from './contacts.ts'
+import { leadFields } from './lead.ts'
+import {
+  findHits,
+  findKey,
+  type Hit,
+  listMarkOf,
+  type MarkKinds,
+  markOfContact,
+  markOfHref,
+  marksOfContacts,
+  marksOfFields,
+} from './marks.ts'
 
 /** What is erased: a listing by its `href`, or all with a contact, as `parseContact` returns it. */
 export type Erasure = { href: string } | { contact: string }
 
-async function findKey(connection: Connection): Promise<Buffer> {
-  const { rows } = await connection.query<{ key: Buffer }>('select key from erasure_key')
-  if (rows[0] === undefined) throw new Error('the key of erasures is gone: nobody can tell any more what was erased')
-  return rows[0].key
+/** An erasure as it is stored. */
+export interface ErasureRow {
+  mark: Buffer
+  kind: 'href' | 'contact' | 'email' | 'phone'
+  list_mark?: Buffer | undefined
 }
 
-const markOfHref = (key: Buffer, hrefSha256: Buffer) => createHmac('sha256', key).update(hrefSha256).digest()
-const markOfContact = (key: Buffer, contact: string) => createHmac('sha256', key).update(`contact:${contact}`).digest()
+/** The row of an erasure. */
+export function toErasureRow(key: Buffer, erasure: Erasure): ErasureRow {
+  if ('href' in erasure) return { mark: markOfHref(key, erasure.href), kind: 'href' }
+  const { contact } = erasure
+  return { mark: markOfContact(key, contact), kind: 'contact', list_mark: listMarkOf(key, contact) }
+}
 
-/** Records an erasure: from then on imports refuse records with it. Returns whether it is a new one. */
-export async function recordErasure(connection: Connection, erasure: Erasure): Promise<boolean> {
-  const key = await findKey(connection)
-  const [kind, mark] =
-    'href' in erasure
-      ? ['href', markOfHref(key, sha256(erasure.href))]
-      : ['contact', markOfContact(key, erasure.contact)]
-  const { rowCount } = await connection.query(
-    'insert into erasures (mark, kind) values ($1, $2) on conflict do nothing',
-    [mark, kind],
-  )
-  return rowCount === 1
+/**
+ * Records an erasure: from then on imports refuse records with it, or, where it `redacts`, drop their contacts. One that redacts
+ * takes nothing back from one that erases. Returns whether it is a new one, and its mark.
+ */
+export async function recordErasure(
+  db: Database,
+  erasure: Erasure,
+  redacts = false,
+): Promise<{ isNew: boolean; mark: Buffer }> {
+  const row = toErasureRow(await findKey(db), erasure)
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('erasures')
+    .values({ ...row, redacts, list_mark: row.list_mark ?? null })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirstOrThrow()
+  const isNew = numInsertedOrUpdatedRows === 1n
+  if (isNew || redacts) return { isNew, mark: row.mark }
+  const raised = await db
+    .updateTable('erasures')
+    .set({ redacts: false })
+    .where('mark', '=', row.mark)
+    .where('redacts', '=', true)
+    .executeTakeFirst()
+  return { isNew: raised.numUpdatedRows === 1n, mark: row.mark }
 }
 
 /** Whether the listing was erased by its `href`. An erasure by a contact does not tell which listings it took. */
 export async function isErased(db: Database, href: string): Promise<boolean> {
-  const [row] = await db.selectFrom('erasure_key').select('key').execute()
-  if (row === undefined) return false
-  const mark = markOfHref(row.key, sha256(href))
-  const erased = await db.selectFrom('erasures').select('kind').where('mark', '=', mark).executeTakeFirst()
-  return erased?.kind === 'href'
+  const mark = markOfHref(await findKey(db), href)
+  const row = await db.selectFrom('erasures').select('redacts').where('mark', '=', mark).executeTakeFirst()
+  return row?.redacts === false
 }
 
 const urls = /https?:\/\/[^\s"'<>]+/gi
@@ -51,25 +76,52 @@ function findHrefs(raw: string): string[] {
   return [...new Set(found.flatMap((url) => [url, url.split(',')[0] as string]))]
 }
 
+/** Which kinds of erasures there are. */
+interface Kinds extends MarkKinds {
+  /** Erasures by `href` that keep the listing; `href` are the others. */
+  hrefRedacts: boolean
+}
+
+async function findKinds(connection: Connection): Promise<Kinds> {
+  const { rows } = await connection.query<Kinds>(
+    `select exists (select from erasures where kind = 'href' and not redacts) as href,
+       exists (select from erasures where kind = 'href' and redacts) as "hrefRedacts",
+       exists (select from erasures where kind = 'contact') as contact,
+       exists (select from erasures where kind in ('email', 'phone')) as list`,
+  )
+  return rows[0] as Kinds
+}
+
+const allKinds: MarkKinds = { href: true, contact: true, list: true }
+
 /**
- * The indexes of rejected records that contain an erased URL or contact anywhere in their raw bytes: a rejected record has no
- * fields to go by. It reads the erasures each time, since there may be new ones while a file is read.
+ * The hits of those records that contain an erased URL or contact anywhere in their raw bytes, by their indexes. It reads the erasures
+ * each time, since there may be new ones while a file is read.
  */
+export async function findHitsAmong(
+  connection: Connection,
+  records: readonly { raw: Buffer }[],
+): Promise<ReadonlyMap<number, Hit>> {
+  const { rows } = await connection.query<{ any: boolean }>('select exists (select from erasures) as any')
+  if (!rows[0]?.any) return new Map()
+  const db = kyselyOn(connection)
+  const key = await findKey(db)
+  const marks = records.map(({ raw }) => {
+    const text = raw.toString('utf8')
+    return [
+      ...findHrefs(text).map((href) => markOfHref(key, href)),
+      ...marksOfContacts(key, findContacts(text), allKinds),
+    ]
+  })
+  return findHits(db, 'erasures', marks)
+}
+
+/** The indexes of rejected records with a hit, whether or not it keeps the listing: such a record is neither told nor kept. */
 export async function findErasedAmong(
   connection: Connection,
   records: readonly { raw: Buffer }[],
 ): Promise<ReadonlySet<number>> {
-  const { rows } = await connection.query<{ any: boolean }>('select exists (select from erasures) as any')
-  if (!rows[0]?.any) return new Set()
-  const key = await findKey(connection)
-  const marks = records.flatMap(({ raw }, at) => {
-    const text = raw.toString('utf8')
-    return [
-      ...findHrefs(text).map((href) => markOfHref(key, sha256(href))),
-      ...findContacts(text).map((contact) => markOfContact(key, contact)),
-    ].map((mark) => [at, mark] as const)
-  })
-  return new Set(await findErased(connection, marks))
+  return new Set((await findHitsAmong(connection, records)).keys())
 }
 
 /** The two keys of an HMAC, for SQL: its inner and its outer hash begin with them. */
@@ -78,13 +130,40 @@ function padKey(key: Buffer): [inner: Buffer, outer: Buffer] {
   return [pad(0x36), pad(0x5c)]
 }
 
-async function dropByHref(connection: Connection, key: Buffer): Promise<number> {
+/** The contact fields, as bits of `givenFields`: a redacted record says that they are gone. */
+const contactBits = leadFields.reduce((bits, { name }, at) => (name.startsWith('contact') ? bits | (1 << at) : bits), 0)
+
+/** Drops, or redacts, the rows `s` of the staging table for which `where` holds. Returns how many it dropped. */
+export async function dropOrRedact(
+  connection: Connection,
+  redacts: boolean,
+  { beside, where, values }: { beside?: string; where: string; values: unknown[] },
+): Promise<number> {
+  // a record that cannot be imported would be printed and kept as it came
+  const isDropped = redacts
+    ? 's.postal_key is null and not exists (select from leads l where l.href_sha256 = s.href_sha256)'
+    : 'true'
   const { rowCount } = await connection.query(
-    `delete from staged_leads s using erasures e
-     where e.kind = 'href' and e.mark = sha256($2::bytea || sha256($1::bytea || s.href_sha256))`,
-    padKey(key),
+    `delete from staged_leads s ${beside ? `using ${beside}` : ''} where ${where} and ${isDropped}`,
+    values,
   )
+  if (redacts) {
+    const json = withoutContacts('s.json')
+    await connection.query(
+      `update staged_leads s set json = ${json}, json_sha256 = sha256(convert_to(${json}, 'UTF8')), given = given | ${contactBits}, raw = null
+       ${beside ? `from ${beside}` : ''} where ${where}`,
+      values,
+    )
+  }
   return rowCount ?? 0
+}
+
+function dropByHref(connection: Connection, key: Buffer, redacts: boolean): Promise<number> {
+  return dropOrRedact(connection, redacts, {
+    beside: 'erasures e',
+    where: `e.kind = 'href' and e.redacts = ${redacts} and e.mark = sha256($2::bytea || sha256($1::bytea || s.href_sha256))`,
+    values: padKey(key),
+  })
 }
 
 const recordsPerFetch = 2_000
@@ -92,46 +171,39 @@ const recordsPerFetch = 2_000
 const fieldBytesMax = 8 * 1024
 
 interface StagedContact {
-  n: number
   row: string
   fields: string | null
 }
 
-/** The numbers of the records whose mark is that of an erasure. */
-async function findErased(connection: Connection, marked: readonly (readonly [n: number, mark: Buffer])[]) {
-  // one value with all marks: an array of them costs more to send than all the rest
-  const marks = Buffer.concat(marked.map(([, mark]) => mark))
-  const { rows } = await connection.query<{ n: number }>(
-    // `offset 0` has each mark looked up in the index; a join would read all erasures for them
-    `select distinct c.n from unnest($1::integer[]) with ordinality as c (n, at) where exists (
-       select from erasures e where e.mark = substring($2::bytea from (c.at::integer - 1) * 32 + 1 for 32) offset 0)`,
-    [marked.map(([n]) => n), marks],
-  )
-  return rows.map(({ n }) => n)
-}
-
-async function dropByContact(connection: Connection, key: Buffer): Promise<number> {
+async function dropByContact(connection: Connection, key: Buffer, kinds: MarkKinds): Promise<number> {
+  const db = kyselyOn(connection)
+  let dropped = 0
   await connection.query(
     `declare staged_contacts no scroll cursor for
-     select n, ctid::text as row, case when octet_length(fields) <= ${fieldBytesMax} then fields end as fields
-     from (select n, ctid, ${contactFieldsOf('json')} as fields from staged_leads offset 0) s
+     select ctid::text as row, case when octet_length(fields) <= ${fieldBytesMax} then fields end as fields
+     from (select ctid, ${contactFieldsOf('json')} as fields from staged_leads offset 0) s
      where fields not like ${noContact}`,
   )
-  const erased: number[] = []
   for (;;) {
     const { rows } = await connection.query<StagedContact>(`fetch ${recordsPerFetch} from staged_contacts`)
     if (rows.length === 0) break
-    const marked: [number, Buffer][] = []
-    for (const { n, row, fields } of rows) {
+    const marks: Buffer[][] = []
+    for (const { row, fields } of rows) {
       const json = fields ?? (await readLargeFields(connection, row))
-      for (const contact of findContactsOf(readContactFields(json))) marked.push([n, markOfContact(key, contact)])
+      marks.push(marksOfFields(key, readContactFields(json), kinds))
     }
-    for (const n of await findErased(connection, marked)) erased.push(n)
+    const hits = await findHits(db, 'erasures', marks)
+    for (const redacts of [false, true]) {
+      const hit = rows.filter((_, at) => hits.get(at)?.redacts === redacts).map(({ row }) => row)
+      if (hit.length === 0) continue
+      dropped += await dropOrRedact(connection, redacts, {
+        where: 's.ctid = any ($1::tid[])',
+        values: [hit],
+      })
+    }
   }
   await connection.query('close staged_contacts')
-  if (erased.length === 0) return 0
-  const { rowCount } = await connection.query('delete from staged_leads where n = any ($1::integer[])', [erased])
-  return rowCount ?? 0
+  return dropped
 }
 
 async function readLargeFields(connection: Connection, row: string): Promise<string> {
@@ -143,17 +215,16 @@ async function readLargeFields(connection: Connection, row: string): Promise<str
 }
 
 /**
- * Deletes the staged records whose `href` or contact was erased, and returns their number. The import must hold its lock, which
- * an erasure takes too.
+ * Deletes the staged records whose `href` or contact was erased, and returns their number; redacts those whose listings are kept.
+ * The import must hold its lock, which an erasure takes too.
  */
 export async function dropErased(connection: Connection): Promise<number> {
-  const { rows } = await connection.query<{ href: boolean; contact: boolean }>(
-    `select exists (select from erasures where kind = 'href') as href,
-       exists (select from erasures where kind = 'contact') as contact`,
-  )
-  const any = rows[0]
-  if (!any?.href && !any?.contact) return 0
-  const key = await findKey(connection)
-  const byHref = any.href ? await dropByHref(connection, key) : 0
-  return byHref + (any.contact ? await dropByContact(connection, key) : 0)
+  const { href, hrefRedacts, contact, list } = await findKinds(connection)
+  if (!href && !hrefRedacts && !contact && !list) return 0
+  const key = await findKey(kyselyOn(connection))
+  let dropped = href ? await dropByHref(connection, key, false) : 0
+  if (contact || list) dropped += await dropByContact(connection, key, { href: false, contact, list })
+  // last: an erasure by a contact goes before it, and would not be seen after it
+  if (hrefRedacts) dropped += await dropByHref(connection, key, true)
+  return dropped
 }

@@ -1,10 +1,11 @@
 /**
  * `leads import`: each file is one transaction, which stages its records and merges them into the listings. A file that breaks
- * off, or is under way when the import is stopped, leaves nothing behind; the files before it stay.
+ * off, or is under way when the import is stopped, leaves nothing behind; the files before it stay. The files of a complete import
+ * of a source share one transaction.
  */
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
-import { withTransaction } from '../db/transaction.ts'
+import { type Connection, withTransaction } from '../db/transaction.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import {
   findRecordFiles,
@@ -13,71 +14,210 @@ import {
   type ImportOutcome,
   type ImportProgress,
   importEach,
+  importWithRetries,
   type OnRejected,
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
+import { addUnread, type Example, UnreadableValues } from './examples.ts'
 import { mergeLeads } from './merge.ts'
-import type { FieldMap } from './pick-fields.ts'
-import { stageLeads } from './stage.ts'
+import type { ReadOptions } from './pick-fields.ts'
+import { dropStaging, recordPresent, type SourceOptions, startNoting } from './sources.ts'
+import { type StageOptions, stageLeads } from './stage.ts'
+import { findUnplaced } from './unplaced.ts'
 
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
 
-/** contract 3; `read` is the sum of the six that follow it. */
+/** contract 3: `read` is the sum of the numbers from `inserted` to `filtered`; the others count beside it. */
 export interface LeadCounts extends ImportCounts {
   erased: number
+  filtered: number
+  /** Listings that no source has any more since this import. */
+  gone: number
+  /** Listings whose postal code is in no table. */
+  unplaced: number
 }
 
-export type LeadImportOutcome = ImportOutcome<LeadCounts>
-
-export interface LeadImportOptions extends ImportOptions {
-  map?: FieldMap | undefined
+export interface LeadImportOutcome extends ImportOutcome<LeadCounts> {
+  summary: ImportOutcome<LeadCounts>['summary'] & {
+    /** Values that could not be read, by field. */
+    unreadable: Record<string, number>
+    /** The first of `unreadable` by field, and of `unplaced` as `postalCode`; absent where there is none. */
+    examples?: Record<string, Example>
+  }
 }
 
-async function importFile(
+export interface LeadImportOptions
+  extends ImportOptions,
+    ReadOptions,
+    Pick<StageOptions, 'map' | 'encoding' | 'onNote' | 'commandThatFits'> {
+  /** Counts what an import would do, and leaves the listings as they are. */
+  isDryRun?: boolean | undefined
+  source?: SourceOptions | undefined
+}
+
+/** What came of one file. */
+interface ImportedFile {
+  counts: LeadCounts
+  ignored: IgnoredFields
+  unreadable: UnreadableValues
+}
+
+/** What came of all files. */
+type Imported = ImportOutcome<LeadCounts> & { unreadable: UnreadableValues }
+
+async function stageAndMerge(
+  connection: Connection,
+  file: RecordFile,
+  options: LeadImportOptions,
+  onRejected: OnRejected,
+): Promise<ImportedFile> {
+  const { name, bytesTotal } = file
+  const read = { records: 0, bytesRead: 0 }
+  const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
+  const onRead = (state: typeof read) => {
+    Object.assign(read, state)
+    tell('reading')
+  }
+  const staged = await stageLeads(connection, file, { ...options, onRead })
+  tell('merging')
+  const { format, header, ignored, hasUnread, filtered } = staged
+  const counts = await mergeLeads(connection, {
+    file: name,
+    staged: staged.staged,
+    hasUnread,
+    isDryRun: options.isDryRun,
+    notes: options.source !== undefined,
+    onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
+  })
+  const { unplaced, first } = await findUnplaced(connection)
+  const unreadable = new UnreadableValues()
+  if (hasUnread) await addUnread(connection, name, unreadable)
+  if (first) unreadable.addExample('postalCode', { file: name, ...first })
+  const sum = staged.staged + filtered
+  return { counts: { read: sum, ...counts, filtered, gone: 0, unplaced }, ignored, unreadable }
+}
+
+function importFile(
   opened: OpenDatabase,
   file: RecordFile,
   options: LeadImportOptions,
   onRejected: OnRejected,
-): Promise<{ counts: LeadCounts; ignored: IgnoredFields }> {
-  const { name, bytesTotal } = file
-  const read = { records: 0, bytesRead: 0 }
-  const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
+): Promise<ImportedFile> {
+  const { source, signal } = options
   return withTransaction(
     opened,
     async (connection) => {
-      const onRead = (state: typeof read) => {
-        Object.assign(read, state)
-        tell('reading')
-      }
-      const staged = await stageLeads(connection, file, { ...options, onRead })
-      tell('merging')
-      const { format, header, ignored } = staged
-      const counts = await mergeLeads(connection, {
-        file: name,
-        staged: staged.staged,
-        onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
-      })
-      return { counts: { read: staged.staged, ...counts }, ignored }
+      if (source) await startNoting(connection)
+      const imported = await stageAndMerge(connection, file, options, onRejected)
+      if (source) await recordPresent(connection, source)
+      return imported
     },
-    options.signal,
+    signal,
+    options.isDryRun ? 'rollback' : 'commit',
   )
+}
+
+async function importOneByOne(
+  opened: OpenDatabase,
+  files: readonly RecordFile[],
+  none: LeadCounts,
+  options: LeadImportOptions,
+): Promise<Imported> {
+  const unreadable = new UnreadableValues()
+  const outcome = await importEach(files, none, options, async (file, onRejected) => {
+    const imported = await importFile(opened, file, options, onRejected)
+    unreadable.addAll(imported.unreadable)
+    return imported
+  })
+  return { ...outcome, unreadable }
+}
+
+/**
+ * Imports the files in one transaction, since all of them together say what is gone, and whether they can be meant. Where one breaks
+ * off, those before it go in.
+ */
+async function importTogether(
+  opened: OpenDatabase,
+  files: readonly RecordFile[],
+  none: LeadCounts,
+  options: LeadImportOptions & { source: SourceOptions },
+): Promise<Imported> {
+  const { source, signal } = options
+  const importAll = async (connection: Connection, onRejected: OnRejected) => {
+    await startNoting(connection)
+    const unreadable = new UnreadableValues()
+    const outcome = await importEach(
+      files,
+      none,
+      { ...options, onRejected },
+      async (file, onRejected) => {
+        signal?.throwIfAborted()
+        await connection.query('savepoint file')
+        try {
+          const imported = await stageAndMerge(connection, file, options, onRejected)
+          await dropStaging(connection)
+          unreadable.addAll(imported.unreadable)
+          return imported
+        } catch (error) {
+          await connection.query('rollback to savepoint file').catch(() => {})
+          throw error
+        }
+      },
+      false,
+    )
+    const isWhole = outcome.broken === undefined
+    // what was stopped is rolled back
+    if (!outcome.stopped && (isWhole || outcome.summary.read > 0))
+      outcome.summary.gone = await recordPresent(connection, source, isWhole)
+    return { ...outcome, unreadable }
+  }
+  try {
+    return await importWithRetries(files, options, (onRejected) =>
+      withTransaction(
+        opened,
+        (connection) => importAll(connection, onRejected),
+        signal,
+        options.isDryRun ? 'rollback' : 'commit',
+      ),
+    )
+  } catch (error) {
+    if (!signal?.aborted) throw error
+    return { summary: { ...none, ignored: {} }, broken: undefined, stopped: true, unreadable: new UnreadableValues() }
+  }
 }
 
 /**
  * Imports `files` in their order. Throws `usage`, with nothing done, where a file does not exist or the first header lacks a
- * column of `map`; `database` where the database is away for too long.
+ * column of `map`; `database` where the database is away for too long; `failed`, with nothing done, where a complete import of a
+ * source has fewer than half of its live listings.
  */
 export async function importLeads(
   opened: OpenDatabase,
   files: readonly string[],
   options: LeadImportOptions = {},
 ): Promise<LeadImportOutcome> {
-  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0 }
-  const outcome = await importEach(findRecordFiles(files, leadFormats), none, options, (file, onRejected) =>
-    importFile(opened, file, options, onRejected),
-  )
+  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, filtered: 0 }
+  const nothing = { ...none, gone: 0, unplaced: 0 }
+  const found = findRecordFiles(files, leadFormats)
+  const { source } = options
+  const { unreadable, ...outcome } = await (source?.complete
+    ? importTogether(opened, found, nothing, { ...options, source })
+    : importOneByOne(opened, found, nothing, options))
   const { inserted, updated, unchanged } = outcome.summary
-  await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)
-  await tidyTables(opened, ['lead_seen'], inserted + updated + unchanged)
-  return outcome
+  if (!options.isDryRun) {
+    await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)
+    await tidyTables(opened, ['lead_seen'], inserted + updated + unchanged)
+    if (source) await tidyTables(opened, ['lead_sources'], inserted + updated + unchanged)
+  }
+  const { ignored, ...counts } = outcome.summary
+  const { counts: byField, examples } = unreadable
+  return {
+    ...outcome,
+    summary: {
+      ...counts,
+      unreadable: Object.fromEntries(byField),
+      ignored,
+      ...(examples.size > 0 && { examples: Object.fromEntries(examples) }),
+    },
+  }
 }

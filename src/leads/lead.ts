@@ -66,7 +66,7 @@ export function isLeadField(name: string): name is LeadField {
 }
 
 /** NUL fits in no PostgreSQL text, a lone surrogate in no UTF-8. */
-function isStorable(text: string): boolean {
+export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
@@ -98,14 +98,7 @@ function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
 }
 
 /** Stricter than `hrefSchema`: a listing imported earlier may break it, and is still delivered, explained and erased. */
-const importedHrefSchema = textSchema.refine(isPlainToSee, notPlainToSee).pipe(hrefSchema)
-
-/** The fields that a record gives, after unknown ones were dropped. */
-export const leadPatchSchema = z.strictObject(
-  Object.fromEntries(
-    fields.map((field) => [field.name, field.name === 'href' ? importedHrefSchema : schemaOfField(field).optional()]),
-  ),
-) as unknown as z.ZodType<LeadPatch & { href: string }>
+export const importedHrefSchema = textSchema.refine(isPlainToSee, notPlainToSee).pipe(hrefSchema)
 
 function deliveredSchemaOf(field: FieldDefinition): z.ZodType {
   const schema = schemaOfField(field)

@@ -9,7 +9,9 @@ import { listingWords } from '../matching/words.ts'
 import { missing, type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findErasedAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
+import { notePresent, noteRejected } from './sources.ts'
 import { sha256 } from './stage.ts'
+import { dropErasedUnread } from './unread-contacts.ts'
 
 /** What became of the records of one file; each record counts once. */
 export interface MergeCounts {
@@ -26,7 +28,12 @@ export interface MergeOptions {
   /** As the row of `imports` is to name it. */
   file: string
   staged: number
+  /** Counts what would become of the records; the caller rolls the rest back. */
+  isDryRun?: boolean | undefined
+  hasUnread: boolean
   onRejected: RejectOptions['onRejected']
+  /** Whether to note which listings the file has. */
+  notes: boolean
 }
 
 /** The changed listings whose JSON is taken into the process at a time, in bytes of JSON. */
@@ -51,19 +58,24 @@ function dropRepeated(connection: Connection): Promise<number> {
   )
 }
 
-/** Which listing each record is of: `version_id` is null where it is new, `same` where nothing has changed. */
+/**
+ * Which listing each record is of: `version_id` is null where it is new, `same` where nothing has changed; and whether its postal
+ * code, if it has one, is in a table (`placed`).
+ */
 async function match(connection: Connection): Promise<void> {
   await run(
     connection,
     `create temp table matched_leads (
-       n integer not null, lead_id bigint not null, version_id bigint, same boolean not null, filled smallint not null
+       n integer not null, lead_id bigint not null, version_id bigint, same boolean not null, filled smallint not null,
+       placed boolean not null
      ) on commit drop`,
   )
   await run(
     connection,
     `insert into matched_leads
      select s.n, coalesce(l.id, nextval(pg_get_serial_sequence('leads', 'id'))), l.version_id,
-       coalesce(l.json_sha256 = s.json_sha256, false), bit_count((s.given & ~ ${requiredFields})::bit(32))
+       coalesce(l.json_sha256 = s.json_sha256, false), bit_count((s.given & ~ ${requiredFields})::bit(32)),
+       s.postal_key is null or s.postal_key in (select code from postal_codes)
      from staged_leads s left join leads l on l.href_sha256 = s.href_sha256`,
   )
   await run(connection, 'analyze matched_leads')
@@ -208,6 +220,15 @@ async function updateChanged(connection: Connection, base: number, staged: numbe
   return updated
 }
 
+/** What of `merged_leads` is new, and what a change. */
+async function countMerged(connection: Connection): Promise<{ inserted: number; updated: number }> {
+  const { rows } = await connection.query<{ inserted: number; updated: number }>(
+    `select count(*) filter (where version_id is null)::integer as inserted, count(version_id)::integer as updated
+     from merged_leads`,
+  )
+  return rows[0] as { inserted: number; updated: number }
+}
+
 /** Records when each listing was seen, changed or not (contract 4.3), and how many fields its record filled. */
 async function touchSeen(connection: Connection, at: string): Promise<number> {
   await run(
@@ -233,6 +254,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const reject = { table: 'staged_leads', onRejected, otherwise: { path: 'postalCode', message: missing } }
   const repeated = await dropRepeated(connection)
   const findHidden = (rejects: readonly { raw: Buffer }[]) => findErasedAmong(connection, rejects)
+  if (options.notes) await noteRejected(connection)
   // records that are bad by themselves can be rejected before the lock
   const bad = await rejectStaged(connection, { ...reject, findHidden, where: 's.problem is not null' })
   await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
@@ -246,14 +268,22 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
     [options.file],
   )
   const { at, base, id } = start.rows[0] as { at: string; base: number; id: number }
-  if (staged > 0) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
+  // no rollback takes a sequence back
+  if (staged > 0 && !options.isDryRun) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
 
   // comes before `rejectStaged`, which prints and keeps what it rejects
-  const erased = bad.hidden + (await dropErased(connection))
+  const erasedUnread = options.hasUnread ? await dropErasedUnread(connection) : 0
+  const erased = bad.hidden + erasedUnread + (await dropErased(connection))
   const unknown = await rejectStaged(connection, { ...reject, where: isUnknown })
   const rejected = bad.rejected + unknown.rejected
   await match(connection)
+  if (options.notes) await notePresent(connection)
   await mergeChanged(connection)
+  if (options.isDryRun) {
+    const { inserted, updated } = await countMerged(connection)
+    const unchanged = staged - erased - rejected - repeated - inserted - updated
+    return { inserted, updated, unchanged, rejected, repeated, erased }
+  }
   const inserted = await insertNew(connection, base, staged, id)
   const updated = await updateChanged(connection, base, staged, at)
   await touchSeen(connection, at)

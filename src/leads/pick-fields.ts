@@ -1,123 +1,169 @@
 /**
- * Picks the fields of a lead from a record of an import: applies `--map`, parses numbers that CSV holds as text, drops unknown
- * values, and counts columns that are no field of a lead. The schema then checks the result.
+ * Picks the fields of a lead from a record of an import: applies `--map`, drops values that are unknown or cannot be read, and
+ * counts columns that are no field of a lead. `read-value.ts` reads the values.
  */
 import { LeadpushError } from '../base/errors.ts'
+import { didYouMean } from '../base/nearest.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import type { CsvHeader, ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
-import { hrefSchema, isLeadField, type LeadField, type LeadPatch, leadFields, leadPatchSchema } from './lead.ts'
+import { FoldedNames, foldName, refuseTwice, valueAt } from './columns.ts'
+import type { FieldMap } from './field-map.ts'
+import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
+import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
+import { findKey, isTaken, leadFieldOf, refuseUnknown } from './record-filter.ts'
+import type { Condition } from './where.ts'
 
-/** Fields and the column or key that each is read from. */
-export type FieldMap = ReadonlyMap<LeadField, string>
-
-/** contract 3: `FIELD=COLUMN`, repeated. Throws `usage`. */
-export function parseFieldMap(entries: readonly string[]): FieldMap {
-  const map = new Map<LeadField, string>()
-  for (const entry of entries) {
-    const at = entry.indexOf('=')
-    const field = entry.slice(0, Math.max(at, 0)).trim()
-    const column = entry.slice(at + 1).trim()
-    if (at < 1 || column === '') {
-      throw new LeadpushError('usage', `--map ${entry}: must be FIELD=COLUMN, such as price=list_price`)
-    }
-    if (!isLeadField(field)) {
-      const hint = `The fields are ${leadFields.map(({ name }) => name).join(', ')}.`
-      throw new LeadpushError('usage', `--map ${entry}: a lead has no field ${field}`, { hint })
-    }
-    if (map.has(field)) throw new LeadpushError('usage', `--map ${entry}: ${field} is mapped twice`)
-    map.set(field, column)
-  }
-  return map
+/** How the values of a file are read. */
+export interface ReadOptions {
+  /** What means unknown, as `buildNulls` makes them. */
+  nulls?: ReadonlySet<string> | undefined
+  /** An optional value that cannot be read rejects its record. */
+  strict?: boolean | undefined
+  /** Which records are taken. */
+  where?: readonly Condition[] | undefined
 }
 
-const decimal = /^\$?\s*(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(e[+-]?\d{1,3})?$/i
-
-/** A number that CSV holds as text: `350000`, `350,000.50`, `$350,000`, `3.5e5`; NaN for anything else. */
-export function parseNumberText(text: string): number {
-  const trimmed = text.trim()
-  if (!decimal.test(trimmed)) return Number.NaN
-  const digits = trimmed.replace(/[$,\s]/g, '')
-  return /^\.?(e|$)/i.test(digits) ? Number.NaN : Number(digits)
-}
-
-interface Target {
-  field: LeadField
-  isNumber: boolean
-}
-
-/** The fields that a column or key fills: those mapped to it, and its own unless `--map` reads that from elsewhere. */
-function targetsOf(map: FieldMap): Map<string, Target[]> {
-  const targets = new Map<string, Target[]>()
-  for (const { name, kind } of leadFields) {
-    const source = map.get(name) ?? name
-    const target = { field: name, isNumber: kind === 'number' }
-    targets.set(source, [...(targets.get(source) ?? []), target])
+/** The fields that a column or key fills, by its folded name: those mapped to it, and its own unless it is read from elsewhere. */
+function targetsOf(map: FieldMap): Map<string, LeadField[]> {
+  const targets = new Map<string, LeadField[]>()
+  for (const { name } of leadFields) {
+    const source = foldName(map.get(name)?.column ?? name)
+    targets.set(source, [...(targets.get(source) ?? []), name])
   }
   return targets
 }
 
-function put(patch: Record<string, unknown>, { field, isNumber }: Target, value: unknown, isText: boolean): void {
-  if (value === null || value === '' || value === undefined) return
-  let known = value
-  if (isText && isNumber) {
-    const text = value as string
-    if (text.trim() === '') return
-    known = parseNumberText(text)
-  }
-  // contract 4.10: the one field whose 0 means unknown
-  if (field === 'yearBuilt' && known === 0) return
-  patch[field] = known
+/** A field that is read from a key below others, as `address.postalCode`. */
+interface PathTarget {
+  field: LeadField
+  column: string
+  steps: string[]
 }
 
-/** The fields of a record, or its problem, with the `href` if that can be read. */
-export type Picked = { patch: LeadPatch & { href: string } } | { path: string; message: string; href?: string }
+const pathsOf = (map: FieldMap): PathTarget[] =>
+  [...map].flatMap(([field, { column }]) => (column.includes('.') ? [{ field, column, steps: column.split('.') }] : []))
+
+/** The fields of a record, with what of it cannot be read; or its problem, with the `href` if that can be read. */
+export type Picked =
+  | { patch: LeadPatch & { href: string }; unread?: readonly UnreadableValue[] }
+  | { path: string; message: string; href?: string }
+  /** `--where` does not take it. */
+  | { filtered: true }
+
+const none: ReadonlySet<string> = new Set()
 
 /** Picks the fields of the records of one file; `ignored` counts columns that are no field. */
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
   private readonly map: FieldMap
-  private readonly targets: Map<string, Target[]>
+  private readonly where: readonly Condition[]
+  private readonly targets: Map<string, LeadField[]>
+  private readonly targetsByKey: FoldedNames<LeadField[]>
+  private readonly paths: readonly PathTarget[]
+  /** Keys that paths lead through: they are not ignored, and no field of their own. */
+  private readonly roots: ReadonlySet<string | undefined>
+  private readonly nulls: ReadonlySet<string>
+  private readonly strict: boolean
   private header: CsvHeader | undefined
-  private columns: (Target[] | undefined)[] = []
+  private columns: (LeadField[] | undefined)[] = []
+  /** In CSV the place of each condition's column. */
+  private places = new Map<Condition, number>()
+  /** In JSON the conditions on columns that no record had so far. */
+  private readonly unseen: Set<Condition>
+  /** Of the record under way. */
+  private unread: UnreadableValue[] = []
 
-  constructor(map: FieldMap = new Map()) {
+  constructor(map: FieldMap = new Map(), { nulls = none, strict = false, where = [] }: ReadOptions = {}) {
     this.map = map
+    this.where = where
     this.targets = targetsOf(map)
+    this.targetsByKey = new FoldedNames(this.targets)
+    this.paths = pathsOf(map)
+    this.roots = new Set(this.paths.map(({ steps }) => steps[0]))
+    this.unseen = new Set(where.filter((condition) => leadFieldOf(condition) === undefined))
+    this.nulls = nulls
+    this.strict = strict
   }
 
-  /** The columns of a CSV file. Throws `usage` where `--map` names one that is not there, or a field stands there twice. */
-  setHeader(header: CsvHeader): void {
-    if (this.header === header) return
+  /**
+   * The columns of a CSV file. Returns what of a map file the header lacks, as lines to tell. Throws `usage` where `--map` or
+   * `--where` names a column that is not there, or one that is read stands there twice.
+   */
+  setHeader(header: CsvHeader): string[] {
+    if (this.header === header) return []
     this.header = header
-    for (const [field, column] of this.map) {
-      if (header.names.includes(column)) continue
-      throw new LeadpushError('usage', `its header has no column ${column}, which --map reads ${field} from`)
+    const names = header.names.map(foldName)
+    const lacking: string[] = []
+    for (const [field, { column, told, mayLack }] of this.map) {
+      if (names.includes(foldName(column))) continue
+      const message = `its header has no column ${column}, which ${told} reads ${field} from`
+      if (!mayLack) throw new LeadpushError('usage', `${message}${didYouMean(column, header.names)}`)
+      lacking.push(message)
     }
-    this.columns = header.names.map((name) => this.targets.get(name))
-    const twice = header.names.find((name, at) => this.columns[at] && header.names.indexOf(name) !== at)
-    if (twice !== undefined) throw new LeadpushError('usage', `its header has the column ${twice} twice`)
+    for (const condition of this.unseen) {
+      const place = names.indexOf(foldName(condition.field))
+      if (place < 0) refuseUnknown(condition, header.names)
+      this.places.set(condition, place)
+    }
+    this.unseen.clear()
+    this.columns = names.map((name) => this.targets.get(name))
+    const conditions = new Set(this.where.map(({ field }) => foldName(field)))
+    refuseTwice(header.names, (name) => this.targets.has(name) || conditions.has(name))
+    return lacking
+  }
+
+  /** Throws `usage` where `--where` names what no record of the file had; after its last record. */
+  finish(): void {
+    const [condition] = this.unseen
+    if (condition) refuseUnknown(condition, Object.keys(this.ignored.toObject()))
   }
 
   /** The fields of one record, or what is wrong with it. */
   pick(record: ReadRecord): Picked {
     if (record.error !== undefined) return { path: '', message: record.error }
+    this.unread = []
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
-    const parsed = leadPatchSchema.safeParse(patch)
-    if (parsed.success) return { patch: parsed.data }
-    const issue = parsed.error.issues[0]
-    const path = String(issue?.path[0] ?? '')
-    const isMissing = path !== '' && patch[path] === undefined
-    const href = hrefSchema.safeParse(patch.href).data
-    return { path, message: isMissing ? missing : (issue?.message ?? 'is wrong'), ...(href && { href }) }
+    if (this.where.length > 0 && !this.isTaken(patch, record)) return { filtered: true }
+    if (patch.href === undefined) return { path: 'href', message: missing }
+    const href = importedHrefSchema.safeParse(patch.href)
+    if (!href.success) {
+      const message = `${href.error.issues[0]?.message ?? 'is wrong'}: ${showValue(patch.href, 'href')}`
+      const plain = hrefSchema.safeParse(patch.href).data
+      return { path: 'href', message, ...(plain && { href: plain }) }
+    }
+    const picked = { patch: patch as LeadPatch & { href: string } }
+    if (this.unread.length === 0) return picked
+    const fatal = this.unread.find(({ field }) => this.strict || field === 'postalCode')
+    if (fatal) return { path: fatal.field, message: describeUnreadable(fatal).message, href: href.data }
+    return { ...picked, unread: this.unread }
+  }
+
+  private isTaken(patch: Record<string, unknown>, { cells, value }: ReadRecord): boolean {
+    if (cells) return isTaken(this.where, patch, (condition) => cells[this.places.get(condition) ?? -1])
+    const columns = new Map<Condition, unknown>()
+    for (const condition of this.where) {
+      const found =
+        leadFieldOf(condition) === undefined ? findKey(value as Record<string, unknown>, condition.field) : undefined
+      if (!found) continue
+      this.unseen.delete(condition)
+      columns.set(condition, found.value)
+    }
+    return isTaken(this.where, patch, (condition) => columns.get(condition))
+  }
+
+  private put(patch: Record<string, unknown>, field: LeadField, value: unknown): void {
+    const known = readValue(value, field, this.nulls)
+    if (known === unreadable) this.unread.push({ field, value })
+    else if (known !== undefined) patch[field] = known
   }
 
   private pickCells(cells: readonly string[]): Record<string, unknown> {
     const patch: Record<string, unknown> = {}
     for (let at = 0; at < cells.length; at++) {
       const targets = this.columns[at]
-      if (targets) for (const target of targets) put(patch, target, cells[at], true)
+      if (targets) for (const field of targets) this.put(patch, field, cells[at])
       else this.ignored.add(this.header?.names[at] ?? '')
     }
     return patch
@@ -127,9 +173,14 @@ export class FieldPicker {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
     const patch: Record<string, unknown> = {}
     for (const key of Object.keys(value)) {
-      const targets = this.targets.get(key)
-      if (targets) for (const target of targets) put(patch, target, (value as Record<string, unknown>)[key], false)
+      const found = (value as Record<string, unknown>)[key]
+      if (typeof found === 'object' && this.roots.has(key)) continue
+      const targets = this.targetsByKey.get(key)
+      if (targets) for (const field of targets) this.put(patch, field, found)
       else this.ignored.add(key)
+    }
+    for (const { field, column, steps } of this.paths) {
+      if (!Object.hasOwn(value, column)) this.put(patch, field, valueAt(value, steps))
     }
     return patch
   }

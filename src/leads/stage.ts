@@ -3,48 +3,88 @@
  * ones with their problem. `merge.ts` then compares them with the stored listings.
  */
 import { hash } from 'node:crypto'
-import type { Readable } from 'node:stream'
 import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { postalKey } from '../places/postal-key.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
-import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
+import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
+import { serialiseUnread } from './examples.ts'
+import type { FieldMap } from './field-map.ts'
 import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
-import { type FieldMap, FieldPicker, type Picked } from './pick-fields.ts'
+import { type Lack, lackError, NeededFields } from './needed-fields.ts'
+import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
+import { showValue, type UnreadableValue } from './read-value.ts'
 
 /** The outcome of staging one file. */
 export interface Staged {
   /** Records in the staging table, numbered from 1 in the order of the file. */
   staged: number
+  /** Records that `--where` does not take: they are not staged. */
+  filtered: number
   ignored: IgnoredFields
+  /** Whether a record has a value that could not be read. */
+  hasUnread: boolean
   format: RecordFormat
   header: CsvHeader | undefined
 }
 
-export interface StageOptions {
+export interface StageOptions extends RecordReadOptions, ReadOptions {
   map?: FieldMap | undefined
-  stdin?: Readable | undefined
-  signal?: AbortSignal | undefined
+  /** The command with the `--map` options that fit a file whose columns have other names. */
+  commandThatFits?: ((fits: Fits) => string) | undefined
+  /** Called with what is worth knowing about the file. */
+  onNote?: ((note: string) => void) | undefined
   /** After each page. */
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
 }
 
-const columns = ['n', 'line', 'href_sha256', 'postal_key', 'given', 'json', 'json_sha256', 'raw', 'problem']
+/** Fields, and the columns that would fill them. */
+export type Fits = Lack['fits']
+
+const importWith = (fits: Fits) =>
+  ['leadpush leads import FILE', ...[...fits].map(([field, column]) => `--map '${field}=${column}'`)].join(' ')
+
+/** Throws `failed` where no record has what a new listing needs, and none is of a listing that is known. */
+async function refuseUseless(connection: Connection, lack: Lack | undefined, options: StageOptions): Promise<void> {
+  if (!lack) return
+  const known =
+    lack.mayBeKnown &&
+    (await connection.query(
+      `select from staged_leads s join leads l on l.href_sha256 = s.href_sha256 where s.problem is null limit 1`,
+    ))
+  if (!known || known.rowCount === 0) throw lackError(lack, options.commandThatFits ?? importWith)
+}
+
+const columns = [
+  'n',
+  'line',
+  'href_sha256',
+  'postal_key',
+  'given',
+  'json',
+  'json_sha256',
+  'raw',
+  'problem',
+  'unread',
+  'unread_contacts',
+]
 
 /** Long values are not compressed: each is written once and read once. */
 async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_leads (
       n integer not null, line bigint not null, href_sha256 bytea, postal_key text, given integer, json text,
-      json_sha256 bytea, raw bytea, problem text
+      json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text
     ) on commit drop`)
   await connection.query(`
     alter table staged_leads alter json set storage external, alter raw set storage external`)
 }
 
 export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
+
+type Patch = LeadPatch & { href: string }
 
 /** Where a row comes from. */
 interface Origin {
@@ -55,7 +95,15 @@ interface Origin {
   raw: Buffer
 }
 
-function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: LeadPatch & { href: string }): void {
+const contactCharsMax = 64 * 1024
+
+/** The contact fields of a record that could not be read, as one text; undefined where it has none. */
+function joinUnreadContacts(values: readonly UnreadableValue[]): string | undefined {
+  const contacts = values.filter(({ field }) => field.startsWith('contact')).map(({ value }) => value)
+  return contacts.length === 0 ? undefined : JSON.stringify(contacts).slice(0, contactCharsMax).toWellFormed()
+}
+
+function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: Patch, unread: readonly UnreadableValue[]): void {
   const json = serialiseLead(patch)
   const key = patch.postalCode === undefined ? undefined : postalKey(patch.postalCode)
   rows.begin(columns.length)
@@ -69,6 +117,8 @@ function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: LeadPatch & { h
   // only a record without a postal code can still be rejected and shown
   rows.bytea(key === undefined ? raw : undefined)
   rows.null()
+  rows.text(unread.length === 0 ? undefined : serialiseUnread(unread))
+  rows.text(unread.length === 0 ? undefined : joinUnreadContacts(unread))
 }
 
 function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & { href?: string }): void {
@@ -79,6 +129,8 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & 
   for (let nulls = 0; nulls < 4; nulls++) rows.null()
   rows.bytea(raw)
   rows.text(serialiseProblem(problem))
+  rows.null()
+  rows.null()
 }
 
 /** A given postal code must be valid; a missing one may be known from an earlier import. */
@@ -86,14 +138,16 @@ function checkPostalCode(picked: Picked): Picked {
   if (!('patch' in picked)) return picked
   const { href, postalCode } = picked.patch
   if (postalCode === undefined || postalKey(postalCode) !== undefined) return picked
-  return { path: 'postalCode', message: 'is no postal code', href }
+  return { path: 'postalCode', message: `is no postal code: ${showValue(postalCode, 'postalCode')}`, href }
 }
 
 /** Creates `staged_leads`, and copies the records of `file` into it. Throws `failed` where the file breaks off. */
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   await createStaging(connection)
-  const picker = new FieldPicker(options.map)
-  let staged = 0
+  const picker = new FieldPicker(options.map, options)
+  const needs = new NeededFields(options.map)
+  let hasUnread = false
+  let [staged, filtered] = [0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
   await copyInto(connection, `staged_leads (${columns.join(', ')})`, async (rows, flush, broken) => {
@@ -101,18 +155,30 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
     for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
       header = page.header
-      if (header) picker.setHeader(header)
+      if (header) for (const note of picker.setHeader(header)) options.onNote?.(note)
+      const lack = needs.look(page)
+      if (lack) throw lackError(lack, options.commandThatFits ?? importWith)
       for (const record of page.records) {
         const picked = checkPostalCode(picker.pick(record))
+        if ('filtered' in picked) {
+          filtered++
+          continue
+        }
+        needs.count(picked, record)
         const raw = format === 'json' ? onOneLine(record.raw) : record.raw
         const origin = { n: ++staged, line: record.line, raw }
-        if ('patch' in picked) addRow(rows, origin, picked.patch)
-        else addBadRow(rows, origin, picked)
+        if ('patch' in picked) {
+          const { patch, unread = [] } = picked
+          hasUnread ||= unread.length > 0
+          addRow(rows, origin, patch, unread)
+        } else addBadRow(rows, origin, picked)
         if (rows.isFull) await flush()
       }
-      options.onRead?.({ records: staged, bytesRead: page.bytesRead })
+      options.onRead?.({ records: staged + filtered, bytesRead: page.bytesRead })
       options.signal?.throwIfAborted()
     }
+    picker.finish()
   })
-  return { staged, ignored: picker.ignored, format, header }
+  await refuseUseless(connection, needs.findLack(), options)
+  return { staged, filtered, ignored: picker.ignored, hasUnread, format, header }
 }

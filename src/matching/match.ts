@@ -9,6 +9,7 @@ import { leadsPerQueryMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { blockStart, blocksBetween } from './blocks.ts'
+import { isListed } from './listed.ts'
 import { readIds } from './newest.ts'
 
 /** The columns of `searches` that say what it matches. */
@@ -74,7 +75,7 @@ export async function findNewestByPlace(
       select p.place, newest.ids from unnest(${[...new Set(places)]}::text[]) as p (place) cross join lateral (
         select string_agg(version_id::text, ',' order by version_id desc) as ids from (
           select l.version_id from leads l join lead_seen s on s.lead_id = l.id
-          where l.postal_key = p.place and s.seen_at >= ${seenSince} order by l.version_id desc limit ${limit}
+          where l.postal_key = p.place and ${isListed(sql`s`, seenSince)} order by l.version_id desc limit ${limit}
         ) n
       ) newest where newest.ids is not null
     `.execute(transaction),
@@ -92,9 +93,9 @@ async function findInPlaces(
   const candidatesMax = 2 * limit
   const { rows } = await sql<{ candidates: number; ids: string | null }>`
     select count(*)::integer as candidates,
-      string_agg(version_id::text, ',' order by version_id desc) filter (where seen_at >= ${seenSince}) as ids
+      string_agg(version_id::text, ',' order by version_id desc) filter (where is_listed) as ids
     from (
-      select c.version_id, s.seen_at from (
+      select c.version_id, ${isListed(sql`s`, seenSince)} as is_listed from (
         select l.id, l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
           select id, version_id from leads where postal_key = p.place order by version_id desc limit ${candidatesMax}
         ) l order by l.version_id desc limit ${candidatesMax}
@@ -108,7 +109,7 @@ async function findInPlaces(
     select string_agg(version_id::text, ',' order by version_id desc) as ids from (
       select l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
         select l.version_id from leads l join lead_seen s on s.lead_id = l.id
-        where l.postal_key = p.place and s.seen_at >= ${seenSince} order by l.version_id desc limit ${limit}
+        where l.postal_key = p.place and ${isListed(sql`s`, seenSince)} order by l.version_id desc limit ${limit}
       ) l order by l.version_id desc limit ${limit}
     ) n
   `.execute(db)
@@ -154,7 +155,7 @@ async function findInPlacesByWords(
         -- fenced in: the planner would otherwise look the words up for every lead
         select search from leads where id = p.id offset 0
       ) l on ${hasWords(words)} join lead_seen s on s.lead_id = p.id
-      where s.seen_at >= ${seenSince} order by p.version_id desc limit ${limit}
+      where ${isListed(sql`s`, seenSince)} order by p.version_id desc limit ${limit}
     ) n
   `.execute(db)
   return readIds(rows[0]?.ids)
@@ -198,7 +199,7 @@ async function findByWords(
             where ${hasWords(words)} and version_blocks(version_id) && ${blocksBetween(from, to)}::bigint[] offset 0
           ) w ${inPlaces} order by version_id desc offset 0
         ) m join lead_seen s on s.lead_id = m.id
-        where s.seen_at >= ${seenSince} order by m.version_id desc limit ${limit - found.length}
+        where ${isListed(sql`s`, seenSince)} order by m.version_id desc limit ${limit - found.length}
       ) n
     `.execute(db)
     found.push(...readIds(rows[0]?.ids))
@@ -210,7 +211,7 @@ async function findByWords(
 }
 
 /**
- * The version ids of the newest `limit` leads that match, falling: leads that were seen at `seenSince` or later. Throws
+ * The version ids of the newest `limit` leads that match, falling: leads that are listed (`isListed`). Throws
  * `failed` when a statement takes longer than `msMax`.
  */
 export function findMatches(
@@ -248,7 +249,7 @@ export function countMatches(db: Database, search: SearchToMatch, seenSince: Dat
     const { rows } = await sql<{ count: number }>`
       select count(*)::integer as count from (
         select from ${found} join lead_seen s on s.lead_id = l.id
-        where s.seen_at >= ${seenSince} ${words === null ? sql`` : sql`and ${hasWords(words)}`} limit ${max}
+        where ${isListed(sql`s`, seenSince)} ${words === null ? sql`` : sql`and ${hasWords(words)}`} limit ${max}
       ) n
     `.execute(transaction)
     return rows[0]?.count ?? 0

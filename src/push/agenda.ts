@@ -24,8 +24,8 @@ export type AgendaRequest =
   | { what: 'all'; force: boolean }
   | { what: 'resume' }
   | { what: 'failed'; unknown: boolean }
-  /** `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. */
-  | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean }
+  /** `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. `further`: users served like `user`. */
+  | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean; further?: readonly UserToServe[] }
 
 export interface AgendaContext {
   db: Database
@@ -110,8 +110,8 @@ export class Agenda {
   async *steps(isAgain = false): AsyncGenerator<AgendaStep> {
     const { db, request, period } = this.context
     if (request.what === 'user') {
-      const { user, owed, owedOnly } = request
-      if (owed || !owedOnly) yield { users: [user], kind: owed ? 'subscription' : 'single' }
+      const { user, further = [], owed, owedOnly } = request
+      if (owed || !owedOnly) yield { users: [user, ...further], kind: owed ? 'subscription' : 'single' }
       return
     }
     if (request.what !== 'failed')

@@ -13,7 +13,7 @@ import {
 } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { hasBegun, type ImportVolume, type OpenRun } from '../deliveries/runs.ts'
+import { hasBegun, type ImportVolume, type OpenRun, type SourceVolume } from '../deliveries/runs.ts'
 import type { UserPlan } from './planner.ts'
 
 export interface Week {
@@ -21,11 +21,20 @@ export interface Week {
   /** The weeks to compare with, the newest first: up to 4 earlier ones, or the accepted figures of this week. */
   before: readonly ImportVolume[]
   isAccepted: boolean
+  sources: readonly SourceWeek[]
   /** Periods before this one that had a weekly run, the newest first. */
   earlier: readonly string[]
 }
 
+/** The week of a source that has listings. */
+interface SourceWeek {
+  volume: SourceVolume
+  /** Its figures in the same weeks, without those in which it was not there yet. */
+  before: readonly ImportVolume[]
+}
+
 interface WeekRow extends ImportVolume {
+  id: number
   period: string
   startedAt: Date
   isComparable: boolean
@@ -45,11 +54,11 @@ async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
         and (command <> 'resume' or listings is not null)
     ),
     earlier as (
-      select distinct on (period, "isComparable") period, "startedAt", listings, "filledFields", "isComparable"
+      select distinct on (period, "isComparable") id, period, "startedAt", listings, "filledFields", "isComparable"
       from weekly where period < ${period} order by period, "isComparable", is_limited, id
     ),
     accepted as (
-      select period, "startedAt", listings, "filledFields", "isComparable"
+      select id, period, "startedAt", listings, "filledFields", "isComparable"
       from weekly where period = ${period} and accepted and "isComparable" order by id desc limit 1
     )
     select * from (select * from earlier union all select * from accepted) found order by period desc
@@ -57,13 +66,41 @@ async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
   return rows
 }
 
+/** SQL over `lead_seen s`. */
+const isOfWeek = (since: Date | undefined) =>
+  sql<boolean>`s.seen_at >= coalesce(${since ?? null}::timestamptz, now() - interval '7 days')`
+
 /** Each listing counts once, in the week in which it was last seen, with the fields that it had then. */
 async function findImportVolume(db: Database, since: Date | undefined): Promise<ImportVolume> {
   const { rows } = await sql<ImportVolume>`
     select count(*) as listings, case when count(filled) = count(*) then coalesce(sum(filled), 0)::bigint end as "filledFields"
-    from lead_seen where seen_at >= coalesce(${since ?? null}::timestamptz, now() - interval '7 days')
+    from lead_seen s where not gone and ${isOfWeek(since)}
   `.execute(db)
   return rows[0] ?? { listings: 0, filledFields: 0 }
+}
+
+/** The same by source. A source whose listings are all gone was ended by its operator, and is not looked at. */
+async function findSourceVolumes(db: Database, since: Date | undefined): Promise<SourceVolume[]> {
+  const { rows } = await sql<SourceVolume>`
+    select v.*, o.name from (
+      select m.source_id as "sourceId", count(*) filter (where ${isOfWeek(since)}) as listings,
+        case when bool_and(s.filled is not null) filter (where ${isOfWeek(since)}) is not false
+          then coalesce(sum(s.filled) filter (where ${isOfWeek(since)}), 0)::bigint end as "filledFields"
+      from lead_sources m join lead_seen s on s.lead_id = m.lead_id where m.gone_at is null group by m.source_id
+    ) v join sources o on o.id = v."sourceId" order by o.name
+  `.execute(db)
+  return rows
+}
+
+/** The volumes of sources in the given runs, by source. */
+async function findEarlierVolumes(db: Database, runIds: readonly number[]): Promise<Map<number, ImportVolume[]>> {
+  const { rows } = await sql<ImportVolume & { sourceId: number }>`
+    select source_id as "sourceId", listings, filled_fields as "filledFields" from run_sources
+    where run_id = any (${runIds}::bigint[]) order by run_id desc
+  `.execute(db)
+  const found = new Map<number, ImportVolume[]>()
+  for (const { sourceId, ...volume } of rows) found.set(sourceId, [...(found.get(sourceId) ?? []), volume])
+  return found
 }
 
 /** The week of `period` so far: what was imported since the first weekly run of the last period that had one. */
@@ -75,10 +112,15 @@ async function findWeek(db: Database, period: string): Promise<Week> {
     .filter((week) => week.period === earlier[0]?.period)
     .map(({ startedAt }) => startedAt.getTime())
   const since = beganAt.length > 0 ? new Date(Math.min(...beganAt)) : undefined
+  const before = accepted ? [accepted] : earlier.filter(({ isComparable }) => isComparable).slice(0, comparedWeeksMax)
+  const volumes = await rideOut(() => findSourceVolumes(db, since))
+  const runIds = before.map(({ id }) => id)
+  const ofSources = volumes.length > 0 ? await rideOut(() => findEarlierVolumes(db, runIds)) : undefined
   return {
     importVolume: await rideOut(() => findImportVolume(db, since)),
-    before: accepted ? [accepted] : earlier.filter(({ isComparable }) => isComparable).slice(0, comparedWeeksMax),
+    before,
     isAccepted: accepted !== undefined,
+    sources: volumes.map((volume) => ({ volume, before: ofSources?.get(volume.sourceId) ?? [] })),
     earlier: [...new Set(earlier.map((week) => week.period))],
   }
 }
@@ -89,8 +131,23 @@ function median(figures: readonly number[]): number | undefined {
   return low === undefined || high === undefined ? undefined : (low + high) / 2
 }
 
-/** The reason to hold the whole run; undefined: there is none. */
-export function judgeWeek({ importVolume: feed, before, isAccepted }: Omit<Week, 'earlier'>): string | undefined {
+/** The reason to hold the whole run: what all imports together brought, or those of one source; undefined: there is none. */
+export function judgeWeek({ importVolume, before, isAccepted, sources }: Omit<Week, 'earlier'>): string | undefined {
+  const ofAll = judgeVolume(importVolume, before, isAccepted, '')
+  if (ofAll !== undefined) return ofAll
+  for (const { volume, before } of sources) {
+    const ofSource = judgeVolume(volume, before, isAccepted, ` of the source ${volume.name}`)
+    if (ofSource !== undefined) return ofSource
+  }
+  return undefined
+}
+
+function judgeVolume(
+  feed: ImportVolume,
+  before: readonly ImportVolume[],
+  isAccepted: boolean,
+  whose: string,
+): string | undefined {
   const listings = median(before.map((week) => week.listings))
   if (listings === undefined || listings < comparedListingsMin) return undefined
   const fields = median(before.flatMap(({ filledFields }) => filledFields ?? []))
@@ -101,9 +158,9 @@ export function judgeWeek({ importVolume: feed, before, isAccepted }: Omit<Week,
       : `in the median of ${before.length} weeks before`
   const imported = 'imported since the last weekly run'
   if (feed.listings * weekFall <= listings)
-    return `held: ${feed.listings} listings ${imported} instead of ${Math.round(listings)} ${when}`
+    return `held: ${feed.listings} listings${whose} ${imported} instead of ${Math.round(listings)} ${when}`
   if (feed.filledFields !== null && fields !== undefined && fields > 0 && feed.filledFields * weekFall <= fields)
-    return `held: ${feed.filledFields} filled fields in the ${feed.listings} listings ${imported} instead of ${Math.round(fields)} ${when}`
+    return `held: ${feed.filledFields} filled fields in the ${feed.listings} listings${whose} ${imported} instead of ${Math.round(fields)} ${when}`
   return undefined
 }
 
@@ -140,6 +197,7 @@ const judgeZone = (timeZone: string, otherTimeZone: string | undefined) =>
 
 export interface Verdict {
   importVolume: ImportVolume
+  sources: readonly SourceVolume[]
   /** Why the whole run is held; undefined: it is not. */
   held: string | undefined
   guardsUsers: boolean
@@ -170,6 +228,7 @@ export async function judge(
   const guardsUsers = guards && !interrupted.some(({ accepted }) => accepted)
   return {
     importVolume: week.importVolume,
+    sources: week.sources.map(({ volume }) => volume),
     held: (accept ? undefined : judgeZone(timeZone, otherTimeZone)) ?? (guards ? judgeWeek(week) : undefined),
     guardsUsers,
     earlier: guardsUsers ? week.earlier : [],

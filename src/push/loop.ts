@@ -5,9 +5,8 @@
  */
 import type { ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
-import { messageOf } from '../base/errors.ts'
 import { Sleeper } from '../base/sleeper.ts'
-import { rideOut } from '../db/away.ts'
+import { describeAbsence, rideOut } from '../db/away.ts'
 import { sendAttempt } from '../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../deliveries/body.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
@@ -387,7 +386,7 @@ export class PushLoop {
     if (this.awayNoted) return
     this.awayNoted = true
     this.context.reporter.waits('the database')
-    this.context.reporter.note(`The database is away (${messageOf(error)}): waiting for it, for 30 s at most.`)
+    this.context.reporter.note(describeAbsence(error))
   }
 
   private noteBack(): void {

@@ -227,7 +227,7 @@ class PushRun {
   /** Finds the work and reports how much it is; returns how many users had their weekly delivery before. */
   private async prepare(): Promise<number> {
     if (this.request.what === 'user') {
-      this.reporter.total(1)
+      this.reporter.total(1 + (this.request.further?.length ?? 0))
       return 0
     }
     await this.findWork()

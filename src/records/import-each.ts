@@ -65,7 +65,7 @@ export interface ImportOutcome<C extends ImportCounts> {
   /** The sums over the imported files. */
   summary: C & { ignored: Record<string, number> }
   /** The file that broke off: nothing of it was imported, and no later file was begun. */
-  broken: { file: string; message: string } | undefined
+  broken: { file: string; message: string; hint?: string | undefined } | undefined
   /** Whether `signal` stopped the import. */
   stopped: boolean
 }
@@ -80,30 +80,42 @@ export function findRecordFiles(names: readonly string[], formats: readonly Reco
 
 type ImportFile<C> = (file: RecordFile, onRejected: OnRejected) => Promise<{ counts: C; ignored: IgnoredFields }>
 
-/** Imports a file, and again when the database was away; a pipe cannot be read again. Rejected records are told once. */
-function importWithRetries<C>(file: RecordFile, options: ImportOptions, importFile: ImportFile<C>) {
+/**
+ * Runs `importFiles`, which imports `files`, and again when the database was away; a pipe cannot be read again. Rejected records are
+ * told once.
+ */
+export function importWithRetries<T>(
+  files: readonly RecordFile[],
+  options: ImportOptions,
+  importFiles: (onRejected: OnRejected) => Promise<T>,
+): Promise<T> {
   let told = 0
   const work = () => {
     let met = 0
-    return importFile(file, async (rejected) => {
+    return importFiles(async (rejected) => {
       met++
       if (met <= told) return
       told = met
       await options.onRejected?.(rejected)
     })
   }
-  return file.bytesTotal === undefined ? work() : rideOut(work, options.onAway)
+  return files.some(({ bytesTotal }) => bytesTotal === undefined) ? work() : rideOut(work, options.onAway)
 }
 
+const usageOf = ({ name }: RecordFile, error: LeadpushError) =>
+  new LeadpushError('usage', `${name}: ${messageOf(error)}`, error.hint === undefined ? {} : { hint: error.hint })
+
 /**
- * Runs `importFile`, which must import a file in one transaction, for each of `files`, and adds the counts up from `none`.
- * Throws `usage` where the first file cannot be imported, `database` where the database stays away.
+ * Runs `importFile`, which must import a file completely or not at all, for each of `files`, and adds the counts up from `none`.
+ * `retries`: a file is begun again when the database was away. Throws `usage` where the first file cannot be imported, `database`
+ * where the database stays away.
  */
 export async function importEach<C extends ImportCounts>(
   files: readonly RecordFile[],
   none: C,
   options: ImportOptions,
   importFile: ImportFile<C>,
+  retries = true,
 ): Promise<ImportOutcome<C>> {
   const counts = new Map<string, number>(Object.entries(none))
   const ignored = new IgnoredFields()
@@ -115,14 +127,17 @@ export async function importEach<C extends ImportCounts>(
   })
   for (const [at, file] of files.entries()) {
     try {
-      const imported = await importWithRetries(file, options, importFile)
+      const attempt = (onRejected: OnRejected) => importFile(file, onRejected)
+      const imported = await (retries
+        ? importWithRetries([file], options, attempt)
+        : attempt(async (rejected) => options.onRejected?.(rejected)))
       for (const [key, count] of Object.entries(imported.counts)) counts.set(key, (counts.get(key) ?? 0) + count)
       ignored.addAll(imported.ignored)
     } catch (error) {
       if (options.signal?.aborted) return outcome({ stopped: true })
       if (!(error instanceof LeadpushError) || error.code === 'database') throw error
-      if (error.code === 'usage' && at === 0) throw new LeadpushError('usage', `${file.name}: ${messageOf(error)}`)
-      return outcome({ broken: { file: file.name, message: messageOf(error) } })
+      if (error.code === 'usage' && at === 0) throw usageOf(file, error)
+      return outcome({ broken: { file: file.name, message: messageOf(error), hint: error.hint } })
     }
   }
   return outcome()

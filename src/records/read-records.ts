@@ -1,19 +1,22 @@
 /**
- * Reads the records of an import file or of standard input, page by page: NDJSON, a JSON array or CSV, gzipped or not.
+ * Reads the records of an import file or of standard input, page by page: NDJSON, JSON or CSV, gzipped or not, in any encoding.
  * However long the file is, only a chunk of it and the incoming record are in memory.
  */
+import { isAscii } from 'node:buffer'
 import { accessSync, constants, createReadStream, openSync, statSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
-import type { CsvHeader, ReadRecord, Splitter } from './record.ts'
+import { type Chunks, findMark, refuseBinary, refuseNul, transcode } from './encoding.ts'
+import { type CsvHeader, notUtf8, otherEncoding, type ReadRecord, type RecordFormat, type Splitter } from './record.ts'
+import { isLines, sniffedBytes, sniffFormat, sniffSeparator } from './sniff.ts'
 import { ArraySplitter } from './split-array.ts'
 import { CsvSplitter } from './split-csv.ts'
 import { LineSplitter } from './split-lines.ts'
+import { ObjectSplitter } from './split-object.ts'
 
-/** How a file writes its records. */
-export type RecordFormat = 'ndjson' | 'json' | 'csv'
+export type { RecordFormat }
 
 /** A file of an import, before it is read. */
 export interface RecordFile {
@@ -37,9 +40,17 @@ export interface RecordPage {
 }
 
 const chunkBytes = 128 * 1024
-/** White space may come before the first character, which tells the format. */
-const sniffedBytes = 512
-const endings: Record<string, RecordFormat> = { ndjson: 'ndjson', jsonl: 'ndjson', json: 'json', csv: 'csv' }
+const endings: Record<string, RecordFormat> = {
+  ndjson: 'ndjson',
+  jsonl: 'ndjson',
+  json: 'json',
+  csv: 'csv',
+  tsv: 'csv',
+}
+/** So much tells what a file of JSON lines is, if it is none. */
+const markBytes = 512
+/** Endings of names that do not tell the format; what is in a zip file says so itself. */
+const untold = ['txt', 'gz', 'zip']
 
 /**
  * What a file's name tells. Throws `usage` where the file does not exist or cannot be read, or the name does not tell one of
@@ -51,7 +62,7 @@ export function findRecordFile(name: string, formats: readonly RecordFormat[]): 
   const [, ending, gz] = /\.(\w+?)(\.gz)?$/i.exec(name) ?? []
   const format = endings[(ending ?? '').toLowerCase()]
   // a pipe of the shell (/dev/fd/63) has no ending, and `listings.gz` does not tell the format
-  const saysNothing = size === undefined || ending?.toLowerCase() === 'gz'
+  const saysNothing = size === undefined || untold.includes(ending?.toLowerCase() ?? '')
   if (!format && saysNothing) return { name, format: undefined, gzip: undefined, bytesTotal: size }
   if (!format || !formats.includes(format)) {
     const allowed = Object.keys(endings).filter((key) => formats.includes(endings[key] as RecordFormat))
@@ -63,7 +74,8 @@ export function findRecordFile(name: string, formats: readonly RecordFormat[]): 
   return { name, format, gzip: gz !== undefined, bytesTotal: size }
 }
 
-function checkReadable(name: string): number | undefined {
+/** The size of a file in bytes; undefined where it is a pipe. Throws `usage` where it cannot be read. */
+export function checkReadable(name: string): number | undefined {
   try {
     accessSync(name, constants.R_OK)
     const stat = statSync(name)
@@ -86,18 +98,6 @@ export function openFile(name: string): Readable {
   return new Socket({ fd: openSync(name, constants.O_RDONLY | constants.O_NONBLOCK), readable: true })
 }
 
-function sniff(first: Buffer): RecordFormat {
-  const byte = first.find((each) => each > 0x20)
-  return byte === 0x5b ? 'json' : byte === 0x7b ? 'ndjson' : 'csv'
-}
-
-function splitterOf(format: RecordFormat): Splitter {
-  if (format === 'csv') return new CsvSplitter()
-  return format === 'json' ? new ArraySplitter() : new LineSplitter()
-}
-
-type Chunks = AsyncGenerator<Buffer, void, undefined>
-
 async function* countedChunks(stream: Readable, counter: { bytesRead: number }): Chunks {
   for await (const chunk of stream) {
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : (chunk as Buffer)
@@ -106,13 +106,24 @@ async function* countedChunks(stream: Readable, counter: { bytesRead: number }):
   }
 }
 
-/** All chunks unchanged, and their first `bytes` bytes or more; fewer where there are no more. */
-async function peek(chunks: Chunks, bytes: number): Promise<{ first: Buffer; all: Chunks }> {
+/** Chunks of a file, with its first bytes. */
+interface Opened {
+  first: Buffer
+  /** Whether `first` is all of it. */
+  isWhole: boolean
+  /** All chunks unchanged, the first bytes included. */
+  all: Chunks
+  /** Whether a mark or an option tells the encoding. */
+  isTold?: boolean
+}
+
+/** The chunks with their first `bytes` bytes or more; fewer where there are no more. */
+async function peek(chunks: Chunks, bytes: number): Promise<Opened> {
   let first: Buffer = Buffer.alloc(0)
-  let isOver = false
-  while (first.length < bytes && !isOver) {
+  let isWhole = false
+  while (first.length < bytes && !isWhole) {
     const { value, done } = await chunks.next()
-    isOver = done === true
+    isWhole = done === true
     if (value) first = first.length === 0 ? value : Buffer.concat([first, value])
   }
   async function* all(): Chunks {
@@ -123,7 +134,7 @@ async function peek(chunks: Chunks, bytes: number): Promise<{ first: Buffer; all
       await chunks.return()
     }
   }
-  return { first, all: all() }
+  return { first, isWhole, all: all() }
 }
 
 async function* gunzip(chunks: Chunks): Chunks {
@@ -149,30 +160,100 @@ async function* gunzip(chunks: Chunks): Chunks {
 
 const isGzip = (bytes: Buffer) => bytes[0] === 0x1f && bytes[1] === 0x8b
 
-/** The unzipped chunks, and their first bytes, enough to tell the format. */
-async function openText(file: RecordFile, chunks: Chunks): Promise<{ first: Buffer; all: Chunks }> {
+/** The unzipped chunks; what is zipped says so itself, whatever its name. */
+async function openZipped(file: RecordFile, chunks: Chunks): Promise<Opened> {
   const raw = await peek(chunks, 2)
   if (file.gzip && raw.first.length === 0) throw new LeadpushError('failed', 'it is empty, so it is no valid gzip')
-  const zipped = file.gzip ?? isGzip(raw.first)
-  return peek(zipped ? gunzip(raw.all) : raw.all, file.format ? 3 : sniffedBytes)
+  const zipped = file.gzip || isGzip(raw.first)
+  return peek(zipped ? gunzip(raw.all) : raw.all, file.format === 'ndjson' ? markBytes : sniffedBytes)
 }
 
-async function* withoutByteOrderMark(chunks: Chunks): Chunks {
-  let isFirst = true
+async function* without(bytes: number, chunks: Chunks): Chunks {
+  let left = bytes
   for await (const chunk of chunks) {
-    const marked = isFirst && chunk[0] === 0xef && chunk[1] === 0xbb && chunk[2] === 0xbf
-    isFirst = false
-    yield marked ? chunk.subarray(3) : chunk
+    yield left > 0 ? chunk.subarray(left) : chunk
+    left = Math.max(0, left - chunk.length)
   }
+}
+
+/** The text as UTF-8, without a mark. Throws `failed` where it is none. */
+async function openText(file: RecordFile, chunks: Chunks, encoding: string | undefined): Promise<Opened> {
+  const opened = await openZipped(file, chunks)
+  refuseBinary(opened.first)
+  const mark = findMark(opened.first)
+  const used = mark?.encoding ?? encoding ?? 'utf-8'
+  const isTold = mark !== undefined || encoding !== undefined
+  if (used === 'utf-8' && !mark) {
+    refuseNul(opened.first)
+    return { ...opened, isTold }
+  }
+  const text = mark ? without(mark.bytes, opened.all) : opened.all
+  const enough = opened.isWhole ? Number.POSITIVE_INFINITY : opened.first.length / 2
+  return { ...(await peek(used === 'utf-8' ? text : transcode(text, used), enough)), isTold }
+}
+
+/** The splitter for a text, by its name or its beginning. */
+function splitterOf(file: RecordFile, { first, isWhole }: Opened): { format: RecordFormat; splitter: Splitter } {
+  const named = file.format ?? sniffFormat(first, isWhole)
+  const format = named === 'json' && isLines(first, isWhole) ? 'ndjson' : named
+  if (format === 'csv') return { format, splitter: new CsvSplitter(sniffSeparator(first, isWhole)) }
+  if (format === 'ndjson') return { format, splitter: new LineSplitter() }
+  const isObject = first.find((each) => each > 0x20) === 0x7b
+  return { format, splitter: isObject ? new ObjectSplitter() : new ArraySplitter() }
+}
+
+/**
+ * Tells a file in another encoding from one of UTF-8 with spoilt bytes here and there, which cost their records alone: in the
+ * former no character beyond ASCII is valid UTF-8.
+ */
+class EncodingWatch {
+  private hasUtf8 = false
+  private spoilt = 0
+  private line = 0
+  /** Whether bytes beyond ASCII may be in records that are still to come. */
+  private isOpen = false
+
+  /** `chunk` is what completed `records`. */
+  look(records: readonly ReadRecord[], chunk: Buffer): void {
+    const more = !this.hasUtf8 && !isAscii(chunk)
+    if (this.isOpen || more) for (const record of records) this.lookAt(record)
+    if (records.length > 0 || more) this.isOpen = more
+  }
+
+  private lookAt({ error, raw, line }: ReadRecord): void {
+    if (this.hasUtf8) return
+    const isSpoilt = error?.startsWith(notUtf8) ?? false
+    if (isSpoilt && this.spoilt++ === 0) this.line = line
+    if (isAscii(raw)) return
+    // a spoilt record may have valid characters too
+    this.hasUtf8 = isSpoilt ? /[^\0-\x7f\ufffd]/.test(raw.toString()) : error === undefined
+  }
+
+  /** Throws `failed` where the file is in another encoding. */
+  check(): void {
+    if (this.spoilt === 0 || this.hasUtf8) return
+    const others = this.spoilt > 1 ? `, as ${this.spoilt - 1} more ${this.spoilt > 2 ? 'are' : 'is'},` : ''
+    const where = `record ${this.line}${others}`
+    throw otherEncoding(where, ' (with --encoding utf-8 such records alone are rejected)')
+  }
+}
+
+/** How the records of a file are read. */
+export interface RecordReadOptions {
+  signal?: AbortSignal | undefined
+  /** The stream for `-`. */
+  stdin?: Readable | undefined
+  /** Where the file has no mark of Unicode: a name that `checkEncoding` returned. */
+  encoding?: string | undefined
 }
 
 /**
  * The records of `file`, in order. Throws `failed` where the file is broken off (contract 3) or can no longer be read: then
- * the records before must not count. `stdin` is the stream for `-`.
+ * the records before must not count; also where it has no record, is no text, or is in another encoding (4.18).
  */
 export async function* readRecords(
   file: RecordFile,
-  options: { signal?: AbortSignal | undefined; stdin?: Readable | undefined } = {},
+  options: RecordReadOptions = {},
 ): AsyncGenerator<RecordPage, void, undefined> {
   const stream = file.name === '-' ? (options.stdin ?? process.stdin) : openFile(file.name)
   const stop = () => stream.destroy(options.signal?.reason)
@@ -180,15 +261,20 @@ export async function* readRecords(
   const counter = { bytesRead: 0 }
   try {
     options.signal?.throwIfAborted()
-    const { first, all } = await openText(file, countedChunks(stream, counter))
-    const isMarked = first[0] === 0xef && first[1] === 0xbb
-    const format = file.format ?? sniff(isMarked ? first.subarray(3) : first)
-    const splitter = splitterOf(format)
-    for await (const chunk of withoutByteOrderMark(all)) {
-      const records = splitter.push(chunk)
-      yield { records, format, header: splitter.header, bytesRead: counter.bytesRead }
+    const text = await openText(file, countedChunks(stream, counter), options.encoding)
+    const { format, splitter } = splitterOf(file, text)
+    const watch = text.isTold ? undefined : new EncodingWatch()
+    let count = 0
+    const pageOf = (records: ReadRecord[], chunk: Buffer): RecordPage => {
+      count += records.length
+      watch?.look(records, chunk)
+      return { records, format, header: splitter.header, bytesRead: counter.bytesRead }
     }
-    yield { records: splitter.end(), format, header: splitter.header, bytesRead: counter.bytesRead }
+    for await (const chunk of text.all) yield pageOf(splitter.push(chunk), chunk)
+    yield pageOf(splitter.end(), Buffer.alloc(0))
+    watch?.check()
+    options.signal?.throwIfAborted()
+    if (count === 0) throw new LeadpushError('failed', noRecord(counter.bytesRead, splitter.header))
   } catch (error) {
     options.signal?.throwIfAborted()
     if (error instanceof LeadpushError || codeOf(error) === undefined) throw error
@@ -197,4 +283,9 @@ export async function* readRecords(
     options.signal?.removeEventListener('abort', stop)
     if (file.name !== '-') stream.destroy()
   }
+}
+
+function noRecord(bytesRead: number, header: CsvHeader | undefined): string {
+  if (bytesRead === 0) return 'it is empty: it has no record'
+  return header ? 'it has a header and no record' : 'it has no record'
 }

@@ -3,7 +3,11 @@
  * of them than a record may have.
  */
 import { isUtf8 } from 'node:buffer'
+import { LeadpushError } from '../base/errors.ts'
 import { recordBytesMax } from '../base/limits.ts'
+
+/** How a file writes its records. */
+export type RecordFormat = 'ndjson' | 'json' | 'csv'
 
 /** A record, parsed as far as its format allows. */
 export interface ReadRecord {
@@ -125,6 +129,13 @@ export function decode(bytes: Buffer): string | undefined {
 }
 
 export const notUtf8 = 'is no valid UTF-8'
+
+/** The error of a file with bytes that are no UTF-8 in `where`, and no sign of UTF-8 before. */
+export function otherEncoding(where: string, otherwise = ''): LeadpushError {
+  const hint = `Give its encoding, most likely: --encoding windows-1252${otherwise}`
+  return new LeadpushError('failed', `it is in another encoding than UTF-8: ${where} ${notUtf8}`, { hint })
+}
+
 export const notJson = 'is no valid JSON'
 
 /** Parses one record as JSON. The parser's own messages quote the record, so they are not passed on. */

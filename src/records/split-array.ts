@@ -27,12 +27,21 @@ export class ArraySplitter implements Splitter {
 
   push(chunk: Buffer): ReadRecord[] {
     const records: ReadRecord[] = []
-    const inside = this.position === 'before' ? this.enter(chunk) : chunk
-    const rest = this.position === 'inside' ? this.split(inside, records) : inside
+    const rest = this.take(chunk, records)
     if (this.position === 'after' && trimSpace(rest).length > 0) {
       throw new LeadpushError('failed', 'something follows the end of its JSON array')
     }
     return records
+  }
+
+  /** Adds the elements that `chunk` completes to `records`, and returns what follows the end of the array. */
+  take(chunk: Buffer, records: ReadRecord[]): Buffer {
+    const inside = this.position === 'before' ? this.enter(chunk) : chunk
+    return this.position === 'inside' ? this.split(inside, records) : inside
+  }
+
+  get isOver(): boolean {
+    return this.position === 'after'
   }
 
   end(): ReadRecord[] {
@@ -73,7 +82,7 @@ export class ArraySplitter implements Splitter {
       else if ((byte === closeBrace || byte === closeBracket) && depth > 0) depth--
       else if (depth === 0 && (byte === comma || byte === closeBracket)) {
         this.coming.add(chunk.subarray(from, at))
-        this.take(byte === closeBracket, records)
+        this.takeElement(byte === closeBracket, records)
         from = at + 1
         if (byte === closeBracket) {
           this.position = 'after'
@@ -88,7 +97,7 @@ export class ArraySplitter implements Splitter {
     return chunk.subarray(chunk.length)
   }
 
-  private take(isLast: boolean, records: ReadRecord[]): void {
+  private takeElement(isLast: boolean, records: ReadRecord[]): void {
     const { bytes, tooLarge } = this.coming.take()
     const raw = trimSpace(bytes)
     if (isLast && this.number === 0 && raw.length === 0) return

@@ -1,6 +1,6 @@
 /**
  * Cuts CSV (RFC 4180) into records and cells; the first record is the header. Accepts what spreadsheets write: a byte order
- * mark, both kinds of line ends, line ends and quotes inside quotes. A quote in the middle of an unquoted cell is an ordinary
+ * mark, a line `sep=;`, both kinds of line ends, line ends and quotes inside quotes. A quote in the middle of an unquoted cell is an ordinary
  * character.
  */
 import { LeadpushError } from '../base/errors.ts'
@@ -10,6 +10,7 @@ import {
   type CsvHeader,
   decode,
   notUtf8,
+  otherEncoding,
   type ReadRecord,
   RecordBytes,
   type Splitter,
@@ -17,7 +18,9 @@ import {
   withoutReturn,
 } from './record.ts'
 
-const [quote, comma, lineFeed] = [34, 44, 10]
+const [quote, lineFeed] = [34, 10]
+/** What spreadsheets write above the header to tell each other the separator. */
+export const separatorLine = /^"?sep=([^"\r\n])"?\r?(?:\n|$)/i
 /** The scanner's position within a cell. */
 const atStart = 0
 const bare = 1
@@ -25,7 +28,8 @@ const quoted = 2
 const afterQuote = 3
 
 /** The cells of one record; undefined where text follows a closing quote. */
-export function splitCells(text: string): string[] | undefined {
+export function splitCells(text: string, separator = ','): string[] | undefined {
+  const separates = separator.charCodeAt(0)
   const cells: string[] = []
   let from = 0
   for (;;) {
@@ -41,9 +45,9 @@ export function splitCells(text: string): string[] | undefined {
       const cell = text.slice(from + 1, close)
       cells.push(doubled ? cell.replaceAll('""', '"') : cell)
       next = close + 1
-      if (next < text.length && text.charCodeAt(next) !== comma) return undefined
+      if (next < text.length && text.charCodeAt(next) !== separates) return undefined
     } else {
-      next = text.indexOf(',', from)
+      next = text.indexOf(separator, from)
       if (next < 0) next = text.length
       cells.push(text.slice(from, next))
     }
@@ -59,9 +63,16 @@ export class CsvSplitter implements Splitter {
   private beginsOn = 1
   private state = atStart
   private readonly coming = new RecordBytes()
+  private readonly separator: string
+
+  /** `separator` is one ASCII character. */
+  constructor(separator = ',') {
+    this.separator = separator
+  }
 
   push(chunk: Buffer): ReadRecord[] {
     const records: ReadRecord[] = []
+    const separates = this.separator.charCodeAt(0)
     let state = this.state
     let from = 0
     for (let at = 0; at < chunk.length; at++) {
@@ -74,7 +85,7 @@ export class CsvSplitter implements Splitter {
         this.take(records)
         from = at + 1
         state = atStart
-      } else if (byte === comma) state = atStart
+      } else if (byte === separates) state = atStart
       else if (byte === quote && state !== bare) state = quoted
       else state = bare
     }
@@ -102,7 +113,8 @@ export class CsvSplitter implements Splitter {
     const raw = withoutReturn(bytes)
     if (raw.length === 0) return
     if (!this.header) {
-      this.header = readHeader(raw, tooLarge)
+      if (line === 1 && separatorLine.test(raw.toString('latin1'))) return
+      this.header = readHeader(raw, tooLarge, this.separator)
       return
     }
     const record = tooLarge || raw.length > recordBytesMax ? tooLargeRecord(line, raw) : this.read(line, raw)
@@ -112,8 +124,8 @@ export class CsvSplitter implements Splitter {
   private read(line: number, raw: Buffer): ReadRecord | undefined {
     const text = decode(raw)
     if (text === undefined) return badRecord(line, raw, notUtf8)
-    const cells = splitCells(text)
-    if (cells === undefined) return badRecord(line, raw, 'has something between a closing quote and the next comma')
+    const cells = splitCells(text, this.separator)
+    if (cells === undefined) return badRecord(line, raw, 'has something between a closing quote and the next separator')
     const columns = this.header?.names.length ?? 0
     if (cells.length === columns) return { line, raw, cells }
     if (cells.length === 1 && text.trim() === '') return undefined
@@ -121,14 +133,17 @@ export class CsvSplitter implements Splitter {
   }
 }
 
-function readHeader(raw: Buffer, tooLarge: boolean): CsvHeader {
+function readHeader(raw: Buffer, tooLarge: boolean, separator: string): CsvHeader {
   const text = tooLarge ? undefined : decode(raw)
-  if (text === undefined) throw new LeadpushError('failed', `its first line is no header of a CSV file: it ${notUtf8}`)
+  if (text === undefined) {
+    if (!tooLarge) throw otherEncoding('its header')
+    throw new LeadpushError('failed', 'its first line is too long for the header of a CSV file')
+  }
   // otherwise the whole file would be its header
   if (/\r/.test(text.trimEnd().replace(/"[^"]*"/g, ''))) {
     throw new LeadpushError('failed', 'its lines end in a carriage return alone: they must end in LF or CR LF')
   }
-  const names = splitCells(text)
+  const names = splitCells(text, separator)
   if (!names) throw new LeadpushError('failed', 'its first line is no header of a CSV file: its quotes are wrong')
   return { names: names.map((name) => name.trim()), raw }
 }

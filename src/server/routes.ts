@@ -1,6 +1,7 @@
 /** The paths, the methods allowed on each, and the handler of each. Every path is fixed, so there is nothing to parse. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { schemaState } from '../db/migrate.ts'
+import { findReadOnly } from '../db/open.ts'
 import { type CallerChecks, inTime } from './caller.ts'
 import { answerSample, answerSubscribe, answerTest, answerUnsubscribe, type EndpointContext } from './endpoints.ts'
 import type { Metrics } from './metrics.ts'
@@ -56,6 +57,8 @@ export class Routes {
 
 async function answerReady({ db }: RoutesContext): Promise<object> {
   const state = await inTime(schemaState(db))
+  const readOnly = await inTime(findReadOnly(db))
+  if (readOnly) throw buildUnavailable(`The database cannot be written to: ${readOnly.message}.`)
   if (state === 'current') return { ok: true, msg: 'The database is there, and its schema is current.' }
   throw buildUnavailable(`The schema of the database is ${state === 'behind' ? 'behind' : 'newer than'} this program.`)
 }

@@ -9,6 +9,7 @@ import { rideOut } from '../db/away.ts'
 import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
+import { isListed } from '../matching/listed.ts'
 
 /** Hooks that are looked at together; and hooks whose leads are recorded in one transaction, which locks them that long. */
 const hooksPerGroup = 1_000
@@ -167,7 +168,7 @@ async function collectFresh(
     select l.id, l.version_id, l.postal_key, l.first_import_id, i.started_at, ${byWords > 0 ? sql`l.search` : sql`null`}
     from leads l join imports i on i.id = l.first_import_id join lead_seen s on s.lead_id = l.id
     where l.version_id > ${base} and l.first_import_id > ${since} and l.first_import_id <= ${upTo}
-      and s.seen_at >= now() - ${maxLeadAgeMs} * interval '1 millisecond'
+      and ${isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`)}
   `.execute(db)
   if (byWords > searchesPerIndex) {
     await sql`create index on fresh_leads using gin (search) with (fastupdate = off)`.execute(db)

@@ -30,7 +30,7 @@ export interface TakenTrigger {
   signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
-  /** Whether the lead still exists. */
+  /** Whether the lead still exists, and is not gone from all its sources. */
   hasLead: boolean
   /** Whether the version still exists: it may have been erased, or pruned. */
   hasVersion: boolean
@@ -126,7 +126,9 @@ export async function takeTriggers(
     update triggers t set worker_id = ${currentOf(worker)} from found n
     where t.hook_id = n.hook_id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      n.secrets as "signingSecrets", t.attempts, exists (select from leads l where l.id = t.lead_id) as "hasLead",
+      n.secrets as "signingSecrets",
+      t.attempts,
+      exists (select from leads l join lead_seen s on s.lead_id = l.id where l.id = t.lead_id and not s.gone) as "hasLead",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)
   return rows

@@ -4,9 +4,8 @@
  * recognise a repeated trigger but cannot miss a lead that never came.
  */
 import { sql } from 'kysely'
-import { messageOf } from '../base/errors.ts'
 import { triggerRunMsMax, triggersAtOnceMax, triggerTimeoutMs } from '../base/limits.ts'
-import { rideOut } from '../db/away.ts'
+import { describeAbsence, rideOut } from '../db/away.ts'
 import { findOtherWorkers, Worker, waitForLeases } from '../db/leases.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
@@ -54,9 +53,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   const leftMs = startedAt + runMsMax - endMs - performance.now()
   const timer = setTimeout(() => timeIsUp.abort(), Math.max(0, leftMs))
   const stop = AbortSignal.any([context.stop, timeIsUp.signal])
-  const onAway = noteOnce((error) =>
-    onNote(`The database is away (${messageOf(error)}): waiting for it, for 30 s at most.`),
-  )
+  const onAway = noteOnce((error) => onNote(describeAbsence(error)))
   const counts = { delivered: 0, failed: 0, abandoned: 0, removed: 0 }
   let dropped = 0
   const http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })

@@ -2,6 +2,8 @@
  * `users import`: imports each file in one transaction. Its records are staged, then merged into the users, whose queries are
  * resolved to searches. It sends nothing and owes no subscription push.
  */
+import { plural } from '../base/amounts.ts'
+import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { withTransaction } from '../db/transaction.ts'
@@ -17,21 +19,39 @@ import {
   type OnRejected,
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
-import { mergeUsers } from './merge.ts'
+import { beginComplete, type CompleteImport, dropListed, recordListed, unsubscribeUnlisted } from './complete.ts'
+import { type FoldedRecord, mergeUsers } from './merge.ts'
+import { findSharedKeys } from './shared-keys.ts'
 import { Resolver, stageUsers } from './stage.ts'
 
 /** The formats of users files. */
-export const userFormats: readonly RecordFormat[] = ['ndjson', 'json']
+export const userFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
 
-export type UserImportOutcome = ImportOutcome<ImportCounts>
+export interface UserCounts extends ImportCounts {
+  /** Queries that were the same as an earlier one of their user (contract 4.11). */
+  folded: number
+  /** Users who were in no file of a complete import. */
+  unsubscribed: number
+}
+
+export type UserImportOutcome = ImportOutcome<UserCounts>
+
+export interface UserImportOptions extends ImportOptions {
+  /** Whether the files together have all users: others are unsubscribed. */
+  complete?: boolean | undefined
+  /** Whether a complete import may have fewer than half of the subscribed users. */
+  accept?: boolean | undefined
+  /** Takes what an operator should know beside the counts, a sentence each. */
+  onNote?: ((text: string) => void) | undefined
+}
 
 async function importFile(
   opened: OpenDatabase,
   file: RecordFile,
-  resolver: Resolver,
-  options: ImportOptions,
+  { resolver, complete, isLast }: { resolver: Resolver; complete: CompleteImport | undefined; isLast: boolean },
+  options: ImportOptions & { onFolded: (record: FoldedRecord) => void },
   onRejected: OnRejected,
-): Promise<{ counts: ImportCounts; ignored: IgnoredFields }> {
+): Promise<{ counts: UserCounts; ignored: IgnoredFields }> {
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
@@ -43,14 +63,22 @@ async function importFile(
         Object.assign(read, state)
         tell('reading')
       }
-      const { staged, format, ignored } = await stageUsers(connection, file, { signal, stdin, resolver, onRead })
+      const { staged, format, header, ignored } = await stageUsers(connection, file, {
+        signal,
+        stdin,
+        resolver,
+        onRead,
+      })
       tell('merging')
+      if (complete) await recordListed(connection, complete)
       const merged = await mergeUsers(connection, {
         resolver,
         signal,
-        onRejected: (reject) => onRejected({ file: name, ...reject, format, header: undefined }),
+        onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
+        onFolded: options.onFolded,
       })
-      return { counts: { read: staged, ...merged }, ignored }
+      const unsubscribed = complete && isLast ? await unsubscribeUnlisted(connection, complete) : 0
+      return { counts: { read: staged, ...merged, unsubscribed }, ignored }
     },
     signal,
   )
@@ -63,15 +91,36 @@ async function importFile(
 export async function importUsers(
   opened: OpenDatabase,
   files: readonly string[],
-  options: ImportOptions = {},
+  options: UserImportOptions = {},
 ): Promise<UserImportOutcome> {
   const found = findRecordFiles(files, userFormats)
   const resolver = new Resolver(await findPlaces(opened.db))
-  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0 }
-  const outcome = await importEach(found, none, options, (file, onRejected) =>
-    importFile(opened, file, resolver, options, onRejected),
-  )
-  const { inserted, updated } = outcome.summary
-  await tidyTables(opened, ['users', 'queries', 'searches'], inserted + updated)
+  const complete = options.complete ? await beginComplete(opened.db, options.accept ?? false) : undefined
+  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0, unsubscribed: 0 }
+  let folded: string | undefined
+  const outcome = await importEach(found, none, options, (file, onRejected) => {
+    const how = { resolver, complete, isLast: file === found.at(-1) }
+    const onFolded = ({ email, line }: FoldedRecord) => {
+      folded ??= `${file.name}:${line}: ${email} has the same query twice, which is kept once.`
+    }
+    return importFile(opened, file, how, { ...options, onFolded }, onRejected)
+  })
+  const isCut = outcome.broken !== undefined || outcome.stopped
+  if (complete && isCut) await rideOut(() => dropListed(opened.db, complete))
+  const { inserted, updated, unsubscribed } = outcome.summary
+  await tidyTables(opened, ['users', 'queries', 'searches'], inserted + updated + unsubscribed)
+  if (complete) await tidyTables(opened, ['listed_users'], outcome.summary.read)
+  if (folded !== undefined && outcome.summary.folded > 0) options.onNote?.(folded)
+  if (options.onNote && inserted + updated > 0) await noteSharedKeys(opened, options.onNote)
   return outcome
+}
+
+async function noteSharedKeys({ db }: OpenDatabase, onNote: (text: string) => void): Promise<void> {
+  const shared = await findSharedKeys(db)
+  if (!shared) return
+  const pairs = shared.examples.map(([one, other]) => `${one} and ${other}`)
+  const more = shared.keys > pairs.length ? `, and ${plural(shared.keys - pairs.length, 'key')} more` : ''
+  onNote(
+    `${plural(shared.users, 'user')} share a receiver key with another user, so the receiver puts their leads into one account: ${pairs.join('; ')}${more}.`,
+  )
 }

@@ -19,6 +19,8 @@ export interface MergeUsersOptions {
   resolver: Resolver
   signal?: AbortSignal | undefined
   onRejected: RejectOptions['onRejected']
+  /** Called with the first record that has the same query twice. */
+  onFolded?: ((record: FoldedRecord) => void) | undefined
 }
 
 /** How many records came to what. */
@@ -28,11 +30,19 @@ export interface UserMergeCounts {
   unchanged: number
   rejected: number
   repeated: number
+  /** Queries that were the same as an earlier one of their user (contract 4.11). */
+  folded: number
 }
 
 /** Limits the users, and the bytes of their records, in memory at a time: 50 of them may mean 4,000 postal codes each. */
 const batchUsers = 1_000
 const batchBytes = 256 * 1024
+
+/** A record that has the same query twice. */
+export interface FoldedRecord {
+  email: string
+  line: number
+}
 
 interface StagedRow {
   email: string
@@ -118,6 +128,14 @@ async function findBatch(db: Database, { first, last }: { first: number; last: n
   return rows
 }
 
+/** How many queries were folded, and the first record with one. */
+async function findFolded(db: Database): Promise<{ folded: number; first: FoldedRecord | undefined }> {
+  const { rows } = await sql<FoldedRecord & { total: number }>`
+    select email, line, sum(folded) over ()::bigint as total from staged_users where folded > 0 order by n limit 1
+  `.execute(db)
+  return { folded: rows[0]?.total ?? 0, first: rows[0] }
+}
+
 async function insertUsers(db: Database, changes: readonly Change[]): Promise<Map<string, number>> {
   if (changes.length === 0) return new Map()
   const { rows } = await sql<{ id: number; email: string }>`
@@ -198,6 +216,8 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const bad = await reject('s.problem is not null')
   await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
   const rejected = bad.rejected + (await reject(isUnknown)).rejected
+  const { folded, first } = await findFolded(db)
+  if (first) options.onFolded?.(first)
   await createChanges(db)
   let [inserted, updated, unchanged] = [0, 0, 0]
   for (const batch of await planBatches(db)) {
@@ -215,5 +235,5 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
     unchanged += rows.length - changes.length
   }
   if (updated > 0) await applyUpdates(db)
-  return { inserted, updated, unchanged, rejected, repeated }
+  return { inserted, updated, unchanged, rejected, repeated, folded }
 }

@@ -50,14 +50,26 @@ export function markQueries(serialised: readonly string[]): number {
   return createHash('sha256').update(serialised.toSorted().join()).digest().readInt32LE()
 }
 
-/** The indexes of the first two queries with the same hash (contract 4.11); undefined where all differ. */
-export function findSameHash(queries: readonly { value: string; radius: number }[]): [number, number] | undefined {
+/**
+ * The indexes of the first two queries that differ and have the same hash (contract 4.11); undefined for none. The same query
+ * twice is no conflict: `foldQueries` makes one of it.
+ */
+export function findSameHash(queries: readonly Query[]): [number, number] | undefined {
   const seen = new Map<string, number>()
   for (const [at, query] of queries.entries()) {
     const hash = queryHash(query)
     const earlier = seen.get(hash)
-    if (earlier !== undefined) return [earlier, at]
-    seen.set(hash, at)
+    if (earlier === undefined) seen.set(hash, at)
+    else if (!isSameQuery(queries[earlier] as Query, query)) return [earlier, at]
   }
   return undefined
+}
+
+/** Whether two queries with the same hash are one. */
+export const isSameQuery = (one: Query, other: Query) => one.type === other.type && one.value === other.value
+
+/** Each query once, where it stands first (contract 4.11). The queries have no two that differ and have the same hash. */
+export function foldQueries(queries: readonly Query[]): Query[] {
+  const seen = new Set<string>()
+  return queries.filter((query) => seen.size !== seen.add(queryHash(query)).size)
 }

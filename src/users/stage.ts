@@ -1,17 +1,19 @@
-/** The staging table of a users import: reads the records of a file and copies them in, bad ones with their problem. */
+/** Reads the records of a users file and copies them into the staging table, bad ones with their problem. */
 import { LRUCache } from 'lru-cache'
-import { LeadpushError } from '../base/errors.ts'
-import { copyInto } from '../db/copy.ts'
+import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { type RefusedSearch, type ResolvedSearch, resolveSearch } from '../matching/search.ts'
 import type { Places } from '../places/places.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import type { ImportOptions } from '../records/import-each.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
-import { onOneLine, type ReadRecord } from '../records/record.ts'
+import { type CsvHeader, onOneLine, type ReadRecord } from '../records/record.ts'
 import { serialiseProblem } from '../records/staged-rejects.ts'
-import { type Query, serialiseQuery } from './query.ts'
-import { emailSchema, type ParsedUser, parseUser, type UserPatch } from './user.ts'
+import { LineParser, type ParsedLine } from './csv-line.ts'
+import { gatherLines } from './gather-lines.ts'
+import { foldQueries, type Query, serialiseQuery } from './query.ts'
+import { createStaging, stagedColumns } from './staged-users.ts'
+import { emailSchema, parseUser, type UserPatch } from './user.ts'
 
 /** Limits the postal codes of all remembered searches together. */
 const knownPlacesMax = 1_000_000
@@ -49,11 +51,12 @@ export class Resolver {
   }
 }
 
-/** What was staged: the number of records, the ignored fields, and the format. */
+/** What was staged: the number of records (in CSV of users), the ignored fields, the format, and in CSV the header. */
 export interface StagedUsers {
   staged: number
   ignored: IgnoredFields
   format: RecordFormat
+  header: CsvHeader | undefined
 }
 
 /** How queries are resolved, and whom to tell. */
@@ -62,21 +65,37 @@ export interface StageUsersOptions extends Pick<ImportOptions, 'signal' | 'stdin
   onRead: (state: { records: number; bytesRead: number }) => void
 }
 
-async function createStaging(connection: Connection): Promise<void> {
-  await connection.query(`
-    create temp table staged_users (
-      n integer not null, line bigint not null, email text, record text, raw bytea, problem text
-    ) on commit drop`)
+function parse(record: ReadRecord, ignored: IgnoredFields, lines: LineParser): ParsedLine {
+  if (record.error !== undefined) return { path: '', message: record.error }
+  if (record.cells) return lines.parse(record.cells)
+  const parsed = parseUser(record.value, ignored)
+  return 'user' in parsed ? parsed : { ...parsed, email: emailOf(record) }
 }
 
-function parse(record: ReadRecord, ignored: IgnoredFields, resolver: Resolver): ParsedUser {
-  if (record.error !== undefined) return { path: '', message: record.error }
-  const parsed = parseUser(record.value, ignored)
-  return 'user' in parsed ? (resolver.findRefused(parsed.user.queries ?? []) ?? parsed) : parsed
+/** Refuses a query that can match nothing. */
+function check(parsed: ParsedLine, resolver: Resolver, isLine: boolean): ParsedLine {
+  const refused = 'user' in parsed ? resolver.findRefused(parsed.user.queries ?? []) : undefined
+  if (!refused || !('user' in parsed)) return parsed
+  return { ...refused, path: isLine ? 'value' : refused.path, email: parsed.user.email }
 }
 
 /** The e-mail of a record, even where the rest of it is bad. */
 const emailOf = ({ value }: ReadRecord) => emailSchema.safeParse((value as { email?: unknown } | null)?.email).data
+
+function addRow(rows: CopyRows, n: number, record: ReadRecord, parsed: ParsedLine, isLine: boolean): void {
+  const user: Partial<UserPatch> = 'user' in parsed ? parsed.user : {}
+  const { email = 'user' in parsed ? undefined : parsed.email, ...rest } = user
+  const queries = rest.queries && foldQueries(rest.queries)
+  rows.begin(7)
+  rows.integer(n)
+  rows.bigint(record.line)
+  rows.text(email)
+  rows.text('user' in parsed ? JSON.stringify({ ...rest, queries }) : undefined)
+  // only records without a key can still be rejected, and are then shown; a line can be for another line
+  rows.bytea(isLine ? record.raw : rest.receiverApiKey === undefined ? onOneLine(record.raw) : undefined)
+  rows.text('user' in parsed ? undefined : serialiseProblem(parsed))
+  rows.integer((rest.queries?.length ?? 0) - (queries?.length ?? 0))
+}
 
 /** Makes `staged_users` and copies the records of `file` into it. Throws `failed` where the file is broken off. */
 export async function stageUsers(
@@ -86,30 +105,25 @@ export async function stageUsers(
 ): Promise<StagedUsers> {
   await createStaging(connection)
   const ignored = new IgnoredFields()
+  const lines = new LineParser(ignored)
   let staged = 0
   let format: RecordFormat = file.format ?? 'ndjson'
-  await copyInto(connection, 'staged_users (n, line, email, record, raw, problem)', async (rows, flush, broken) => {
+  let header: CsvHeader | undefined
+  await copyInto(connection, `staged_users (${stagedColumns})`, async (rows, flush, broken) => {
     const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
     for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
-      if (page.header) throw new LeadpushError('failed', 'it is neither NDJSON nor a JSON array')
+      header = page.header
+      if (header) lines.setHeader(header)
       for (const record of page.records) {
-        const parsed = parse(record, ignored, options.resolver)
-        const user: Partial<UserPatch> = 'user' in parsed ? parsed.user : {}
-        const { email = emailOf(record), ...rest } = user
-        rows.begin(6)
-        rows.integer(++staged)
-        rows.bigint(record.line)
-        rows.text(email)
-        rows.text('user' in parsed ? JSON.stringify(rest) : undefined)
-        // only records without a key can still be rejected, and are then shown
-        rows.bytea(rest.receiverApiKey === undefined ? onOneLine(record.raw) : undefined)
-        rows.text('user' in parsed ? undefined : serialiseProblem(parsed))
+        const isLine = header !== undefined
+        addRow(rows, ++staged, record, check(parse(record, ignored, lines), options.resolver, isLine), isLine)
         if (rows.isFull) await flush()
       }
       options.onRead({ records: staged, bytesRead: page.bytesRead })
       options.signal?.throwIfAborted()
     }
   })
-  return { staged, ignored, format }
+  if (format === 'csv') staged = await gatherLines(connection, options.signal)
+  return { staged, ignored, format, header }
 }

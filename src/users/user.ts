@@ -5,7 +5,7 @@ import { formatPath } from '../base/errors.ts'
 import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../base/limits.ts'
 import { isPlainToSee, notPlainToSee } from '../base/printable.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
-import { findSameHash, type Query, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
+import { findSameHash, type Query, queryHash, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
 
 /** What a record says of a user; a field that it does not have is absent. */
 export interface UserPatch {
@@ -38,7 +38,7 @@ export const receiverKeySchema = z.string(keyRule).regex(new RegExp(`^[!-~]{1,${
 const orUnknown = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform((value) => (value ?? undefined) as z.output<T> | undefined)
 
-const querySchema = z.object(
+export const querySchema = z.object(
   {
     type: queryTypeSchema,
     value: queryValueSchema,
@@ -48,19 +48,26 @@ const querySchema = z.object(
   { error: 'must be an object with type, value and radius' },
 )
 
-const describeQuery = (at: number, { type, value, radius }: Query) =>
-  `query ${at + 1} (${type} ${JSON.stringify(value)}, radius ${JSON.stringify(radius)})`
+/** `where` says which of them it is: `query 3`. */
+const describeQuery = (where: string, { type, value, radius }: Query) =>
+  `${where} (${type} ${JSON.stringify(value)}, radius ${JSON.stringify(radius)})`
 
-const queriesSchema = z
-  .array(querySchema, { error: 'must be a list of queries' })
-  .max(queriesPerUserMax, { error: `must be at most ${queriesPerUserMax} queries` })
-  .superRefine((queries, context) => {
-    const same = findSameHash(queries)
-    if (!same) return
-    const [earlier, later] = same.map((at) => describeQuery(at, queries[at] as Query))
-    const message = `${earlier} and ${later} are the same query to the receiver: value and radius together read alike`
-    context.addIssue({ code: 'custom', path: [same[1]], message })
-  })
+/** What is wrong with two queries that differ and have the same hash (contract 4.11), each with where it is. */
+export const describeSameHash = (earlier: readonly [string, Query], later: readonly [string, Query]) =>
+  `${describeQuery(...earlier)} and ${describeQuery(...later)} are the same query to the receiver: value and radius together read alike`
+
+export const tooManyQueries = `must be at most ${queriesPerUserMax} queries`
+
+const queriesSchema = z.array(querySchema, { error: 'must be a list of queries' }).superRefine((queries, context) => {
+  const [earlier, later] = findSameHash(queries) ?? []
+  if (earlier !== undefined && later !== undefined) {
+    const named = (at: number) => [`query ${at + 1}`, queries[at] as Query] as const
+    context.addIssue({ code: 'custom', path: [later], message: describeSameHash(named(earlier), named(later)) })
+  } else if (queries.length > queriesPerUserMax && new Set(queries.map(queryHash)).size > queriesPerUserMax) {
+    // the same query twice is one
+    context.addIssue({ code: 'custom', message: tooManyQueries })
+  }
+})
 
 const userPatchSchema = z.object({
   email: emailSchema,

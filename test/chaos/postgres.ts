@@ -2,7 +2,7 @@
  * A PostgreSQL for breaking: on disk as a real one is (fsync on), killed and started again at will, its sessions killed,
  * ended or frozen. It goes with this process, however that ends.
  */
-import { appendFile } from 'node:fs/promises'
+import { appendFile, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findPaths } from '../../src/db/embedded/paths.ts'
 import { findServer } from '../../src/db/embedded/postmaster.ts'
@@ -14,6 +14,8 @@ export interface BreakablePostgres {
   url(database: string): string
   /** SIGKILL for the server, whose sessions then end by themselves; a new one after `downMs`. */
   kill(downMs: number): Promise<void>
+  /** Starts it again as a standby, which follows nobody. */
+  demote(): Promise<void>
   leave(): Promise<void>
 }
 
@@ -35,10 +37,14 @@ export async function startPostgres(more = ''): Promise<BreakablePostgres> {
     await sleep(downMs)
     await start()
   }
+  const demote = async () => {
+    await writeFile(`${paths.data}/standby.signal`, '')
+    await kill(0)
+  }
   await appendFile(
     `${paths.data}/postgresql.conf`,
     `fsync = on\nsynchronous_commit = on\nfull_page_writes = on\nwal_sync_method = fdatasync\n${more}\n`,
   )
   await kill(0)
-  return { url: (name) => server.url.replace(/[^/]*$/, name), kill, leave: () => server.leave() }
+  return { url: (name) => server.url.replace(/[^/]*$/, name), kill, demote, leave: () => server.leave() }
 }

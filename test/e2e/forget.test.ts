@@ -114,6 +114,7 @@ test('what is erased for the first time while a file is read is not among what i
     yield Buffer.from(toLines([listing('late', { price: -1 })]))
   }
   const { summary } = await importLeads(opened, ['-'], {
+    strict: true,
     stdin: Readable.from(read(), { objectMode: false }),
     onRejected: ({ raw }) => void told.push(JSON.parse(raw.toString()).href),
   })
@@ -138,8 +139,8 @@ test('what is not there is refused from then on; what is no href or contact is r
   ]
   assert.deepEqual(await importAgain(house, other), { code: 0, counts: [1, 0, 0, 0, 0, 3] })
   for (const [args, message] of [
-    ['', /either --href or --contact/],
-    [`--href ${hrefOf(1)} --contact ${email}`, /either --href or --contact/],
+    ['', /one of --href, --contact, --list and --drop/],
+    [`--href ${hrefOf(1)} --contact ${email}`, /one of --href, --contact, --list and --drop/],
     ['--contact owner', /--contact: must be one e-mail address, or one phone number of 7 to 15 digits/],
     ['--contact 123456', /7 to 15/],
     ['--contact owner@example.com,owner-2@example.com', /one e-mail/],

@@ -28,7 +28,8 @@ const texts = {
 }
 
 const counts = (changed: Record<string, number>) => ({
-  type: 'summary', read: 2, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, ignored: {}, ...changed,
+  type: 'summary', read: 2, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0,
+  filtered: 0, gone: 0, unplaced: 0, unreadable: {}, ignored: {}, ...changed,
 }) // biome-ignore format: in the order in which it is printed
 
 test('the same listings from every format, gzipped or not, by file and by standard input, are the same', async () => {
@@ -74,20 +75,20 @@ test('what is rejected is told with its line and path, kept as it came, and the 
     { line: '{"href":"/r/3","postalCode":"78704"}', path: 'href' },
     { line: `{"href":"https://r.example/${'x'.repeat(2048 - 18)}","postalCode":"78704"}` },
     { line: `{"href":"https://r.example/${'x'.repeat(2048 - 17)}","postalCode":"78704"}`, path: 'href' },
-    { line: '{"href":"https://r.example/4","postalCode":"78704","price":"5"}', path: 'price' },
+    { line: '{"href":"https://r.example/4","postalCode":"78704","price":"call"}', path: 'price' },
     { line: '{"href":"https://r.example/5","postalCode":"78704","price":-1}', path: 'price' },
     { line: '{"href":"https://r.example/6","postalCode":"78704","price":1000000000000,"sqft":0}' },
     { line: '{"href":"https://r.example/7","postalCode":"78704","price":1000000000001}', path: 'price' },
     { line: '{"href":"https://r.example/8","postalCode":"78704","city":"a\\u0000"}', path: 'city' },
     { line: '{"href":"https://r.example/9","postalCode":"78704","city":"\\ud800"}', path: 'city' },
-    { line: '{"href":"https://r.example/10","postalCode":78704}', path: 'postalCode' },
+    { line: '{"href":"https://r.example/10","postalCode":["78704"]}', path: 'postalCode' },
     { line: '["https://r.example/11"]', path: '' },
     { line: '{"href":"https://r.example/12",}', path: '' },
     { line: '{"href":"https://r.example/13","postalCode":"78704","nope":{"a":1}}' },
   ]
   const file = writeInput('rejected.ndjson', lines.map(({ line }) => `${line}\n`).join(''))
   const rejects = join(testHome(), 'rejects.ndjson')
-  const ended = await house.run(['leads', 'import', file, '--rejects', rejects, '--json'])
+  const ended = await house.run(['leads', 'import', file, '--strict', '--rejects', rejects, '--json'])
   assert.equal(ended.code, 1, ended.stderr)
   const rejected = ended.json.filter(({ type }) => type === 'rejected')
   for (const line of rejected) assert.deepEqual(Object.keys(line), ['type', 'file', 'line', 'path', 'message'])
@@ -100,6 +101,47 @@ test('what is rejected is told with its line and path, kept as it came, and the 
   assert.deepEqual(kept, lines.flatMap(({ path, line }) => (path === undefined ? [] : [line])).sort())
   const { read, inserted, rejected: bad, ignored } = summaryOf(ended)
   assert.deepEqual([read, inserted, bad, ignored], [17, 4, 13, { nope: 1 }])
+})
+
+test('a value that cannot be read, or a code in no table, costs no listing: it is told, counted, shown by example', async () => {
+  const csv = 'href,postalCode,price,sqft,contactName\n'.concat(
+    `${hrefOf('v1')},MA 02138,"$350,000","1,850 sqft",Zoë\n`,
+    `${hrefOf('v2')},00000,call,n/a,Zoë\n`,
+    `${hrefOf('v3')},84321.0,"\u009b300-350K",TBD,Zoë\n`,
+  )
+  const file = writeInput('values.csv', csv)
+  const ended = await house.run(['leads', 'import', file, '--null', 'N/A', '--null', 'tbd'])
+  assert.equal(ended.code, 0, ended.stderr)
+  assert.deepEqual(
+    ended.stdout
+      .split('\n')
+      .map((line) => line.replace(/ +/g, ' '))
+      .slice(0, -1),
+    [
+      `${file}:3 unreadable price is no number that can be read without a guess: "call"`,
+      `${file}:3 unplaced postalCode is in no table, so only a query for this very code finds the listing: "00000"`,
+      'read 3 records',
+      'inserted 3',
+      'updated 0',
+      'unchanged 0',
+      'unplaced 1 listing with a postal code in no table, such as "00000"',
+      'unreadable values, taken as unknown: price 2, such as "call"',
+    ],
+  )
+  const json = await house.run(['leads', 'import', file, '--json'])
+  const { unreadable, unplaced, unchanged } = summaryOf(json)
+  assert.deepEqual([json.code, json.json.length, unchanged, unplaced, unreadable], [0, 1, 3, 1, { price: 2, sqft: 2 }])
+  assert.deepEqual(json.json.at(-1).examples.sqft, {
+    file, line: 3, message: 'is no number that can be read without a guess: "n/a"', value: '"n/a"',
+  }) // biome-ignore format: as it is printed
+  const strict = await house.run(['leads', 'import', file, '--strict', '--json'])
+  assert.deepEqual([strict.code, strict.json.map(({ type, line, path }) => [type, line, path])], [
+    1,
+    [['rejected', 3, 'price'], ['rejected', 4, 'price'], ['summary', undefined, undefined]],
+  ]) // biome-ignore format: as it is printed
+  assert.match(strict.json[1].message, /: "\\u009b300-350K"$/)
+  const helped = await house.run(['leads', 'import', '--help'])
+  for (const option of ['--null', '--strict']) assert.ok(helped.stdout.includes(option))
 })
 
 test('an unknown value wipes nothing out, a 0 is a value, and of two records of a listing the later counts alone', async () => {
@@ -157,7 +199,7 @@ test('wrong usage of the imports ends with 2 before anything is done', async () 
     ['leads', 'import', '-', '-'],
     ['leads', 'import', writeInput('what.xls', 'x')],
     ['leads', 'import', file, '--rejects', '/nowhere/rejects'],
-    ['users', 'import', writeInput('users.csv', 'email\n')],
+    ['users', 'import', writeInput('users.xls', 'x')],
     ['users', 'import', '/nowhere/users.json'],
   ]) {
     const ended = await house.call(args)
@@ -172,7 +214,8 @@ test('users are inserted and brought up to date: what is left out keeps its valu
     return { code: ended.code, lines: ended.json }
   }
   const summary = (changed: Record<string, unknown>) => ({
-    type: 'summary', read: 1, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, ignored: {}, ...changed,
+    type: 'summary', read: 1, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0,
+    unsubscribed: 0, ignored: {}, ...changed,
   }) // biome-ignore format: in the order in which it is printed
   const first = await put([
     { email: 'B@example.com', receiverApiKey: 'old', queries: [zip('1')] },
@@ -231,7 +274,7 @@ test('users are refused on both sides of every limit, and what is wrong is named
     [{ ...base, queries: [q('1', 100.001, 'zipcode')] }, 'queries[0].radius'],
     [{ ...base, queries: [q('1', -0.001, 'zipcode')] }, 'queries[0].radius'],
     [{ ...base, queries: [q('1', '5', 'zipcode')] }, 'queries[0].radius'],
-    [{ ...base, queries: [q('pool', 5), q('spa'), q('pool', 5)] }, 'queries[2]', /query 1 .*query 3 /],
+    [{ ...base, queries: [q('pool', 5), q('spa'), q('pool', 5)] }, undefined],
     [
       { ...base, queries: [q('7870', 45, 'zipcode'), q('78704', 5)] },
       'queries[1]',

@@ -40,10 +40,10 @@ test('a word that is no command, option or argument is told with what was meant 
   await meets(['leads', 'forget', '--hrefs', 'x'], {}, 2, /mean --href\?\n {7}Run `leadpush leads forget --help` /)
   await meets(['users', '--foo', 'list'], {}, 2, /'--foo'\n {7}Run `leadpush users --help` /)
   await meets(
-    ['users', 'import', writeInput('users.csv', 'email\n')],
+    ['users', 'import', writeInput('users.xls', 'x')],
     {},
     2,
-    /users\.csv: CSV is not taken here\n.*\.ndjson/,
+    /users\.xls: its name does not tell its format\n.*\.ndjson/,
   )
   // commander took the second user and forgot the first
   const two = ['push', '--user', 'a@example.com', '--user', 'b@example.com']
@@ -113,20 +113,23 @@ test('rights that are missing, a time limit, and a server that only reads, are t
   )
   await other.query('rollback')
   other.release()
-  // standard input, which cannot be read again: a file would be, for as long as an absence is ridden out
-  const readOnly = withOptions('-c default_transaction_read_only=on')
+  const readOnly = { ...withOptions('-c default_transaction_read_only=on'), LEADPUSH_DATABASE_AWAY: '0s' }
   await meets(['leads', 'import', '-'], readOnly, 3, /read-only/, /primary server/)
 })
 
-test('a file whose columns have other names, all of it rejected, is met with how to map them', async (t) => {
+test('a file whose columns have other names is met with the command that would fit', async (t) => {
   const database = await createDatabase(t)
   const env = { DATABASE_URL: database.url }
   const leads = writeInput('named.csv', 'property_url,zip\nhttps://example.com/1,78704\n')
-  const { code, stdout } = await callProgram(['leads', 'import', leads], { env })
-  assert.equal(code, 1)
-  assert.match(stdout, /--map FIELD=COLUMN/)
-  const mapped = ['leads', 'import', leads, '--map', 'href=property_url']
-  assert.doesNotMatch((await callProgram(mapped, { env })).stdout, /--map/)
+  const fits = `leadpush leads import ${leads} --map href=property_url --map postalCode=zip`
+  await meets(['leads', 'import', leads], env, 1, /no column of its header is href or postalCode/, new RegExp(fits))
+  await meets(
+    ['leads', 'import', leads, '--map=href=property_url'],
+    env,
+    1,
+    /is postalCode$/m,
+    /--map postalCode=zip$/m,
+  )
   // the same was said where the columns were right, and what they held was wrong
   for (const [name, href] of [
     ['control.csv', '\u0001'],
@@ -176,11 +179,19 @@ test('rejected records, which hold receiver keys, are kept for their owner alone
 test('rejected records of an array stand on a line each, so that they can be mended and imported', async (t) => {
   const { url } = await createDatabase(t)
   const rejects = join(testHome(), 'array-rejects.ndjson')
-  for (const [what, records] of [
-    ['users', [{ email: 'wrong' }, { email: 'new@example.com', queries: [] }]],
-    ['leads', [{ price: 1 }, { href: 'https://example.com/1' }]],
+  for (const [what, records, good] of [
+    [
+      'users',
+      [{ email: 'wrong' }, { email: 'new@example.com', queries: [] }],
+      { email: 'a@example.com', receiverApiKey: 'k' },
+    ],
+    [
+      'leads',
+      [{ price: 1 }, { href: 'https://example.com/1' }],
+      { href: 'https://example.com/2', postalCode: '78704' },
+    ],
   ] as const) {
-    const file = writeInput(`array-${what}.json`, JSON.stringify(records, null, 2))
+    const file = writeInput(`array-${what}.json`, JSON.stringify([...records, good], null, 2))
     const { code } = await callProgram([what, 'import', file, '--rejects', rejects], { env: { DATABASE_URL: url } })
     assert.equal(code, 1)
     const kept = readFileSync(rejects, 'utf8').trimEnd().split('\n')
@@ -201,7 +212,13 @@ test('a full disk under the file for rejected records ends the import, in a sent
   const few = writeInput('few.ndjson', toLines([{ price: 1 }, { href: 'https://example.com/1', postalCode: '78704' }]))
   const args = (file: string) => ['leads', 'import', file, '--rejects', '/dev/full']
   await meets(args(few), env, 1, /--rejects: \/dev\/full cannot be written \(ENOSPC\)\. The import itself went in\./)
-  const many = writeInput('many.ndjson', toLines(Array.from({ length: 20_000 }, () => ({ price: 1 }))))
+  const many = writeInput(
+    'many.ndjson',
+    toLines([
+      ...Array.from({ length: 20_000 }, () => ({ price: 1 })),
+      { href: 'https://example.com/1', postalCode: '78704' },
+    ]),
+  )
   await meets(args(many), env, 1, /--rejects: \/dev\/full cannot be written \(ENOSPC\)/, /Nothing of this file went in/)
 })
 

@@ -19,13 +19,14 @@ before(async () => {
 })
 after(() => postgres.leave())
 
+const brief = { LEADPUSH_DATABASE_AWAY: '30s' }
 const one = { LEADPUSH_CONCURRENCY: '1' }
 const attemptsOf = (receiver: TestReceiver) => [...receiver.keys().values()].map(({ length }) => length)
 
 describe('side by side', { concurrency: true }, () => {
-  test('a database that is away for more than 30 s ends the push with 3; the next run goes on where it was', async () => {
+  test('a database that is away for longer than LEADPUSH_DATABASE_AWAY ends the push with 3; the next run goes on where it was', async () => {
     const { receiver, push, ends } = await buildLongPush(postgres.url('postgres'), slowly)
-    const program = push(['--all'])
+    const program = push(['--all'], brief)
     await requestsAtLeast(receiver, 6)
     const away = postgres.kill(33_000)
     const began = performance.now()
@@ -46,11 +47,11 @@ describe('side by side', { concurrency: true }, () => {
     assert.deepEqual(await ends(), { delivered: users })
   })
 
-  test('a database that is silent for more than 30 s ends the push with 3; the next run goes on where it was', async () => {
+  test('a database that is silent for longer than LEADPUSH_DATABASE_AWAY ends the push with 3; the next run goes on where it was', async () => {
     const { url } = await createDatabase()
     const way = await startWay(url)
     const { receiver, push, ends } = await buildLongPush(url, slowly, way.url)
-    const program = push(['--all'])
+    const program = push(['--all'], brief)
     await requestsAtLeast(receiver, 6)
     way.swallow({ all: true })
     const began = performance.now()

@@ -79,7 +79,7 @@ test('whatever ends a push is in its file, with what was good before', async () 
     assert.ok((of('last_end_timestamp_seconds') ?? 0) > good)
   }
   const away = await house.run(['push', '--failed', '--metrics-file', file], {
-    env: { DATABASE_URL: 'postgresql://127.0.0.1:1/none' },
+    env: { DATABASE_URL: 'postgresql://127.0.0.1:1/none', LEADPUSH_DATABASE_AWAY: '0s' },
   })
   assert.equal(away.code, 3)
   endsWith(3)

@@ -25,6 +25,7 @@ import { openDatabase } from '../../src/db/open.ts'
 import { type CheckLine, runDoctor } from '../../src/inspect/doctor/run-doctor.ts'
 import { createDatabase, hasPostgres } from '../support/database.ts'
 import { cleanEnvironment, type ProgramResult, runProgram } from '../support/program.ts'
+import { startSecureWay } from '../support/secure-way.ts'
 import { seedUsers } from '../support/seed.ts'
 import { certificate, findClosedPort, listen } from '../support/sockets.ts'
 import { startWay } from '../support/way.ts'
@@ -117,7 +118,7 @@ test('name, port, silence, password, user, database and what no server is are to
     [as('secretive'), /^fail: The password is wrong or missing/],
     [as('stranger'), /^fail: The server does not let this user in.*pg_hba\.conf/],
     [server.url.replace(/leadpush$/, 'nosuch'), /^fail: There is no such database.*createdb/],
-    [`${server.url}?sslmode=require`, /^fail: TLS: the server does not offer/],
+    [`${(await startWay(server.url)).url}?sslmode=require`, /^fail: TLS: the server does not offer/],
   ] as const) {
     const lines = await diagnose({ DATABASE_URL: databaseUrl })
     says(lines, 'database', words)
@@ -358,27 +359,11 @@ async function startSecure(file: string, databaseUrl: string) {
       socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'),
     ),
   )
-  const way = new URL((await startWay(databaseUrl)).url)
-  const front = await listen(
-    net.createServer((socket) => {
-      // the first message asks whether TLS is spoken
-      socket.once('data', () => {
-        socket.write('S')
-        const near = new tls.TLSSocket(socket, { isServer: true, ...identity })
-        const far = net.connect(Number(way.port), way.hostname)
-        for (const [from, to] of [
-          [near, far],
-          [far, near],
-        ] as const)
-          from.on('error', () => to.destroy()).pipe(to)
-      })
-    }),
-  )
-  after(() => Promise.all([secure.close(), front.close()]))
+  after(() => secure.close())
   return {
     LEADPUSH_RECEIVER_URL: `https://localhost:${secure.port}/`,
     LEADPUSH_PING_URL: `https://localhost:${secure.port}/ping`,
-    DATABASE_URL: `postgresql://${way.username}@localhost:${front.port}${way.pathname}?sslmode=verify-full`,
+    DATABASE_URL: `${await startSecureWay(databaseUrl, file)}?sslmode=verify-full`,
   }
 }
 

@@ -4,9 +4,9 @@ import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { LeadpushError } from '../../src/base/errors.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
+import { parseFieldMap } from '../../src/leads/field-map.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { completeLead } from '../../src/leads/lead.ts'
-import { parseFieldMap } from '../../src/leads/pick-fields.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { findStored, hrefOf, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
 
@@ -15,7 +15,10 @@ async function count(opened: OpenDatabase, table: string): Promise<number> {
   return rows[0].count
 }
 
-const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, ignored: {} }
+const none = {
+  ...{ read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0 },
+  ...{ filtered: 0, gone: 0, unplaced: 0, unreadable: {}, ignored: {} },
+}
 
 for (const version of postgresVersions) {
   describe(`leads import on PostgreSQL ${version}`, async () => {
@@ -121,7 +124,7 @@ for (const version of postgresVersions) {
       const { summary, rejected } = await importRecords(opened, [
         { href: hrefOf('mended'), city: 'Austin' },
         { price: 1 },
-        listing('mended', { price: -1 }),
+        listing('mended', { postalCode: ' - ' }),
         listing('mended', { price: 5 }),
       ])
       assert.deepEqual(summary, { ...none, read: 4, inserted: 1, rejected: 2, repeated: 1 })
@@ -129,12 +132,12 @@ for (const version of postgresVersions) {
         rejected.map(({ line, path }) => [line, path]),
         [
           [2, 'href'],
-          [3, 'price'],
+          [3, 'postalCode'],
         ],
       )
       for (const [late, path] of [
         [{ href: hrefOf('spoilt'), city: 'Austin' }, 'postalCode'],
-        [listing('spoilt', { price: -1 }), 'price'],
+        [listing('spoilt', { postalCode: true }), 'postalCode'],
         [listing('spoilt', { postalCode: ' - ' }), 'postalCode'],
       ] as const) {
         const spoilt = await importRecords(opened, [listing('spoilt'), late])
@@ -164,7 +167,7 @@ for (const version of postgresVersions) {
     })
 
     test('rejected records are told with their line, and unknown fields are counted', async () => {
-      const content = `{"href":"https://example.com/r1","postalCode":"1","lat":1}\n\nnonsense\n{"href":"x","postalCode":"1"}\n${toLines([listing('r2', { price: '5', lat: 2 })])}`
+      const content = `{"href":"https://example.com/r1","postalCode":"78704","lat":1}\n\nnonsense\n{"href":"x","postalCode":"1"}\n${toLines([listing('r2', { postalCode: [], lat: 2 })])}`
       const { summary, rejected } = await importing(opened, [writeInput('rejected.ndjson', content)])
       assert.deepEqual(summary, { ...none, read: 4, inserted: 1, rejected: 3, ignored: { lat: 2 } })
       assert.deepEqual(
@@ -172,7 +175,7 @@ for (const version of postgresVersions) {
         [
           [3, ''],
           [4, 'href'],
-          [5, 'price'],
+          [5, 'postalCode'],
         ],
       )
       assert.equal(rejected[0]?.raw.toString(), 'nonsense')
@@ -249,16 +252,21 @@ for (const version of postgresVersions) {
       })
     }
 
-    test('files without a record are no error', async () => {
-      for (const [name, content] of [
-        ['e.ndjson', ''],
-        ['e.csv', ''],
-        ['h.csv', 'href,postalCode\n'],
-        ['e.json', '[]'],
+    test('a file without a record is told, and is no import', async () => {
+      const imports = await count(opened, 'imports')
+      for (const [name, content, pattern] of [
+        ['e.ndjson', '', /it is empty/],
+        ['e.csv', '', /it is empty/],
+        ['h.csv', 'href,postalCode\n', /a header and no record/],
+        ['e.json', '[]', /no record/],
+        ['w.json', '{"listings":[]}', /no record/],
+        ['w.ndjson', '\n\n', /no record/],
       ] as const) {
         const outcome = await importing(opened, [writeInput(name, content)])
-        assert.deepEqual([outcome.summary, outcome.broken], [none, undefined], name)
+        assert.deepEqual(outcome.summary, none, name)
+        assert.match(outcome.broken?.message ?? '', pattern, name)
       }
+      assert.equal(await count(opened, 'imports'), imports)
     })
 
     test('wrong usage is told before anything is done', async () => {

@@ -2,13 +2,16 @@ import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import type { ImportOptions, Rejected } from '../../src/records/import-each.ts'
-import { importUsers } from '../../src/users/import.ts'
+import type { Rejected } from '../../src/records/import-each.ts'
+import { importUsers, type UserImportOptions } from '../../src/users/import.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { keepStates } from '../support/seed.ts'
 
-const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, ignored: {} }
+const none = {
+  ...{ read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0, unsubscribed: 0 },
+  ignored: {},
+}
 const emailOf = (name: string | number) => `${name}@example.com`
 const user = (name: string | number, fields: object = {}) => ({
   email: emailOf(name),
@@ -26,7 +29,7 @@ for (const version of postgresVersions) {
     await keepStates(opened, 'TX')
     let files = 0
 
-    async function importing(names: string[], options: ImportOptions = {}) {
+    async function importing(names: string[], options: UserImportOptions = {}) {
       const rejected: Rejected[] = []
       const outcome = await importUsers(opened, names, { onRejected: (one) => void rejected.push(one), ...options })
       const { read, inserted, updated, unchanged, rejected: bad, repeated } = outcome.summary
@@ -147,7 +150,7 @@ for (const version of postgresVersions) {
     test('bad records are told with their line and field; the rest is imported', async () => {
       const { summary, rejected } = await importRecords(
         user('good', { name: 'x' }),
-        user('r1', { queries: [pool, { ...pool, radius: 0 }] }),
+        user('r1', { queries: [pool, { ...pool, type: 'zipcode', radius: 0 }] }),
         user('r2', { queries: [pool, { type: 'text', value: 'the' }] }),
         user('r3', { queries: [{ type: 'zipcode', value: ' - ' }] }),
         user('r4', { receiverApiKey: 'secret key' }),
@@ -188,15 +191,31 @@ for (const version of postgresVersions) {
       assert.equal((await importing(['-'], { stdin: Readable.from([lines]) })).summary.unchanged, 2)
     })
 
-    test('a file that breaks off, and CSV, leave nothing behind', async () => {
+    test('a file that breaks off leaves nothing behind', async () => {
       const cut = await importing([writeInput('cut.ndjson', `${toLines([user('cut')])}{"email":"c`)])
       assert.match(cut.broken?.message ?? '', /line 2/)
-      const csv = await importing(['-'], {
-        stdin: Readable.from([Buffer.from('email,receiverApiKey\ncut@example.com,k\n')]),
-      })
-      assert.match(csv.broken?.message ?? '', /neither NDJSON nor a JSON array/)
-      await assert.rejects(importUsers(opened, [writeInput('u.csv', 'email\n')]), /CSV is not taken here/)
       assert.equal(await findUser('cut'), undefined)
+    })
+
+    // the second one once rejected the record
+    test('the same query twice is one, the first, and is counted, where its record goes in', async () => {
+      const notes: string[] = []
+      const records = [
+        user('fold', { queries: [zip, pool, { ...pool, radius: 0 }, { ...zip, radius: 3 }, zip] }),
+        user('fold-2', { receiverApiKey: 'key-fold', queries: [pool, pool] }),
+        user('fold-2', { receiverApiKey: 'key-fold', queries: [pool] }),
+        { email: emailOf('fold-3'), queries: [pool, pool] },
+      ]
+      const { summary } = await importing([writeInput('fold.ndjson', toLines(records))], {
+        onNote: (text) => void notes.push(text),
+      })
+      assert.deepEqual(summary, { ...none, read: 4, inserted: 2, rejected: 1, repeated: 1, folded: 2 })
+      assert.deepEqual(
+        (await findUser('fold')).queries.map(([, hash]: [string, string]) => hash),
+        ['787042.5', 'pool0', '787043'],
+      )
+      assert.match(notes[0] ?? '', /fold\.ndjson:1: fold@example\.com has the same query twice/)
+      assert.ok(!notes.some((note) => note.includes('key-')))
     })
 
     test('1,000 queries of one user, and many users, are imported in batches', async () => {

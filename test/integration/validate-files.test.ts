@@ -202,7 +202,7 @@ test('a body is UTF-8 JSON without a byte order mark', async () => {
 test('a leads file is held to the rules of the import, each record by its line', async () => {
   const lines = toLines([
     { href: 'https://listings.example/1', postalCode: '78704', price: 0 },
-    { href: 'https://listings.example/2', postalCode: '78704', price: '5' },
+    { href: 'https://listings.example/2', postalCode: '78704', price: 'call' },
     { href: 'https://listings.example/3' },
     { href: 'https://listings.example/4', postalCode: ' - ' },
     { postalCode: '78704' },
@@ -213,7 +213,6 @@ test('a leads file is held to the rules of the import, each record by its line',
     assert.deepEqual(
       problems.map(({ where, path }) => [where, path]),
       [
-        [`${file}:2`, 'price'],
         [`${file}:3`, 'postalCode'],
         [`${file}:4`, 'postalCode'],
         [`${file}:5`, 'href'],
@@ -221,7 +220,7 @@ test('a leads file is held to the rules of the import, each record by its line',
     )
     assert.deepEqual(
       findings.filter(({ type }) => type === 'note').map(({ path }) => path),
-      ['colour'],
+      ['price', 'colour'],
     )
     assert.deepEqual(counts, { files: 1, records: 6 })
   }
@@ -231,7 +230,7 @@ test('a record of a CSV file is named by the line on which it begins', async () 
   const csv = 'href,postalCode,price,description\n'
   const rows = [
     'https://listings.example/1,78704,"$350,000","two\nlines"',
-    'https://listings.example/2,78704,cheap,',
+    'https://listings.example/2, - ,cheap,',
     'https://listings.example/3,78704,1',
   ]
   const file = write(`${csv}${rows.join('\n')}\n`, 'csv')
@@ -239,7 +238,7 @@ test('a record of a CSV file is named by the line on which it begins', async () 
   assert.deepEqual(
     problems.map(({ where, path }) => [where, path]),
     [
-      [`${file}:4`, 'price'],
+      [`${file}:4`, 'postalCode'],
       [`${file}:5`, ''],
     ],
   )
@@ -286,17 +285,33 @@ test('validate FILE… exits 1 for a problem, 0 for none, and needs no database'
 
 test('a file that is not there, or whose name says nothing, is wrong usage, and nothing is checked', async () => {
   const wrong = write('{}', 'json')
-  for (const name of [
-    `${wrong}.gone.json`,
-    `${wrong}.gone.csv`,
-    write('{}', 'txt'),
-    write('[]', 'json.gz'),
-    '-',
-    '/tmp',
-  ]) {
+  for (const name of [`${wrong}.gone.json`, `${wrong}.gone.csv`, write('{}', 'doc'), '-', '/tmp']) {
     const { code, stdout } = await callProgram(['validate', wrong, name, '--json'])
     assert.deepEqual([code, stdout], [2, ''], name)
   }
   const unknown = await callProgram(['validate', wrong], { env: { LEADPUSH_TYPO: '1' } })
   assert.deepEqual([unknown.code, unknown.stdout], [2, ''])
+})
+
+test('files of users are told from files of listings, in every format, and a map names the columns of listings', async () => {
+  const user = { email: 'a@example.com', receiverApiKey: 'k', queries: [query()] }
+  const wrong = { ...user, queries: [query({ radius: 200 })] }
+  for (const name of [
+    write(toLines([user, wrong]), 'ndjson'),
+    write(JSON.stringify([user, wrong]), 'json'),
+    write(JSON.stringify({ users: [user, wrong] }), 'json'),
+    write('email,type,value,radius\na@example.com,zipcode,78704,5\na@example.com,zipcode,78704,200\n', 'csv'),
+  ]) {
+    const { problems, counts } = await check(name)
+    assert.deepEqual([counts.records, problems.length], [2, 1], name)
+    assert.match(problems[0]?.path ?? '', /radius$/, name)
+  }
+  const good = Array.from({ length: 5 }, (_, n) => `https://listings.example/${n},78704\n`)
+  const file = write(`link,zip\n${good.join('')}x,78704\n`, 'csv')
+  const named = await callProgram(['validate', file])
+  assert.equal(named.code, 1)
+  assert.ok(named.stdout.includes(`leadpush validate ${file} --map href=link --map postalCode=zip`), named.stdout)
+  const map = writeInput('validate.map', 'href=link\npostalCode=zip\n')
+  const { code, json } = await callProgram(['validate', file, '--map-file', map, '--json'])
+  assert.deepEqual([code, json.filter(({ type }) => type === 'problem').map(({ where }) => where)], [1, [`${file}:7`]])
 })

@@ -26,8 +26,9 @@ export const toLines = (records: readonly unknown[]) => records.map((record) => 
 export async function importing(opened: OpenDatabase, files: string[], options: LeadImportOptions = {}) {
   const rejected: Rejected[] = []
   const outcome = await importLeads(opened, files, { onRejected: (one) => void rejected.push(one), ...options })
-  const { read, inserted, updated, unchanged, rejected: bad, repeated, erased } = outcome.summary
-  if (read !== inserted + updated + unchanged + bad + repeated + erased) throw new Error('the counts do not add up')
+  const { read, inserted, updated, unchanged, rejected: bad, repeated, erased, filtered } = outcome.summary
+  if (read !== inserted + updated + unchanged + bad + repeated + erased + filtered)
+    throw new Error('the counts do not add up')
   return { ...outcome, rejected }
 }
 

@@ -171,7 +171,7 @@ test('the weekly push is found in the crontabs of user and system and among the 
   try {
     makeFile('fake/crontab', '#!/bin/sh\necho "no crontab" >&2\nexit 1\n')
     list('systemctl', '')
-    assert.match(await check(), /^warn: No crontab .*`0 6 \* \* 1 leadpush push --all` with `crontab -e`/)
+    assert.match(await check(), /^warn: No crontab .*`0 6-11 \* \* 1 leadpush push --all` with `crontab -e`/)
     list('crontab', `0 6 * * 1 ${program} push --all\n30 * * * * ${program} push --resume`)
     assert.match(await check(), /^pass: `push --all`: the crontab of this user; nothing runs trigger, prune/)
     list('crontab', '')

@@ -8,7 +8,7 @@ const feed = (listings: number, filledFields: number | null = listings * 10): Im
   filledFields,
 })
 const judge = (now: ImportVolume, ...before: ImportVolume[]) =>
-  judgeWeek({ importVolume: now, before, isAccepted: false })
+  judgeWeek({ importVolume: now, before, isAccepted: false, sources: [] })
 
 test('a user who had 50 leads or more and gets 95 % fewer is held; with one lead more, or 49 before, they are not', () => {
   const held = (leads: number, before: number | undefined) => judgeUser(leads, before) !== undefined
@@ -54,4 +54,22 @@ test('the median of two or four weeks lies between the two in the middle; one od
   assert.match(judge(feed(750), feed(1), feed(2_000), feed(1_000), feed(9_000)) ?? '', /instead of 1500 .*4 weeks/)
   // the message once told of 1969.5 listings, which nobody can import
   assert.match(judge(feed(500), feed(1_969), feed(1_970)) ?? '', /instead of 1970 in the median/)
+})
+
+test('each source is compared with its own weeks; one without earlier weeks is not', () => {
+  const volume = (listings: number) => ({ ...feed(listings), sourceId: 1, name: 'mls' })
+  const judgeSource = (listings: number, ...before: ImportVolume[]) =>
+    judgeWeek({
+      importVolume: feed(9_000),
+      before: [feed(9_000)],
+      isAccepted: false,
+      sources: [{ volume: volume(listings), before }],
+    })
+  assert.equal(judgeSource(501, feed(1_000)), undefined)
+  assert.equal(
+    judgeSource(500, feed(1_000)),
+    'held: 500 listings of the source mls imported since the last weekly run instead of 1000 in the week before',
+  )
+  assert.equal(judgeSource(0, feed(999)), undefined)
+  assert.equal(judgeSource(0), undefined)
 })

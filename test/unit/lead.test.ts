@@ -5,10 +5,10 @@ import {
   completeLead,
   givenFields,
   hrefSchema,
+  importedHrefSchema,
   type Lead,
   type LeadPatch,
   leadFields,
-  leadPatchSchema,
   mergeLead,
   serialiseLead,
 } from '../../src/leads/lead.ts'
@@ -88,7 +88,7 @@ for (const [value, good] of [
 
 for (const character of ['\r', '\u001b', '\u007f', '\u009b', '\u061c', '\u200e', '\u202e', '\u2069', '\u2028']) {
   test(`an import refuses an href with ${JSON.stringify(character)}, and says why`, () => {
-    const message = leadPatchSchema.safeParse({ href: `${href}/${character}1` }).error?.issues[0]?.message
+    const message = importedHrefSchema.safeParse(`${href}/${character}1`).error?.issues[0]?.message
     assert.match(message ?? '', /^holds a control character/)
   })
 }

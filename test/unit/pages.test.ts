@@ -86,7 +86,7 @@ test('the figures in the pages’ sentences are the program’s', () => {
     `After ${limits.alikeInARow} first attempts in a row`,
     `(of fewer users, all of at least ${limits.alikeMin})`,
     `one goes out after ${limits.outagePauseMs / 1_000} s, then after twice as long each time, up to ${limits.outagePauseMsMax / 60_000} minutes`,
-    `or was away for longer than ${limits.databaseAwayMsMax / 1_000} s`,
+    `\`LEADPUSH_DATABASE_AWAY\` (${limits.databaseAwayMsDefault / 60_000} minutes)`,
     `a longer \`Retry-After\` is honoured, up to ${limits.retryAfterMsMax / 60_000} minutes`,
     `came to its end in the last ${limits.monitoredRunDays} days`,
     `${limits.comparedDays} days of runs and imports`,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IgnoredFields } from '../../src/records/ignored-fields.ts'
-import { queryHash, serialiseQuery } from '../../src/users/query.ts'
+import { foldQueries, type Query, queryHash, serialiseQuery } from '../../src/users/query.ts'
 import { type ParsedUser, parseUser } from '../../src/users/user.ts'
 
 const email = 'user-1@example.com'
@@ -41,6 +41,7 @@ const cases: [string, unknown, string | undefined][] = [
   ['999 queries', { email, queries: queries(999) }, undefined],
   ['1,000 queries', { email, queries: queries(1_000) }, undefined],
   ['1,001 queries', { email, queries: queries(1_001) }, 'queries'],
+  ['1,001 queries of which two are the same', { email, queries: [...queries(1_000), query(1)] }, undefined],
   ['a query that is null', { email, queries: [null] }, 'queries[0]'],
   ['a query without type', { email, queries: [{ value: 'x' }] }, 'queries[0].type'],
   ['a query of another type', { email, queries: [query(1), { type: 'zip', value: 'x' }] }, 'queries[1].type'],
@@ -107,6 +108,11 @@ test('two queries with one hash are refused with an error that names both', () =
   assert.ok('message' in parsed)
   assert.equal(parsed.path, 'queries[2]')
   assert.match(parsed.message, /query 1 \(text "Highway 1", radius 10\) and query 3 \(text "Highway 11", radius 0\)/)
+})
+
+test('the same query twice is one, where it stands first', () => {
+  const [a, b, c] = [query(1), query(2), query(3)] as Query[]
+  assert.deepEqual(foldQueries([a, b, { ...a }, c, b, a] as Query[]), [a, b, c])
 })
 
 test('two queries with one hash are refused even where their types differ', () => {

@@ -33,7 +33,8 @@ Examples:
 
 --json prints {"type":"explanation","user","href","period","answer"} with what the
 answer rests on: "subscribed","servedAt","owed","held"; "postalCode","importedAt"
-(null: long ago), "seenAt","ageSeconds","deliverableUntil","tooOld"; "queries", each with "matches",
+(null: long ago), "seenAt","ageSeconds","deliverableUntil","tooOld","gone",
+"sources" (each with "goneAt": null while it has the listing); "queries", each with "matches",
 "distanceMiles","words","rank","matching" (null: more than "counted" newest);
 "planned" (the query that brings it, and the part); "deliveries" that held it, each
 with "changed", the fields that have changed since, and "attemptLog"; "untold".`,

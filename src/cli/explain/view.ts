@@ -46,8 +46,8 @@ function describeWords({ words }: ExplainedQuery): string {
   return [has && `it has ${has}`, lacks && `it does not have ${lacks}`].filter(Boolean).join(', but ')
 }
 
-function describeRank({ rank, matching, counted, words, radius }: ExplainedQuery): string {
-  if (counted === 0) return 'It would match if it were not too old'
+function describeRank({ rank, matching, counted, words, radius }: ExplainedQuery, gone: boolean): string {
+  if (counted === 0) return `It would match if it were not ${gone ? 'gone' : 'too old'}`
   const of = matching === null ? `more than ${formatCount(counted)}` : formatCount(matching)
   if (rank !== null && rank <= leadsPerQueryMax) return `It matches, the ${ordinal(rank)} newest of ${of}`
   const where = rank === null ? `not among the ${formatCount(counted)} newest` : `the ${ordinal(rank)} newest of ${of}`
@@ -58,7 +58,7 @@ function describeRank({ rank, matching, counted, words, radius }: ExplainedQuery
   return `It matches, but is ${where}, and only ${leadsPerQueryMax} are sent: it would be if it changed, which makes it the newest${or}`
 }
 
-function tellQuery(query: ExplainedQuery, { planned, postalKey }: Explanation): string {
+function tellQuery(query: ExplainedQuery, { planned, postalKey, gone }: Explanation): string {
   const { number, type, value, radius, kind, words, matches } = query
   const asked = `${number}. ${type} ${quote(value)}${radius > 0 ? `, ${radius} ${radius === 1 ? 'mile' : 'miles'}` : ''}`
   const what = [
@@ -66,7 +66,7 @@ function tellQuery(query: ExplainedQuery, { planned, postalKey }: Explanation): 
     ...(words.length > 0 ? [describeWords(query)] : []),
     ...(kind === 'words' && radius > 0 ? ['the radius means nothing without a place'] : []),
   ]
-  const outcome = matches ? describeRank(query) : 'It does not match'
+  const outcome = matches ? describeRank(query, gone) : 'It does not match'
   return `${asked}: ${what.join('; ')}. ${outcome}.${planned?.query === number ? ' It belongs to this query.' : ''}`
 }
 
@@ -120,13 +120,16 @@ function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: T
 /** The answer where no delivery of the period held the listing: the first sufficient reason. */
 function tellNotSent(explanation: Explanation, maxAge: string, time: Time): string {
   const { user, subscribed, queries, tooOld, seenAt, ageSeconds, planned, tooLarge, held, owed, servedAt } = explanation
-  const { period, importedAt, untold } = explanation
+  const { period, importedAt, untold, gone } = explanation
   const matching = queries.filter(({ matches }) => matches).length
   if (untold.includes(period)) {
     return `It cannot be told whether it was in a delivery of ${period}: what was in it is not kept any more.`
   }
   if (queries.length === 0) return `No: ${user} has no queries.`
   if (matching === 0) return `No: it matches none of the queries that ${user} has (${formatCount(queries.length)}).`
+  if (gone) {
+    return `No: it is gone (${describeGone(explanation, time)}), and is not sent until one of its sources has it again.`
+  }
   if (tooOld) {
     return `No: it was last seen in an import ${span(ageSeconds)} ago, on ${time(seenAt)}, and what was not seen for ${maxAge} is not sent.`
   }
@@ -160,12 +163,25 @@ function tellUser({ user, subscribed, period, servedAt, owed }: Explanation, tim
 }
 
 function tellListing(explanation: Explanation, maxAge: string, time: Time): string {
-  const { postalCode, postalKey, importedAt, seenAt, ageSeconds, tooOld, deliverableUntil } = explanation
+  const { postalCode, postalKey, importedAt, seenAt, ageSeconds, tooOld, deliverableUntil, gone } = explanation
   const as = postalCode === postalKey ? '' : ` (compared as ${postalKey})`
   const until = `until ${time(deliverableUntil)}, ${maxAge} after`
-  const seen = tooOld ? `was sent ${until}` : `is sent ${until}, unless it is seen again`
+  const sent = tooOld ? `was sent ${until}` : `is sent ${until}, unless it is seen again`
+  const seen = gone ? 'is gone since' : sent
   const imported = importedAt === null ? `more than ${importDays} days ago` : `on ${time(importedAt)}`
-  return `It lies in ${postalCode}${as}, was first imported ${imported}, was last seen ${span(ageSeconds)} ago, on ${time(seenAt)}, and ${seen}.`
+  return `It lies in ${postalCode}${as}, was first imported ${imported}, was last seen ${span(ageSeconds)} ago, on ${time(seenAt)}, and ${seen}.${describeSources(explanation, time)}`
+}
+
+/** Which sources lack it, and since when. */
+const describeGone = ({ sources }: Explanation, time: Time) =>
+  list(sources.flatMap(({ source, goneAt }) => (goneAt ? [`it left the source ${source} on ${time(goneAt)}`] : [])))
+
+/** Ends the sentences on a listing that has sources. */
+function describeSources(explanation: Explanation, time: Time): string {
+  const { sources } = explanation
+  const having = list(sources.flatMap(({ source, goneAt }) => (goneAt ? [] : [source])))
+  const left = describeGone(explanation, time)
+  return `${having && ` It comes from ${having}.`}${left && ` ${capital(left)}.`}`
 }
 
 export interface Told {

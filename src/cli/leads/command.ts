@@ -1,29 +1,57 @@
-/** `leadpush leads`: listings in, and out for good. */
+/** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
-import { type Act, type ExitCode, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
+import {
+  commandThatFits,
+  encodingOption,
+  mapFileOption,
+  mapOption,
+  type RecordOptions,
+  readRecordOptions,
+  repeated,
+} from '../record-options.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
+import { addLooks } from './look.ts'
+import type { SourceFlags } from './source.ts'
 
-interface ImportOptions {
-  map?: string[]
+interface ImportOptions extends RecordOptions, SourceFlags {
+  where?: string[]
+  null?: string[]
+  strict?: true
   trigger?: true
+  dryRun?: true
   rejects?: string
   json?: true
 }
 
 export function addLeads(program: Command, act: Act): void {
-  const leads = program.command('leads').description('Import listings, and erase them.')
+  const leads = program.command('leads').description('Import listings, look at them, and erase them.')
   leads
     .command('import')
-    .description('Import listings from NDJSON, JSON arrays or CSV, each also with .gz; - reads standard input.')
+    .description('Import listings from NDJSON, JSON or CSV, each also with .gz; - reads standard input.')
     .argument('<file...>', 'files, taken in one after the other')
-    .option(
-      '--map <field=column>',
-      'read a field from a column or key of another name; may be repeated',
-      (entry: string, map: string[] = []) => [...map, entry],
+    .addOption(mapOption())
+    .addOption(mapFileOption())
+    .addOption(encodingOption())
+    .addOption(
+      repeated(
+        '--where <field=value>',
+        'take only records with this value, or FIELD!=VALUE without it; may be repeated',
+      ),
     )
+    .option('--dry-run', 'tell what the import would do, and write nothing')
+    .option(
+      '--null <text>',
+      'a text that means unknown, whatever its case, such as n/a; may be repeated',
+      (text: string, nulls: string[] = []) => [...nulls, text],
+    )
+    .option('--strict', 'reject a record with an optional value that cannot be read, instead of taking it as unknown')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
+    .option('--source <name>', 'whose listings the files have: letters, digits, dots, hyphens, underscores')
+    .option('--complete', 'with --source: the files have all its listings; those that they lack are gone')
+    .option('--accept', 'with --complete: also if they have fewer than half of its live listings')
     .option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -32,24 +60,42 @@ export function addLeads(program: Command, act: Act): void {
 Examples:
   leadpush leads import listings.ndjson
   leadpush leads import listings.csv --map href=property_url --map postalCode=zip
+  leadpush leads import export.txt --map-file mls.map --where status=Active --dry-run
+  leadpush leads import old.csv --encoding windows-1252
+  leadpush leads import listings.csv --null n/a --null TBD --strict
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
+  leadpush leads import all-1.csv all-2.csv --source mls --complete
 
 Importing the same file again changes nothing; an unknown value never wipes out
-a known one.`,
+a known one. Names of columns may be in any case, separators of CSV are found.
+Numbers are read as people write them ($350,000, 350K, 1,850 sqft); what is
+doubtful is unknown, and counted. A listing that is gone is not delivered until
+one of its sources has it again.`,
     )
     .action(act(importFiles))
+  addLooks(leads, act)
   leads
     .command('forget')
-    .description('Erase a listing, or all listings with a contact, and keep them out of later imports.')
+    .description(
+      'Erase a listing, all listings with a contact, or what a list names, and keep them out of later imports.',
+    )
     .option('--href <url>', 'the listing with this href; - reads it from standard input')
     .option('--contact <text>', 'all listings with this e-mail address or phone number; - reads it from standard input')
-    .option('--json', 'print one JSON object')
+    .option('--list <file>', 'a file with a URL, an e-mail address or a phone number a line; - is standard input')
+    .option('--drop <file...>', "consumer deletion lists of California's Delete Request and Opt-out Platform")
+    .option('--response <dir>', 'with --drop: write a file to upload for each list into this folder')
+    .option('--redact', 'keep the listings, and drop their contacts; also those of later records')
+    .option('--dry-run', 'erase nothing: tell what would go')
+    .option('--json', 'print one JSON object, and one for each response')
     .addHelpText(
       'after',
       `
 Examples:
   leadpush leads forget --href https://listings.example/1
   leadpush leads forget --contact - < contact.txt
+  leadpush leads forget --list erase.txt --dry-run
+  leadpush leads forget --drop 20260801_1234_*.csv --response responses
+  leadpush leads forget --contact - --redact < contact.txt
 
 A contact on the command line shows in the list of processes and in the history
 of the shell: give - instead, and it is read from standard input. Only a keyed
@@ -63,24 +109,40 @@ hash of it is kept, to recognise it in later imports.`,
     )
 }
 
-async function importFiles(log: Log, files: string[], options: ImportOptions): Promise<ExitCode> {
+async function importFiles(log: Log, files: string[], options: ImportOptions, command: Command): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importLeads, leadFormats } = await import('../../leads/import.ts')
-  const { parseFieldMap } = await import('../../leads/pick-fields.ts')
+  const { buildNulls } = await import('../../leads/read-value.ts')
+  const { parseWhere } = await import('../../leads/where.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger.ts')
-  const names = ['databaseUrl', 'home', 'logFormat'] as const
+  const { readSource } = await import('./source.ts')
+  if (options.dryRun && options.trigger)
+    throw usageError('--trigger sends, and --dry-run only looks: give one of them.')
+  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', 'maxLeadAgeMs'] as const
   const source = processSource()
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   const settings = toSend ?? readSettings(names, source)
+  const from = readSource(options, settings)
   findRecordFiles(files, leadFormats)
-  const map = parseFieldMap(options.map ?? [])
-  return await withDatabase(settings, { create: true }, async (opened) => {
-    const advice = 'Columns of other names are read with --map FIELD=COLUMN, such as --map href=property_url'
-    const adviceOnLack = options.map === undefined ? { adviceOnLack: advice } : {}
-    const imported = await runImport(log, { ...options, ...adviceOnLack, files }, (how) =>
-      importLeads(opened, files, { ...how, map }),
+  const { map, encoding } = await readRecordOptions(options)
+  const where = parseWhere(options.where ?? [])
+  return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
+    const onNote = (note: string) => log.info(note)
+    const ways = {
+      map,
+      encoding,
+      where,
+      nulls: buildNulls(options.null ?? []),
+      strict: options.strict,
+      source: from,
+      isDryRun: options.dryRun,
+      onNote,
+      commandThatFits: commandThatFits('leads import', files, command),
+    }
+    const imported = await runImport(log, { ...options, files }, (how) =>
+      importLeads(opened, files, { ...how, ...ways }),
     )
     if (!toSend || isStopCode(imported)) return imported
     return Math.max(imported, await sendTriggers(log, opened, toSend, options))

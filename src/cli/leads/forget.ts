@@ -1,22 +1,31 @@
-/** `leadpush leads forget`: erases listings for good. The given URL or contact is neither printed nor kept. */
+/** `leadpush leads forget`: erases listings for good. What is given is neither printed nor kept. */
 
 import { plural } from '../../base/amounts.ts'
 import type { OpenDatabase } from '../../db/open.ts'
+import type { DropFile } from '../../leads/drop-files.ts'
 import type { Erasure } from '../../leads/erasures.ts'
-import type { ForgetPhase, Forgotten } from '../../upkeep/forget/forget.ts'
-import { type ExitCode, usageError, withDatabase } from '../command.ts'
+import type { ForgetPhase, Wanted } from '../../upkeep/forget/forget.ts'
+import { type ExitCode, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
-import { isLively, writeFacts, writeJson, writeLine } from '../output.ts'
+import { isLively, writeJson } from '../output.ts'
 import { listenForStop } from '../signals.ts'
+import { tellForgotten, tellResponses } from './forget-view.ts'
 
 export interface ForgetOptions {
   href?: string
   contact?: string
+  list?: string
+  drop?: string[]
+  response?: string
+  redact?: boolean
+  dryRun?: boolean
   json?: true
 }
 
 /** More than any URL or contact is long. */
 const inputCharsMax = 4_096
+/** So many lines that cannot be read are told. */
+const rejectedShownMax = 10
 
 async function read(given: string): Promise<string> {
   if (given !== '-') return given
@@ -28,56 +37,92 @@ async function read(given: string): Promise<string> {
   return text
 }
 
-async function readErasure({ href, contact }: ForgetOptions): Promise<Erasure> {
-  if ((href === undefined) === (contact === undefined)) {
-    throw usageError('`leads forget` takes either --href or --contact.', 'Run `leadpush leads forget --help`.')
-  }
-  if (href !== undefined) {
-    const { hrefSchema } = await import('../../leads/lead.ts')
-    // no href has blanks around it
-    const parsed = hrefSchema.safeParse((await read(href)).trim())
-    if (parsed.success) return { href: parsed.data }
-    throw usageError(`--href: ${parsed.error.issues[0]?.message}`, 'Give it as the listing has it.')
-  }
+async function readHref(given: string): Promise<Erasure> {
+  const { hrefSchema } = await import('../../leads/lead.ts')
+  // no href has blanks around it
+  const parsed = hrefSchema.safeParse((await read(given)).trim())
+  if (parsed.success) return { href: parsed.data }
+  throw usageError(`--href: ${parsed.error.issues[0]?.message}`, 'Give it as the listing has it.')
+}
+
+async function readContact(given: string): Promise<Erasure> {
   const { parseContact } = await import('../../leads/contacts.ts')
-  const parsed = parseContact(await read(contact ?? ''))
+  const parsed = parseContact(await read(given))
   if (parsed !== undefined) return { contact: parsed }
   throw usageError('--contact: must be one e-mail address, or one phone number of 7 to 15 digits')
 }
 
+async function openList(name: string): Promise<Wanted> {
+  const { openFile, checkReadable } = await import('../../records/read-records.ts')
+  const { readLines } = await import('../../leads/lists.ts')
+  const isFile = name !== '-' && checkReadable(name) !== undefined
+  return { lines: () => readLines(name === '-' ? process.stdin : openFile(name)), once: !isFile }
+}
+
+/** What the options name. Throws `usage`, before anything is done. */
+async function readWanted(options: ForgetOptions): Promise<Wanted> {
+  const { href, contact, list, drop, response, dryRun } = options
+  const given = [href, contact, list, drop].filter((one) => one !== undefined)
+  if (given.length !== 1) {
+    const hint = 'Run `leadpush leads forget --help`.'
+    throw usageError('`leads forget` takes one of --href, --contact, --list and --drop.', hint)
+  }
+  if (response !== undefined && drop === undefined) throw usageError('--response goes with --drop alone.')
+  if (response !== undefined && dryRun) throw usageError('--response and --dry-run exclude each other.')
+  if (href !== undefined) return readHref(href)
+  if (contact !== undefined) return readContact(contact)
+  if (list !== undefined) return openList(list)
+  const { findDropFiles } = await import('../../leads/drop-files.ts')
+  const { checkResponses } = await import('../../upkeep/forget/respond.ts')
+  const files = findDropFiles(drop ?? [])
+  if (response !== undefined) checkResponses(response, files)
+  return { files }
+}
+
 export async function forget(log: Log, options: ForgetOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
-  const erasure = await readErasure(options)
-  return await withDatabase(settings, {}, (opened) => forgetAndTell(log, opened, erasure, options))
+  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'logFormat'], processSource())
+  const wanted = await readWanted(options)
+  return await withDatabase(settings, waiting(log), (opened) => forgetAndTell(log, opened, wanted, options))
 }
 
 async function forgetAndTell(
   log: Log,
   opened: OpenDatabase,
-  erasure: Erasure,
-  { json }: ForgetOptions,
+  wanted: Wanted,
+  { json, dryRun = false, redact = false, response }: ForgetOptions,
 ): Promise<ExitCode> {
+  const { formatAwayMax } = await import('../../db/away.ts')
   const { forgetListings } = await import('../../upkeep/forget/forget.ts')
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   const told = new Set<ForgetPhase>()
+  const rejected = new Set<number>()
   const stop = listenForStop((signal) => log.info(`${signal}: what was erased stays erased.`))
   try {
-    const forgotten = await forgetListings(opened, erasure, {
+    const forgotten = await forgetListings(opened, wanted, {
+      redacts: redact,
+      dryRun,
       stop: stop.signal,
       onPhase(phase) {
         if (spinner) spinner.start(texts[phase])
         else if (phase.startsWith('waiting') && !told.has(phase)) log.info(`${texts[phase]}.`)
         told.add(phase)
       },
-      onAway: () => log.warn('The database is away: waiting for it, for 30 s at most.'),
+      onRejected: (line) => void (rejected.size < rejectedShownMax && rejected.add(line)),
+      onAway: () => log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     spinner?.stop()
-    const { sent, ...counts } = forgotten
-    if (json) await writeJson({ type: 'forget', ...counts, sent: sent.count, sentComplete: sent.complete })
-    else await tell(forgotten)
-    return stop.exitCode ?? (forgotten.versions > 0 && forgotten.underWay === 0 ? 0 : 1)
+    const { sent, list, ...counts } = forgotten
+    if (list?.rejected) log.warn(tellRejected(list.rejected, [...rejected]))
+    const shown = { dryRun, ...list, ...counts, sent: sent.count, sentComplete: sent.complete }
+    if (json) await writeJson({ type: 'forget', ...shown })
+    else await tellForgotten(forgotten, dryRun)
+    if (response !== undefined && !stop.signal.aborted && 'files' in wanted) {
+      await respond(opened, response, wanted.files, json)
+    }
+    const isFound = list !== undefined ? list.rejected === 0 : forgotten.versions > 0
+    return stop.exitCode ?? (isFound && forgotten.underWay === 0 ? 0 : 1)
   } catch (error) {
     if (!stop.signal.aborted) throw error
     log.info('It was stopped in the middle: run the command again to erase what is left. Imports refuse it already.')
@@ -88,46 +133,29 @@ async function forgetAndTell(
   }
 }
 
+async function respond(
+  opened: OpenDatabase,
+  folder: string,
+  files: readonly DropFile[],
+  json: true | undefined,
+): Promise<void> {
+  const { writeResponses } = await import('../../upkeep/forget/respond.ts')
+  const responses = await writeResponses(opened.db, folder, files)
+  if (!json) return await tellResponses(responses)
+  for (const response of responses) await writeJson({ type: 'response', ...response })
+}
+
+/** By their numbers alone: a line may hold a contact. */
+function tellRejected(count: number, lines: readonly number[]): string {
+  const more = count > lines.length ? ` and ${count - lines.length} more` : ''
+  return `${plural(count, 'line')} held neither a URL nor one e-mail address or phone number, and did nothing: ${lines.join(', ')}${more}.`
+}
+
 const texts: Record<ForgetPhase, string> = {
+  reading: 'Reading what is to be erased',
   'waiting for an import': 'An import is merging: waiting for it',
   looking: 'Looking through all that is kept of listings',
   erasing: 'Erasing',
   'waiting for attempts': 'Requests with it are under way in other processes: waiting for them',
   'clearing up': 'Clearing up',
-}
-
-async function tell({
-  newlyRefused,
-  listings,
-  versions,
-  triggers,
-  ended,
-  anew,
-  underWay,
-  sent,
-}: Forgotten): Promise<void> {
-  const refused = newlyRefused ? 'from now on, in every import' : 'as it was before'
-  if (versions === 0) {
-    await writeLine('Nothing was found.')
-    return await writeFacts([['refused', refused]])
-  }
-  const facts: [string, string][] = [
-    ['erased', `${plural(listings, 'listing')}, with all that was kept of them (${plural(versions, 'version')})`],
-    ['refused', refused],
-  ]
-  if (triggers > 0) facts.push(['triggers', `${plural(triggers, 'trigger')} due for a hook ended`])
-  if (ended > 0)
-    facts.push([
-      'ended',
-      `${plural(ended, 'delivery')}: \`leadpush push --failed\` makes them anew without it (with --unknown: also where the first attempt may have arrived)`,
-    ])
-  if (anew > 0)
-    facts.push(['anew', `${plural(anew, 'delivery')}, of which nothing had gone out yet, made anew without it`])
-  const least = sent.complete ? '' : 'at least '
-  facts.push([
-    'sent',
-    `${least}${plural(sent.count, 'delivery')} had gone out with it; what a receiver has, only the receiver can erase`,
-  ])
-  await writeFacts(facts)
-  if (underWay > 0) await writeLine(`${plural(underWay, 'request')} with it may still be under way in other processes.`)
 }

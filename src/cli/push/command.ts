@@ -1,11 +1,10 @@
 /** `leadpush push`: deliveries to all users, to one user, after failures, or after an interruption. */
 import { type Command, Option } from 'commander'
 import { plural } from '../../base/amounts.ts'
-import { databaseSilentMsMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
 import type { PushRequest } from '../../push/run-push.ts'
 import { agrees } from '../ask.ts'
-import { type Act, type ExitCode, onEarlyEnd, usageError, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, inShort, onEarlyEnd, usageError, waiting, withDatabase } from '../command.ts'
 import { boundHeap } from '../heap.ts'
 import type { Log } from '../log.ts'
 import { parseCount } from '../options.ts'
@@ -98,6 +97,7 @@ function checkOptions(options: PushOptions): void {
 export const pushSettingNames = [
   'databaseUrl',
   'home',
+  'databaseAwayMs',
   'receiverUrl',
   'clientCert',
   'clientKey',
@@ -146,7 +146,7 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   const forget = ping && onEarlyEnd(() => ping.end(undefined, new Error('a signal ended it')))
   await ping?.start()
   try {
-    const exitCode = await withDatabase(settings, { silentMsMax: databaseSilentMsMax }, async (opened) => {
+    const exitCode = await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
       log.info(`Database: ${opened.description}`)
       if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
       return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {
@@ -228,7 +228,10 @@ export async function sendPush(
   const { tellAll } = await import('../../push/reporter.ts')
   const { createPushView } = await import('./view.ts')
   const http = createHttp(settings)
-  const view = await createPushView(log, { json: options.json ?? false, single: request.what === 'user' })
+  const view = await createPushView(log, {
+    json: options.json ?? false,
+    single: request.what === 'user' && !request.further,
+  })
   const stop = listenForStop((signal) => {
     view.reporter.waits('what is under way')
     log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)

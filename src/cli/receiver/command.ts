@@ -72,7 +72,7 @@ async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitC
   const settings = readSettings(['databaseUrl', 'home', 'host', 'port', 'logFormat'], processSource(flags))
   const faults = await readFaults(options)
   const chooseKeys = await readKeys(options)
-  return await withDatabase(settings, { create: true }, async (opened) => {
+  return await withDatabase(settings, { create: true, writes: true }, async (opened) => {
     const stop = listenForStop(() => {})
     const { host, port } = settings
     const knowsKey = chooseKeys(opened.db)

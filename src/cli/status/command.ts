@@ -46,8 +46,8 @@ Examples:
 alike; if deliveries are stuck, failed or unknown; if users were left out or are
 held back by the guard; if half of them have no lead to send; if no whole
 \`push --all\` came to its end in 8 days; if triggers were given up, dropped or not
-sent, or a hook has failed for a day; or if no listings were imported for
-LEADPUSH_FEED_MAX_AGE.`,
+sent, or a hook has failed for a day; or if no listings, or none of a source, were
+imported for LEADPUSH_FEED_MAX_AGE.`,
     )
     .action(act(status))
 }
@@ -107,6 +107,7 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
     refused,
     lastRun,
     hooksInTrouble,
+    sources,
   } = found
   const run = lastRun && {
     startedAt: lastRun.startedAt,
@@ -126,7 +127,15 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
     lastRun: run ?? null,
     hooksInTrouble,
   }
-  return { ...line, pending, stuck, ...(held && { held }), ...(refused && { refused }), ...(alarms && { alarms }) }
+  return {
+    ...line,
+    pending,
+    stuck,
+    ...(held && { held }),
+    ...(refused && { refused }),
+    ...(sources.length > 0 && { sources }),
+    ...(alarms && { alarms }),
+  }
 }
 
 async function writeStatus(
@@ -146,6 +155,7 @@ async function writeStatus(
   }
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(runs, time)
+  if (found.sources.length > 0) await (await import('./sources-view.ts')).writeSources(found.sources, time)
   if (found.stuck > 0) await writeStuck(db, time, keepAnswers)
   if (found.failed + found.unknown > 0) await writeEnded(db, found, keepAnswers)
   if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)

@@ -1,4 +1,5 @@
 /** Checks the database: presence, writing, durability, schema, rights and connections. */
+import { parseDatabaseUrl } from '../../base/database-url.ts'
 import { hasEmbedded } from '../../db/embedded.ts'
 import { schemaState } from '../../db/migrate.ts'
 import type { OpenDatabase } from '../../db/open.ts'
@@ -51,13 +52,12 @@ async function checkDatabase(context: DoctorContext): Promise<Verdict> {
 
 function judgeConnection(opened: OpenDatabase, facts: ServerFacts, databaseUrl: string | undefined): Verdict {
   const { version, encoding, pooled, encrypted, roundTripMs } = facts
-  const url = databaseUrl !== undefined && URL.canParse(databaseUrl) ? new URL(databaseUrl) : undefined
-  const isAbroad =
-    url !== undefined && !url.searchParams.has('host') && url.hostname !== '' && !isLocalHost(url.hostname)
+  const hosts = databaseUrl === undefined ? [] : parseDatabaseUrl(databaseUrl).hosts
+  const abroad = hosts.find(({ host }) => host !== '' && !host.startsWith('/') && !isLocalHost(host))
   const way = opened.embedded ? '' : `, ${pooled ? 'through a pooler' : 'direct'}, ${encrypted ? '' : 'no '}TLS`
   const troubles: Trouble[] = []
-  if (isAbroad && !encrypted) {
-    const message = `${url.hostname} is reached without TLS: receiver keys and contacts travel where others can read them.`
+  if (abroad && !encrypted) {
+    const message = `${abroad.host} is reached without TLS: receiver keys and contacts travel where others can read them.`
     troubles.push(warning(message, 'Add sslmode=verify-full to DATABASE_URL.'))
   }
   return judge(

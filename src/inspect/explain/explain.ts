@@ -37,6 +37,10 @@ export interface Explanation {
   /** It is delivered until then, and for longer if it is seen again. */
   deliverableUntil: Date
   tooOld: boolean
+  /** No source has it any more, so it is not delivered until one has it again. */
+  gone: boolean
+  /** The sources that have, or had, it; `goneAt` null: the source has it. */
+  sources: { source: string; goneAt: Date | null }[]
   queries: ExplainedQuery[]
   /** Where it goes in a push that is planned now: the first query with it among its newest 300; null: it is in none. */
   planned: { query: number; part: number; parts: number } | null
@@ -95,6 +99,8 @@ export async function explain(
     ageSeconds: Math.max(0, Math.round((nowMs - listing.seenAt.getTime()) / 1_000)),
     deliverableUntil: new Date(listing.seenAt.getTime() + settings.maxLeadAgeMs),
     tooOld: listing.seenAt < seenSince,
+    gone: listing.gone,
+    sources: listing.sources,
     queries,
     planned: delivery ? { query: broughtBy + 1, part: delivery.part, parts: delivery.parts } : null,
     tooLarge: plan?.tooLarge.includes(href) ?? false,

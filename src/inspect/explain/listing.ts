@@ -18,6 +18,10 @@ export interface ExplainedListing {
   /** When its first import began; null: so long ago that the import is deleted. */
   importedAt: Date | null
   seenAt: Date
+  /** Whether no source has it any more: then it is not delivered. */
+  gone: boolean
+  /** The sources that have, or had, it; `goneAt`: when a complete import of the source first lacked it, null: the source has it. */
+  sources: { source: string; goneAt: Date | null }[]
 }
 
 /** URLs that are easily mistaken for `href`: with the other of http and https, with or without a slash at the end. */
@@ -37,15 +41,24 @@ export async function findListing(db: Database, href: string): Promise<Explained
       hint: 'Give the `href` of the listing as it was imported.',
     })
   }
-  const { rows } = await sql<ExplainedListing>`
+  const { rows } = await sql<Omit<ExplainedListing, 'sources'>>`
     select l.id as "leadId", l.version_id as "versionId", coalesce(i.base_version_id, 0) as "baseVersionId", l.postal_key as "postalKey",
-      v.json, v.json::json ->> 'postalCode' as "postalCode", i.started_at as "importedAt", s.seen_at as "seenAt"
+      v.json, v.json::json ->> 'postalCode' as "postalCode", i.started_at as "importedAt", s.seen_at as "seenAt",
+      s.gone
     from leads l join lead_versions v on v.id = l.version_id left join imports i on i.id = l.first_import_id
       join lead_seen s on s.lead_id = l.id
     where l.href_sha256 = ${sha256(href)}
   `.execute(db)
-  if (rows[0]) return rows[0]
+  if (rows[0]) return { ...rows[0], sources: await findSources(db, rows[0].leadId) }
   throw new LeadpushError('usage', `There is no listing ${JSON.stringify(href)}.`, { hint: await adviseOn(db, href) })
+}
+
+async function findSources(db: Database, leadId: number): Promise<ExplainedListing['sources']> {
+  const { rows } = await sql<ExplainedListing['sources'][number]>`
+    select o.name as source, m.gone_at as "goneAt" from lead_sources m join sources o on o.id = m.source_id
+    where m.lead_id = ${leadId} order by o.name
+  `.execute(db)
+  return rows
 }
 
 async function adviseOn(db: Database, href: string): Promise<string> {

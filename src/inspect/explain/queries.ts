@@ -103,7 +103,7 @@ export async function explainQueries(
     if (!fit) continue
     const { kind, inPlace, words, matches } = fit
     let rank = noRank
-    if (matches && listing.seenAt >= seenSince) {
+    if (matches && listing.seenAt >= seenSince && !listing.gone) {
       rank = toRank(planned[at]?.versionIds ?? [], listing.versionId, leadsPerQueryMax)
       if (rank.matching === null && performance.now() < endAt) {
         rank = toRank(await findMatches(db, search, seenSince, countedMax), listing.versionId, countedMax)

@@ -18,6 +18,10 @@ export interface Alarm {
 const have = (value: number) => (value === 1 ? 'has' : 'have')
 const aDay = leftDays === 1 ? 'a day' : `${leftDays} days`
 
+/** So many sources are named in an alarm. */
+const sourcesTold = 5
+const minuteOf = (at: Date) => `${at.toISOString().slice(0, 16)}Z`
+
 function* listDeliveries(status: Status): Generator<Alarm> {
   const { stuck, failedWithoutLater, unknownWithoutLater, period, refused } = status
   if (stuck > 0) {
@@ -47,7 +51,7 @@ function* listReceiver({ refused }: Status): Generator<Alarm> {
   const { status, since } = refused
   yield {
     about: `a receiver that answers HTTP ${status} to everybody`,
-    what: `Pushes have been held since ${since.toISOString().slice(0, 16)}Z, as ${describeRefusal(status)}`,
+    what: `Pushes have been held since ${minuteOf(since)}, as ${describeRefusal(status)}`,
     toDo: 'mend that, then run `leadpush push --all`: it begins with one attempt, and goes on if that is answered otherwise.',
   }
 } // biome-ignore format: long sentences
@@ -94,7 +98,7 @@ function* listUsers({ period, held, subscribed }: Status, { left, without, weekl
   }
 }
 
-function* listListings({ withoutLeads, feed }: Concerns): Generator<Alarm> {
+function* listListings({ withoutLeads, feed, lateSources }: Concerns): Generator<Alarm> {
   const { users, without, isPart } = withoutLeads
   if (users > 0 && without >= users * withoutLeadShare) {
     const share = isPart
@@ -109,8 +113,19 @@ function* listListings({ withoutLeads, feed }: Concerns): Generator<Alarm> {
   if (feed) {
     yield {
       about: 'listings that are no longer imported',
-      what: `No import of listings came to its end since ${feed.lastAt.toISOString().slice(0, 16)}Z (LEADPUSH_FEED_MAX_AGE is ${span(feed.maxAgeMs / 1_000)})`,
+      what: `No import of listings came to its end since ${minuteOf(feed.lastAt)} (LEADPUSH_FEED_MAX_AGE is ${span(feed.maxAgeMs / 1_000)})`,
       toDo: 'find out why the feed stopped, then run `leadpush leads import FILE`.',
+    }
+  }
+  if (lateSources) {
+    const { sources, maxAgeMs } = lateSources
+    const told = sources.slice(0, sourcesTold).map(({ source, lastAt }) => `${source} since ${minuteOf(lastAt)}`)
+    const more = sources.length > told.length ? `, and ${formatCount(sources.length - told.length)} more` : ''
+    const [first] = sources
+    yield {
+      about: `${plural(sources.length, 'source')} of listings that ${sources.length === 1 ? 'is' : 'are'} no longer imported`,
+      what: `No import of ${sources.length === 1 ? 'this source' : 'these sources'} came to its end: ${told.join(', ')}${more} (LEADPUSH_FEED_MAX_AGE is ${span(maxAgeMs / 1_000)})`,
+      toDo: `find out why, then run \`leadpush leads import FILE --source ${first?.source}\`; the alarm also ends when none of its listings is left.`,
     }
   }
 }

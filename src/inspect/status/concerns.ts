@@ -7,6 +7,7 @@ import { leftDays, monitoredRunDays } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { countLeft, countWithoutTwoPeriods } from './missed.ts'
+import { findLateSources, type LateSource } from './sources.ts'
 import type { Status } from './status.ts'
 import { findWithoutLeads, type WithoutLeads } from './without-leads.ts'
 
@@ -21,6 +22,8 @@ export interface Concerns {
   hooks: HookConcerns
   /** When listings were last imported; undefined where that is not too long ago. */
   feed: { lastAt: Date; maxAgeMs: number } | undefined
+  /** Sources that have been absent for too long; undefined where there are none. */
+  lateSources: { sources: readonly LateSource[]; maxAgeMs: number } | undefined
 }
 
 /** Hooks by their trouble. */
@@ -85,6 +88,11 @@ async function findFeed(db: Database, maxAgeMs: number | undefined): Promise<Con
   return rows[0] && { ...rows[0], maxAgeMs }
 }
 
+async function findLate(db: Database, maxAgeMs: number | undefined): Promise<Concerns['lateSources']> {
+  const sources = maxAgeMs === undefined ? [] : await findLateSources(db, maxAgeMs)
+  return maxAgeMs === undefined || sources.length === 0 ? undefined : { sources, maxAgeMs }
+}
+
 async function findPeriodBefore(db: Database, period: string): Promise<string> {
   const { rows } = await sql<{ before: string }>`
     select to_char(to_date(${period}, 'IYYY-"W"IW') - 7, 'IYYY-"W"IW') as before
@@ -100,12 +108,13 @@ export async function findConcerns(
 ): Promise<Concerns> {
   return await rideOut(async () => {
     const before = await findPeriodBefore(db, period)
-    const [left, users, weekly, hooks, feed] = await Promise.all([
+    const [left, users, weekly, hooks, feed, lateSources] = await Promise.all([
       countLeft(db, period),
       countWithoutTwoPeriods(db, before, period),
       findWeekly(db),
       findHookConcerns(db),
       findFeed(db, settings.feedMaxAgeMs),
+      findLate(db, settings.feedMaxAgeMs),
     ])
     const heldUsers = held === undefined ? 0 : held.reason === null ? held.users : left.weekly
     return {
@@ -115,6 +124,7 @@ export async function findConcerns(
       withoutLeads: await findWithoutLeads(db, seenSince),
       hooks,
       feed,
+      lateSources,
     }
   })
 }

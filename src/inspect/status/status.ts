@@ -10,6 +10,7 @@ import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../de
 import { findRefused } from '../../push/known-trouble.ts'
 import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord } from '../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
+import { findSources, type SourceReport } from './sources.ts'
 
 /** One run, as `status` lists it. */
 export interface RunReport {
@@ -45,6 +46,7 @@ export interface Status {
   /** What the receiver answered to everybody alike, so that pushes are held (contract 4.12). */
   refused: { status: number; since: Date } | undefined
   hooksInTrouble: number
+  sources: SourceReport[]
 }
 
 const runsShown = 5
@@ -120,7 +122,7 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
 /** The state of the current period, by the database's clock. Throws `usage` for a time zone that the database does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
   const { period, seenSince } = await findPeriod(db, settings)
-  const [ended, pending, withoutLater, users, held, refused, [lastRun], hooksInTrouble] = await rideOut(() =>
+  const [ended, pending, withoutLater, users, held, refused, [lastRun], hooksInTrouble, sources] = await rideOut(() =>
     Promise.all([
       countEnded(db, period),
       countPending(db),
@@ -130,9 +132,22 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
       findRefused(db),
       findLastRuns(db, 1),
       countHooksInTrouble(db),
+      findSources(db, seenSince),
     ]),
   )
-  return { period, seenSince, ...users, ...ended, ...pending, ...withoutLater, held, refused, lastRun, hooksInTrouble }
+  return {
+    period,
+    seenSince,
+    ...users,
+    ...ended,
+    ...pending,
+    ...withoutLater,
+    held,
+    refused,
+    lastRun,
+    hooksInTrouble,
+    sources,
+  }
 }
 
 /** Hooks whose triggers fail, or were given up lately. */

@@ -1,6 +1,6 @@
 /** `validate` without files: checks settings, users, hooks and leads, in this order. */
 import { rideOut } from '../../db/away.ts'
-import type { Database } from '../../db/open.ts'
+import { type Database, findReadOnly } from '../../db/open.ts'
 import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
 import { hasOutdated } from '../../matching/searches.ts'
 import { findPlaces } from '../../places/places.ts'
@@ -22,6 +22,9 @@ export async function* checkDatabase(
   signal?: AbortSignal,
 ): Findings {
   await findPeriod(db, settings)
+  const readOnly = await findReadOnly(db)
+  if (readOnly)
+    yield { type: 'problem', where: 'settings', path: 'DATABASE_URL', message: readOnly.message, hint: readOnly.hint }
   yield* findSettingProblems(settings, await findOtherTimeZone(db, settings.timeZone))
   if (await rideOut(() => hasOutdated(db))) {
     const message = 'were resolved by an older version of this program: they may match other listings now'

@@ -1,40 +1,91 @@
-/** `validate FILE…`: tells the kind of each file by its name, and checks it. No database is needed. */
+/** `validate FILE…`: tells what each file is by its name and its first records, and checks it. No database is needed. */
 import { LeadpushError } from '../../base/errors.ts'
-import { findRecordFile, type RecordFile } from '../../records/read-records.ts'
+import { foldName } from '../../leads/columns.ts'
+import { findRecordFile, openFile, type RecordFile, type RecordPage, readRecords } from '../../records/read-records.ts'
 import { checkBodyFile } from './body-file.ts'
 import type { Findings } from './finding.ts'
-import { checkLeadsFile } from './leads-file.ts'
+import { LeadsCheck, type LeadsCheckOptions, problemOf, type RecordsCheck } from './leads-file.ts'
+import { UsersCheck } from './users-file.ts'
 
-export type FileToCheck = { kind: 'body'; name: string } | { kind: 'leads'; file: RecordFile }
-
-function findFile(name: string): FileToCheck {
-  if (name === '-') {
-    throw new LeadpushError('usage', 'Standard input (-) has no name that says what it is.', {
-      hint: 'Write it to a file that ends in .json (a delivery body), .ndjson or .csv (listings).',
-    })
-  }
-  if (!/\.json$/i.test(name)) return { kind: 'leads', file: findRecordFile(name, ['ndjson', 'csv']) }
-  findRecordFile(name, ['json'])
-  return { kind: 'body', name }
+export interface FileCheckOptions extends LeadsCheckOptions {
+  encoding?: string | undefined
 }
 
-/** Throws `usage` where a file does not exist, cannot be read, or has a name that does not tell its kind. */
-export function findFiles(names: readonly string[]): FileToCheck[] {
+function findFile(name: string): RecordFile {
+  if (name !== '-') return findRecordFile(name, ['ndjson', 'csv', 'json'])
+  throw new LeadpushError('usage', 'Standard input (-) has no name that says what it is.', {
+    hint: 'Write it to a file that ends in .json (a delivery body, or records), .ndjson or .csv (listings or users).',
+  })
+}
+
+/** Throws `usage` where a file does not exist, cannot be read, or has a name that does not tell its format. */
+export function findFiles(names: readonly string[]): RecordFile[] {
   return names.map(findFile)
 }
 
 export interface FileCounts {
   files: number
-  /** Records in files of listings. */
+  /** Records in files of listings and users. */
   records: number
 }
 
+/** So much of a `.json` file tells what it is. */
+const lookBytes = 64 * 1024
+
+/** Whether a file is to be a delivery body: JSON that is neither a list nor an object with a list of something else in it. */
+async function isBody({ name, format, gzip, bytesTotal }: RecordFile): Promise<boolean> {
+  if (format !== 'json' || gzip) return false
+  // what is read of a pipe is gone
+  if (bytesTotal === undefined) return true
+  let first = ''
+  for await (const chunk of openFile(name)) {
+    first += (chunk as Buffer).toString('latin1')
+    if (first.length >= lookBytes) break
+  }
+  if (/"(queryList|fsbos)"/.test(first)) return true
+  return !/^[^[{]*(\[|\{[^[\]{}]*\[\s*\{)/.test(first)
+}
+
+/** Whether the first records are users: they have an `email`, and nothing that a listing is known by. */
+function areUsers({ header, records }: RecordPage, { map }: FileCheckOptions): boolean {
+  const first = records.find(({ value }) => typeof value === 'object' && value !== null)?.value ?? {}
+  const names = new Set((header?.names ?? Object.keys(first)).map(foldName))
+  return names.has('email') && !names.has(foldName(map?.get('href')?.column ?? 'href')) && !names.has('postalcode')
+}
+
+async function* checkRecords(
+  file: RecordFile,
+  counts: FileCounts,
+  options: FileCheckOptions,
+  signal: AbortSignal | undefined,
+): Findings {
+  let check: RecordsCheck | undefined
+  try {
+    for await (const page of readRecords(file, { signal, encoding: options.encoding })) {
+      counts.records += page.records.length
+      if (!check && page.records.length === 0) continue
+      check ??= areUsers(page, options) ? new UsersCheck(file.name) : new LeadsCheck(file.name, options)
+      yield* check.check(page)
+    }
+  } catch (error) {
+    if (signal?.aborted) return
+    yield problemOf(file.name, error)
+    return
+  }
+  if (check) yield* check.finish()
+}
+
 /** Yields the findings on the files, one file after the other; `counts` grows as they are read. */
-export async function* checkFiles(files: readonly FileToCheck[], counts: FileCounts, signal?: AbortSignal): Findings {
+export async function* checkFiles(
+  files: readonly RecordFile[],
+  counts: FileCounts,
+  signal?: AbortSignal,
+  options: FileCheckOptions = { commandThatFits: () => 'leadpush validate FILE' },
+): Findings {
   for (const file of files) {
     if (signal?.aborted) return
     counts.files++
-    if (file.kind === 'body') yield* checkBodyFile(file.name, signal)
-    else yield* checkLeadsFile(file.file, counts, signal)
+    if (await isBody(file)) yield* checkBodyFile(file.name, signal)
+    else yield* checkRecords(file, counts, options, signal)
   }
 }

@@ -1,50 +1,98 @@
-/** `validate FILE.ndjson`, `FILE.csv`, also with `.gz`: whether `leads import` would take each record of a file. */
-import { LeadpushError, messageOf } from '../../base/errors.ts'
+/** A file of listings for `validate`: whether `leads import` would take each record. */
+import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
+import { UnreadableValues } from '../../leads/examples.ts'
+import type { FieldMap } from '../../leads/field-map.ts'
+import { lackError, NeededFields } from '../../leads/needed-fields.ts'
 import { FieldPicker } from '../../leads/pick-fields.ts'
+import { describeUnreadable, showValue } from '../../leads/read-value.ts'
+import type { Fits } from '../../leads/stage.ts'
 import { postalKey } from '../../places/postal-key.ts'
-import { type RecordFile, readRecords } from '../../records/read-records.ts'
-import type { Findings } from './finding.ts'
+import type { RecordPage } from '../../records/read-records.ts'
+import type { Finding } from './finding.ts'
 
-interface Progress {
-  records: number
+/** Checks the records of one file, page by page. */
+export interface RecordsCheck {
+  check(page: RecordPage): Generator<Finding>
+  /** What only the whole file tells. */
+  finish(): Generator<Finding>
 }
 
+export interface LeadsCheckOptions {
+  map?: FieldMap | undefined
+  /** The command with the `--map` options that fit a file whose columns have other names. */
+  commandThatFits: (fits: Fits) => string
+}
+
+const missingCode = 'is missing: only a listing that is known already may leave it out'
+
 /**
- * Yields a problem for each record that an import would reject (`where` is `FILE:LINE`) and one for a file that breaks off; then
- * a note for each field that an import ignores. `progress` counts the records.
+ * Yields a problem for each record that an import would reject (`where` is `FILE:LINE`), one where no record has what a listing
+ * needs, and notes on each field with values that cannot be
+ * read, and each that an import ignores.
  */
-export async function* checkLeadsFile(file: RecordFile, progress: Progress, signal?: AbortSignal): Findings {
-  const picker = new FieldPicker()
-  try {
-    for await (const page of readRecords(file, { signal })) {
-      if (page.header) picker.setHeader(page.header)
-      for (const record of page.records) {
-        progress.records++
-        const picked = picker.pick(record)
-        const where = `${file.name}:${record.line}`
-        if (!('patch' in picked)) yield { type: 'problem', where, ...picked }
-        else if (picked.patch.postalCode === undefined) {
-          const message = 'is missing: only a listing that is known already may leave it out'
-          yield { type: 'problem', where, path: 'postalCode', message }
-        } else if (postalKey(picked.patch.postalCode) === undefined) {
-          yield { type: 'problem', where, path: 'postalCode', message: 'is no postal code' }
-        }
+export class LeadsCheck implements RecordsCheck {
+  private readonly name: string
+  private readonly picker: FieldPicker
+  private readonly needs: NeededFields
+  private readonly options: LeadsCheckOptions
+  private readonly unreadable = new UnreadableValues()
+
+  constructor(name: string, options: LeadsCheckOptions) {
+    this.name = name
+    this.options = options
+    this.picker = new FieldPicker(options.map)
+    this.needs = new NeededFields(options.map)
+  }
+
+  *check(page: RecordPage): Generator<Finding> {
+    for (const message of page.header ? this.picker.setHeader(page.header) : []) {
+      yield { type: 'note', where: this.name, path: '', message }
+    }
+    const lack = this.needs.look(page)
+    if (lack) throw lackError(lack, this.options.commandThatFits)
+    for (const record of page.records) {
+      const picked = this.picker.pick(record)
+      if ('filtered' in picked) continue
+      this.needs.count(picked, record)
+      const where = `${this.name}:${record.line}`
+      if (!('patch' in picked)) {
+        yield { type: 'problem', where, path: picked.path, message: picked.message }
+        continue
+      }
+      for (const unread of picked.unread ?? []) {
+        const example = { file: this.name, line: record.line, ...describeUnreadable(unread) }
+        this.unreadable.add(unread.field, 1, example)
+      }
+      const { postalCode } = picked.patch
+      if (postalCode === undefined) yield { type: 'problem', where, path: 'postalCode', message: missingCode }
+      else if (postalKey(postalCode) === undefined) {
+        const message = `is no postal code: ${showValue(postalCode, 'postalCode')}`
+        yield { type: 'problem', where, path: 'postalCode', message }
       }
     }
-  } catch (error) {
-    if (signal?.aborted) return
-    if (!(error instanceof LeadpushError)) throw error
-    yield {
-      type: 'problem',
-      where: file.name,
-      path: '',
-      message: messageOf(error),
-      hint: 'An import would take nothing of this file.',
+  }
+
+  *finish(): Generator<Finding> {
+    const lack = this.needs.findLack()
+    if (lack) yield problemOf(this.name, lackError(lack, this.options.commandThatFits))
+    for (const [path, { line, message }] of this.unreadable.examples) {
+      const count = this.unreadable.counts.get(path) ?? 0
+      const others = count > 1 ? `; so are ${count - 1} more` : ''
+      const hint = 'An import takes it as unknown; --null TEXT names texts that mean that.'
+      yield { type: 'note', where: `${this.name}:${line}`, path, message: `${message}${others}`, hint }
+    }
+    for (const [field, records] of Object.entries(this.picker.ignored.toObject())) {
+      const message = `is no field of a lead: ignored in ${records} ${records === 1 ? 'record' : 'records'}`
+      const hint = 'An import reads a field from a column of another name with --map FIELD=COLUMN.'
+      yield { type: 'note', where: this.name, path: field, message, hint }
     }
   }
-  for (const [field, records] of Object.entries(picker.ignored.toObject())) {
-    const message = `is no field of a lead: ignored in ${records} ${records === 1 ? 'record' : 'records'}`
-    const hint = 'An import reads a field from a column of another name with --map FIELD=COLUMN.'
-    yield { type: 'note', where: file.name, path: field, message, hint }
-  }
+}
+
+/** A file of which an import would take nothing. Throws what is no `LeadpushError`, or tells of the database. */
+export function problemOf(name: string, error: unknown): Finding {
+  if (!(error instanceof LeadpushError) || codeOf(error) === 'database') throw error
+  const nothing = 'An import would take nothing of this file.'
+  const hint = error.hint ? `${nothing} ${error.hint.replaceAll('\n', ' ')}` : nothing
+  return { type: 'problem', where: name, path: '', message: messageOf(error), hint }
 }

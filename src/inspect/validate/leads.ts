@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
+import { plural } from '../../base/amounts.ts'
 import { formatPath } from '../../base/errors.ts'
 import { describeIssues } from '../../base/issues.ts'
 import { bodyBytesMax } from '../../base/limits.ts'
@@ -11,6 +12,8 @@ import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { countBodyBytes } from '../../deliveries/body.ts'
 import { deliveredLeadSchema, type Lead } from '../../leads/lead.ts'
+import { showValue } from '../../leads/read-value.ts'
+import { inNoTable } from '../../leads/unplaced.ts'
 import { postalKey } from '../../places/postal-key.ts'
 import { serialiseQuery } from '../../users/query.ts'
 import type { Finding, Findings } from './finding.ts'
@@ -26,6 +29,11 @@ interface LeadRow {
   json: string | null
   bytes: number | null
   seen: boolean
+  gone: boolean | null
+  /** Whether none of its sources has it; null: it has no source. */
+  left: boolean | null
+  /** Whether its postal code is in a table. */
+  placed: boolean
 }
 
 const leadsPerPage = 1_000
@@ -43,7 +51,9 @@ async function findPage(db: Database, lastId: number): Promise<LeadRow[]> {
     sql<LeadRow>`
       select * from (
         select l.id, l.href_sha256, l.json_sha256, l.postal_key, v.lead_id, v.superseded_at is not null as superseded, v.json,
-          v.bytes, s.lead_id is not null as seen,
+          v.bytes, s.lead_id is not null as seen, s.gone,
+          (select bool_and(m.gone_at is not null) from lead_sources m where m.lead_id = l.id) as left,
+          exists (select from postal_codes c where c.code = l.postal_key) as placed,
           sum(coalesce(v.bytes, 0)) over (order by l.id) - coalesce(v.bytes, 0) as bytes_before
         from (
           select id, href_sha256, json_sha256, postal_key, version_id from leads
@@ -76,6 +86,10 @@ function checkLead(row: LeadRow): Finding[] {
     found.push({ type: 'problem', where, path, message, hint })
   }
   if (!row.seen) add('', 'has no record of when it was seen: it is never delivered', restore)
+  if (row.seen && row.gone !== (row.left ?? false)) {
+    const state = row.gone ? 'counts as gone, although a source has it' : 'is delivered, although no source has it'
+    add('', state, restore)
+  }
   if (row.json === null || row.bytes === null) {
     add('', 'has lost its current version: it cannot be delivered', restore)
     return found
@@ -99,6 +113,9 @@ function checkLead(row: LeadRow): Finding[] {
     add('href', 'is not the one under which the listing is stored', restore)
   if (postalKey(parsed.data.postalCode) !== row.postal_key) {
     add('postalCode', `is not the one under which the listing is searched (${row.postal_key})`, restore)
+  } else if (!row.placed) {
+    const message = `${inNoTable}: ${showValue(parsed.data.postalCode, 'postalCode')}`
+    found.push({ type: 'note', where, path: 'postalCode', message, hint: 'Check it for a typing error.' })
   }
   return found
 }
@@ -109,11 +126,28 @@ export async function* checkLeads(db: Database, counts: { leads: number }, signa
   while (!signal?.aborted) {
     const page = await findPage(db, lastId)
     const last = page.at(-1)
-    if (last === undefined) return
+    if (last === undefined) break
     lastId = last.id
     for (const row of page) {
       counts.leads++
       yield* checkLead(row)
     }
+  }
+  if (!signal?.aborted) yield* checkSources(db)
+}
+
+/** What sources have must be listings. */
+async function* checkSources(db: Database): Findings {
+  const { rows } = await rideOut(() =>
+    sql<{ source: string; listings: number }>`
+      select coalesce(o.name, 'number ' || m.source_id) as source, count(*) as listings
+      from lead_sources m left join sources o on o.id = m.source_id
+      where o.id is null or not exists (select from leads l where l.id = m.lead_id)
+      group by o.name, m.source_id order by 1
+    `.execute(db),
+  )
+  for (const { source, listings } of rows) {
+    const message = `is said to have ${plural(listings, 'listing')} that ${listings === 1 ? 'does' : 'do'} not exist`
+    yield { type: 'problem', where: `source ${source}`, path: '', message, hint: restore }
   }
 }

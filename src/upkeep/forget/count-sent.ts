@@ -15,11 +15,10 @@ const lookMsMax = 10_000
 const blocksPerLook = 512
 
 /** Counts deliveries with one of the versions; reads the table from its end, where most of the newest rows are. */
-export async function countSent(db: Database, versionIds: readonly number[], stop: AbortSignal): Promise<Sent> {
+export async function countSent(db: Database, erased: ReadonlySet<number>, stop: AbortSignal): Promise<Sent> {
   const { rows: sizes } = await sql<{ blocks: number }>`
     select pg_relation_size('deliveries') / current_setting('block_size')::bigint as blocks
   `.execute(db)
-  const erased = new Set(versionIds)
   const isErased = (id: number) => erased.has(id)
   const untilMs = performance.now() + lookMsMax
   let count = 0

@@ -11,15 +11,18 @@ import { eraseAnswersWith } from '../../deliveries/answers.ts'
 import { endDeliveries, findPendingWith } from '../../deliveries/erased-deliveries.ts'
 import { raiseErasureCount } from '../../deliveries/erasure-count.ts'
 import { makeAnew } from '../../deliveries/made-anew.ts'
-import { contactFieldsOf } from '../../leads/contacts.ts'
-import type { Erasure } from '../../leads/erasures.ts'
-import { holdsContact } from './find-listings.ts'
+import { redactListings } from './redact.ts'
+import type { MeantVersion, Target } from './target.ts'
 
 /** What a batch erased; ids and counts. */
 export interface Erased {
-  leadIds: number[]
+  listings: number
+  /** Listings that stay, without their contacts. */
+  redacted: number
   versionIds: number[]
   triggers: number
+  /** Listings with triggers in the hands of living processes. */
+  inHand: number[]
   ended: number
   /** Deliveries that had no attempt yet and were made anew without the listings. */
   anew: number
@@ -47,49 +50,72 @@ export async function inTurn<T>(
   )
 }
 
-/** The listings that the erasure still means: a later record may have brought another contact. */
-async function findWhole(db: Database, erasure: Erasure, leadIds: readonly number[]) {
-  const { rows } = await sql<{ id: number; version_id: number; fields: string }>`
-    select l.id, l.version_id, ${sql.raw(contactFieldsOf('v.json'))} as fields
-    from leads l join lead_versions v on v.id = l.version_id where l.id = any (${leadIds}) for update of l
+/** The current versions that are still meant: a later record may have brought another contact. Locks the listings. */
+async function findCurrent(db: Database, target: Target, leadIds: readonly number[]): Promise<MeantVersion[]> {
+  const { rows } = await sql<{ id: number }>`
+    select version_id as id from leads where id = any (${leadIds}) order by id for update
   `.execute(db)
-  return 'href' in erasure ? rows : rows.filter(({ fields }) => holdsContact(fields, erasure.contact))
+  return await target.find(db, sql<boolean>`t.id = any (${rows.map(({ id }) => id)})`)
 }
 
-/**
- * Erases the listings in `found` (version ids by listing) that the erasure still means; of the other listings only the found
- * versions.
- */
+/** Notes by which erasures something was found. */
+async function noteFound(db: Database, found: readonly MeantVersion[]): Promise<void> {
+  const marks = found.flatMap((version) => version.marks)
+  if (marks.length === 0) return
+  await sql`
+    update erasures set found = true
+    where not found and mark in (select substring(${Buffer.concat(marks)}::bytea from (at - 1) * 32 + 1 for 32)
+      from generate_series(1, ${marks.length}::integer) as at)
+  `.execute(db)
+}
+
+/** Erases the listings of the found versions that the target still means; of the other listings only the found versions. */
 export async function eraseListings(
   connection: Connection,
-  erasure: Erasure,
-  found: ReadonlyMap<number, ReadonlySet<number>>,
+  target: Target,
+  found: readonly MeantVersion[],
 ): Promise<Erased> {
   const db = kyselyOn(connection)
-  const whole = await findWhole(db, erasure, [...found.keys()])
-  const leadIds = whole.map(({ id }) => id)
-  const named = [...whole.map(({ version_id }) => version_id), ...[...found.values()].flatMap((ids) => [...ids])]
-  await sql`delete from lead_seen where lead_id = any (${leadIds})`.execute(db)
-  await sql`delete from leads where id = any (${leadIds})`.execute(db)
+  const current = await findCurrent(db, target, [...new Set(found.map(({ leadId }) => leadId))])
+  await noteFound(db, [...found, ...current])
+  const wholeIds = current.filter(({ redacts }) => !redacts).map(({ leadId }) => leadId)
+  const named = [...new Set([...current, ...found].map(({ id }) => id))]
+  // they lose every version that holds a contact
+  const toRedact = current.filter(({ redacts }) => redacts)
+  const replaced = await redactListings(db, toRedact)
+  await sql`delete from lead_seen where lead_id = any (${wholeIds})`.execute(db)
+  await sql`delete from lead_sources where lead_id = any (${wholeIds})`.execute(db)
+  await sql`delete from leads where id = any (${wholeIds})`.execute(db)
   const versions = await sql<{ id: number }>`
     delete from lead_versions where id = any (${named})
-      or id = any (array(select id from lead_versions where superseded_at is not null and lead_id = any (${leadIds})))
+      or id = any (array(select id from lead_versions where superseded_at is not null and lead_id = any (${wholeIds})))
     returning id
   `.execute(db)
-  const versionIds = versions.rows.map(({ id }) => id)
+  const versionIds = [...versions.rows.map(({ id }) => id), ...replaced.superseded]
+  const leadIds = [...wholeIds, ...toRedact.map(({ leadId }) => leadId)]
+  const inHand = await sql<{ id: number }>`
+    select distinct lead_id as id from triggers
+    where (lead_id = any (${leadIds}) or version_id = any (${versionIds})) and ${isLive(sql`triggers.worker_id`)}
+  `.execute(db)
   // a trigger in the hands of a process stays: the process finds the listing gone when it looks again
   const triggers = await sql`
-    delete from triggers where lead_id = any (${leadIds}) and (worker_id is null or not ${isLive(sql`triggers.worker_id`)})
+    delete from triggers where lead_id = any (${wholeIds}) and (worker_id is null or not ${isLive(sql`triggers.worker_id`)})
   `.execute(db)
   // the answers of hooks to their triggers
   await sql`delete from hook_answers where lead_id = any (${leadIds})`.execute(db)
-  const erased = { leadIds, versionIds, triggers: Number(triggers.numAffectedRows ?? 0) }
+  const erased = {
+    listings: wholeIds.length,
+    redacted: toRedact.length,
+    versionIds,
+    triggers: Number(triggers.numAffectedRows ?? 0),
+    inHand: inHand.rows.map(({ id }) => id),
+  }
   if (versionIds.length === 0) return { ...erased, ended: 0, anew: 0, underWay: [] }
   // last, since no delivery can begin from here to the end of the transaction
   await raiseErasureCount(db)
   const isErased = new Set(versionIds)
   const keys = await findPendingWith(db, (id) => isErased.has(id))
-  const anew = await makeAnew(db, keys, ({ attempts }) => attempts === 0)
+  const anew = await makeAnew(db, keys, ({ attempts }) => attempts === 0, replaced.by)
   const ended = await endDeliveries(db, keys)
   // after that nothing more is recorded that was said of them
   await eraseAnswersWith(db, (id) => isErased.has(id))

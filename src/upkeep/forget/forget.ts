@@ -8,22 +8,44 @@ import { eraseWaitMsMax, listingsPerErasureMax } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { OpenDatabase } from '../../db/open.ts'
-import { vacuumTables } from '../../db/tidy.ts'
-import type { Connection } from '../../db/transaction.ts'
+import { tidyTables, vacuumTables } from '../../db/tidy.ts'
+import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
 import { countEnded, endDeliveries, findUnderWay } from '../../deliveries/erased-deliveries.ts'
+import type { DropFile } from '../../leads/drop-files.ts'
 import { type Erasure, recordErasure } from '../../leads/erasures.ts'
+import { type ListCounts, recordLines, recordWorkItems } from '../../leads/lists.ts'
+import { findKey, type MarkTable } from '../../leads/marks.ts'
 import { countSent, type Sent } from './count-sent.ts'
-import { type Erased, eraseListings, inTurn } from './erase.ts'
-import { findVersions } from './find-listings.ts'
+import { countMeant } from './dry-run.ts'
+import { eraseListings, inTurn } from './erase.ts'
+import { findSince, findVersions } from './find-listings.ts'
+import type { MeantVersion, Target } from './target.ts'
+import { ListTarget, OneTarget } from './target.ts'
+import { Totals } from './totals.ts'
 
 /** What it is doing, for people who watch. */
-export type ForgetPhase = 'waiting for an import' | 'looking' | 'erasing' | 'waiting for attempts' | 'clearing up'
+export type ForgetPhase =
+  | 'reading'
+  | 'waiting for an import'
+  | 'looking'
+  | 'erasing'
+  | 'waiting for attempts'
+  | 'clearing up'
 
-/** How it is stopped, and whom it tells. */
+/** What is erased. `lines` opens a list; it may be called again, unless it is read `once`. */
+export type Wanted = Erasure | { lines: () => AsyncIterable<string>; once: boolean } | { files: readonly DropFile[] }
+
+/** How it erases, how it is stopped, and whom it tells. */
 export interface ForgetOptions {
+  /** Keeps the listings, and drops their contacts. */
+  redacts?: boolean
+  /** Writes nothing, and counts what would go. */
+  dryRun?: boolean
   /** Aborted: ends where it is; what was erased stays erased. */
   stop: AbortSignal
   onPhase?: (phase: ForgetPhase) => void
+  /** A line of a list that is neither a URL nor a contact. */
+  onRejected?: (line: number) => void
   onAway?: (error: unknown) => void
 }
 
@@ -31,7 +53,11 @@ export interface ForgetOptions {
 export interface Forgotten {
   /** False where such records were refused before. */
   newlyRefused: boolean
+  /** Undefined where there was no list. */
+  list: ListCounts | undefined
   listings: number
+  /** Listings that stay, without their contacts. */
+  redacted: number
   /** Versions of these listings, and of listings that had the contact earlier. */
   versions: number
   triggers: number
@@ -47,75 +73,107 @@ export interface Forgotten {
 const turnLookMs = 200
 const attemptLookMs = 200
 
-type Refused = { newlyRefused: boolean; at: string; lastVersionId: number }
-
-async function refuse(connection: Connection, erasure: Erasure): Promise<Refused> {
-  const newlyRefused = await recordErasure(connection, erasure)
-  const { rows } = await connection.query<Omit<Refused, 'newlyRefused'>>(
-    `select now()::text as at, last_value - (not is_called)::integer as "lastVersionId" from lead_version_ids`,
-  )
-  return { newlyRefused, ...(rows[0] as Omit<Refused, 'newlyRefused'>) }
+interface Refused {
+  newlyRefused: boolean
+  list: ListCounts | undefined
+  target: Target
 }
 
 class Forgetting {
   private readonly opened: OpenDatabase
-  private readonly erasure: Erasure
+  private readonly wanted: Wanted
   private readonly options: ForgetOptions
+  private readonly onAway: (error: unknown) => void
 
-  constructor(opened: OpenDatabase, erasure: Erasure, options: ForgetOptions) {
+  constructor(opened: OpenDatabase, wanted: Wanted, options: ForgetOptions) {
     this.opened = opened
-    this.erasure = erasure
+    this.wanted = wanted
     this.options = options
+    this.onAway = options.onAway ?? (() => {})
   }
 
   async run(): Promise<Forgotten> {
-    const { opened, erasure, options } = this
-    const { stop, onAway = () => {} } = options
-    const refused = await this.inTurn((connection) => refuse(connection, erasure))
-    const { newlyRefused } = refused
-    const all: Erased = { leadIds: [], versionIds: [], triggers: 0, ended: 0, anew: 0, underWay: [] }
-    for (let more = true; more; ) {
-      options.onPhase?.('looking')
-      const looked = await findVersions(opened.db, erasure, refused, { stop, onAway })
-      more = looked.more
-      await this.erase(looked.ofLead, all)
-    }
-    const counts = {
-      newlyRefused,
-      listings: all.leadIds.length,
-      versions: all.versionIds.length,
-      triggers: all.triggers,
-      anew: all.anew,
-    }
-    if (counts.versions === 0) return { ...counts, ended: 0, underWay: 0, sent: { count: 0, complete: true } }
-    const underWay = await this.waitForAttempts(all)
-    const ended = all.ended + (await rideOut(() => countEnded(opened.db, all.underWay), onAway))
+    const { opened, options, onAway } = this
+    const { stop } = options
+    const { newlyRefused, list, target } = await this.refuseAll()
+    await tidyTables(opened, ['erasures', 'work_items'], (list?.added ?? 0) + (list?.removed ?? 0))
+    // an import that merges after this turn knows what is refused; one before it has committed
+    const since = await this.inTurn((connection) => findSince(kyselyOn(connection)))
+    const totals = new Totals()
+    options.onPhase?.('looking')
+    await findVersions(opened.db, target, since, { stop, onAway }, (found) => this.erase(target, found, totals))
+    if (totals.versions === 0) return toForgotten({ newlyRefused, list }, totals)
+    const underWay = await this.waitForAttempts(totals)
+    totals.ended += await rideOut(() => countEnded(opened.db, totals.underWay), onAway)
     options.onPhase?.('clearing up')
-    await vacuumTables(opened, ['leads', 'lead_seen', 'lead_versions', 'triggers'])
-    const sent = await rideOut(() => countSent(opened.db, all.versionIds, stop), onAway)
-    return { ...counts, ended, underWay, sent }
+    await vacuumTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions', 'triggers'])
+    const sent = await this.countSent(totals)
+    return toForgotten({ newlyRefused, list }, totals, underWay, sent)
   }
 
-  private async erase(ofLead: ReadonlyMap<number, ReadonlySet<number>>, all: Erased): Promise<void> {
-    const found = [...ofLead]
+  /** Counts what a run would take. */
+  async dryRun(): Promise<Forgotten> {
+    const { options, onAway } = this
+    options.onPhase?.('looking')
+    let forgotten: Forgotten | undefined
+    const work = async (connection: Connection) => {
+      const db = kyselyOn(connection)
+      const { target, ...refused } = await this.refuse(connection)
+      const totals = await countMeant(db, target, { stop: options.stop, onAway })
+      forgotten = toForgotten(refused, totals, 0, await this.countSent(totals))
+      throw new RolledBack()
+    }
+    await withTransaction(this.opened, work, options.stop).catch((error) => {
+      if (!(error instanceof RolledBack)) throw error
+    })
+    return forgotten as Forgotten
+  }
+
+  private async countSent(totals: Totals): Promise<Sent> {
+    const sent = await rideOut(() => countSent(this.opened.db, totals.versionIds, this.options.stop), this.onAway)
+    return { ...sent, complete: sent.complete && totals.isComplete }
+  }
+
+  private refuseAll(): Promise<Refused> {
+    const { wanted, options, onAway } = this
+    if (!('lines' in wanted || 'files' in wanted)) return this.inTurn((connection) => this.refuse(connection))
+    options.onPhase?.('reading')
+    const work = () => withTransaction(this.opened, (connection) => this.refuse(connection), options.stop)
+    return 'lines' in wanted && wanted.once ? work() : rideOut(work, onAway)
+  }
+
+  private async refuse(connection: Connection): Promise<Refused> {
+    const { wanted } = this
+    const { redacts = false, dryRun = false, stop: signal, onRejected } = this.options
+    const db = kyselyOn(connection)
+    if (!('lines' in wanted || 'files' in wanted)) {
+      // rolled back in a dry run; that waits for no other erasure but one of the same
+      const { isNew, mark } = await recordErasure(db, wanted, redacts)
+      return { newlyRefused: isNew, list: undefined, target: new OneTarget(wanted, redacts, [mark]) }
+    }
+    const how = { redacts, dryRun, signal, ...(onRejected && { onRejected }) }
+    const isDrop = 'files' in wanted
+    const list = isDrop
+      ? await recordWorkItems(connection, wanted.files, how)
+      : await recordLines(connection, wanted.lines(), how)
+    const kinds = { href: !isDrop, contact: !isDrop, list: isDrop }
+    const table: MarkTable = dryRun ? 'listed_marks' : 'erasures'
+    return { newlyRefused: list.added > 0, list, target: new ListTarget(await findKey(db), table, kinds) }
+  }
+
+  private async erase(target: Target, found: readonly MeantVersion[], totals: Totals): Promise<void> {
     for (let at = 0; at < found.length; at += listingsPerErasureMax) {
       this.options.onPhase?.('erasing')
-      const batch = new Map(found.slice(at, at + listingsPerErasureMax))
-      const erased = await this.inTurn((connection) => eraseListings(connection, this.erasure, batch))
-      for (const id of erased.leadIds) all.leadIds.push(id)
-      for (const id of erased.versionIds) all.versionIds.push(id)
-      for (const key of erased.underWay) all.underWay.push(key)
-      all.triggers += erased.triggers
-      all.ended += erased.ended
-      all.anew += erased.anew
+      const batch = found.slice(at, at + listingsPerErasureMax)
+      totals.add(await this.inTurn((connection) => eraseListings(connection, target, batch)))
     }
   }
 
   /** Takes turns with imports and prunes. */
   private async inTurn<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
-    const { stop, onPhase, onAway } = this.options
+    const { stop, onPhase } = this.options
     for (;;) {
-      const done = await rideOut(() => inTurn(this.opened, stop, work), onAway)
+      const done = await rideOut(() => inTurn(this.opened, stop, work), this.onAway)
       if (done) return done.result
       onPhase?.('waiting for an import')
       await sleep(turnLookMs, undefined, { signal: stop }).catch(() => {})
@@ -125,17 +183,18 @@ class Forgetting {
   /**
    * Waits until no living process has an attempt under way with what was erased; returns how many remain when the time is up.
    */
-  private async waitForAttempts(all: Erased): Promise<number> {
-    const { stop, onPhase, onAway } = this.options
+  private async waitForAttempts(totals: Totals): Promise<number> {
+    const { stop, onPhase } = this.options
+    const { onAway } = this
     const { db } = this.opened
     const sinceMs = performance.now()
-    for (let keys = all.underWay; ; ) {
+    for (let keys: readonly string[] = totals.underWay; ; ) {
       keys = await rideOut(() => findUnderWay(db, keys), onAway)
-      const triggers = await rideOut(() => this.countTriggersInHand(all), onAway)
+      const triggers = await rideOut(() => this.countTriggersInHand(totals), onAway)
       const left = keys.length + triggers
       if (left === 0 || stop.aborted || performance.now() - sinceMs > eraseWaitMsMax) {
         // deliveries whose process died meanwhile
-        await rideOut(() => endDeliveries(db, all.underWay, true), onAway)
+        await rideOut(() => endDeliveries(db, totals.underWay, true), onAway)
         return left
       }
       onPhase?.('waiting for attempts')
@@ -143,18 +202,31 @@ class Forgetting {
     }
   }
 
-  private async countTriggersInHand({ leadIds, versionIds }: Erased): Promise<number> {
+  private async countTriggersInHand({ inHand }: Totals): Promise<number> {
+    if (inHand.length === 0) return 0
     const { rows } = await sql<{ n: number }>`
-      select count(*) as n from triggers t where (t.lead_id = any (${leadIds}) or t.version_id = any (${versionIds})) and ${isLive(sql`t.worker_id`)}
+      select count(*) as n from triggers t where t.lead_id = any (${inHand}) and ${isLive(sql`t.worker_id`)}
     `.execute(this.opened.db)
     return rows[0]?.n ?? 0
   }
 }
 
+class RolledBack extends Error {}
+
+function toForgotten(
+  refused: Pick<Forgotten, 'newlyRefused' | 'list'>,
+  { listings, redacted, versions, triggers, ended, anew }: Totals,
+  underWay = 0,
+  sent: Sent = { count: 0, complete: true },
+): Forgotten {
+  return { ...refused, listings, redacted, versions, triggers, ended, anew, underWay, sent }
+}
+
 /**
- * Runs an erasure. Throws the reason of `stop` where it was aborted before anything was erased, `database` where the database
- * stays away.
+ * Runs an erasure. Throws the reason of `stop` where it was aborted before anything was erased, `failed` where a list is broken,
+ * `database` where the database stays away.
  */
-export function forgetListings(opened: OpenDatabase, erasure: Erasure, options: ForgetOptions): Promise<Forgotten> {
-  return new Forgetting(opened, erasure, options).run()
+export function forgetListings(opened: OpenDatabase, wanted: Wanted, options: ForgetOptions): Promise<Forgotten> {
+  const forgetting = new Forgetting(opened, wanted, options)
+  return options.dryRun ? forgetting.dryRun() : forgetting.run()
 }

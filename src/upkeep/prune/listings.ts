@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { importDays, pruneRowsMax } from '../../base/limits.ts'
+import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import { locks } from '../../db/locks.ts'
 import type { Tables } from '../../db/tables.ts'
@@ -54,12 +55,13 @@ const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknow
  * Deletes stale listings. One that comes again is a new listing. The last version is marked as superseded and stays for now,
  * for pushes that planned with it a moment ago.
  */
-export function pruneLeads(context: PruneContext): Promise<number> {
-  return sweepRows(context, 'lead_seen', isStale(context, sql`t`), async (isMeant) => {
+export async function pruneLeads(context: PruneContext): Promise<number> {
+  const deleted = await sweepRows(context, 'lead_seen', isStale(context, sql`t`), async (isMeant) => {
     const deleted = await inTurn(context, locks.leadsImport, async (transaction) => {
       const { rows } = await sql<{ found: number }>`
         with stale as materialized (select t.lead_id from lead_seen t where ${isMeant} limit ${pruneRowsMax}),
         unseen as (delete from lead_seen where lead_id = any (array(select lead_id from stale))),
+        of_no_source as (delete from lead_sources where lead_id = any (array(select lead_id from stale))),
         gone as (delete from leads where id = any (array(select lead_id from stale)) returning version_id),
         left_behind as (
           update lead_versions set superseded_at = now() where id = any (array(select version_id from gone))
@@ -70,6 +72,18 @@ export function pruneLeads(context: PruneContext): Promise<number> {
     })
     return deleted ?? 0
   })
+  if (!context.dryRun) await pruneSources(context)
+  return deleted
+}
+
+/** Deletes sources whose last listing was pruned. */
+async function pruneSources(context: PruneContext): Promise<void> {
+  const deleteUnused = (transaction: Transaction<Tables>) =>
+    sql`
+      delete from sources where imported_at < ${context.before}::timestamptz
+        and id <> all (array(select distinct source_id from lead_sources))
+    `.execute(transaction)
+  await rideOut(() => inTurn(context, locks.leadsImport, deleteUnused), context.onAway)
 }
 
 /**

@@ -66,7 +66,7 @@ export function buildReport(figures: Figures, { timeZone }: { timeZone: string }
     header: buildHeader(figures, wording),
     main: isEmpty(figures)
       ? html``
-      : html`${buildHatches()}${buildWeeks(figures, wording)}${buildTroubles(figures, wording)}${buildReceiver(figures)}${buildListings(figures)}${figures.runs.length > 0 && buildRuns(figures, wording)}`,
+      : html`${buildHatches()}${buildWeeks(figures, wording)}${buildTroubles(figures, wording)}${buildReceiver(figures)}${buildListings(figures, wording)}${figures.runs.length > 0 && buildRuns(figures, wording)}`,
     footer: buildFooter(figures, wording),
   })
 }

@@ -4,8 +4,12 @@ import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildMap } from '../../page/map.ts'
 import { buildBars, buildFigure } from '../../page/plot.ts'
+import { buildTable } from '../../page/table.ts'
 import type { Figures } from '../figures/find-figures.ts'
-import { short, shortDay } from './wording.ts'
+import { short, shortDay, type Wording } from './wording.ts'
+
+/** So many sources are shown, by name. */
+const sourcesShown = 200
 
 function buildDays({ days }: Figures): Html {
   const last = days.findLast(({ imports }) => imports > 0)
@@ -78,11 +82,34 @@ function buildWhere({ where }: Figures): Html {
   })
 }
 
-export function buildListings(figures: Figures): Html {
+function buildSources({ status: { sources } }: Figures, { time }: Wording): Html {
+  const count = (n: number) => ({ text: formatCount(n), sort: n })
+  return buildTable({
+    caption: 'Listings by source',
+    columns: [
+      { head: 'source' },
+      { head: 'imported' },
+      { head: 'complete' },
+      ...['live', 'gone', 'too old'].map((head) => ({ head, isNumber: true })),
+    ],
+    rows: sources
+      .slice(0, sourcesShown)
+      .map(({ source, importedAt, completedAt, live, gone, tooOld }) => [
+        source,
+        time(importedAt),
+        completedAt === null ? 'never' : time(completedAt),
+        count(live),
+        count(gone),
+        count(tooOld),
+      ]),
+  })
+}
+
+export function buildListings(figures: Figures, wording: Wording): Html {
   const { leads, queries } = figures.where
   return buildSection({
     id: 'listings',
     title: 'Listings',
-    body: html`${buildDays(figures)}${leads + queries > 0 && buildWhere(figures)}`,
+    body: html`${buildDays(figures)}${figures.status.sources.length > 0 && buildSources(figures, wording)}${leads + queries > 0 && buildWhere(figures)}`,
   })
 }

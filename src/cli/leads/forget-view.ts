@@ -1,0 +1,60 @@
+/** What `leads forget` tells a person. */
+import { formatCount, plural } from '../../base/amounts.ts'
+import type { Forgotten } from '../../upkeep/forget/forget.ts'
+import type { Response } from '../../upkeep/forget/respond.ts'
+import { writeFacts, writeLine } from '../output.ts'
+
+type Fact = [name: string, text: string]
+
+function describeList({ list }: Forgotten): Fact[] {
+  if (list === undefined) return []
+  const facts: Fact[] = [['read', `${plural(list.read, 'entry')}, ${formatCount(list.added)} of them new`]]
+  if (list.removed > 0) facts.push(['removed', `${plural(list.removed, 'identifier')}: imports take them again`])
+  return facts
+}
+
+function describeErased({ listings, redacted, versions }: Forgotten): Fact[] {
+  const facts: Fact[] = []
+  const kept = `with all that was kept of them (${plural(versions, 'version')})`
+  if (listings > 0 || redacted === 0) facts.push(['erased', `${plural(listings, 'listing')}, ${kept}`])
+  if (redacted > 0) {
+    const without =
+      listings > 0 ? 'without their contacts' : `without their contacts (${plural(versions, 'version')} erased)`
+    facts.push(['redacted', `${plural(redacted, 'listing')}, which stay ${without}`])
+  }
+  return facts
+}
+
+/** Tells what came of an erasure; of a dry run, what would. */
+export async function tellForgotten(forgotten: Forgotten, dryRun: boolean): Promise<void> {
+  const { newlyRefused, list, versions, triggers, ended, anew, underWay, sent } = forgotten
+  if (dryRun) await writeLine('A dry run: nothing was erased, and nothing is refused. Otherwise:')
+  const refused = newlyRefused || list ? 'from now on, in every import' : 'as it was before'
+  if (versions === 0) {
+    await writeLine('Nothing was found.')
+    return await writeFacts([...describeList(forgotten), ['refused', refused]])
+  }
+  const facts: Fact[] = [...describeList(forgotten), ...describeErased(forgotten), ['refused', refused]]
+  if (triggers > 0) facts.push(['triggers', `${plural(triggers, 'trigger')} due for a hook ended`])
+  if (ended > 0)
+    facts.push([
+      'ended',
+      `${plural(ended, 'delivery')}: \`leadpush push --failed\` makes them anew without it (with --unknown: also where the first attempt may have arrived)`,
+    ])
+  if (anew > 0)
+    facts.push(['anew', `${plural(anew, 'delivery')}, of which nothing had gone out yet, made anew without it`])
+  const least = sent.complete ? '' : 'at least '
+  facts.push([
+    'sent',
+    `${least}${plural(sent.count, 'delivery')} had gone out with it; what a receiver has, only the receiver can erase`,
+  ])
+  await writeFacts(facts)
+  if (underWay > 0) await writeLine(`${plural(underWay, 'request')} with it may still be under way in other processes.`)
+}
+
+/** Tells which responses are to be uploaded. */
+export async function tellResponses(responses: readonly Response[]): Promise<void> {
+  for (const { file, deleted, notFound } of responses) {
+    await writeLine(`${file}: ${formatCount(deleted)} deleted, ${formatCount(notFound)} not found`)
+  }
+}

@@ -1,0 +1,55 @@
+/** Options that say how the records of files are read: `leads import` and `validate` take them. */
+import { type Command, Option } from 'commander'
+import type { FieldMap } from '../leads/field-map.ts'
+import type { Fits } from '../leads/stage.ts'
+
+export interface RecordOptions {
+  map?: string[]
+  mapFile?: string
+  encoding?: string
+}
+
+/** An option that may be given several times. */
+export const repeated = (flags: string, about: string): Option =>
+  new Option(flags, about).argParser((entry: string, entries: string[] = []) => [...entries, entry])
+
+export const mapOption = (): Option =>
+  repeated('--map <field=column>', 'read a field from a column or key of another name; may be repeated')
+
+export const mapFileOption = (): Option =>
+  new Option('--map-file <file>', 'a file with a line FIELD=COLUMN each, # begins a comment; --map wins over it')
+
+export const encodingOption = (): Option =>
+  new Option(
+    '--encoding <name>',
+    'the encoding of files without a mark of Unicode that are not in UTF-8, such as windows-1252',
+  )
+
+/** Throws `usage`. */
+export async function readRecordOptions(options: RecordOptions): Promise<{ map: FieldMap; encoding?: string }> {
+  const { checkEncoding } = await import('../records/encoding.ts')
+  const { readFieldMap } = await import('../leads/field-map.ts')
+  const map = readFieldMap(options)
+  return options.encoding === undefined ? { map } : { map, encoding: checkEncoding(options.encoding) }
+}
+
+/** A word of a shell, quoted where it must be. */
+const quoteWord = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
+
+/** The arguments of a command as they were given, with the `--map` options that fit in place of those for the same fields. */
+export const commandThatFits =
+  (name: string, files: readonly string[], command: Command) =>
+  (fits: Fits): string => {
+    const given = command.options.flatMap((option) => {
+      const value = command.getOptionValue(option.attributeName())
+      if (value === undefined || !option.long) return []
+      return [value]
+        .flat()
+        .map((one) => (one === true ? [option.long as string] : [option.long as string, String(one)]))
+    })
+    const isReplaced = ([option, entry = '']: string[]) =>
+      option === '--map' && [...fits.keys()].some((field) => field === entry.split('=')[0]?.trim())
+    const options = given.filter((words) => !isReplaced(words)).flat()
+    const maps = [...fits].flatMap(([field, column]) => ['--map', `${field}=${column}`])
+    return ['leadpush', ...name.split(' '), ...files, ...options, ...maps].map(quoteWord).join(' ')
+  }

@@ -1,0 +1,171 @@
+/** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
+import type { Command } from 'commander'
+import type { SettingName } from '../../base/config.ts'
+import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } from '../command.ts'
+import type { Log } from '../log.ts'
+import { writeJson, writeLine, writeTable } from '../output.ts'
+import { paint } from '../painted.ts'
+
+interface JsonOption {
+  json?: true
+}
+
+export function addUsers(program: Command, act: Act): void {
+  const users = program.command('users').description('Import, list, subscribe, unsubscribe and remove users.')
+  users
+    .command('import')
+    .description('Import users from NDJSON, a JSON array or CSV; - reads standard input. Sends nothing.')
+    .argument('<file...>', 'files, taken in one after the other')
+    .option('--complete', 'the files are all users there are: unsubscribe those who are in none of them')
+    .option('--accept', 'with --complete: also where fewer than half of the subscribed users are in the files')
+    .option('--rejects <file>', 'keep the rejected records in a file, as they came')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush users import users.ndjson
+  leadpush users import users.csv --complete      the whole export, nightly
+
+A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
+           "queries":[{"type":"zipcode","value":"78704","radius":25},
+                      {"type":"text","value":"pool"}]}
+A field that is left out keeps its value; queries that are given replace those
+that the user had.
+
+CSV has the columns email, receiverApiKey, subscribed (true, yes, y, 1, on or the
+opposite), type, value, radius, in any order and case, and a line for each query;
+lines with one e-mail are one user, wherever they stand. What an empty cell would
+say keeps its value. A line that cannot be read rejects its user.`,
+    )
+    .action(act(importFiles))
+  users
+    .command('list')
+    .description('Show the users and their queries, never a key.')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText('after', '\nExamples:\n  leadpush users list\n  leadpush users list --json | wc -l')
+    .action(act((_log: Log, options: JsonOption) => list(options)))
+  users
+    .command('show')
+    .description('Show a user: queries, subscription, what is owed, the last deliveries, integrations; never the key.')
+    .argument('<email>', 'the user')
+    .option('--json', 'print one JSON object')
+    .addHelpText('after', '\nExamples:\n  leadpush users show user@example.com')
+    .action(
+      act(async (_log: Log, email: string, options: JsonOption) => {
+        const { show } = await import('./show.ts')
+        return await show(email, options)
+      }),
+    )
+  addChanges(users, act)
+}
+
+const several = `
+Several users, or those that standard input has, one a line: each is done, and a
+summary follows. A user who does not exist is exit code 2 where it is the only one,
+else 1.`
+
+function addChanges(users: Command, act: Act): void {
+  users
+    .command('subscribe')
+    .description('Subscribe users to the lead push. Who was not subscribed gets the subscription push now.')
+    .argument('<email...>', 'the users; - reads them from standard input')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `\nExamples:\n  leadpush users subscribe user@example.com\n  leadpush users subscribe - < emails.txt\n${several}`,
+    )
+    .action(
+      act(async (log: Log, emails: string[], options: JsonOption) => {
+        const { subscribe } = await import('./change.ts')
+        return await subscribe(log, emails, options)
+      }),
+    )
+  users
+    .command('unsubscribe')
+    .description('End a subscription, and all that is owed by it and was not begun. Second attempts are still made.')
+    .argument('<email...>', 'the users; - reads them from standard input')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `\nExamples:\n  leadpush users unsubscribe user@example.com\n  leadpush users unsubscribe - < emails.txt\n${several}`,
+    )
+    .action(
+      act(async (_log: Log, emails: string[], options: JsonOption) => {
+        const { unsubscribe } = await import('./change.ts')
+        return await unsubscribe(emails, options)
+      }),
+    )
+  users
+    .command('remove')
+    .description('Remove users, end all that is owed to them, and revoke their integrations; the platforms are told.')
+    .argument('<email...>', 'the users; - reads them from standard input')
+    .option('--dry-run', 'remove nobody: tell what would go')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText(
+      'after',
+      `\nExamples:\n  leadpush users remove user@example.com\n  leadpush users remove user@example.com --dry-run\n  leadpush users remove - < emails.txt\n${several}`,
+    )
+    .action(
+      act(async (_log: Log, emails: string[], options: JsonOption & { dryRun?: true }) => {
+        const { remove } = await import('./change.ts')
+        return await remove(emails, options)
+      }),
+    )
+}
+
+async function readDatabaseSettings<const K extends SettingName = never>(more: readonly K[] = []) {
+  const { processSource, readSettings } = await import('../../base/config.ts')
+  return readSettings(['databaseUrl', 'home', 'logFormat', ...more], processSource())
+}
+
+type UserImportOptions = JsonOption & { rejects?: string; complete?: true; accept?: true }
+
+async function importFiles(log: Log, files: string[], options: UserImportOptions): Promise<ExitCode> {
+  const settings = await readDatabaseSettings(['databaseAwayMs'])
+  const { findRecordFiles } = await import('../../records/import-each.ts')
+  const { importUsers, userFormats } = await import('../../users/import.ts')
+  const { runImport } = await import('../import-view.ts')
+  const { endWhatNobodyWants } = await import('./change.ts')
+  const { complete, accept } = options
+  if (accept && !complete) throw usageError('--accept goes with --complete: it overrules its guard.')
+  findRecordFiles(files, userFormats)
+  return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
+    let unsubscribed = 0
+    const imported = await runImport(log, { ...options, files }, async (how) => {
+      const outcome = await importUsers(opened, files, { ...how, complete, accept })
+      unsubscribed = outcome.summary.unsubscribed
+      return outcome
+    })
+    if (unsubscribed > 0) await endWhatNobodyWants(opened)
+    return imported
+  })
+}
+
+/** So many users are a table; more of them are lines, which need no look ahead. */
+const tableUsersMax = 200
+
+async function list({ json }: JsonOption): Promise<ExitCode> {
+  return await withDatabase(await readDatabaseSettings(), inShort, async ({ db }) => {
+    const { listUsers } = await import('../../users/users.ts')
+    let rows: string[][] = []
+    const flush = async () => {
+      const columns = [{ head: 'user', wide: true }, { head: 'subscribed' }, { head: 'queries', wide: true }]
+      if (rows.length > 0) await writeTable(columns, rows)
+      rows = []
+    }
+    let users = 0
+    for await (const { email, subscribed, queries } of listUsers(db)) {
+      users++
+      if (json) await writeJson({ type: 'user', email, subscribed, queries })
+      else rows.push([email, subscribed ? 'yes' : paint('dim', 'no'), queries.map(describeQuery).join('; ')])
+      if (rows.length >= tableUsersMax) await flush()
+    }
+    await flush()
+    if (users === 0 && !json) await writeLine('There are no users yet: `leadpush users import FILE` brings them in.')
+    return 0
+  })
+}
+
+const describeQuery = ({ value, radius }: { value: string; radius: number }) =>
+  radius > 0 ? `${value} (${radius} mi)` : value

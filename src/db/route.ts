@@ -1,0 +1,212 @@
+/**
+ * Where a new connection goes: of the hosts in `DATABASE_URL` the first that is a primary, by TLS as libpq understands
+ * `sslmode`. `pg` itself knows one host and one way.
+ */
+import { readFileSync } from 'node:fs'
+import type { ConnectionOptions } from 'node:tls'
+import type pg from 'pg'
+import { readPostgresVariables } from '../base/config.ts'
+import { type DatabaseAddress, parseDatabaseUrl, sslModes } from '../base/database-url.ts'
+import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import { isAbsence, ReadOnlyServer } from './away.ts'
+import { BoundedClient, connectionOf } from './client.ts'
+
+/** One way to one server. */
+interface Way {
+  host: string
+  port: number
+  ssl: false | ConnectionOptions
+}
+
+/** None of several hosts can be used; the message says of each why. */
+class NoServer extends Error {
+  readonly code: string | undefined
+  constructor(message: string, code: string | undefined) {
+    super(message)
+    this.code = code
+  }
+}
+
+/** A server that was just found to be a primary needs no second look for so long: connections are often made in bursts. */
+const trustMs = 1_000
+/** Longer than this a connection is not waited for, unless `connect_timeout` says otherwise. */
+const connectMsMax = 5_000
+
+type SslMode = (typeof sslModes)[number]
+
+function findSslMode({ parameters }: DatabaseAddress): SslMode {
+  const given = parameters.get('sslmode') ?? readPostgresVariables().sslMode
+  if (!given) return 'disable'
+  const mode = sslModes.find((each) => each === given)
+  if (mode) return mode
+  throw new LeadpushError('usage', `PGSSLMODE: is none of ${sslModes.join(', ')}.`)
+}
+
+function readFile(name: string, path: string | undefined): string | undefined {
+  if (!path) return undefined
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new LeadpushError('usage', `DATABASE_URL: its ${name} cannot be read: ${messageOf(error)}`, {
+      hint: 'Nothing was done. Put the file there, or correct its name in DATABASE_URL.',
+      cause: error,
+    })
+  }
+}
+
+/** What libpq does for each `sslmode`, in the order in which it tries it. Throws `usage` for a file that cannot be read. */
+function findSslWays(address: DatabaseAddress): Way['ssl'][] {
+  const { parameters } = address
+  const mode = findSslMode(address)
+  if (mode === 'disable') return [false]
+  const authority = parameters.get('sslrootcert')
+  const ca = authority === 'system' ? undefined : readFile('sslrootcert', authority)
+  const cert = readFile('sslcert', parameters.get('sslcert'))
+  const key = readFile('sslkey', parameters.get('sslkey'))
+  const own = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) }
+  const unverified = { ...own, rejectUnauthorized: false }
+  if (mode === 'allow') return [false, unverified]
+  if (mode === 'prefer') return [unverified, false]
+  if (mode === 'verify-full') return [own]
+  if (mode === 'require' && !ca) return [unverified]
+  return [{ ...own, checkServerIdentity: () => undefined }]
+}
+
+const nameOf = ({ host, port }: Way) => (host.startsWith('/') ? host : `${host}:${port}`)
+
+/** Finds the server for each connection to the database of one URL. */
+export class Route {
+  /** For `pg`: all but host, port and TLS. */
+  readonly config: pg.ClientConfig
+  /** Each connection is given up after so long. */
+  readonly connectMsMax: number
+  /** Host and port of every server, for people. */
+  readonly servers: string
+  /** The database and its servers as the URL has them, for people. */
+  readonly description: string
+  private readonly ways: Way[]
+  private readonly attributes: string
+  private found: { way: Way; atMs: number } | undefined
+  private finding: Promise<Way> | undefined
+
+  /** Throws `usage` for a file in the URL that cannot be read. */
+  constructor(databaseUrl: string, options: { connectMsMax?: number | undefined } = {}) {
+    const address = parseDatabaseUrl(databaseUrl)
+    const { hosts, parameters } = address
+    const fallback = readPostgresVariables()
+    const given = hosts.length > 0 ? hosts : [{ host: '', port: undefined }]
+    // TLS is not spoken through a Unix socket
+    const ssl = given.every(({ host }) => host.startsWith('/')) ? [false as const] : findSslWays(address)
+    this.ways = given.flatMap(({ host, port }) => {
+      const server = { host: host || fallback.host, port: port ?? fallback.port }
+      return (server.host.startsWith('/') ? [false as const] : ssl).map((each) => ({ ...server, ssl: each }))
+    })
+    // libpq's default is `any`; several hosts without the parameter are a cluster, and only its primary can be written to
+    this.attributes = parameters.get('target_session_attrs') ?? (given.length > 1 ? 'read-write' : 'any')
+    const seconds = Number(parameters.get('connect_timeout') ?? 0)
+    const own = seconds > 0 ? seconds * 1_000 : connectMsMax
+    this.connectMsMax = Math.min(own, options.connectMsMax ?? own)
+    this.servers = [...new Set(this.ways.map(nameOf))].join(', ')
+    const places = hosts.map(({ host, port }) => `${host || 'localhost'}${port === undefined ? '' : `:${port}`}`)
+    this.description = `${address.database ?? address.user ?? 'the database'} at ${places.join(', ') || 'localhost'}`
+    const text = (name: string) => (parameters.get(name) ? { [name]: parameters.get(name) } : {})
+    this.config = {
+      user: address.user,
+      password: address.password,
+      database: address.database,
+      keepAlive: parameters.get('keepalives') !== '0',
+      keepAliveInitialDelayMillis: Number(parameters.get('keepalives_idle') ?? 0) * 1_000,
+      ...text('application_name'),
+      ...text('fallback_application_name'),
+      ...text('options'),
+      ...text('sslnegotiation'),
+      // pg looks at it for `sslnegotiation` alone; each way brings its own
+      ssl: ssl[0] ?? false,
+    }
+  }
+
+  /** How many servers and ways may have to be tried for one connection. */
+  get waysCount(): number {
+    return this.ways.length
+  }
+
+  /** The way for a new connection. Throws what the last server said, or of several what each said. */
+  async find(): Promise<Way> {
+    const [only, ...more] = this.ways
+    if (only && more.length === 0 && this.attributes === 'any') return only
+    if (this.found && performance.now() - this.found.atMs < trustMs) return this.found.way
+    this.finding ??= this.search().finally(() => {
+      this.finding = undefined
+    })
+    return await this.finding
+  }
+
+  private async search(): Promise<Way> {
+    const troubles = new Map<string, unknown>()
+    for (const [index, way] of this.ways.entries()) {
+      try {
+        await this.probe(way)
+        this.found = { way, atMs: performance.now() }
+        return way
+      } catch (error) {
+        const name = nameOf(way)
+        troubles.set(name, error)
+        // a server that answers, and says no, ends the search, unless it can be asked in another way
+        const next = this.ways[index + 1]
+        if (!isAbsence(error) && (next === undefined || nameOf(next) !== name)) throw error
+      }
+    }
+    const errors = [...troubles.values()]
+    if (errors.length === 1) throw errors[0]
+    const readOnly = errors.find((error) => codeOf(error) === '25006')
+    const message = [...troubles].map(([name, error]) => `${name}: ${messageOf(error)}`).join('; ')
+    throw new NoServer(message, codeOf(readOnly ?? errors.at(-1)))
+  }
+
+  private async probe(way: Way): Promise<void> {
+    const client = new BoundedClient({ ...this.config, ...way, query_timeout: this.connectMsMax }, this.connectMsMax)
+    await client.open()
+    client.on('error', () => {})
+    try {
+      if (this.attributes === 'any') return
+      const { rows } = await client.query(
+        "select pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as reads",
+      )
+      if (rows[0].standby || (this.attributes === 'read-write' && rows[0].reads))
+        throw new ReadOnlyServer(rows[0].standby)
+    } finally {
+      client.end().catch(() => {})
+    }
+  }
+}
+
+/** The class of clients for a pool, each of which asks `route` where to connect. */
+export function routedClient(route: Route): typeof pg.Client {
+  class RoutedClient extends BoundedClient {
+    constructor(config?: pg.ClientConfig) {
+      super(config ?? {}, route.connectMsMax)
+    }
+
+    private async connectByRoute(): Promise<void> {
+      const { host, port, ssl } = await route.find()
+      // pg reads these when it connects; a pool makes the client before its host can be known
+      Object.assign(this, { host, port, ssl })
+      Object.assign((this as unknown as { connectionParameters: object }).connectionParameters, { host, port })
+      connectionOf(this).ssl = ssl
+      await this.open()
+    }
+
+    override connect(): Promise<pg.Client>
+    override connect(callback: ((error: Error) => void) | ((error: null, client: pg.Client) => void)): void
+    override connect(callback?: unknown): Promise<pg.Client> | undefined {
+      const connecting = this.connectByRoute().then(() => this)
+      if (typeof callback !== 'function') return connecting
+      connecting.then(
+        () => callback(null, this),
+        (error) => callback(error),
+      )
+      return undefined
+    }
+  }
+  return RoutedClient as unknown as typeof pg.Client
+}

@@ -1,0 +1,139 @@
+/**
+ * `leads list` and `leads count`: the listings for which conditions hold, the newest first, page by page of the index of
+ * recency. A postal code, and the fields whose words are searched, narrow the look by their index; any other condition reads
+ * every listing until there are enough.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { type Lead, leadFields } from '../../leads/lead.ts'
+import { findSources } from '../../leads/lead-sources.ts'
+import { type Condition, holds } from '../../leads/where.ts'
+import { hasWords } from '../../matching/match.ts'
+import { queryWords } from '../../matching/words.ts'
+import { postalKey } from '../../places/postal-key.ts'
+
+export interface ListedLead {
+  lead: Lead
+  lastSeenAt: Date
+  sources: string[]
+}
+
+/** Pages grow, since few listings may be wanted, and few of very many may hold. */
+const pageFirst = 100
+const pageMost = 5_000
+/** A listing may have up to 8 MiB, so that they are read in small groups. */
+const leadsPerRead = 20
+
+/** Fields whose words are in the index; a value is looked up by them only where it is short enough to be there as a whole. */
+const wordFields = new Set(['address', 'secondAddress', 'fullAddress', 'city', 'state', 'propertyType'])
+const wordCharsMax = 1_000
+
+/** SQL over `leads l` that holds for all listings that the condition holds for, by an index; undefined for none. */
+function narrow({ field, value, negated }: Condition): RawBuilder<boolean> | undefined {
+  if (negated || value === '' || value.length > wordCharsMax) return undefined
+  if (field === 'postalCode') {
+    const key = postalKey(value)
+    return key === undefined ? undefined : sql<boolean>`l.postal_key = ${key}`
+  }
+  const words = wordFields.has(field) ? queryWords(value) : ''
+  return words === '' ? undefined : hasWords(words)
+}
+
+interface Row {
+  id: number
+  version_id: number
+  values: (string | null)[]
+}
+
+/** Yields the listings for which the conditions hold, the newest first, a page of rows at a time. */
+async function* findHolding(
+  db: Database,
+  conditions: readonly Condition[],
+  signal?: AbortSignal,
+): AsyncGenerator<Row[]> {
+  const narrowed = conditions.flatMap((condition) => narrow(condition) ?? [])
+  const where = narrowed.length > 0 ? sql`and ${sql.join(narrowed, sql` and `)}` : sql``
+  // numbers are compared as the text of the JSON
+  const values = conditions.map(({ field }) => sql`v.json::json ->> ${field}::text`)
+  let last = Number.MAX_SAFE_INTEGER
+  for (let size = pageFirst; ; size = Math.min(pageMost, size * 2)) {
+    signal?.throwIfAborted()
+    const { rows } = await rideOut(() =>
+      sql<Row>`
+        select l.id, l.version_id, array[${sql.join(values.length > 0 ? values : [sql`null`])}]::text[] as values
+        from (
+          select id, version_id from leads l where version_id < ${last} ${where} order by version_id desc limit ${size}
+        ) l cross join lateral (
+          -- fenced in: each by its key, however few pages the statistics say there are
+          select json from lead_versions where id = l.version_id offset 0
+        ) v
+        order by l.version_id desc
+      `.execute(db),
+    )
+    yield rows.filter(({ values }) => conditions.every((condition, at) => isMet(condition, values[at] ?? null)))
+    if (rows.length < size) return
+    last = rows.at(-1)?.version_id ?? 0
+  }
+}
+
+const numberFields = new Set<string>(leadFields.flatMap(({ name, kind }) => (kind === 'number' ? [name] : [])))
+
+/** A number that is unknown is stored as 0: where the empty text is asked for, it is a missing one. */
+function isMet(condition: Condition, value: string | null): boolean {
+  const isUnknown = value === '0' && condition.value === '' && numberFields.has(condition.field)
+  return holds([condition], () => (isUnknown ? null : value))
+}
+
+/** Reads the listings, in the order given; one that is gone meanwhile is left out. */
+async function readLeads(db: Database, rows: readonly Row[]): Promise<ListedLead[]> {
+  const ids = rows.map(({ id }) => id)
+  const { rows: found } = await rideOut(() =>
+    sql<{ id: number; json: string; lastSeenAt: Date }>`
+      select v.lead_id as id, v.json, s.seen_at as "lastSeenAt"
+      from unnest(${rows.map((row) => row.version_id)}::bigint[]) with ordinality as g (version_id, n)
+        cross join lateral (select lead_id, json from lead_versions where id = g.version_id offset 0) v
+        cross join lateral (select seen_at from lead_seen where lead_id = v.lead_id offset 0) s
+      order by g.n
+    `.execute(db),
+  )
+  const sources = await rideOut(() => findSources(db, ids))
+  return found.map(({ id, json, lastSeenAt }) => ({
+    lead: JSON.parse(json) as Lead,
+    lastSeenAt,
+    sources: sources.get(id) ?? [],
+  }))
+}
+
+/** The newest `limit` listings for which all conditions hold. */
+export async function* listLeads(
+  db: Database,
+  conditions: readonly Condition[],
+  limit: number,
+  signal?: AbortSignal,
+): AsyncGenerator<ListedLead> {
+  let left = limit
+  for await (const rows of findHolding(db, conditions, signal)) {
+    for (let at = 0; at < rows.length && left > 0; at += leadsPerRead) {
+      const leads = await readLeads(db, rows.slice(at, at + Math.min(leadsPerRead, left)))
+      left -= leads.length
+      yield* leads
+    }
+    if (left === 0) return
+  }
+}
+
+/** How many listings there are for which all conditions hold, of any age. */
+export async function countLeads(
+  db: Database,
+  conditions: readonly Condition[],
+  signal?: AbortSignal,
+): Promise<number> {
+  if (conditions.length === 0) {
+    const { rows } = await rideOut(() => sql<{ n: number }>`select count(*) as n from leads`.execute(db))
+    return rows[0]?.n ?? 0
+  }
+  let count = 0
+  for await (const rows of findHolding(db, conditions, signal)) count += rows.length
+  return count
+}

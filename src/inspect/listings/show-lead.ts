@@ -1,0 +1,118 @@
+/** `leads show`: one listing as it is, as it was, where it lies, by which words it is found, and whose it is. */
+import { sql } from 'kysely'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { type Lead, type LeadField, leadFields } from '../../leads/lead.ts'
+import { findSources } from '../../leads/lead-sources.ts'
+import { findListing } from '../explain/listing.ts'
+import { findOwners, type Owners } from './owners.ts'
+
+/** A field, as it was and as it became. */
+export interface FieldChange {
+  field: LeadField
+  from: string | number | null
+  to: string | number | null
+}
+
+/** A state of a listing. */
+export interface LeadState {
+  versionId: number
+  /** Since when it was so; null: so long ago that it is not known. */
+  since: Date | null
+  /** What changed against the state before; empty for the first state, and where that is deleted. */
+  changes: FieldChange[]
+}
+
+export interface ShownLead {
+  lead: Lead
+  lastSeenAt: Date
+  sources: string[]
+  /** Whether no source has it any more: then it is not delivered. */
+  gone: boolean
+  /** When it was first imported; null: long ago. */
+  importedAt: Date | null
+  /** The newest first; `moreVersions`: there are older ones. */
+  states: LeadState[]
+  moreVersions: boolean
+  place: {
+    /** The form of the postal code that matching compares. */
+    postalKey: string
+    /** Null where the code is in no table. */
+    city: string | null
+    state: string | null
+    country: string | null
+    latitude: number | null
+    longitude: number | null
+  }
+  /** The first words by which it is found, as their stems; `words` is how many there are. */
+  searchWords: string[]
+  words: number
+  owners: Owners
+}
+
+const statesShown = 50
+const wordsShown = 100
+
+interface Found {
+  place: ShownLead['place']
+  searchWords: string[]
+  words: number
+}
+
+/** Throws `usage` where there is no such listing. */
+export async function showLead(db: Database, href: string): Promise<ShownLead> {
+  const { leadId, versionId, json, importedAt, seenAt, gone } = await rideOut(() => findListing(db, href))
+  const states = await findStates(db, { leadId, versionId, json, importedAt })
+  const { rows } = await rideOut(() =>
+    sql<Found>`
+      select length(l.search) as words, (tsvector_to_array(l.search))[1:${sql.lit(wordsShown)}] as "searchWords",
+        json_build_object('postalKey', l.postal_key, 'city', p.city, 'state', p.state, 'country', p.country,
+          'latitude', p.latitude, 'longitude', p.longitude) as place
+      from leads l left join postal_codes p on p.code = l.postal_key where l.id = ${leadId}
+    `.execute(db),
+  )
+  const sources = await rideOut(() => findSources(db, [leadId]))
+  const none: Found = {
+    place: { postalKey: '', city: null, state: null, country: null, latitude: null, longitude: null },
+    searchWords: [],
+    words: 0,
+  }
+  return {
+    ...{ lead: JSON.parse(json) as Lead, lastSeenAt: seenAt, sources: sources.get(leadId) ?? [], gone, importedAt },
+    ...{ states: states.slice(0, statesShown), moreVersions: states.length > statesShown },
+    ...(rows[0] ?? none),
+    owners: await findOwners(db, leadId),
+  }
+}
+
+interface Now {
+  leadId: number
+  versionId: number
+  json: string
+  importedAt: Date | null
+}
+
+/** The states, the newest first: one more than are shown where there are more. */
+async function findStates(db: Database, { leadId, versionId, json, importedAt }: Now): Promise<LeadState[]> {
+  const { rows } = await rideOut(() =>
+    sql<{ id: number; json: string; supersededAt: Date }>`
+      select id, json, superseded_at as "supersededAt" from lead_versions
+      where lead_id = ${leadId} and superseded_at is not null order by id desc limit ${statesShown + 1}
+    `.execute(db),
+  )
+  const all = [{ id: versionId, json }, ...rows]
+  return all.map((state, at) => {
+    const before = rows[at]
+    return {
+      versionId: state.id,
+      // each state began when it replaced the one before
+      since: before?.supersededAt ?? (at < statesShown ? importedAt : null),
+      changes: before === undefined ? [] : findChanges(JSON.parse(before.json), JSON.parse(state.json)),
+    }
+  })
+}
+
+const findChanges = (before: Lead, after: Lead): FieldChange[] =>
+  leadFields.flatMap(({ name }) =>
+    before[name] === after[name] ? [] : [{ field: name, from: before[name] ?? null, to: after[name] ?? null }],
+  )

@@ -1,0 +1,52 @@
+/** The sources of listings: when each was imported, and what became of its listings (contract 4.18). */
+import { sql } from 'kysely'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { isListed } from '../../matching/listed.ts'
+
+export interface SourceReport {
+  source: string
+  /** When an import with it last came to its end. */
+  importedAt: Date
+  /** The same of a complete import; null: there was none. */
+  completedAt: Date | null
+  /** Listings that it has and that may be delivered. */
+  live: number
+  /** Listings that its last complete import lacked; another source may have them. */
+  gone: number
+  /** Listings that it has, and that were not seen for too long. */
+  tooOld: number
+}
+
+/** All sources by name. One pass over their listings; where there is no source it costs nothing. */
+export async function findSources(db: Database, seenSince: Date): Promise<SourceReport[]> {
+  const { rows } = await rideOut(() =>
+    sql<SourceReport>`
+      select o.name as source, o.imported_at as "importedAt", o.completed_at as "completedAt", coalesce(n.live, 0) as live,
+        coalesce(n.gone, 0) as gone, coalesce(n.here - n.live, 0) as "tooOld"
+      from sources o left join (
+        select m.source_id, count(*) filter (where m.gone_at is null) as here, count(*) filter (where m.gone_at is not null) as gone,
+          count(*) filter (where m.gone_at is null and ${isListed(sql`s`, seenSince)}) as live
+        from lead_sources m join lead_seen s on s.lead_id = m.lead_id group by m.source_id
+      ) n on n.source_id = o.id order by o.name
+    `.execute(db),
+  )
+  return rows
+}
+
+/** A source of which no import came to its end for too long. */
+export interface LateSource {
+  source: string
+  lastAt: Date
+}
+
+/** Sources that were last imported more than `maxAgeMs` ago and still have listings, the longest absent first. */
+export async function findLateSources(db: Database, maxAgeMs: number): Promise<LateSource[]> {
+  const { rows } = await sql<LateSource>`
+    select o.name as source, o.imported_at as "lastAt" from sources o
+    where o.imported_at < now() - ${maxAgeMs} * interval '1 millisecond'
+      and exists (select from lead_sources m where m.source_id = o.id and m.gone_at is null)
+    order by o.imported_at, o.name
+  `.execute(db)
+  return rows
+}

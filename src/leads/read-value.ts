@@ -1,0 +1,94 @@
+/**
+ * Reads one value of a record for a field of a lead. CSV and JSON are read alike: a JSON number in a field of text is the text
+ * that CSV would have, and a JSON text in a field of numbers is read as CSV's.
+ */
+
+import { leadNumberMax } from '../base/limits.ts'
+import { spellOut } from '../base/printable.ts'
+import { readPostalCode } from '../places/read-postal-code.ts'
+import { isStorable, type LeadField, leadFields } from './lead.ts'
+import { type NumberField, readNumber } from './read-number.ts'
+
+/** What `readValue` returns for a value that is there and cannot be read. */
+export const unreadable = Symbol('unreadable')
+
+/** A value that could not be read. */
+export interface UnreadableValue {
+  field: LeadField
+  value: unknown
+}
+
+const numberFields: ReadonlySet<string> = new Set(
+  leadFields.flatMap(({ name, kind }) => (kind === 'number' ? [name] : [])),
+)
+export const isNumberField = (field: LeadField): field is NumberField => numberFields.has(field)
+
+/** For `--null`: texts are compared without blanks around them and without regard to case. */
+const foldNull = (text: string) => text.trim().toLowerCase()
+export const buildNulls = (texts: readonly string[]): ReadonlySet<string> => new Set(texts.map(foldNull))
+
+/** Longer ones are no null anybody names, and folding them would cost. */
+const nullCharsMax = 100
+
+export function isNull(value: unknown, nulls: ReadonlySet<string>): boolean {
+  if (nulls.size === 0) return false
+  if (typeof value === 'string') return value.length <= nullCharsMax && nulls.has(foldNull(value))
+  return (typeof value === 'number' || typeof value === 'boolean') && nulls.has(String(value))
+}
+
+const digitsOnly = /^\d{1,13}$/
+
+function readNumberValue(value: unknown, field: NumberField): number | undefined | typeof unreadable {
+  let number = value
+  if (typeof value === 'string') {
+    // most are plain digits
+    if (digitsOnly.test(value)) number = Number(value)
+    else if (value.trim() === '') return undefined
+    else number = readNumber(value, field)
+  }
+  if (typeof number !== 'number' || !(number >= 0 && number <= leadNumberMax)) return unreadable
+  // contract 4.10: the one field whose 0 means unknown
+  return field === 'yearBuilt' && number === 0 ? undefined : number
+}
+
+function readTextValue(value: unknown): string | typeof unreadable {
+  if (typeof value === 'string') return isStorable(value) ? value : unreadable
+  // beyond that JSON has lost digits
+  return typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER ? String(value) : unreadable
+}
+
+/** The value for `field`; undefined where it is unknown. `href` is kept as given, and checked elsewhere. */
+export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<string>): unknown {
+  if (value === null || value === '' || value === undefined || isNull(value, nulls)) return undefined
+  if (field === 'href') return value
+  if (isNumberField(field)) return readNumberValue(value, field)
+  const text = readTextValue(value)
+  return field === 'postalCode' && text !== unreadable ? readPostalCode(text) : text
+}
+
+const shownCharsMax = 60
+
+/**
+ * The value as a message shows it: in one line, escaped, at most 60 characters. Of a contact only its shape is shown: messages end
+ * up in mails and logs of cron.
+ */
+export function showValue(value: unknown, field: LeadField): string {
+  const text = typeof value === 'string' ? value.slice(0, shownCharsMax + 1) : value
+  const characters = [...(JSON.stringify(text) ?? String(text)).slice(0, 6 * shownCharsMax)]
+  const whole = characters.slice(0, shownCharsMax).join('')
+  const shown = spellOut(characters.length > shownCharsMax ? `${whole}…` : whole)
+  return field.startsWith('contact') ? shown.replace(/[\p{L}\p{N}]/gu, 'x') : shown
+}
+
+/** What is wrong with a value that cannot be read, and how the value is shown. */
+export function describeUnreadable({ field, value }: UnreadableValue): { message: string; value: string } {
+  const shown = showValue(value, field)
+  return { message: `${problemOf(field, value)}: ${shown}`, value: shown }
+}
+
+function problemOf(field: LeadField, value: unknown): string {
+  if (!isNumberField(field)) {
+    return typeof value === 'string' ? 'holds a NUL character or half of a surrogate pair' : 'is no text'
+  }
+  return typeof value === 'number' ? 'is not from 0 to 1000000000000' : 'is no number that can be read without a guess'
+}

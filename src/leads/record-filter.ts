@@ -1,0 +1,42 @@
+/** `--where` of an import (contract 4.18): a condition is on a field of a lead, or else on a column of the file. */
+import { LeadpushError } from '../base/errors.ts'
+import { didYouMean } from '../base/nearest.ts'
+import { foldName, valueAt } from './columns.ts'
+import { type LeadField, leadFields } from './lead.ts'
+import { type Condition, holds } from './where.ts'
+
+const fieldsByName = new Map(leadFields.map(({ name }) => [foldName(name), name as LeadField]))
+
+/** The field of a lead that a condition is on; undefined for a column. */
+export const leadFieldOf = ({ field }: Condition): LeadField | undefined => fieldsByName.get(foldName(field))
+
+const textOf = (value: unknown): string =>
+  value === undefined || value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
+
+/** Whether a record is taken: `fields` are those of its lead, `columnOf` finds a column of the file. */
+export const isTaken = (
+  conditions: readonly Condition[],
+  fields: Readonly<Record<string, unknown>>,
+  columnOf: (condition: Condition) => unknown,
+): boolean =>
+  conditions.every((condition) => {
+    const field = leadFieldOf(condition)
+    return holds([condition], () => textOf(field === undefined ? columnOf(condition) : fields[field]))
+  })
+
+/** The value of a key of a JSON record: its own, without regard to case, or one below. Undefined where there is none. */
+export function findKey(record: Readonly<Record<string, unknown>>, name: string): { value: unknown } | undefined {
+  if (Object.hasOwn(record, name)) return { value: record[name] }
+  const folded = foldName(name)
+  for (const key of Object.keys(record)) if (foldName(key) === folded) return { value: record[key] }
+  const value = name.includes('.') ? valueAt(record, name.split('.')) : undefined
+  return value === undefined ? undefined : { value }
+}
+
+/** Throws `usage` for a condition on a name that is neither a field of a lead nor one of `columns`. */
+export function refuseUnknown({ field, value, negated }: Condition, columns: Iterable<string>): never {
+  const known = [...leadFields.map(({ name }) => name as string), ...columns]
+  const given = `--where ${field}${negated ? '!' : ''}=${value}`
+  const nearest = didYouMean(field, known)
+  throw new LeadpushError('usage', `${given}: ${field} is no field of a lead and no column of the file${nearest}`)
+}

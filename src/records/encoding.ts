@@ -1,0 +1,108 @@
+/**
+ * What the first bytes of a file say about it (contract 4.18): a mark of Unicode, or that it is no text at all; and its text as
+ * UTF-8, which is all that the splitters know.
+ */
+import { LeadpushError } from '../base/errors.ts'
+import { didYouMean } from '../base/nearest.ts'
+
+export type Chunks = AsyncGenerator<Buffer, void, undefined>
+
+/** Names to suggest; TextDecoder knows others for most of them. */
+const suggested =
+  'utf-8 utf-16le utf-16be windows-1250 windows-1251 windows-1252 windows-1253 windows-1254 windows-1255 windows-1256 windows-1257 windows-1258 iso-8859-1 iso-8859-2 iso-8859-5 iso-8859-7 iso-8859-9 iso-8859-15 latin1 ascii macintosh ibm866 koi8-r koi8-u gbk gb18030 big5 euc-jp shift_jis iso-2022-jp euc-kr'.split(
+    ' ',
+  )
+
+/** Throws `usage` where `name` is no encoding that TextDecoder knows. */
+export function checkEncoding(name: string): string {
+  try {
+    return new TextDecoder(name, { fatal: true }).encoding
+  } catch {
+    const hint = 'Names are those of the web, such as utf-8, utf-16le, windows-1252, macintosh, shift_jis.'
+    throw new LeadpushError('usage', `--encoding ${name}: there is no such encoding${didYouMean(name, suggested)}`, {
+      hint,
+    })
+  }
+}
+
+/** How other files begin, and what to do with one. */
+const binaries: [kind: string, begins: string | RegExp, advice: string][] = [
+  ['a zip file', 'PK\x03\x04', 'Unpack it (`unzip FILE`) and import what is in it.'],
+  ['a zip file without content', 'PK\x05\x06', 'Export the listings again.'],
+  ['a workbook of Excel (.xls)', '\xd0\xcf\x11\xe0', 'Save it as CSV UTF-8 and import that.'],
+  ['a PDF document', '%PDF-', 'Export the listings as CSV or JSON.'],
+  ['compressed by bzip2', /^BZh[1-9]1AY/, 'Unpack it: `bunzip2 FILE`.'],
+  ['compressed by xz', '\xfd7zXZ\0', 'Unpack it: `unxz FILE`.'],
+  ['compressed by zstd', '\x28\xb5\x2f\xfd', 'Unpack it: `unzstd FILE`.'],
+  ['a 7z archive', '7z\xbc\xaf', 'Unpack it: `7z x FILE`.'],
+  ['a RAR archive', 'Rar!\x1a', 'Unpack it: `unrar x FILE`.'],
+  ['a Parquet file', 'PAR1\x15', 'Write it as CSV or NDJSON.'],
+  ['a SQLite database', 'SQLite format 3\0', 'Write its table as CSV: `sqlite3 -csv -header FILE "select * from …"`.'],
+  ['a web page', /^\s*<(!doctype html|html)[\s>]/i, 'Is it what the server says instead of the file? Fetch the file again.'],
+  ['XML', /^\s*<\?xml\s/i, 'Export the listings as CSV or JSON.'],
+] // biome-ignore format: a table
+
+const isXlsx = (text: string) => /\[Content_Types\]\.xml|xl\/|_rels\//.test(text)
+
+/** Throws `failed` where the first bytes are those of a file that is no text, with what to do instead. */
+export function refuseBinary(first: Buffer): void {
+  const text = first.toString('latin1')
+  for (const [kind, begins, advice] of binaries) {
+    if (typeof begins === 'string' ? !text.startsWith(begins) : !begins.test(text)) continue
+    if (kind === 'a zip file' && isXlsx(text)) {
+      const hint = 'Save it as CSV UTF-8 and import that.'
+      throw new LeadpushError('failed', 'it is a workbook of Excel (.xlsx), not the text of one', { hint })
+    }
+    throw new LeadpushError('failed', `it is ${kind}, not NDJSON, JSON or CSV`, { hint: advice })
+  }
+}
+
+/** Which of the two a text with many NUL bytes is, by whether they come first or second in each pair. */
+function guessUtf16(first: Buffer): string | undefined {
+  const even = first.filter((byte, at) => byte === 0 && at % 2 === 0).length
+  const odd = first.filter((byte, at) => byte === 0 && at % 2 === 1).length
+  if (even + odd < first.length / 4) return undefined
+  return odd > even ? 'utf-16le' : 'utf-16be'
+}
+
+/** Throws `failed` where bytes that are to be UTF-8 hold NULs. */
+export function refuseNul(first: Buffer): void {
+  if (!first.includes(0)) return
+  const guess = guessUtf16(first)
+  if (guess === undefined) throw new LeadpushError('failed', 'it is no text: it has NUL bytes')
+  const hint = `Give its encoding: --encoding ${guess}`
+  throw new LeadpushError('failed', 'it looks like UTF-16 without the mark that UTF-16 begins with', { hint })
+}
+
+/** The encoding that the mark at the beginning tells, and the mark's length. */
+export function findMark(first: Buffer): { encoding: string; bytes: number } | undefined {
+  if (first[0] === 0xef && first[1] === 0xbb && first[2] === 0xbf) return { encoding: 'utf-8', bytes: 3 }
+  if (first[0] === 0xff && first[1] === 0xfe) return { encoding: 'utf-16le', bytes: 2 }
+  if (first[0] === 0xfe && first[1] === 0xff) return { encoding: 'utf-16be', bytes: 2 }
+  return undefined
+}
+
+/** The bytes 0x80 to 0x9f of windows-1252: Node.js, 20.18.3 and others, reads them as control characters. */
+const windows1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ'
+
+const mended = (text: string) =>
+  text.replace(/[\x80-\x9f]/g, (character) => windows1252[character.charCodeAt(0) - 0x80] as string)
+
+/**
+ * The text of `chunks` as UTF-8. Throws `failed` where they are not `encoding`. In UTF-16 half a surrogate pair, which programs
+ * leave that cut texts, becomes U+FFFD.
+ */
+export async function* transcode(chunks: Chunks, encoding: string): Chunks {
+  const decoder = new TextDecoder(encoding, { fatal: !encoding.startsWith('utf-16'), ignoreBOM: true })
+  const decode = (chunk?: Buffer) => {
+    const text = chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
+    return Buffer.from(encoding === 'windows-1252' ? mended(text) : text)
+  }
+  try {
+    for await (const chunk of chunks) yield decode(chunk)
+    yield decode()
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    throw new LeadpushError('failed', `it has bytes that are no ${encoding}`, { hint: 'Give another --encoding.' })
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * `users import --complete`: the files of the command together are all users there are, so whoever is in none of them is
+ * unsubscribed. That happens in the transaction of the last file; a file that breaks off unsubscribes nobody.
+ */
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { formatCount } from '../base/amounts.ts'
+import { LeadpushError } from '../base/errors.ts'
+import { rideOut } from '../db/away.ts'
+import { locks } from '../db/locks.ts'
+import type { Database } from '../db/open.ts'
+import { type Connection, kyselyOn } from '../db/transaction.ts'
+
+/** A complete import under way. */
+export interface CompleteImport {
+  id: string
+  /** How many users were subscribed when it began. */
+  subscribed: number
+  /** Whether the guard is overruled. */
+  accept: boolean
+}
+
+/** Rows that a killed import left behind are deleted after so long. */
+const leftBehindHours = 24
+
+const emailHash = sql`sha256(convert_to(email, 'UTF8'))`
+
+export async function beginComplete(db: Database, accept: boolean): Promise<CompleteImport> {
+  await rideOut(() =>
+    sql`delete from listed_users where listed_at < now() - ${leftBehindHours} * interval '1 hour'`.execute(db),
+  )
+  const { rows } = await rideOut(() => sql<{ n: number }>`select count(*) as n from users where subscribed`.execute(db))
+  return { id: randomUUID(), subscribed: rows[0]?.n ?? 0, accept }
+}
+
+/** Records the users of a file, whose records are in `staged_users`: rejected ones too, if their e-mail could be read. */
+export async function recordListed(connection: Connection, { id }: CompleteImport): Promise<void> {
+  await sql`
+    insert into listed_users (import_id, email_sha256)
+    select distinct ${id}::uuid, ${emailHash} from staged_users where email is not null on conflict do nothing
+  `.execute(kyselyOn(connection))
+}
+
+/**
+ * Unsubscribes the users who were in no file, and ends what is owed to them and not begun; returns their number. Throws `failed`
+ * where the files have fewer than half of those who were subscribed, unless that is accepted.
+ */
+export async function unsubscribeUnlisted(connection: Connection, complete: CompleteImport): Promise<number> {
+  const { id, subscribed, accept } = complete
+  const db = kyselyOn(connection)
+  await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
+  await sql`create temp table unlisted_users (id bigint) on commit drop`.execute(db)
+  const { numAffectedRows } = await sql`
+    insert into unlisted_users select id from users where subscribed and not exists (
+      select from listed_users where import_id = ${id} and email_sha256 = ${emailHash}
+    )`.execute(db)
+  const unlisted = Number(numAffectedRows ?? 0)
+  const listed = Math.max(0, subscribed - unlisted)
+  if (unlisted > 0 && 2 * listed < subscribed && !accept) throw tooFew(listed, subscribed)
+  await sql`analyze unlisted_users`.execute(db)
+  // in one order, as all who lock many users
+  await sql`
+    select count(*) from (select id from unlisted_users order by id) c
+    cross join lateral (select from users where id = c.id offset 0 for no key update) u`.execute(db)
+  await sql`
+    update users u set subscribed = false, subscription_owed_at = null from unlisted_users c where u.id = c.id
+  `.execute(db)
+  await dropListed(db, complete)
+  return unlisted
+}
+
+/** Deletes what is kept of the import. */
+export async function dropListed(db: Database, { id }: CompleteImport): Promise<void> {
+  await sql`delete from listed_users where import_id = ${id}`.execute(db)
+}
+
+const tooFew = (listed: number, subscribed: number) =>
+  new LeadpushError(
+    'failed',
+    `of ${formatCount(subscribed)} subscribed users it has ${formatCount(listed)}, fewer than half, so nobody is unsubscribed; if that is right, use --accept`,
+  )

@@ -1,0 +1,96 @@
+/**
+ * Parses a line of a users file that is CSV (contract 4.18): one user with at most one query. `gather-lines.ts` makes one user
+ * of the lines with one e-mail. No message holds a receiver key.
+ */
+import { LeadpushError } from '../base/errors.ts'
+import type { IgnoredFields } from '../records/ignored-fields.ts'
+import type { CsvHeader } from '../records/record.ts'
+import { emailSchema, type ParsedUser, parseUser } from './user.ts'
+
+const columns = ['email', 'receiverApiKey', 'subscribed', 'type', 'value', 'radius'] as const
+type Column = (typeof columns)[number]
+
+const yes = new Set(['true', 't', 'yes', 'y', '1', 'on'])
+const no = new Set(['false', 'f', 'no', 'n', '0', 'off'])
+
+/** Undefined for a text that says neither. */
+export function parseYesOrNo(text: string): boolean | undefined {
+  const lower = text.toLowerCase()
+  return yes.has(lower) ? true : no.has(lower) ? false : undefined
+}
+
+/** A radius as people write it: `25`, `2.5`, `25 mi`, `25 miles`; NaN for anything else. */
+function parseRadius(text: string): number {
+  const [, digits] = /^(\d{1,9}(?:\.\d*)?|\.\d+)\s*(?:mi|miles?)?$/i.exec(text) ?? []
+  return digits === undefined ? Number.NaN : Number(digits)
+}
+
+/** A table that took postal codes for numbers writes `84321.0`. */
+const trimDecimals = (code: string) => code.replace(/^(\d{3,5})\.0+$/, '$1')
+
+/** The e-mail of a line, where it can be read, however bad the rest is. */
+export type ParsedLine = ParsedUser & { email?: string | undefined }
+
+/** Parses the lines of one file. Unknown columns are counted in `ignored`. */
+export class LineParser {
+  private readonly ignored: IgnoredFields
+  private header: CsvHeader | undefined
+  private fields: (Column | undefined)[] = []
+
+  constructor(ignored: IgnoredFields) {
+    this.ignored = ignored
+  }
+
+  /** Finds the columns, whatever their case. Throws `failed` where `email` is in none, or a column stands twice. */
+  setHeader(header: CsvHeader): void {
+    if (this.header === header) return
+    this.header = header
+    const keys = header.names.map((name) => name.trim().toLowerCase())
+    this.fields = keys.map((key) => columns.find((column) => column.toLowerCase() === key))
+    const twice = header.names.find((_, at) => this.fields[at] && keys.indexOf(keys[at] as string) !== at)
+    if (twice !== undefined) throw new LeadpushError('failed', `its header has the column ${twice} twice`)
+    if (this.fields.includes('email')) return
+    const shown = header.names.slice(0, 20).join(', ')
+    throw new LeadpushError(
+      'failed',
+      `its header has no column email: it has ${shown}; users have the columns ${columns.join(', ')}`,
+    )
+  }
+
+  parse(cells: readonly string[]): ParsedLine {
+    const given: Partial<Record<Column, string>> = {}
+    for (const [at, cell] of cells.entries()) {
+      const field = this.fields[at]
+      if (field === undefined) this.ignored.add(this.header?.names[at] ?? '')
+      else if (cell.trim() !== '') given[field] = cell.trim()
+    }
+    const email = emailSchema.safeParse(given.email).data
+    const parsed = parseUser(toRecord(given), this.ignored)
+    if ('user' in parsed) return { ...parsed, email }
+    const path = parsed.path.replace(/^queries\[0\]\.?/, '')
+    const text = path === 'receiverApiKey' ? undefined : given[path as Column]
+    return { path, message: text === undefined ? parsed.message : `${parsed.message}: ${show(text)}`, email }
+  }
+}
+
+const shownCharsMax = 60
+const show = (text: string) =>
+  JSON.stringify(text.length > shownCharsMax ? `${text.slice(0, shownCharsMax)}…`.toWellFormed() : text)
+
+/** A line as a record of JSON: what cannot be read stays a text, which no schema takes. */
+function toRecord({ email, receiverApiKey, subscribed, type, value, radius }: Partial<Record<Column, string>>): object {
+  const isZip = type?.toLowerCase() === 'zipcode'
+  const miles = radius === undefined ? undefined : parseRadius(radius)
+  const query = {
+    type: type?.toLowerCase(),
+    value: isZip && value !== undefined ? trimDecimals(value) : value,
+    radius: Number.isNaN(miles) ? radius : miles,
+  }
+  const hasQuery = (type ?? value ?? radius) !== undefined
+  return {
+    email,
+    receiverApiKey,
+    subscribed: subscribed === undefined ? undefined : (parseYesOrNo(subscribed) ?? subscribed),
+    ...(hasQuery && { queries: [query] }),
+  }
+}

@@ -1,0 +1,114 @@
+/** Commands that start while the database is away (contract 2, `LEADPUSH_DATABASE_AWAY`), and several hosts in `DATABASE_URL`. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { createDatabase } from '../support/database.ts'
+import { buildLongPush, longPushUsers } from '../support/long-push.ts'
+import { callProgram, runProgram, startProgram } from '../support/program.ts'
+import { startWay } from '../support/way.ts'
+
+const addressOf = (url: string) => new URL(url).host
+const readOnly = `options=${encodeURIComponent('-c default_transaction_read_only=on')}`
+
+describe('side by side', { concurrency: true }, () => {
+  test('a push that starts while the database is away says at once on what it waits, and serves everybody', async () => {
+    const { url } = await createDatabase()
+    const way = await startWay(url)
+    const { receiver, push } = await buildLongPush(url, () => 200, way.url)
+    way.refuse()
+    const program = push(['--all'])
+    const address = addressOf(way.url).replaceAll('.', '\\.')
+    await program.waitFor(
+      new RegExp(
+        `^warning: The database at ${address} is away \\(.+\\): waiting for it, for 2 minutes at most\\.`,
+        'm',
+      ),
+    )
+    way.mend()
+    const { code, stderr } = await program.done
+    assert.equal(code, 0, stderr)
+    assert.match(stderr, /The database answers again: going on\./)
+    assert.equal(receiver.keys().size, longPushUsers)
+  })
+
+  test('the other commands that change something wait too, and end with 3 after LEADPUSH_DATABASE_AWAY', async () => {
+    const way = await startWay((await createDatabase()).url)
+    way.refuse()
+    const env = { DATABASE_URL: way.url, LEADPUSH_DATABASE_AWAY: '1s' }
+    const input = '{"href":"https://example.com/1","postalCode":"78701"}\n'
+    await Promise.all(
+      [
+        ['trigger'],
+        ['migrate'],
+        ['prune', '--older-than', '90d'],
+        ['leads', 'forget', '--href', 'https://example.com/1'],
+        ['leads', 'import', '-'],
+        ['users', 'import', '-'],
+      ].map(async (args) => {
+        const { code, stderr } = await runProgram(args, { env, input })
+        assert.equal(code, 3, `${args}: ${stderr}`)
+        assert.match(stderr, /^warning: The database at 127\.0\.0\.1:\d+ is away .*for 1 s at most\.\nerror: /)
+      }),
+    )
+  })
+
+  test('with LEADPUSH_DATABASE_AWAY=0s, and in commands that only look, nothing is waited for', async () => {
+    const way = await startWay((await createDatabase()).url)
+    way.refuse()
+    for (const [args, away] of [
+      [['trigger'], '0s'],
+      [['status'], '1h'],
+      [['users', 'list'], '1h'],
+      [['validate'], '1h'],
+    ] as const) {
+      const { code, stderr } = await callProgram(args, { env: { DATABASE_URL: way.url, LEADPUSH_DATABASE_AWAY: away } })
+      assert.equal(code, 3, stderr)
+      assert.match(stderr, /^error: The database cannot be used/)
+    }
+  })
+
+  test('a database without an answer to a connection is asked again, and found when it is back', async () => {
+    const { url } = await createDatabase()
+    const way = await startWay(url)
+    way.swallow({ all: true })
+    const program = startProgram(['trigger'], { env: { DATABASE_URL: way.url } })
+    await program.waitFor(/is away \(it did not answer for 5 s\): waiting/)
+    way.mend()
+    const { code, stderr } = await program.done
+    assert.equal(code, 0, stderr)
+  })
+
+  test('a server that only reads is named at once by commands that write, and looked at by the others', async () => {
+    const env = { DATABASE_URL: `${(await createDatabase()).url}?${readOnly}`, LEADPUSH_DATABASE_AWAY: '1s' }
+    for (const args of [['trigger'], ['migrate']]) {
+      const { code, stderr } = await callProgram(args, { env })
+      assert.equal(code, 3, stderr)
+      assert.match(stderr, /^warning: The database at .* is away \(it is read-only\)[\s\S]*must lead to the primary/)
+    }
+    const removing = await callProgram(['users', 'remove', 'nobody@example.com'], { env })
+    assert.equal(removing.code, 3, removing.stderr)
+    assert.match(removing.stderr, /^error: The database cannot be used: it is read-only/)
+    assert.equal((await callProgram(['status'], { env })).code, 0)
+    const { code, stdout } = await callProgram(['validate'], { env })
+    assert.equal(code, 1)
+    assert.match(stdout, /DATABASE_URL[\s\S]*it is read-only/)
+  })
+
+  test('of several hosts the first is taken that can be written to, and a push goes on at the next when that one goes', async () => {
+    const { url } = await createDatabase()
+    const [away, first, second] = [await startWay(url), await startWay(url), await startWay(url)]
+    away.refuse()
+    const listed = [away, first, second].map((way) => addressOf(way.url)).join(',')
+    const several = first.url.replace(addressOf(first.url), listed)
+    const { receiver, push } = await buildLongPush(url, () => ({ status: 200, delayMs: 50 }), several)
+    const program = push(['--all'], { LEADPUSH_CONCURRENCY: '2' })
+    await program.waitFor(/^Database: .* at 127\.0\.0\.1:\d+, 127\.0\.0\.1:\d+, 127\.0\.0\.1:\d+$/m)
+    first.refuse()
+    const { code, stderr } = await program.done
+    assert.equal(code, 0, stderr)
+    assert.equal(receiver.keys().size, longPushUsers)
+    second.refuse()
+    const { code: lost, stderr: said } = await callProgram(['status'], { env: { DATABASE_URL: several } })
+    assert.equal(lost, 3)
+    assert.equal(said.match(/127\.0\.0\.1:\d+: /g)?.length, 3, said)
+  })
+})

@@ -1,0 +1,154 @@
+/** Many users at once, and one to look at (contract 3): several e-mails, standard input, CSV, `users show`. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { addHook } from '../support/hooks.ts'
+import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
+import { writeInput } from '../support/import-files.ts'
+import { testHome } from '../support/program.ts'
+
+const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
+const unsubscribed = (count: number) => makeUsers(count).map((user) => ({ ...user, subscribed: false }))
+
+test('subscribe takes several users, sends their pushes in one run, and goes on after one that is unknown', async () => {
+  const house = await buildHouse({ leads, users: [...unsubscribed(3), ...makeUsers(1, 3)] })
+  const given = 'user-0@example.com nobody@example.com USER-1@example.com user-0@example.com user-3@example.com'
+  const { code, json, stderr } = await house.run(`users subscribe ${given} --json`)
+  assert.equal(code, 1, stderr)
+  assert.deepEqual(
+    json.filter(({ type }) => type === 'user' || type === 'unknown').map(({ email, was }) => [email, was]),
+    [
+      ['user-0@example.com', false],
+      ['nobody@example.com', undefined],
+      ['user-1@example.com', false],
+      ['user-0@example.com', true],
+      ['user-3@example.com', true],
+    ],
+  )
+  assert.deepEqual(
+    deliveriesOf(json)
+      .map(({ user, kind, status }) => `${user} ${kind} ${status}`)
+      .sort(),
+    ['user-0@example.com subscription delivered', 'user-1@example.com subscription delivered'],
+  )
+  assert.equal(json.filter(({ type }) => type === 'summary').length, 1)
+  assert.deepEqual(json.at(-1), { type: 'users', subscribed: 2, already: 2, unknown: 1 })
+  assert.equal(house.receiver.requests.length, 2)
+  const rest = await house.call('users subscribe - --json', { input: '\n user-2@example.com \r\n\n' })
+  assert.deepEqual([rest.code, rest.json.at(-1).subscribed, house.receiver.requests.length], [0, 1, 3])
+})
+
+test('a push of several that fails makes the exit code 1, and the others have theirs', async () => {
+  const house = await buildHouse({
+    leads,
+    users: unsubscribed(3),
+    answer: ({ headers }) => (headers['x-service-api-key'] === 'key-1' ? 422 : 200),
+  })
+  const emails = unsubscribed(3).map(({ email }) => email)
+  const { code, json } = await house.call(['users', 'subscribe', ...emails, '--json'])
+  assert.equal(code, 1)
+  assert.deepEqual(
+    deliveriesOf(json)
+      .map(({ status }) => status)
+      .sort(),
+    ['delivered', 'delivered', 'failed'],
+  )
+})
+
+test('unsubscribe and remove take standard input, one e-mail a line; --dry-run removes nobody', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(5) })
+  const opened = await house.database.open()
+  await addHook(opened, 'user-3@example.com', 'http://127.0.0.1:1/hook')
+  await opened.close()
+  const input = 'USER-0@example.com\nnobody@example.com\n\nuser-1@example.com'
+  const some = await house.call('users unsubscribe - --json', { input })
+  assert.deepEqual([some.code, some.json.at(-1)], [1, { type: 'users', unsubscribed: 2, already: 0, unknown: 1 }])
+  const again = await house.call('users unsubscribe user-0@example.com user-2@example.com')
+  assert.deepEqual([again.code, again.stderr], [0, ''])
+  assert.match(again.stdout, /user-0@example\.com is unsubscribed already\.\nuser-2@example\.com is unsubscribed\./)
+
+  const dry = await house.call('users remove - user-3@example.com --dry-run --json', { input })
+  assert.equal(dry.code, 1)
+  const { email, removed, queries, integrations, hooks } = dry.json.at(-2)
+  assert.deepEqual([email, removed, queries, integrations, hooks], ['user-3@example.com', false, 1, 1, 1])
+  const text = await house.call('users remove user-3@example.com --dry-run')
+  assert.match(
+    text.stdout,
+    /Nothing was removed.*\n\nuser-3@example\.com: the user, 1 query, an owed subscription push, 1 integration with 1 hook\./,
+  )
+  assert.equal((await house.call('users list --json')).json.length, 5)
+
+  const gone = await house.call('users remove - --json', { input })
+  assert.deepEqual([gone.code, gone.json.at(-1)], [1, { type: 'users', removed: 2, unknown: 1 }])
+  assert.equal((await house.call('users list --json')).json.length, 3)
+})
+
+test('with one e-mail a user who does not exist is exit code 2, from standard input 1', async () => {
+  const house = await buildHouse()
+  for (const command of ['subscribe', 'unsubscribe', 'remove', 'remove --dry-run', 'show']) {
+    const { code, stderr } = await house.call(`users ${command} nobody@example.com`)
+    assert.deepEqual([command, code], [command, 2])
+    assert.match(stderr, /There is no user "nobody@example\.com"/)
+  }
+  const { code } = await house.call('users unsubscribe -', { input: 'nobody@example.com\n' })
+  assert.equal(code, 1)
+  assert.equal((await house.call('users unsubscribe - -', { input: '' })).code, 2)
+  const long = await house.call('users unsubscribe -', { input: 'x'.repeat(100_000) })
+  assert.deepEqual([long.code, /one e-mail a line/.test(long.stderr)], [2, true])
+})
+
+test('show has queries, subscription, what is owed, deliveries and integrations of a user, and never the key', async () => {
+  const secret = 'secret-receiver-key'
+  const house = await buildHouse({ leads, users: [{ ...makeUsers(1)[0], receiverApiKey: secret }] })
+  const opened = await house.database.open()
+  await addHook(opened, 'user-0@example.com', 'https://hooks.example/1')
+  await opened.close()
+  const show = async () => (await house.call('users show USER-0@example.com --json')).json
+  const [before] = await show()
+  assert.deepEqual(
+    [before.email, before.subscribed, before.owed, before.servedAt],
+    ['user-0@example.com', true, 'subscription', null],
+  )
+  assert.deepEqual(before.queries, [{ type: 'zipcode', value: '78704', radius: 0 }])
+  assert.deepEqual(
+    before.integrations.map(({ hooks }: { hooks: { url: string }[] }) => hooks[0]?.url),
+    ['https://hooks.example/1'],
+  )
+  assert.equal((await house.call('push --all')).code, 0)
+  for (let times = 0; times < 6; times++) assert.equal((await house.call('push --user user-0@example.com')).code, 0)
+  const [after, ...more] = await show()
+  assert.deepEqual([more, after.owed, after.deliveries.length, after.moreDeliveries], [[], null, 5, true])
+  assert.ok(
+    after.deliveries.every(
+      ({ status, recipe }: { status: string; recipe: unknown }) => status === 'delivered' && recipe === undefined,
+    ),
+  )
+  const text = (await house.call('users show user-0@example.com')).stdout
+  assert.match(text, /1 query\n {2}zipcode "78704"\n\nLast deliveries\n {2}.*delivered.*single/)
+  assert.match(text, /1 integration\n.*\n {4}https:\/\/hooks\.example\/1 {2}no trigger yet/)
+  assert.doesNotMatch(text + JSON.stringify(after), /secret/)
+})
+
+test('rejected lines of CSV are kept under their header, mended and imported; --complete ends what is owed', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(2) })
+  const header = 'email,receiverApiKey,subscribed,type,value,radius'
+  const bad = ['new@example.com,key-1,yes,zipcode,78704,far', 'new@example.com,,,text,pool,']
+  const file = writeInput('crm.csv', [header, bad[0], 'user-1@example.com,,,,,', bad[1], ''].join('\n'))
+  const rejects = join(testHome(), 'rejected-users.csv')
+  const first = await house.call(`users import ${file} --complete --json --rejects ${rejects}`)
+  assert.deepEqual([first.code, first.json.at(-1).rejected, first.json.at(-1).unsubscribed], [1, 1, 1])
+  assert.equal(readFileSync(rejects, 'utf8'), `${[header, ...bad].join('\n')}\n`)
+  assert.doesNotMatch(first.stdout + first.stderr, /key-1/)
+  const mended = writeInput('mended.csv', readFileSync(rejects, 'utf8').replace('far', '5 mi'))
+  const second = await house.call(`users import ${mended}`)
+  assert.equal(second.code, 0)
+  assert.match(second.stderr, /2 users share a receiver key.*: new@example\.com and user-1@example\.com\./)
+  assert.doesNotMatch(second.stdout + second.stderr, /key-1/)
+  const few = await house.call(
+    `users import ${writeInput('few.csv', `${header}\nuser-0@example.com,,,,,\n`)} --complete`,
+  )
+  assert.equal(few.code, 1)
+  assert.match(few.stderr, /of 2 subscribed users it has 0, fewer than half.*--accept/)
+  assert.equal((await house.call(`users import ${file} --accept`)).code, 2)
+})

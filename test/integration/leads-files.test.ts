@@ -1,0 +1,194 @@
+/** Files as they come (contract 4.18), imported: encodings, separators, wrapped JSON, `--where`, dry runs, what cannot be meant. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { parseFieldMap, parseMapFile } from '../../src/leads/field-map.ts'
+import type { LeadImportOptions } from '../../src/leads/import.ts'
+import { parseWhere } from '../../src/leads/where.ts'
+import { createDatabase } from '../support/database.ts'
+import { findStored, hrefOf, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
+
+const database = await createDatabase()
+const opened = await database.open()
+test.after(() => opened.close())
+
+const put = (name: string, content: string | Buffer, options: LeadImportOptions = {}) =>
+  importing(opened, [writeInput(name, content)], options)
+const rows = (name: string) =>
+  `href,postalCode,city\n${hrefOf(name)},78704,"Cañon – “C”"\n${hrefOf(`${name}2`)},78704,x\n`
+
+/** How windows-1252 writes a text. */
+function toWindows1252(text: string): Buffer {
+  const bytes: Record<string, number> = { '–': 0x96, '“': 0x93, '”': 0x94 }
+  return Buffer.from([...text].map((character) => bytes[character] ?? character.charCodeAt(0)))
+}
+
+test('CSV with each separator, in each encoding, zipped whatever its name: the same listings', async () => {
+  const text = rows('same')
+  const utf16be = Buffer.from(`\ufeff${text}`, 'utf16le').swap16()
+  const ways: [string, string | Buffer, LeadImportOptions?][] = [
+    ['same.csv', text],
+    ['same-semicolon.csv', text.replaceAll(',', ';')],
+    ['same.tsv', text.replaceAll(',', '\t')],
+    ['same.txt', text.replaceAll(',', '|')],
+    ['same-sep.csv', `sep=;\r\n${text.replaceAll(',', ';').replaceAll('\n', '\r\n')}`],
+    ['same-mark.csv', `\ufeff${text}`],
+    ['same-16le.csv', Buffer.from(`\ufeff${text}`, 'utf16le')],
+    ['same-16be.csv', utf16be],
+    ['same-16.csv', Buffer.from(text, 'utf16le'), { encoding: 'utf-16le' }],
+    ['same-1252.csv', toWindows1252(text), { encoding: 'windows-1252' }],
+    ['same-zipped.csv', gzipSync(text)],
+    ['same-case.csv', text.replace('href,postalCode,city', ' HREF , "postalcode",City ')],
+  ]
+  for (const [at, [name, content, options]] of ways.entries()) {
+    const { summary, broken } = await put(name, content, options)
+    assert.equal(broken, undefined, name)
+    assert.deepEqual([summary.inserted, summary.unchanged], at === 0 ? [2, 0] : [0, 2], name)
+  }
+  assert.equal((await findStored(opened, 'same'))?.lead.city, 'Cañon – “C”')
+})
+
+test('bytes of another encoding are one message; among UTF-8 they cost their record alone', async () => {
+  const foreign = await put('foreign.csv', toWindows1252(rows('foreign')))
+  assert.match(foreign.broken?.message ?? '', /another encoding than UTF-8/)
+  assert.match(foreign.broken?.hint ?? '', /--encoding windows-1252/)
+  assert.equal(await findStored(opened, 'foreign2'), undefined)
+  const spoilt = Buffer.concat([Buffer.from(rows('spoilt')), Buffer.from(`${hrefOf('bad')},78704,\xff\n`, 'latin1')])
+  const { summary, rejected } = await put('spoilt.csv', spoilt)
+  assert.deepEqual([summary.inserted, rejected.map(({ line }) => line)], [2, [4]])
+  // with the encoding told, nothing is guessed
+  const told = await put('told.csv', toWindows1252(rows('told')), { encoding: 'utf-8' })
+  assert.deepEqual([told.broken, told.summary.inserted, told.summary.rejected], [undefined, 1, 1])
+})
+
+test('one JSON object with a single list of objects is its list; one with an href is a listing', async () => {
+  const records = [listing('w1'), listing('w2')]
+  const cases: [string, string, number][] = [
+    ['wrapped.json', JSON.stringify({ count: 2, page: { size: 2 }, tags: ['a'], listings: records, next: null }), 2],
+    ['pretty.json', JSON.stringify({ data: records }, null, 2), 2],
+    ['lines.json', toLines(records), 2],
+    ['single.json', JSON.stringify({ photos: [{ url: 'x' }], ...listing('w3') }, null, 2), 1],
+  ]
+  for (const [name, content, read] of cases) {
+    const { summary, broken } = await put(name, content)
+    assert.deepEqual([broken, summary.read, summary.rejected], [undefined, read, 0], name)
+  }
+  const two = await put('two.json', JSON.stringify({ agents: [{ id: 1 }], listings: records }))
+  assert.match(two.broken?.message ?? '', /two lists of objects, agents and listings/)
+  const cut = await put('cut.json', '{"listings":[{"href":"x"}')
+  assert.match(cut.broken?.message ?? '', /breaks off/)
+})
+
+test('--where takes records by a field or a column, without regard to case; a missing value is the empty text', async () => {
+  const lines = 'href,postalCode,state,price,Status\n'.concat(
+    `${hrefOf('q1')},78704,TX,"$1,000",Active\n${hrefOf('q2')},78704,tx,,SOLD\n${hrefOf('q3')},78704,,5,\n`,
+  )
+  const json = [
+    listing('q1', { state: 'TX', price: 1000, Status: 'Active' }),
+    listing('q2', { state: 'tx', Status: 'SOLD' }),
+    { ...listing('q3', { price: 5 }), status: null },
+  ]
+  const cases: [string[], number][] = [
+    [['state=tx'], 1],
+    [['state!=TX'], 2],
+    [['status=active'], 2],
+    [['status!=Sold'], 1],
+    [['Status='], 2],
+    [['price=1000'], 2],
+    [['price='], 2],
+    [['state=TX', 'status=sold'], 2],
+    [['city='], 0],
+  ]
+  for (const [where, filtered] of cases) {
+    for (const name of ['where.csv', 'where.ndjson']) {
+      const content = name.endsWith('csv') ? lines : toLines(json)
+      const { summary, broken } = await put(name, content, { where: parseWhere(where) })
+      assert.deepEqual([broken, summary.filtered, summary.read], [undefined, filtered, 3], `${name} ${where}`)
+    }
+  }
+  for (const [name, content] of [
+    ['unknown.csv', lines],
+    ['unknown.ndjson', toLines(json)],
+  ] as const) {
+    const unknown = put(name, content, { where: parseWhere(['Statu=Active']) })
+    await assert.rejects(unknown, /Statu is no field of a lead and no column of the file; did you mean Status/)
+  }
+})
+
+test('a dry run counts what an import would do, and leaves everything as it was', async () => {
+  await importRecords(opened, [listing('d1', { price: 1 }), listing('d2', { price: 1 })])
+  const look = async () => {
+    const { rows: found } = await opened.pool.query(
+      `select (select count(*) from leads) as leads, (select count(*) from lead_versions) as versions,
+         (select count(*) from imports) as imports, (select max(seen_at) from lead_seen)::text as seen,
+         (select last_value from lead_version_ids) as last`,
+    )
+    return found[0]
+  }
+  const before = await look()
+  const file = writeInput(
+    'dry.ndjson',
+    toLines([listing('d1', { price: 1 }), listing('d2', { price: 2 }), listing('d3'), listing('d3'), { href: 'no' }]),
+  )
+  const dry = await importing(opened, [file], { isDryRun: true })
+  assert.deepEqual(await look(), before)
+  const { summary } = await importing(opened, [file])
+  assert.deepEqual(dry.summary, summary)
+  assert.deepEqual([summary.inserted, summary.updated, summary.unchanged, summary.rejected], [1, 1, 1, 1])
+  assert.equal(dry.rejected.length, 1)
+})
+
+test('a file that can bring nothing is one message, with what would do; no record of it is told', async () => {
+  const csv = (header: string, line: string) => `${header}\n${line}\n`
+  const url = 'https://example.com/n'
+  const cases: [string, string | Buffer, RegExp, RegExp?][] = [
+    ['names.csv', csv('Listing Link,Zip,List Price', `${url},78704,5`), /no column of its header is href or postalCode/, /--map 'href=Listing Link' --map 'postalCode=Zip' --map 'price=List Price'/],
+    ['values.csv', csv('a,b,c', `${url},78704,350000`), /href or postalCode/, /--map 'href=a' --map 'postalCode=b'/],
+    ['spelt.csv', csv('href,postal_cod', `${url},78704`), /is postalCode/, /--map 'postalCode=postal_cod'/],
+    ['none.csv', csv('x,y', '1,2'), /href or postalCode/, /--map FIELD=COLUMN/],
+    ['one.csv', csv('href^postalCode', `${url}^78704`), /one column/, /, ; tab or \|/],
+    ['keys.ndjson', toLines([{ link: url, address: { zip: '78704' } }]), /no record has href or postalCode/, /--map 'href=link' --map 'postalCode=address.zip'/],
+    ['bad.csv', csv('href,postalCode', '/n,78704'), /in line 2 href must be .*: "\/n"/],
+    ['code.csv', csv('href,postalCode', `${url},-`), /postalCode is no postal code: "-"/],
+    ['cells.csv', csv('href,postalCode', `${url}`), /no record can be read: line 2 has 1 cells/],
+    ['users.json', JSON.stringify([{ email: 'a@example.com', queries: [] }]), /users, not listings/, /users import/],
+    ['zip.csv', Buffer.from('PK\x03\x04\x14\0', 'latin1'), /a zip file/, /unzip/],
+    ['named.zip', Buffer.from('PK\x03\x04\x14\0', 'latin1'), /a zip file/, /unzip/],
+    ['book.csv', Buffer.from('PK\x03\x04\x14\0\x06\0[Content_Types].xml', 'latin1'), /Excel/, /Save it as CSV/],
+    ['page.csv', '<!doctype html>\n<html>', /a web page/],
+    ['utf16.csv', Buffer.from(csv('href,postalCode', `${url},78704`), 'utf16le'), /UTF-16/, /--encoding utf-16le/],
+    ['nul.ndjson', '{"href":"\0"}\n', /NUL/],
+  ] // biome-ignore format: a table
+  for (const [name, content, pattern, hint] of cases) {
+    const { broken, rejected } = await put(name, content)
+    assert.match(broken?.message ?? '', pattern, name)
+    if (hint) assert.match(broken?.hint ?? '', hint, name)
+    assert.deepEqual(rejected, [], name)
+  }
+  assert.equal(await findStored(opened, 'n'), undefined)
+})
+
+test('a file without postal codes still brings listings that are known up to date, and tells of the others', async () => {
+  await importRecords(opened, [listing('known')])
+  const { summary, broken } = await put('known.csv', `href,price\n${hrefOf('known')},7\n${hrefOf('unknown')},7\n`)
+  assert.deepEqual([broken, summary.updated, summary.rejected], [undefined, 1, 1])
+})
+
+test('a column that stands twice is an error with both places, where it is read', async () => {
+  const twice = put('twice.csv', `href,postalCode,price, Price \n${hrefOf('t')},78704,1,2\n`)
+  await assert.rejects(twice, /column Price twice: it is column 3 \(as price\) and column 4/)
+  const other = await put('other.csv', `href,postalCode,note,note\n${hrefOf('t')},78704,1,2\n`)
+  assert.deepEqual([other.broken, other.summary.inserted], [undefined, 1])
+})
+
+test('a column of a map file that is not there is told once; of --map it is an error with the nearest names', async () => {
+  const content = `href,postalCode,list_price\n${hrefOf('m')},78704,5\n`
+  const notes: string[] = []
+  const map = parseMapFile('mls.map', 'sqft=living_area\n\nprice=LIST_PRICE # asking\n')
+  const { summary } = await put('map.csv', content, { map, onNote: (note) => void notes.push(note) })
+  assert.equal(summary.inserted, 1)
+  assert.deepEqual(notes, ['its header has no column living_area, which mls.map:1 reads sqft from'])
+  assert.equal((await findStored(opened, 'm'))?.lead.price, 5)
+  const wrong = put('map.csv', content, { map: parseFieldMap(['price=list_prise']) })
+  await assert.rejects(wrong, /no column list_prise, .*did you mean list_price\?/)
+})

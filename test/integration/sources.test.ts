@@ -1,0 +1,192 @@
+/** Which source has which listing (contract 4.18): one source, several, what is gone, what comes back, what changes nothing. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sql } from 'kysely'
+import type { OpenDatabase } from '../../src/db/open.ts'
+import type { SourceOptions } from '../../src/leads/sources.ts'
+import { findMatches } from '../../src/matching/match.ts'
+import { createDatabase } from '../support/database.ts'
+import { findStored, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
+
+const dayMs = 86_400_000
+
+const from = (name: string, options: Partial<SourceOptions> = {}): { source: SourceOptions } => ({
+  source: { name, complete: false, accept: false, maxLeadAgeMs: 30 * dayMs, ...options },
+})
+const all = (name: string, options: Partial<SourceOptions> = {}) => from(name, { complete: true, ...options })
+
+const open = async () => (await createDatabase()).open()
+
+const listings = (...names: (string | number)[]) => names.map((name) => listing(name))
+const range = (count: number, first = 1) => Array.from({ length: count }, (_, at) => first + at)
+
+/** The names of the live listings, by matching: each stands in 78704 with its own price. */
+async function findLive(opened: OpenDatabase): Promise<string[]> {
+  const ids = await findMatches(
+    opened.db,
+    { kind: 'place', places: ['78704'], words: null },
+    new Date(Date.now() - 30 * dayMs),
+  )
+  const { rows } = await sql<{ href: string }>`
+    select v.json::json ->> 'href' as href from lead_versions v where v.id = any (${[...ids]})
+  `.execute(opened.db)
+  return rows.map(({ href }) => href.split('/').at(-1) ?? '').sort()
+}
+
+async function findMembers(opened: OpenDatabase): Promise<string[]> {
+  const { rows } = await opened.pool.query(`
+    select (v.json::json ->> 'href') || case when m.gone_at is null then ' in ' else ' gone from ' end || o.name as text
+    from lead_sources m join sources o on o.id = m.source_id join leads l on l.id = m.lead_id join lead_versions v on v.id = l.version_id
+    order by 1`)
+  return rows.map(({ text }) => text.replace('https://example.com/', ''))
+}
+
+test('a listing that a complete import of its source lacks is gone, and is live again with its old content when it is back', async () => {
+  const opened = await open()
+  await importRecords(opened, listings('a', 'b', 'c'), from('mls'))
+  const before = await findStored(opened, 'c')
+  const { summary } = await importRecords(opened, listings('a', 'b'), all('mls'))
+  assert.deepEqual([summary.unchanged, summary.gone], [2, 1])
+  assert.deepEqual(await findLive(opened), ['a', 'b'])
+  assert.deepEqual(await findMembers(opened), ['a in mls', 'b in mls', 'c gone from mls'])
+  const again = await importRecords(opened, listings('a', 'b'), all('mls'))
+  assert.equal(again.summary.gone, 0, 'gone already')
+
+  const back = await importRecords(opened, listings('c'), from('mls'))
+  assert.deepEqual([back.summary.inserted, back.summary.unchanged, back.summary.gone], [0, 1, 0])
+  assert.deepEqual(await findLive(opened), ['a', 'b', 'c'])
+  assert.equal((await findStored(opened, 'c'))?.versionId, before?.versionId, 'its content decides whether it is new')
+})
+
+test('a listing of two sources is gone only when it is gone from both', async () => {
+  const opened = await open()
+  await importRecords(opened, listings('a', 'b', 'c'), all('one'))
+  await importRecords(opened, listings('b', 'c', 'd'), all('two'))
+  const first = await importRecords(opened, listings('a', 'c'), all('one'))
+  assert.equal(first.summary.gone, 0)
+  assert.deepEqual(await findLive(opened), ['a', 'b', 'c', 'd'])
+  assert.ok((await findMembers(opened)).includes('b gone from one'))
+  const second = await importRecords(opened, listings('c', 'd'), all('two'))
+  assert.equal(second.summary.gone, 1)
+  assert.deepEqual(await findLive(opened), ['a', 'c', 'd'])
+  // a third source that never had it brings it back
+  await importRecords(opened, listings('b'), from('three'))
+  assert.deepEqual(await findLive(opened), ['a', 'b', 'c', 'd'])
+})
+
+test('listings without a source stay as they are, and a file without one brings nothing back', async () => {
+  const opened = await open()
+  await importRecords(opened, listings('none'))
+  await importRecords(opened, listings('a', 'b', 'c'), all('mls'))
+  await importRecords(opened, listings('a', 'b'), all('mls'))
+  assert.deepEqual(await findLive(opened), ['a', 'b', 'none'])
+  await importRecords(opened, listings('c'))
+  assert.deepEqual(await findLive(opened), ['a', 'b', 'none'])
+})
+
+test('fewer than half of the live listings change nothing; half of them, or any with accept, do', async () => {
+  const opened = await open()
+  await importRecords(opened, listings(...range(10)), all('mls'))
+  await importRecords(opened, listings('other'), all('other'))
+  const few = [...listings(...range(4)), listing('new'), listing('newer')]
+  await assert.rejects(importRecords(opened, few, all('mls')), {
+    code: 'failed',
+    message: 'The import of the source mls has only 4 of the 10 live listings of this source: nothing was changed.',
+  })
+  assert.equal((await findLive(opened)).length, 11)
+  assert.equal(await findStored(opened, 'new'), undefined)
+  const half = await importRecords(opened, listings(...range(5)), all('mls'))
+  assert.equal(half.summary.gone, 5)
+  // five are live now
+  await assert.rejects(importRecords(opened, listings(1, 2), all('mls')), /only 2 of the 5/)
+  const accepted = await importRecords(opened, listings(1), all('mls', { accept: true }))
+  assert.equal(accepted.summary.gone, 4)
+  assert.deepEqual(await findLive(opened), ['1', 'other'])
+  const ended = await importRecords(opened, [], all('mls', { accept: true }))
+  assert.equal(ended.summary.gone, 1)
+})
+
+test('the guard counts live listings: those that are too old, gone, or new in the file do not matter', async () => {
+  const opened = await open()
+  await importRecords(opened, listings(...range(10)), all('mls'))
+  await opened.pool.query(`update lead_seen set seen_at = now() - interval '31 days' where lead_id in (
+    select l.id from leads l join lead_versions v on v.id = l.version_id where right(v.json::json ->> 'href', 1) in ('5', '6', '7', '8', '9'))`)
+  // live are 1, 2, 3, 4 and 10
+  const { summary } = await importRecords(opened, listings(1, 2, 3), all('mls'))
+  assert.equal(summary.gone, 7)
+  await assert.rejects(importRecords(opened, listings(1, ...range(50, 100)), all('mls')), /only 1 of the 3 live/)
+})
+
+test('the files of a command are complete together, and change nothing together', async () => {
+  const opened = await open()
+  await importRecords(opened, listings(...range(10)), all('mls'))
+  const file = (name: string, ...names: number[]) => writeInput(`${name}.ndjson`, toLines(listings(...names)))
+  const halves = [file('first', 1, 2, 3, 4, 5), file('second', 5, 6, 7, 8)]
+  const { summary } = await importing(opened, halves, all('mls'))
+  assert.deepEqual([summary.read, summary.unchanged, summary.gone], [9, 9, 2])
+  const small = [file('third', 1, 2, 20, 21, 22), file('fourth', 1, 23)]
+  await assert.rejects(importing(opened, small, all('mls')), /only 2 of the 8/)
+  assert.equal(await findStored(opened, 20), undefined)
+  assert.deepEqual(await findLive(opened), ['1', '2', '3', '4', '5', '6', '7', '8'])
+})
+
+test('nothing is gone when a file breaks off: the files before it went in', async () => {
+  const opened = await open()
+  await importRecords(opened, listings('a', 'b', 'c'), all('mls'))
+  const whole = writeInput('whole.ndjson', toLines([listing('a'), listing('new')]))
+  const broken = writeInput('broken.json', '[{"href":"https://example.com/b","postalCode":"78704"},')
+  const later = writeInput('later.ndjson', toLines([listing('later')]))
+  const outcome = await importing(opened, [whole, broken, later], all('mls'))
+  assert.equal(outcome.broken?.file, broken)
+  assert.deepEqual([outcome.summary.inserted, outcome.summary.gone], [1, 0])
+  assert.deepEqual(await findLive(opened), ['a', 'b', 'c', 'new'])
+  assert.ok((await findMembers(opened)).includes('new in mls'))
+  const { rows } = await opened.pool.query(`select imported_at = completed_at as same from sources`)
+  assert.deepEqual(rows, [{ same: true }], 'this import did not come to its end')
+})
+
+test('nothing is gone, and nothing went in, when a complete import is stopped', async () => {
+  const opened = await open()
+  await importRecords(opened, listings('a', 'b', 'c'), all('mls'))
+  const files = ['x', 'y'].map((name) => writeInput(`${name}.ndjson`, toLines([listing('a'), listing(name)])))
+  const stop = new AbortController()
+  const onProgress = ({ file, phase }: { file: string; phase: string }) => {
+    if (file === files[1] && phase === 'merging') stop.abort()
+  }
+  const outcome = await importing(opened, files, { ...all('mls'), signal: stop.signal, onProgress })
+  assert.deepEqual([outcome.stopped, outcome.summary.inserted, outcome.summary.gone], [true, 0, 0])
+  assert.deepEqual(await findLive(opened), ['a', 'b', 'c'])
+})
+
+test('a rejected record counts as present where its href could be read', async () => {
+  const opened = await open()
+  await importRecords(opened, listings('a', 'b', 'c', 'd'), all('mls'))
+  const records = [
+    listing('a'),
+    listing('b', { postalCode: '787\u000004' }),
+    listing('c'),
+    // the last record with its href counts, and is rejected
+    listing('c', { postalCode: '787\u000004' }),
+    { href: 'd', postalCode: '78704' },
+  ]
+  const { summary } = await importRecords(opened, records, all('mls'))
+  assert.deepEqual([summary.rejected, summary.repeated, summary.gone], [3, 1, 1])
+  assert.deepEqual(await findLive(opened), ['a', 'b', 'c'])
+})
+
+test('complete imports of twenty thousand listings write only what differs', async () => {
+  const opened = await open()
+  const records = listings(...range(20_000))
+  await importRecords(opened, records, all('mls'))
+  const { rows: first } = await opened.pool.query('select max(xmin::text::bigint) as last from lead_sources')
+  const { summary } = await importRecords(opened, records.slice(0, 19_000), all('mls'))
+  assert.equal(summary.gone, 1_000)
+  const { rows } = await opened.pool.query(
+    'select count(*) as written from lead_sources where xmin::text::bigint > $1',
+    [first[0].last],
+  )
+  assert.equal(rows[0].written, 1_000)
+  assert.equal((await importRecords(opened, records, all('mls'))).summary.gone, 0)
+  const live = await opened.pool.query('select count(*) as live from lead_seen where not gone')
+  assert.equal(live.rows[0].live, 20_000)
+})

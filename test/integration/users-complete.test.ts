@@ -1,0 +1,140 @@
+/** `users import --complete` (contract 4.18): who is in no file is unsubscribed, unless the files have too few. */
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { describe, test } from 'node:test'
+import { importUsers, type UserImportOptions } from '../../src/users/import.ts'
+import { createDatabase, postgresVersions } from '../support/database.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
+import { keepStates } from '../support/seed.ts'
+
+const emailOf = (name: string | number) => `${name}@example.com`
+const user = (name: string | number, fields: object = {}) => ({
+  email: emailOf(name),
+  receiverApiKey: `key-${name}`,
+  ...fields,
+})
+
+for (const version of postgresVersions) {
+  describe(`users import --complete on PostgreSQL ${version}`, async () => {
+    const template = await createDatabase(undefined, { version })
+    const prepared = await template.open()
+    await keepStates(prepared, 'TX')
+    await prepared.close()
+
+    /** A database with the users 0 to `count` - 1, all subscribed. */
+    async function build(count: number) {
+      const opened = await (await template.copy()).open()
+      let files = 0
+      const write = (...records: unknown[]) => writeInput(`complete-${++files}.ndjson`, toLines(records))
+      const importing = (names: string[], options: UserImportOptions = {}) =>
+        importUsers(opened, names, { complete: true, ...options })
+      await importing([write(...Array.from({ length: count }, (_, at) => user(at)))], { complete: false })
+      const findSubscribed = async () => {
+        const { rows } = await opened.pool.query(
+          `select replace(email, '@example.com', '') as name from users where subscribed order by id`,
+        )
+        return rows.map(({ name }) => name).join()
+      }
+      const countLeft = async () => (await opened.pool.query('select count(*) as n from listed_users')).rows[0].n
+      return { opened, write, importing, findSubscribed, countLeft }
+    }
+
+    test('who is in none of the files is unsubscribed, and owed nothing', async () => {
+      const { opened, write, importing, findSubscribed, countLeft } = await build(5)
+      await opened.pool.query('update users set subscription_owed_at = now()')
+      const files = [
+        write(user(0), user('new')),
+        write({ email: 'THREE'.replace('THREE', '3@EXAMPLE.com') }),
+        write(user(4)),
+      ]
+      const { summary } = await importing(files)
+      assert.deepEqual([summary.read, summary.inserted, summary.unsubscribed], [4, 1, 2])
+      assert.equal(await findSubscribed(), '0,3,4,new')
+      const { rows } = await opened.pool.query(
+        'select email from users where subscription_owed_at is not null order by 1',
+      )
+      assert.deepEqual(
+        rows.map(({ email }) => email),
+        [emailOf(0), emailOf(3), emailOf(4)],
+      )
+      assert.equal(await countLeft(), 0)
+      assert.equal((await importing(files)).summary.unsubscribed, 0)
+      assert.equal(
+        (await importing([write(user(1, { subscribed: true }))], { complete: false })).summary.unsubscribed,
+        0,
+      )
+      assert.equal(await findSubscribed(), '0,1,3,4,new')
+    })
+
+    for (const [listed, isHeld] of [
+      [2, true],
+      [3, false],
+      [4, false],
+    ] as const) {
+      test(`files with ${listed} of 6 subscribed users ${isHeld ? 'change nothing, unless it is accepted' : 'are taken'}`, async () => {
+        const { write, importing, findSubscribed, countLeft } = await build(6)
+        const some = Array.from({ length: listed }, (_, at) => user(at, { receiverApiKey: 'changed' }))
+        // new users make up for nobody
+        const file = write(...some, user('new-1'), user('new-2'), user('new-3'))
+        const { summary, broken } = await importing([file])
+        assert.equal(broken !== undefined, isHeld)
+        assert.equal(summary.unsubscribed, isHeld ? 0 : 6 - listed)
+        if (!isHeld) return
+        assert.match(broken?.message ?? '', /of 6 subscribed users it has 2, fewer than half.*--accept/)
+        assert.deepEqual([await findSubscribed(), await countLeft()], ['0,1,2,3,4,5', 0])
+        const accepted = await importing([file], { accept: true })
+        assert.deepEqual([accepted.broken, accepted.summary.unsubscribed], [undefined, 4])
+        assert.equal(await findSubscribed(), '0,1,new-1,new-2,new-3')
+      })
+    }
+
+    test('a file that breaks off, or an import that is stopped, unsubscribes nobody; files before it stay in', async () => {
+      const { write, importing, findSubscribed, countLeft } = await build(4)
+      const cut = await importing([write(user(0), user('new')), writeInput('cut.ndjson', `${toLines([user(1)])}{"em`)])
+      assert.match(cut.broken?.file ?? '', /cut\.ndjson$/)
+      assert.deepEqual([cut.summary.inserted, await findSubscribed(), await countLeft()], [1, '0,1,2,3,new', 0])
+      const controller = new AbortController()
+      async function* endless() {
+        yield Buffer.from(toLines([user(0), user(1), user(2)]))
+        controller.abort()
+        yield Buffer.from(toLines([user(3)]))
+      }
+      const stopped = await importing(['-'], { stdin: Readable.from(endless()), signal: controller.signal })
+      assert.deepEqual([stopped.stopped, stopped.summary.unsubscribed], [true, 0])
+      assert.deepEqual([await findSubscribed(), await countLeft()], ['0,1,2,3,new', 0])
+    })
+
+    test('a rejected record whose e-mail can be read, and a repeated one, count as there', async () => {
+      const { write, importing, findSubscribed } = await build(5)
+      const records = [
+        user(0, { subscribed: 'maybe' }),
+        user(1, { queries: [{ type: 'text', value: 'the' }] }),
+        user(2),
+        user(2),
+        { email: 'no address' },
+      ]
+      const { summary } = await importing([write(...records)])
+      assert.deepEqual([summary.rejected, summary.repeated, summary.unsubscribed], [3, 1, 2])
+      assert.equal(await findSubscribed(), '0,1,2')
+      const csv = 'email,subscribed,type,value\n0@example.com,maybe,,\n1@example.com,,zipcode,\nno address,,,\n'
+      assert.equal((await importing([writeInput('bad.csv', csv)])).summary.unsubscribed, 1)
+      assert.equal(await findSubscribed(), '0,1')
+    })
+
+    test('a file without a record is far too few; where nobody is subscribed it is none', async () => {
+      const { write, importing, findSubscribed } = await build(2)
+      assert.match((await importing([write()])).broken?.message ?? '', /of 2 subscribed users it has 0/)
+      assert.equal((await importing([write()], { accept: true })).summary.unsubscribed, 2)
+      assert.equal(await findSubscribed(), '')
+      assert.equal((await importing([write()])).broken, undefined)
+    })
+
+    test('what a killed import left behind is deleted by a later one', async () => {
+      const { opened, write, importing, countLeft } = await build(1)
+      const insert = `insert into listed_users select gen_random_uuid(), sha256('x'), now() - $1::interval`
+      for (const age of ['25 hours', '1 hour']) await opened.pool.query(insert, [age])
+      await importing([write(user(0))])
+      assert.equal(await countLeft(), 1)
+    })
+  })
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { LeadpushError } from '../../src/base/errors.ts'
+import { IgnoredFields } from '../../src/records/ignored-fields.ts'
+import { LineParser, parseYesOrNo } from '../../src/users/csv-line.ts'
+
+const header = (text: string) => ({ names: text.split(','), raw: Buffer.from(text) })
+const all = 'email,receiverApiKey,subscribed,type,value,radius'
+
+function parse(cells: string[], names = all) {
+  const parser = new LineParser(new IgnoredFields())
+  parser.setHeader(header(names))
+  return parser.parse(cells)
+}
+const queryOf = (...cells: string[]) => {
+  const parsed = parse(['a@x.example', '', '', ...cells])
+  return 'user' in parsed ? parsed.user.queries?.[0] : `${parsed.path} ${parsed.message}`
+}
+
+for (const [text, meaning] of [
+  ...['true', 'TRUE', 't', 'yes', 'Y', '1', 'On'].map((text) => [text, true] as const),
+  ...['false', 'F', 'no', 'N', '0', 'OFF'].map((text) => [text, false] as const),
+  ...['', '2', 'maybe', 'subscribed', 'null'].map((text) => [text, undefined] as const),
+]) {
+  test(`subscribed ${JSON.stringify(text)} is ${meaning ?? 'neither yes nor no'}`, () =>
+    assert.equal(parseYesOrNo(text), meaning))
+}
+
+test('what is neither yes nor no rejects its line, and is shown', () => {
+  const parsed = parse(['A@x.example', 'key', 'maybe', '', '', ''])
+  assert.deepEqual(parsed, { path: 'subscribed', message: 'must be true or false: "maybe"', email: 'a@x.example' })
+})
+
+test('empty cells say nothing, and blanks around a value do not count', () => {
+  assert.deepEqual(parse([' A@x.example ', '', ' ', '', '', '']), {
+    user: { email: 'a@x.example', receiverApiKey: undefined, subscribed: undefined },
+    email: 'a@x.example',
+  })
+})
+
+for (const [cells, expected] of [
+  [['zipcode', '78704', '25'], { type: 'zipcode', value: '78704', radius: 25 }],
+  [['ZipCode', '84321.0', '2.5 mi'], { type: 'zipcode', value: '84321', radius: 2.5 }],
+  [['text', '84321.0', '25 Miles'], { type: 'text', value: '84321.0', radius: 25 }],
+  [['text', ' pool ', ''], { type: 'text', value: 'pool', radius: 0 }],
+  [['text', 'x', '.5'], { type: 'text', value: 'x', radius: 0.5 }],
+  [['text', 'x', '100'], { type: 'text', value: 'x', radius: 100 }],
+  [['text', 'x', '100.1'], 'radius must be a number from 0 to 100: "100.1"'],
+  [['text', 'x', '-1'], 'radius must be a number from 0 to 100: "-1"'],
+  [['text', 'x', '5 km'], 'radius must be a number from 0 to 100: "5 km"'],
+  [['zip', '78704', ''], 'type must be zipcode or text: "zip"'],
+  [['', '78704', ''], 'type is missing'],
+  [['zipcode', '', ''], 'value is missing'],
+  [['', '', '5'], 'type is missing'],
+  [['', '', ''], undefined],
+] as const) {
+  test(`a query of the cells ${JSON.stringify(cells)} is read as a person would`, () =>
+    assert.deepEqual(queryOf(...cells), expected))
+}
+
+test('columns stand in any order and case; unknown ones are counted', () => {
+  const ignored = new IgnoredFields()
+  const parser = new LineParser(ignored)
+  parser.setHeader(header(' Value,EMAIL ,TYPE,Name'))
+  const parsed = parser.parse(['pool', 'a@x.example', 'text', 'Ann'])
+  assert.deepEqual('user' in parsed && parsed.user.queries, [{ type: 'text', value: 'pool', radius: 0 }])
+  assert.deepEqual(ignored.toObject(), { Name: 1 })
+})
+
+for (const [names, expected] of [
+  ['name,mail', /no column email: it has name, mail; users have the columns email, receiverApiKey/],
+  ['email,value,Email', /has the column Email twice/],
+] as const) {
+  test(`a header of ${names} is refused as a whole`, () => {
+    const parser = new LineParser(new IgnoredFields())
+    assert.throws(
+      () => parser.setHeader(header(names)),
+      (error) => error instanceof LeadpushError && error.code === 'failed' && expected.test(error.message),
+    )
+  })
+}
+
+test('no message holds a receiver key', () => {
+  const parsed = parse(['a@x.example', 'secret key', '', '', '', ''])
+  assert.ok('message' in parsed && parsed.path === 'receiverApiKey' && !parsed.message.includes('secret'))
+})
