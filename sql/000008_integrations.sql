@@ -7,9 +7,15 @@ create table integrations (
   user_id bigint not null references users on delete cascade,
   api_key_sha256 bytea not null unique check (octet_length(api_key_sha256) = 32),
   signing_secret text not null check (signing_secret ~ '^whsec_[A-Za-z0-9+/]+=*$'),
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default now(),
+  -- contract 3, `integrations rotate`: the key and the secret before these, and until when they count beside them
+  previous_api_key_sha256 bytea check (octet_length(previous_api_key_sha256) = 32),
+  previous_signing_secret text check (previous_signing_secret ~ '^whsec_[A-Za-z0-9+/]+=*$'),
+  previous_until timestamptz,
+  check (num_nulls(previous_api_key_sha256, previous_signing_secret, previous_until) in (0, 3))
 );
 
+create index integrations_by_previous_key on integrations (previous_api_key_sha256) where previous_api_key_sha256 is not null;
 create index integrations_by_user on integrations (user_id);
 
 create table hooks (
@@ -42,12 +48,15 @@ create table hooks (
   dropped_at timestamptz,
   -- since when all attempts have failed; null after a success
   failing_since timestamptz,
+  -- contract 6.5: since when the hook is switched off; what is new for it goes to lost_triggers
+  off_since timestamptz,
   unique (integration_id, url_sha256)
 ) with (fillfactor = 80);
 
 create index hooks_due on hooks (due_at) where due_at is not null;
 create index hooks_abandoned on hooks (abandoned_at) where abandoned_at is not null;
 create index hooks_dropped on hooks (dropped_at) where dropped_at is not null;
+create index hooks_off on hooks (off_since) where off_since is not null;
 create index hooks_failing on hooks (failing_since) where failing_since is not null;
 
 -- A lead that a hook is still to get. The row goes when the hook has got the lead or the trigger is given up, so the table
@@ -61,6 +70,8 @@ create table triggers (
   due_at timestamptz not null,
   -- attempts with a recorded outcome; all of them failed
   attempts smallint not null default 0,
+  -- when the first of them was recorded
+  failing_since timestamptz,
   -- the process that makes the next attempt, or did so when it died
   worker_id bigint,
   last_error text,
@@ -68,6 +79,18 @@ create table triggers (
 ) with (fillfactor = 80);
 
 create index triggers_failing on triggers (hook_id) where attempts > 0;
+
+-- Leads that a hook did not get, kept for `trigger --again`: a row for all that were lost at one moment. Import and lead tell
+-- the rest of a trigger, its webhook-id too.
+create table lost_triggers (
+  id bigint generated always as identity primary key,
+  hook_id uuid not null references hooks on delete cascade,
+  lost_at timestamptz not null default now(),
+  lead_ids bigint[] not null check (cardinality(lead_ids) > 0)
+);
+
+create index lost_triggers_by_hook on lost_triggers (hook_id);
+create index lost_triggers_by_age on lost_triggers (lost_at);
 
 -- contract 4.16: what a hook said when it refused its last trigger, and for which lead
 create table hook_answers (

@@ -149,7 +149,7 @@ export interface TriggerSummaryLine {
   failed: number
   abandoned: number
   removed: number
-  /** Leads beyond the 300 newest of a hook: counted, and never sent. */
+  /** Leads beyond the 300 newest of a hook: counted, and kept for `--again`. */
   dropped: number
   /** Due but not sent, because their hooks got a pause in this run, by their own wish or for failing. */
   waiting: number

@@ -86,12 +86,20 @@ export const hookLookupMsMax = 5_000
 export const hookRemovalTimeoutMs = 5_000
 /** contract 6.1: new leads for one hook of one run. */
 export const leadsPerHookMax = 300
+/** contract 6.1: of the leads beyond those that one run drops for a hook, so many of the newest are kept for `trigger --again`. */
+export const droppedKeptMax = 10_000
+/** contract 6.1, 6.4: so long dropped and abandoned triggers are kept for that. */
+export const lostKeptDays = 30
 /** contract 6.2 */
 export const triggerRunMsMax = 10 * 60_000
 /** contract 6.4 */
 export const triggerTimeoutMs = 10_000
 /** contract 6.4: the pauses after each failed attempt; one more failure, and the trigger is given up. */
-export const triggerPausesMs = [60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 12 * 3_600_000] as const
+export const triggerPausesMs = [
+  60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 8 * 3_600_000, 16 * 3_600_000, 24 * 3_600_000, 24 * 3_600_000,
+] as const // biome-ignore format: a list
+/** contract 6.4: each pause is up to this part longer, at random: hooks that failed together come back one by one. */
+export const triggerJitter = 0.1
 /** contract 6.4 honours a longer `Retry-After`; for so long at most. */
 export const triggerRetryAfterMsMax = 7 * 86_400_000
 /** contract 6.5 */

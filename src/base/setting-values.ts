@@ -86,6 +86,28 @@ export const ranges = z
     refuse('IP addresses or ranges, separated by commas: 10.0.0.1,10.1.0.0/16'),
   )
 
+/** As a URL's parser spells it, without a final dot; undefined for what is no host name or address. */
+function spellHost(text: string): string | undefined {
+  if (!/^[^\s/?#@\\:*]+$/.test(text) && isIP(text.replace(/^\[(.*)\]$/, '$1')) !== 6) return undefined
+  const url = `https://${isIP(text) === 6 ? `[${text}]` : text}/`
+  return URL.canParse(url) ? new URL(url).hostname.replace(/\.$/, '') : undefined
+}
+
+/** Host names and addresses, and `*.example.com` for the subdomains of a name alone, as a URL's parser spells them. */
+export const hosts = z
+  .string()
+  .transform((text) =>
+    text.split(',').map((entry) => {
+      const [, wildcard = '', name = ''] = /^(\*\.)?(.*)$/.exec(entry.trim()) ?? []
+      const host = spellHost(name)
+      return host === undefined || (wildcard && isIP(host) > 0) ? undefined : wildcard + host
+    }),
+  )
+  .refine(
+    (entries): entries is string[] => !entries.includes(undefined),
+    refuse('host names, addresses or *.example.com for subdomains, separated by commas, without a scheme or a port'),
+  )
+
 export const timeZone = z.string().refine((text) => {
   // UTC is the default, and the first use of Intl is slow
   if (text === 'UTC') return true

@@ -57,7 +57,10 @@ interface Held {
 /** For commands that wait for a database that is away when they start (contract 2, `LEADPUSH_DATABASE_AWAY`). */
 export const waiting = (log: Log): OpenOptions => ({ onAway: (text) => log.warn(text) })
 
-/** Where the database is; without `databaseAwayMs` the command only looks, and waits for no database that is away. */
+/** A command that only looks makes a broken connection anew for so long, but waits for no database that is away at its start. */
+const brokenMsMax = 2_000
+
+/** Where the database is; without `databaseAwayMs` the command only looks. */
 interface DatabaseSettings {
   databaseUrl: string | undefined
   home: string
@@ -66,7 +69,7 @@ interface DatabaseSettings {
 
 /** Opens the database, which is closed by `release`, or when the process ends early. */
 export function holdDatabase(settings: DatabaseSettings, options: OpenOptions): Held {
-  const limited = { awayMsMax: settings.databaseAwayMs ?? 0, ...options }
+  const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, ...options }
   const opening = import('../db/open.ts').then(({ openDatabase }) => openDatabase(settings, limited))
   let closing: Promise<void> | undefined
   const close = () => {

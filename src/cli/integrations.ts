@@ -1,11 +1,13 @@
 /** `leadpush integrations`: the API keys of automation platforms, and the hooks that these registered. */
 import type { Command } from 'commander'
 import { plural } from '../base/amounts.ts'
+import type { hookRulesOf } from '../integrations/hook-address.ts'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
-import type { ListedHook } from '../integrations/integrations.ts'
+import type { CreatedIntegration, ListedHook } from '../integrations/integrations.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
+import { readDuration } from './options.ts'
 import { writeFacts, writeJson, writeLine, writeTable } from './output.ts'
 import { paint } from './painted.ts'
 
@@ -16,7 +18,7 @@ interface JsonOption {
 export function addIntegrations(program: Command, act: Act): void {
   const integrations = program
     .command('integrations')
-    .description('Create, list and revoke the connections of automation platforms.')
+    .description('Create, list, rotate and revoke the connections of automation platforms.')
   integrations
     .command('create')
     .description('Make an API key for a platform, and print it once with the signing secret of its triggers.')
@@ -36,6 +38,23 @@ its hash is stored.`,
     )
     .action(act((_log: Log, options: JsonOption & { user: string; apiKey?: string }) => create(options)))
   integrations
+    .command('rotate')
+    .description('Give an integration a new API key and signing secret, and print them once; the old ones end later.')
+    .argument('<id>', 'as `integrations list` shows it')
+    .option('--overlap <duration>', 'how long the old key and secret count beside the new ones', '24h')
+    .option('--json', 'print one JSON object')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  leadpush integrations rotate 3
+  leadpush integrations rotate 3 --overlap 0s    the old key is known to others
+
+Until the overlap is over (0s to 365d) both keys work, and triggers bear the
+signatures of both secrets. Another rotation ends the oldest key at once.`,
+    )
+    .action(act((_log: Log, id: string, options: JsonOption & { overlap: string }) => rotate(id, options)))
+  integrations
     .command('list')
     .description('Show the integrations and their hooks, never a key.')
     .option('--json', 'print one JSON object a line')
@@ -54,7 +73,7 @@ const toWrite = { ...inShort, writes: true }
 
 async function readWriterSettings() {
   const { processSource, readSettings } = await import('../base/config.ts')
-  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'logFormat'] as const
+  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'hookHosts', 'logFormat'] as const
   return readSettings(names, processSource())
 }
 
@@ -83,14 +102,40 @@ async function create({ user, apiKey, json }: JsonOption & { user: string; apiKe
     const { createIntegration } = await import('../integrations/integrations.ts')
     const created = await createIntegration(db, { email: user, apiKey: key })
     if (json) await writeJson(created)
+    else await writeSecrets(created)
+    return 0
+  })
+}
+
+async function writeSecrets({ id, user, apiKey, signingSecret }: CreatedIntegration): Promise<void> {
+  await writeFacts([
+    ['id', String(id)],
+    ['user', user],
+    ['API key', apiKey],
+    ['signing secret', signingSecret],
+  ])
+  await writeLine('The key is shown this once: only a hash of it is stored.')
+}
+
+const noIntegration = (id: string) =>
+  usageError(`There is no integration ${JSON.stringify(id)}.`, '`leadpush integrations list` shows them.')
+const idPattern = /^\d{1,15}$/
+
+async function rotate(id: string, { overlap, json }: JsonOption & { overlap: string }): Promise<ExitCode> {
+  const overlapMs = await readDuration('--overlap', overlap, '0s', '365d')
+  return await withDatabase(await readWriterSettings(), toWrite, async ({ db }) => {
+    const { rotateIntegration } = await import('../integrations/integrations.ts')
+    const rotated = idPattern.test(id) ? await rotateIntegration(db, Number(id), overlapMs) : undefined
+    if (!rotated) throw noIntegration(id)
+    const { integration, oldUntil } = rotated
+    if (json) await writeJson(integration)
     else {
-      await writeFacts([
-        ['id', String(created.id)],
-        ['user', created.user],
-        ['API key', created.apiKey],
-        ['signing secret', created.signingSecret],
-      ])
-      await writeLine('The key is shown this once: only a hash of it is stored.')
+      await writeSecrets(integration)
+      await writeLine(
+        overlapMs > 0
+          ? `The old key works until ${oldUntil.toISOString().slice(0, 16)}Z; until then triggers bear both signatures.`
+          : 'The old key and the old signing secret have ended.',
+      )
     }
     return 0
   })
@@ -133,7 +178,8 @@ function toRows(integration: { id: number; user: string; createdAt: Date; hooks:
   return hooks.map((hook, at) => [...(at === 0 ? facts : facts.map(() => '')), hook.url, describeLast(hook)])
 }
 
-function describeLast({ lastAt, lastStatus }: ListedHook): string {
+function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {
+  if (offSince !== null) return `${day(offSince)} ${paint('red', 'switched off')}`
   if (lastAt === null) return paint('dim', 'none yet')
   const isGood = lastStatus !== null && lastStatus >= 200 && lastStatus < 300
   const answer = lastStatus === null ? 'no answer' : `HTTP ${lastStatus}`
@@ -144,10 +190,8 @@ async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
   const settings = await readWriterSettings()
   return await withDatabase(settings, toWrite, async ({ db }) => {
     const { revokeIntegration } = await import('../integrations/integrations.ts')
-    const revoked = /^\d{1,15}$/.test(id) ? await revokeIntegration(db, Number(id)) : undefined
-    if (!revoked) {
-      throw usageError(`There is no integration ${JSON.stringify(id)}.`, '`leadpush integrations list` shows them.')
-    }
+    const revoked = idPattern.test(id) ? await revokeIntegration(db, Number(id)) : undefined
+    if (!revoked) throw noIntegration(id)
     const { user } = revoked
     const hooks = await tellPlatforms(settings, revoked.hooks)
     if (json) await writeJson({ type: 'integration', id: Number(id), user, revoked: true, hooks })
@@ -161,11 +205,12 @@ async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
 
 /** After the hooks are gone: one `DELETE` of each URL. */
 export async function tellPlatforms(
-  settings: { allowInsecureHooks: string | undefined },
+  settings: Parameters<typeof hookRulesOf>[0],
   hooks: readonly RemovedHook[],
 ): Promise<ToldHook[]> {
+  const { hookRulesOf } = await import('../integrations/hook-address.ts')
   const { sendHookRemovals } = await import('../integrations/hook-http.ts')
-  return await sendHookRemovals({ allowInsecure: settings.allowInsecureHooks !== undefined }, hooks)
+  return await sendHookRemovals(hookRulesOf(settings), hooks)
 }
 
 export async function writeTold(hooks: readonly ToldHook[]): Promise<void> {

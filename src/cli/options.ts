@@ -1,7 +1,16 @@
 /** Values of options that several commands take. */
 import { InvalidArgumentError } from 'commander'
+import { usageError } from './command.ts'
 
 export function parseCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is a whole number, 1 or more.')
   return Number(text)
+}
+
+/** A duration within the bounds, both written as durations, in milliseconds. Throws `usage` for anything else. */
+export async function readDuration(flag: string, text: string, min: string, max: string): Promise<number> {
+  const { duration } = await import('../base/setting-values.ts')
+  const parsed = duration(min, max).safeParse(text)
+  if (parsed.success) return parsed.data
+  throw usageError(`${flag}: holds ${JSON.stringify(text)}; allowed: ${parsed.error.issues[0]?.message}.`)
 }

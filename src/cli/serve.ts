@@ -48,7 +48,16 @@ async function readServeSettings(options: ServeOptions) {
   const source = processSource(flags)
   const names = [
     ...pushSettingNames,
-    ...(['automation', 'host', 'port', 'limitAddress', 'limitKey', 'trustProxy', 'allowInsecureHooks'] as const),
+    ...([
+      'automation',
+      'host',
+      'port',
+      'limitAddress',
+      'limitKey',
+      'trustProxy',
+      'allowInsecureHooks',
+      'hookHosts',
+    ] as const),
   ] as const
   // what pushes need is checked here too: their processes would only fail
   const [settings] = readTogether(
@@ -62,6 +71,7 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
   const settings = await readServeSettings(options)
   const { buildChildEnvironment, processSource } = await import('../base/config.ts')
   const { asDatabaseError } = await import('../db/away.ts')
+  const { hookRulesOf } = await import('../integrations/hook-address.ts')
   const { startServer } = await import('../server/start-server.ts')
   const awayMsMax = Math.min(databaseAwayMsMax, settings.databaseAwayMs)
   const limits = { silentMsMax: databaseSilentMsMax, connectionsMax, awayMsMax }
@@ -78,7 +88,7 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
     const server = await startServer({
       ...settings,
       db,
-      allowInsecureHooks: settings.allowInsecureHooks !== undefined,
+      hookRules: hookRulesOf(settings),
       childEnv: buildChildEnvironment(processSource().env, log.format),
       onRequest: (entry) => logRequest(log, entry),
       onPushEnded: (userId, end) => logPush(log, userId, end),

@@ -1,15 +1,21 @@
 /** `leadpush trigger`: new leads to the hooks of automation platforms. */
 import type { Command } from 'commander'
 import { formatCount, plural, seconds } from '../base/amounts.ts'
+import { lostKeptDays } from '../base/limits.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
-import { type Act, type ExitCode, inShort, waiting, withDatabase } from './command.ts'
+import type { LostToRenew } from '../triggers/lost-triggers.ts'
+import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
+import { readDuration } from './options.ts'
 import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from './output.ts'
 import { paint } from './painted.ts'
 import { listenForStop } from './signals.ts'
 
 interface TriggerOptions {
+  again?: true
+  hook?: string
+  since?: string
   json?: true
 }
 
@@ -21,6 +27,9 @@ export function addTrigger(program: Command, act: Act): void {
   program
     .command('trigger')
     .description('Send new listings to the hooks that automation platforms registered, and failed triggers again.')
+    .option('--again', 'also send what was abandoned or dropped, for 30 days after that')
+    .option('--hook <id>', 'with --again: of this hook alone')
+    .option('--since <duration>', 'with --again: only what was lost since, such as 2d')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -28,16 +37,17 @@ export function addTrigger(program: Command, act: Act): void {
 Examples:
   leadpush trigger                               for cron, every few minutes
   leadpush leads import listings.csv --trigger   right after an import
+  leadpush trigger --again --since 2d            after a platform was down
 
 A hook gets, once, each listing that was imported after the hook was registered
 and matches one of its user's queries. Later runs try again what failed,
-after 1 and 5 minutes, half an hour, 2 and 12 hours. A hook that failed gets
+after 1, 5 and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that failed gets
 nothing more for a minute, or for as long as its Retry-After asks.`,
     )
     .action(act(trigger))
 }
 
-export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks', 'keepAnswers'] as const
+export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks', 'hookHosts', 'keepAnswers'] as const
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
@@ -45,9 +55,20 @@ async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
     ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', ...triggerSettings],
     processSource(),
   )
-  return await withDatabase(settings, { ...inShort, ...waiting(log) }, (opened) =>
-    sendTriggers(log, opened, settings, options),
-  )
+  const since = options.since
+  const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', `${lostKeptDays}d`)
+  if (!options.again && (since !== undefined || options.hook !== undefined)) {
+    throw usageError('--hook and --since go with --again.', '`leadpush trigger --help` has examples.')
+  }
+  return await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
+    const { hasHookId } = await import('../triggers/lost-triggers.ts')
+    const hookId = options.hook?.toLowerCase()
+    if (hookId !== undefined && !(await hasHookId(opened.db, hookId))) {
+      throw usageError(`There is no hook ${JSON.stringify(hookId)}.`, '`leadpush integrations list --json` shows them.')
+    }
+    const again = options.again && { hookId, sinceMs }
+    return await sendTriggers(log, opened, settings, { ...options, again })
+  })
 }
 
 /** Runs `trigger` with everything that a person or a machine sees of it. */
@@ -58,9 +79,10 @@ export async function sendTriggers(
     leaseMs: number
     maxLeadAgeMs: number
     allowInsecureHooks: string | undefined
+    hookHosts: string[] | undefined
     keepAnswers: 'on' | 'off'
   },
-  { json }: TriggerOptions,
+  { json, again }: { json?: true | undefined; again?: LostToRenew | undefined },
 ): Promise<ExitCode> {
   const { runTriggers } = await import('../triggers/triggers.ts')
   const stop = listenForStop((signal) =>
@@ -74,6 +96,7 @@ export async function sendTriggers(
       opened,
       settings,
       stop: stop.signal,
+      again,
       onNote: (text) => log.warn(text),
       onTrigger(line, durationMs) {
         done++

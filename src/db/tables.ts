@@ -170,6 +170,9 @@ export interface Tables {
     api_key_sha256: Buffer
     signing_secret: string
     created_at: Generated<Date>
+    previous_api_key_sha256: Buffer | null
+    previous_signing_secret: string | null
+    previous_until: Date | null
   }
   hooks: {
     id: Generated<string>
@@ -190,7 +193,9 @@ export interface Tables {
     dropped: Defaulted<number>
     dropped_at: Date | null
     failing_since: Date | null
+    off_since: Date | null
   }
+  lost_triggers: { id: GeneratedAlways<number>; hook_id: string; lost_at: Generated<Date>; lead_ids: number[] }
   triggers: {
     hook_id: string
     version_id: number
@@ -198,6 +203,7 @@ export interface Tables {
     occurred_at: Date
     due_at: Date
     attempts: Defaulted<number>
+    failing_since: Date | null
     worker_id: number | null
     last_error: string | null
   }

@@ -14,10 +14,22 @@ import { hookLookupMsMax, hookUrlCharsMax } from '../base/limits.ts'
  */
 export type FindAddresses = (hostname: string) => Promise<string[]>
 
-/** The rules for addresses, and the resolver. */
-export interface HookAddressOptions {
+/** The rules for URLs. */
+export interface HookRules {
   /** For development: allows http: and addresses that are not public, and uses the system's resolver. */
   allowInsecure: boolean
+  /** The only hosts that are allowed, `*.example.com` for subdomains alone; undefined: any. */
+  hosts?: readonly string[] | undefined
+}
+
+/** The rules of the settings. */
+export const hookRulesOf = (settings: {
+  allowInsecureHooks: string | undefined
+  hookHosts?: readonly string[] | undefined
+}): HookRules => ({ allowInsecure: settings.allowInsecureHooks !== undefined, hosts: settings.hookHosts })
+
+/** The rules, and the resolver. */
+export interface HookAddressOptions extends HookRules {
   findAddresses?: FindAddresses
 }
 
@@ -94,7 +106,7 @@ export async function findHookAddresses(
  * What is wrong with the URL itself, as a sentence; undefined for nothing. Stricter than the parser: a URL that the parser
  * would repair is refused, so that everybody reads the same URL.
  */
-export function findUrlProblem(url: string, allowInsecure: boolean): string | undefined {
+export function findUrlProblem(url: string, { allowInsecure, hosts }: HookRules): string | undefined {
   if (url.length > 2 * hookUrlCharsMax || [...url].length > hookUrlCharsMax) {
     return `The hook URL must have at most ${hookUrlCharsMax} characters.`
   }
@@ -108,7 +120,14 @@ export function findUrlProblem(url: string, allowInsecure: boolean): string | un
     return 'The hook URL must have no spaces, control characters or backslashes in it.'
   if (!URL.canParse(url)) return 'The hook URL is no valid URL.'
   if (/^[^/]*\/\/[^/?#]*@/.test(url)) return 'The hook URL must have no user name and no password in it.'
-  return new URL(url).port === '0' ? 'The hook URL has a port that does not exist.' : undefined
+  const { port, hostname } = new URL(url)
+  if (port === '0') return 'The hook URL has a port that does not exist.'
+  return hosts && !isAmong(hosts, hostname) ? 'The hook URL has a host that is not allowed here.' : undefined
+}
+
+function isAmong(hosts: readonly string[], hostname: string): boolean {
+  const name = hostname.replace(/\.$/, '')
+  return hosts.some((host) => (host.startsWith('*.') ? name.endsWith(host.slice(1)) : name === host))
 }
 
 /**
@@ -133,7 +152,7 @@ const lookupProblems: Partial<Record<string, string>> = {
 
 /** What is wrong with a hook URL, as a sentence; undefined where it may be registered now. Looks its host name up. */
 export async function checkHookUrl(url: string, options: HookAddressOptions): Promise<string | undefined> {
-  const problem = findUrlProblem(url, options.allowInsecure)
+  const problem = findUrlProblem(url, options)
   if (problem !== undefined) return problem
   try {
     await findHookAddresses(new URL(url).hostname, options)

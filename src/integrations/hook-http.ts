@@ -17,7 +17,7 @@ export function createHookHttp(
   const http = createHttp({ concurrency, timeoutMs, findAddresses: (hostname) => findHookAddresses(hostname, options) })
   // for URLs that were registered under other rules
   const refusalOf = (url: string): HttpNoAnswer | undefined => {
-    const error = findUrlProblem(url, options.allowInsecure)
+    const error = findUrlProblem(url, options)
     return error === undefined
       ? undefined
       : { kind: 'no-answer', sent: false, stage: 'connect', error, code: undefined, reused: false }

@@ -9,8 +9,10 @@ import { spellHookUrl } from './hook-address.ts'
 /** What registering a URL came to. */
 export interface RegisteredHook {
   hookId: string
-  /** False where the integration had the URL already, in any spelling; then nothing has changed. */
+  /** False where the integration had the URL already, in any spelling. */
   isNew: boolean
+  /** Whether the hook was switched off until now (contract 6.5). */
+  wasOff: boolean
   /** Whether it is the integration's first hook and a subscription push is now owed to the user. */
   owed: boolean
 }
@@ -44,14 +46,19 @@ export async function registerHook(
       from hooks where integration_id = ${id}
     `.execute(transaction)
     const { hooks = 0, same = null } = rows[0] ?? {}
-    if (same !== null) return { hookId: same, isNew: false, owed: false }
+    if (same !== null) {
+      const on = await sql`
+        update hooks set off_since = null, failing_since = null, paused_until = null where id = ${same} and off_since is not null
+      `.execute(transaction)
+      return { hookId: same, isNew: false, wasOff: on.numAffectedRows === 1n, owed: false }
+    }
     if (hooks >= hooksPerIntegrationMax) return 'too many'
     const inserted = await sql<{ id: string }>`
       insert into hooks (integration_id, url, url_sha256, looked_import_id)
       values (${id}, ${url}, ${hashOf(url)}, (select coalesce(max(id), 0) from imports)) returning id
     `.execute(transaction)
     const owed = hooks === 0 && (await recordSubscriptionOwed(transaction, userId))
-    return { hookId: inserted.rows[0]?.id ?? '', isNew: true, owed }
+    return { hookId: inserted.rows[0]?.id ?? '', isNew: true, wasOff: false, owed }
   })
 }
 

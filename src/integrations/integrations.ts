@@ -13,7 +13,7 @@ import { deleteHooks, type RemovedHook } from './hooks.ts'
 
 const apiKeyPattern = new RegExp(`^[!-~]{${apiKeyCharsMin},${apiKeyCharsMax}}$`)
 
-/** A new integration with its secrets, which are shown this once. */
+/** An integration with its new secrets, which are shown this once. */
 export interface CreatedIntegration {
   id: number
   /** The user's e-mail. */
@@ -26,13 +26,19 @@ export interface CreatedIntegration {
 /** The form in which a key is stored and looked up. */
 const hashOf = (apiKey: string) => hash('sha256', apiKey, 'buffer')
 
+const makeApiKey = () => `lpk_${randomBytes(32).toString('base64url')}`
+const makeSigningSecret = () => `whsec_${randomBytes(32).toString('base64')}`
+
+/** SQL: whether the key and the secret of integration `i` before the last rotation still count. */
+export const isOverlapping = sql<boolean>`coalesce(i.previous_until > clock_timestamp(), false)`
+
 /**
  * Makes an integration with the given key, or with a new one of 256 random bits. Throws `usage` for an unknown user, a
  * malformed key, and a key that an integration has already.
  */
 export async function createIntegration(
   db: Database,
-  { email, apiKey = `lpk_${randomBytes(32).toString('base64url')}` }: { email: string; apiKey?: string | undefined },
+  { email, apiKey = makeApiKey() }: { email: string; apiKey?: string | undefined },
 ): Promise<CreatedIntegration> {
   if (!apiKeyPattern.test(apiKey)) {
     throw new LeadpushError(
@@ -41,12 +47,13 @@ export async function createIntegration(
     )
   }
   const { user } = await findUser(db, email)
-  const signingSecret = `whsec_${randomBytes(32).toString('base64')}`
+  const signingSecret = makeSigningSecret()
   // a row with this secret was made by an earlier try whose answer was lost
   const { rows } = await rideOut(() =>
     sql<{ id: number }>`
       insert into integrations as i (user_id, api_key_sha256, signing_secret)
-      values (${user.id}, ${hashOf(apiKey)}, ${signingSecret})
+      select ${user.id}, ${hashOf(apiKey)}, ${signingSecret}
+      where not exists (select from integrations i where i.previous_api_key_sha256 = ${hashOf(apiKey)} and ${isOverlapping})
       on conflict (api_key_sha256) do update set signing_secret = excluded.signing_secret
       where i.signing_secret = excluded.signing_secret returning id
     `.execute(db),
@@ -58,6 +65,33 @@ export async function createIntegration(
   })
 }
 
+/**
+ * Gives the integration a new key and a new signing secret. Those that it had count beside them for `overlapMs`; those before
+ * them end now. Undefined where no integration has the id. `oldUntil`: when the old ones end.
+ */
+export async function rotateIntegration(
+  db: Database,
+  id: number,
+  overlapMs: number,
+): Promise<{ integration: CreatedIntegration; oldUntil: Date } | undefined> {
+  const [apiKey, signingSecret] = [makeApiKey(), makeSigningSecret()]
+  // a row with this key was rotated by an earlier try whose answer was lost
+  const { rows } = await rideOut(() =>
+    sql<{ user: string; oldUntil: Date }>`
+      with rotated as (
+        update integrations set previous_api_key_sha256 = api_key_sha256, previous_signing_secret = signing_secret,
+          previous_until = now() + ${overlapMs} * interval '1 millisecond',
+          api_key_sha256 = ${hashOf(apiKey)}, signing_secret = ${signingSecret}
+        where id = ${id} and api_key_sha256 <> ${hashOf(apiKey)} returning previous_until
+      )
+      select u.email as user, coalesce((select previous_until from rotated), i.previous_until) as "oldUntil"
+      from integrations i join users u on u.id = i.user_id where i.id = ${id}
+    `.execute(db),
+  )
+  const [rotated] = rows
+  return rotated && { integration: { id, user: rotated.user, apiKey, signingSecret }, oldUntil: rotated.oldUntil }
+}
+
 /** The integration of a caller. */
 export interface FoundIntegration {
   id: number
@@ -65,14 +99,18 @@ export interface FoundIntegration {
   email: string
 }
 
-/** Finds an integration by the hash of its key, in one look-up; undefined for an unknown or revoked key. */
+/**
+ * Finds an integration by the hash of its key, or of the one before it while both count, in one look-up; undefined for an
+ * unknown, ended or revoked key.
+ */
 export async function findIntegrationByKey(db: Database, apiKey: string): Promise<FoundIntegration | undefined> {
-  return await db
-    .selectFrom('integrations as i')
-    .innerJoin('users as u', 'u.id', 'i.user_id')
-    .select(['i.id', 'i.user_id as userId', 'u.email'])
-    .where('i.api_key_sha256', '=', hashOf(apiKey))
-    .executeTakeFirst()
+  const key = hashOf(apiKey)
+  const { rows } = await sql<FoundIntegration>`
+    select i.id, i.user_id as "userId", u.email from integrations i join users u on u.id = i.user_id
+    where i.api_key_sha256 = ${key} or (i.previous_api_key_sha256 = ${key} and ${isOverlapping})
+    order by i.api_key_sha256 = ${key} desc limit 1
+  `.execute(db)
+  return rows[0]
 }
 
 /** A hook as `integrations list` shows it. */
@@ -83,6 +121,11 @@ export interface ListedHook {
   /** The HTTP status that the last attempt got; null where no answer came. */
   lastStatus: number | null
   lastAt: Date | null
+  /** How many listings beyond the newest of a run, and how many triggers given up, it ever missed. */
+  dropped: number
+  abandoned: number
+  /** Since when the hook is switched off (contract 6.5). */
+  offSince: Date | null
 }
 
 /** An integration as `integrations list` shows it. */
@@ -120,16 +163,35 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
   if (integrationIds.length === 0) return new Map()
   const rows = await db
     .selectFrom('hooks')
-    .select(['integration_id', 'id', 'url', 'created_at', 'last_status', 'last_at'])
+    .select([
+      'integration_id',
+      'id',
+      'url',
+      'created_at',
+      'last_status',
+      'last_at',
+      'dropped',
+      'abandoned',
+      'off_since',
+    ])
     .where('integration_id', 'in', integrationIds)
     .orderBy('integration_id')
     .orderBy('created_at')
     .orderBy('id')
     .execute()
   const found = new Map<number, ListedHook[]>()
-  for (const { integration_id, id, url, created_at, last_status, last_at } of rows) {
+  for (const { integration_id, id, url, created_at, last_status, last_at, dropped, abandoned, off_since } of rows) {
     const hooks = found.get(integration_id) ?? []
-    hooks.push({ id, url, createdAt: created_at, lastStatus: last_status, lastAt: last_at })
+    hooks.push({
+      id,
+      url,
+      createdAt: created_at,
+      lastStatus: last_status,
+      lastAt: last_at,
+      dropped,
+      abandoned,
+      offSince: off_since,
+    })
     found.set(integration_id, hooks)
   }
   return found

@@ -61,7 +61,7 @@ async function* readPages(file: DropFile, signal?: AbortSignal): AsyncGenerator<
   const fail = (line: number, message: string) => new LeadpushError('failed', `line ${line}: ${message}`)
   const source = { ...findRecordFile(file.name, ['csv']), format: 'csv' as const }
   let isChecked = false
-  for await (const { header, records } of readRecords(source, { signal })) {
+  for await (const { header, records } of readRecords(source, { signal, mayBeEmpty: true })) {
     if (header && !isChecked) {
       const names = header.names.join(',')
       if (names.toLowerCase() !== columns.join(',').toLowerCase()) {

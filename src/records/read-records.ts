@@ -245,6 +245,8 @@ export interface RecordReadOptions {
   stdin?: Readable | undefined
   /** Where the file has no mark of Unicode: a name that `checkEncoding` returned. */
   encoding?: string | undefined
+  /** A file without a record is none that is wrong. */
+  mayBeEmpty?: boolean
 }
 
 /**
@@ -274,7 +276,8 @@ export async function* readRecords(
     yield pageOf(splitter.end(), Buffer.alloc(0))
     watch?.check()
     options.signal?.throwIfAborted()
-    if (count === 0) throw new LeadpushError('failed', noRecord(counter.bytesRead, splitter.header))
+    if (count === 0 && !options.mayBeEmpty)
+      throw new LeadpushError('failed', noRecord(counter.bytesRead, splitter.header))
   } catch (error) {
     options.signal?.throwIfAborted()
     if (error instanceof LeadpushError || codeOf(error) === undefined) throw error

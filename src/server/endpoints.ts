@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
-import { checkHookUrl, findUrlProblem } from '../integrations/hook-address.ts'
+import { checkHookUrl, findUrlProblem, type HookRules } from '../integrations/hook-address.ts'
 import { type HooksToRemove, hasHook, registerHook, removeHooks } from '../integrations/hooks.ts'
 import { findSampleLeads } from '../triggers/sample-leads.ts'
 import { type Done, type SampleAnswer, type SubscribeAnswer, subscribeBodySchema, type TestAnswer } from './answers.ts'
@@ -11,7 +11,7 @@ import { Refusal } from './refusal.ts'
 /** What the endpoints work with. */
 export interface EndpointContext {
   db: Database
-  allowInsecureHooks: boolean
+  hookRules: HookRules
   maxLeadAgeMs: number
   /** Called when a subscription push has just become owed to the user. */
   onOwed(userId: number): void
@@ -52,17 +52,21 @@ export async function answerSubscribe(
   const { hookUrl } = parsed.data
   // a registered hook needs no DNS here, which may be away: each connection looks the address up again
   const problem = (await hasHook(context.db, integration.id, hookUrl))
-    ? findUrlProblem(hookUrl, context.allowInsecureHooks)
-    : await checkHookUrl(hookUrl, { allowInsecure: context.allowInsecureHooks })
+    ? findUrlProblem(hookUrl, context.hookRules)
+    : await checkHookUrl(hookUrl, context.hookRules)
   if (problem !== undefined) throw new Refusal(422, problem)
   const registered = await registerHook(context.db, integration, hookUrl)
   if (registered === 'revoked') throw new Refusal(401, 'The API key is unknown or was revoked.')
   if (registered === 'too many') {
     throw new Refusal(422, `The integration has ${hooksPerIntegrationMax} hooks already: unsubscribe one first.`)
   }
-  const { hookId, isNew, owed } = registered
+  const { hookId, isNew, wasOff, owed } = registered
   if (owed) context.onOwed(integration.userId)
-  const what = isNew ? 'The hook is registered.' : 'The hook was registered before.'
+  const what = isNew
+    ? 'The hook is registered.'
+    : wasOff
+      ? 'The hook is switched on again.'
+      : 'The hook was registered before.'
   return { ok: true, msg: owed ? `${what} A delivery of the leads there are now is on its way.` : what, id: hookId }
 }
 

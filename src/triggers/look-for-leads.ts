@@ -4,7 +4,7 @@
  * hooks' users. A group of hooks is looked at in one transaction, so that nothing is forgotten or found twice.
  */
 import { sql } from 'kysely'
-import { leadsPerHookMax } from '../base/limits.ts'
+import { droppedKeptMax, leadsPerHookMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
@@ -24,7 +24,7 @@ export interface Looked {
   hooks: number
   /** Triggers that are due now. */
   found: number
-  /** Leads beyond the 300 newest of a hook, which are never sent. */
+  /** Leads beyond the 300 newest of a hook, which are sent by `trigger --again` alone. */
   dropped: number
 }
 
@@ -115,6 +115,7 @@ async function lookAtGroup(
   await sql`create temp table due_leads (
     hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint
   ) on commit drop`.execute(db)
+  await sql`create temp table beyond_leads (hook_id uuid, lead_ids bigint[]) on commit drop`.execute(db)
   const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
   for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
   await sql`create index on due_leads (hook_id)`.execute(db)
@@ -177,13 +178,17 @@ async function collectFresh(
 }
 
 /**
- * Adds the due leads of the hooks to `due_leads`: for each hook the 300 newest, and how many were found. Queries of one
- * meaning are matched once; a lead that several queries of a user match is due once.
+ * Adds the due leads of the hooks to `due_leads`: for each hook the 300 newest, and how many were found; those beyond them to
+ * `beyond_leads`. Queries of one meaning are matched once; a lead that several queries of a user match is due once.
  */
 async function collectDue(db: Database, hookIds: readonly string[]): Promise<void> {
   await sql`
-    insert into due_leads select hook_id, version_id, lead_id, occurred_at, found from (${rankLeads(hookIds)}) ranked
-    where rank <= ${leadsPerHookMax}
+    with ranked as materialized (select * from (${rankLeads(hookIds)}) r where rank <= ${leadsPerHookMax + droppedKeptMax}),
+    beyond as (
+      insert into beyond_leads
+      select hook_id, array_agg(lead_id) from ranked where rank > ${leadsPerHookMax} group by hook_id
+    )
+    insert into due_leads select hook_id, version_id, lead_id, occurred_at, found from ranked where rank <= ${leadsPerHookMax}
   `.execute(db)
 }
 
@@ -192,31 +197,56 @@ interface HookToLook {
   looked: number
 }
 
-/** The rows of `due_leads` for the hooks, as a JSON array. */
-async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<string> {
-  const { rows } = await sql<{ due: string }>`
-    select coalesce(json_agg(d), '[]')::text as due from due_leads d where hook_id = any (${hooks.map(({ id }) => id)}::uuid[])
-  `.execute(db)
-  return rows[0]?.due ?? '[]'
+/** The rows of `due_leads` and of `beyond_leads` for the hooks, each as a JSON array. */
+interface DueLeads {
+  due: string
+  beyond: string
 }
 
-/** Records the due leads, and that the hooks have been looked at. Skips hooks that were removed or looked at meanwhile. */
-async function recordDue(db: Database, hooks: readonly HookToLook[], due: string, upTo: number): Promise<Looked> {
+async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<DueLeads> {
+  const ids = hooks.map(({ id }) => id)
+  const { rows } = await sql<DueLeads>`
+    select (select coalesce(json_agg(d), '[]')::text from due_leads d where hook_id = any (${ids}::uuid[])) as due,
+      (select coalesce(json_agg(b), '[]')::text from beyond_leads b where hook_id = any (${ids}::uuid[])) as beyond
+  `.execute(db)
+  return rows[0] ?? { due: '[]', beyond: '[]' }
+}
+
+/**
+ * Records the due leads, and that the hooks have been looked at. Skips hooks that were removed or looked at meanwhile. What is
+ * beyond the newest, or due to a hook that is switched off, is kept as lost.
+ */
+async function recordDue(
+  db: Database,
+  hooks: readonly HookToLook[],
+  { due, beyond }: DueLeads,
+  upTo: number,
+): Promise<Looked> {
   const { rows } = await sql<Looked>`
     with due as materialized (
       select * from json_to_recordset(${due}::json)
         as d (hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint)
     ),
     locked as materialized (
-      select h.id from hooks h
+      select h.id, h.off_since is not null as off from hooks h
         join unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map(({ looked }) => looked)}::bigint[]) as given (id, looked)
         on given.id = h.id and given.looked = h.looked_import_id
       order by h.id for update of h
     ),
     recorded as (
       insert into triggers (hook_id, version_id, lead_id, occurred_at, due_at)
-      select hook_id, version_id, lead_id, occurred_at, occurred_at from due where hook_id in (select id from locked)
+      select hook_id, version_id, lead_id, occurred_at, occurred_at from due where hook_id in (select id from locked where not off)
       returning hook_id, due_at
+    ),
+    kept_off as materialized (
+      select hook_id, array_agg(lead_id) as lead_ids from due where hook_id in (select id from locked where off) group by hook_id
+    ),
+    kept as (
+      insert into lost_triggers (hook_id, lead_ids)
+      select hook_id, lead_ids from kept_off
+      union all
+      select hook_id, lead_ids from json_to_recordset(${beyond}::json) as b (hook_id uuid, lead_ids bigint[])
+      where hook_id in (select id from locked)
     ),
     beyond as (
       select hook_id, max(found) - ${leadsPerHookMax} as n from due where hook_id in (select id from locked)
@@ -224,9 +254,10 @@ async function recordDue(db: Database, hooks: readonly HookToLook[], due: string
     ),
     looked as (
       update hooks h set looked_import_id = ${upTo}, due_at = least(h.due_at, r.due_at),
+        abandoned = h.abandoned + coalesce(cardinality(o.lead_ids), 0),
         dropped = h.dropped + coalesce(b.n, 0), dropped_at = case when b.n > 0 then now() else h.dropped_at end
       from locked l left join (select hook_id, min(due_at) as due_at from recorded group by hook_id) r on r.hook_id = l.id
-        left join beyond b on b.hook_id = l.id
+        left join beyond b on b.hook_id = l.id left join kept_off o on o.hook_id = l.id
       where h.id = l.id
     )
     select (select count(*) from locked) as hooks, (select count(*) from recorded) as found,

@@ -17,7 +17,8 @@ export interface TriggerRequest {
   webhookId: string
   href: string
   body: string
-  signingSecret: string
+  /** Each signs: a platform takes whichever signature it knows. */
+  signingSecrets: readonly string[]
 }
 
 /** What came of an attempt. */
@@ -40,7 +41,8 @@ export interface TriggerOutcome {
  * the trigger has the same one.
  */
 export function buildTriggerRequest(
-  hook: { id: string; url: string; signingSecret: string },
+  hook: { id: string; url: string },
+  signingSecrets: readonly string[],
   leadJson: string,
   occurredAt: Date,
 ): TriggerRequest {
@@ -51,7 +53,7 @@ export function buildTriggerRequest(
     webhookId,
     href: lead.href,
     body: JSON.stringify(lead),
-    signingSecret: hook.signingSecret,
+    signingSecrets,
   }
 }
 
@@ -69,12 +71,12 @@ export async function sendTrigger(
   keepAnswers: 'on' | 'off' = 'off',
 ): Promise<TriggerOutcome> {
   const startedMs = performance.now()
-  const { url, webhookId, body, signingSecret } = request
+  const { url, webhookId, body, signingSecrets } = request
   const headers = [
     'Content-Type', 'application/json',
     'webhook-id', webhookId,
     'webhook-timestamp', String(Math.floor(now.getTime() / 1_000)),
-    'webhook-signature', new Webhook(signingSecret).sign(webhookId, now, body),
+    'webhook-signature', signingSecrets.map((secret) => new Webhook(secret).sign(webhookId, now, body)).join(' '),
   ] // biome-ignore format: pairs
   const keepsAnswer = keepAnswers === 'on'
   const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs: triggerTimeoutMs, keepsAnswer })
@@ -86,7 +88,7 @@ export async function sendTrigger(
   const { status } = outcome
   const ok = status >= 200 && status < 300
   // its URL lets whoever has it start a workflow
-  const answer = keepsAnswer ? readAnswer(outcome, [signingSecret, ...secretsOf(url)]) : undefined
+  const answer = keepsAnswer ? readAnswer(outcome, [...signingSecrets, ...secretsOf(url)]) : undefined
   const retryAfterMs = ok ? null : parseRetryAfter(outcome, now.getTime(), triggerRetryAfterMsMax)
   return {
     ok,

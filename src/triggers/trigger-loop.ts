@@ -37,6 +37,8 @@ export interface TriggerLoopContext {
   /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
+  /** Called for each hook that was switched off. */
+  onOff(hookId: string): void
   onAway(error: unknown): void
 }
 
@@ -233,7 +235,7 @@ export class TriggerLoop {
     // a version may be gone while the cache has it and the lead still exists
     const found = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
     const json = found?.[0]?.json.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
-    return json === undefined ? undefined : buildTriggerRequest(lane, json, trigger.occurredAt)
+    return json === undefined ? undefined : buildTriggerRequest(lane, trigger.signingSecrets, json, trigger.occurredAt)
   }
 
   private note(lane: Lane, trigger: TakenTrigger, { href, webhookId }: TriggerRequest, outcome: TriggerOutcome): void {
@@ -277,13 +279,14 @@ export class TriggerLoop {
   }
 
   private async record(): Promise<void> {
-    const { db, onAway, onTrigger } = this.context
+    const { db, onAway, onTrigger, onOff } = this.context
     try {
       while (this.outcomes.length > 0) {
         const batch = this.outcomes.slice(0, outcomesPerStatement)
-        const ended = await rideOut(() => recordTriggers(db, this.store, batch), onAway)
+        const { ended, offIds } = await rideOut(() => recordTriggers(db, this.store, batch), onAway)
         await rideOut(() => recordHookAnswers(db, batch), onAway)
         this.due += ended
+        for (const id of offIds) onOff(id)
         this.outcomes.splice(0, batch.length)
         for (const { lane, line, durationMs } of batch) {
           lane.underWay--

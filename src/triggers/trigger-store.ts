@@ -4,16 +4,16 @@
  * statement that locks rows of both tables locks hooks before triggers, in the order of their ids.
  */
 import { sql } from 'kysely'
-import { triggerPausesMs } from '../base/limits.ts'
+import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
+import { isOverlapping } from '../integrations/integrations.ts'
 
 /** A hook that this process has taken. */
 export interface TakenHook {
   id: string
   url: string
   integrationId: number
-  signingSecret: string
   /** Whether it was never called, or did not answer its last attempt. */
   isUnproven: boolean
   /** The import up to which it had been looked at when it was taken. */
@@ -26,6 +26,8 @@ export interface TakenTrigger {
   versionId: number
   leadId: number
   occurredAt: Date
+  /** Those of the integration that count now; two while a rotation overlaps. */
+  signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
   /** Whether the lead still exists, and is not gone from all its sources. */
@@ -95,8 +97,7 @@ export async function takeHooks(
     )
     update hooks h set worker_id = ${currentOf(worker)} from integrations i
     where h.id in (select id from found) and i.id = h.integration_id and ${isLive(sql`${currentOf(worker)}`)}
-    returning h.id, h.url, i.id as "integrationId", i.signing_secret as "signingSecret", ${isUnproven} as "isUnproven",
-      h.looked_import_id as "lookedImportId"
+    returning h.id, h.url, i.id as "integrationId", ${isUnproven} as "isUnproven", h.looked_import_id as "lookedImportId"
   `.execute(db)
   return rows
 }
@@ -109,12 +110,14 @@ export async function takeTriggers(
 ): Promise<TakenTrigger[]> {
   const { rows } = await sql<TakenTrigger>`
     with given as materialized (
-      select h.id from hooks h
+      select h.id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
+        else array[i.signing_secret] end as secrets
+      from hooks h join integrations i on i.id = h.integration_id
       where h.id = any (${hookIds}::uuid[]) and h.worker_id = ${currentOf(worker)} and not ${isPaused(worker)}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
     found as materialized (
-      select g.id as hook_id, n.version_id from given g cross join lateral (
+      select g.id as hook_id, g.secrets, n.version_id from given g cross join lateral (
         select version_id from triggers
         where hook_id = g.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
         order by version_id limit 1 for update skip locked
@@ -123,6 +126,7 @@ export async function takeTriggers(
     update triggers t set worker_id = ${currentOf(worker)} from found n
     where t.hook_id = n.hook_id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
+      n.secrets as "signingSecrets",
       t.attempts,
       exists (select from leads l join lead_seen s on s.lead_id = l.id where l.id = t.lead_id and not s.gone) as "hasLead",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
@@ -146,17 +150,26 @@ export async function endTrigger(db: Database, { hookId, versionId }: TakenTrigg
   await db.deleteFrom('triggers').where('hook_id', '=', hookId).where('version_id', '=', versionId).execute()
 }
 
+/** What recording changed besides the triggers themselves. */
+export interface RecordedTriggers {
+  /** How many due triggers ended with their hook, or were put by with it, without having begun. */
+  ended: number
+  /** The hooks that were switched off. */
+  offIds: string[]
+}
+
 /**
  * Records outcomes. A success counts whenever it comes; a failure counts while the trigger is in the hands of this process.
- * Removes hooks that are gone, and returns how many due triggers ended with them without having begun.
+ * Removes hooks that are gone. Switches a hook off that used up the schedule for one trigger with nothing delivered meanwhile
+ * (contract 6.5); what is abandoned, and all triggers of such a hook, become lost triggers.
  */
 export async function recordTriggers(
   db: Database,
   worker: TriggerWorker,
   outcomes: readonly TriggerToRecord[],
-): Promise<number> {
+): Promise<RecordedTriggers> {
   const goneIds = [...new Set(outcomes.filter(({ gone }) => gone).map(({ hookId }) => hookId))]
-  const { rows } = await sql<{ n: number }>`
+  const { rows } = await sql<RecordedTriggers>`
     with outcome as materialized (
       select * from unnest(${outcomes.map(({ hookId }) => hookId)}::uuid[],
         ${outcomes.map(({ versionId }) => versionId)}::bigint[], ${outcomes.map(({ ok }) => ok)}::boolean[],
@@ -165,21 +178,40 @@ export async function recordTriggers(
         with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, n)
     ),
     locked as materialized (
-      select id from hooks where id in (select hook_id from outcome) order by id for update
+      select id, failing_since from hooks where id in (select hook_id from outcome) order by id for update
+    ),
+    ended_keys as materialized (
+      select hook_id, version_id from outcome where ok or abandoned
     ),
     ended as (
       delete from triggers t using outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id
         and (o.ok or (o.abandoned and t.worker_id = any (${worker.ids}))) and t.hook_id in (select id from locked)
-      returning t.hook_id, o.ok
+      returning t.hook_id, t.lead_id, t.failing_since, o.ok
+    ),
+    off as materialized (
+      select distinct l.id from ended e join locked l on l.id = e.hook_id
+      where not e.ok and e.failing_since >= l.failing_since and l.id not in (select hook_id from outcome where ok)
     ),
     failed as (
       update triggers t set attempts = t.attempts + 1, worker_id = null, last_error = o.error,
+        failing_since = coalesce(t.failing_since, now()),
         due_at = now() + interval '1 millisecond' * greatest(o.retry_after_ms,
-          (${[...triggerPausesMs]}::double precision[])[t.attempts + 1])
+          (${[...triggerPausesMs]}::double precision[])[t.attempts + 1] * (1 + ${triggerJitter}::double precision * random()))
       from outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id and not o.ok and not o.abandoned
-        and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked)
+        and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked) and t.hook_id not in (select id from off)
+        and t.hook_id <> all (${goneIds}::uuid[])
     ),
-    abandoned as (select hook_id, count(*) as n from ended where not ok group by hook_id),
+    put_by as (
+      delete from triggers t using off where t.hook_id = off.id
+        and not exists (select from ended_keys e where e.hook_id = t.hook_id and e.version_id = t.version_id)
+      returning t.hook_id, t.lead_id, t.due_at, t.worker_id
+    ),
+    lost as materialized (
+      select hook_id, lead_id from ended where not ok union all select hook_id, lead_id from put_by
+    ),
+    kept as (insert into lost_triggers (hook_id, lead_ids) select hook_id, array_agg(lead_id) from lost
+      where hook_id <> all (${goneIds}::uuid[]) group by hook_id),
+    abandoned as (select hook_id, count(*) as n from lost group by hook_id),
     last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),
     paused as (
       select hook_id, now() + interval '1 millisecond' * max(greatest(retry_after_ms, ${triggerPausesMs[0]})) as until
@@ -190,15 +222,18 @@ export async function recordTriggers(
         abandoned = h.abandoned + coalesce(a.n, 0), abandoned_at = case when a.n > 0 then now() else h.abandoned_at end,
         abandoned_error = case when a.n > 0 then l.error else h.abandoned_error end,
         failing_since = case when l.ok then null when l.any_ok then now() else coalesce(h.failing_since, now()) end,
-        paused_until = greatest(h.paused_until, p.until)
+        paused_until = greatest(h.paused_until, p.until),
+        off_since = case when h.id in (select id from off) then coalesce(h.off_since, now()) when l.any_ok then null else h.off_since end
       from last l left join abandoned a on a.hook_id = l.hook_id left join paused p on p.hook_id = l.hook_id
       where h.id = l.hook_id and h.id in (select id from locked) and h.id <> all (${goneIds}::uuid[])
     ),
     removed as (delete from hooks where id = any (${goneIds}::uuid[]) and id in (select id from locked) returning id)
-    select count(*) as n from triggers
-    where hook_id in (select id from removed) and worker_id is null and due_at <= ${worker.dueUntil}
+    select (select count(*) from triggers
+        where hook_id in (select id from removed) and worker_id is null and due_at <= ${worker.dueUntil})
+      + (select count(*) from put_by where worker_id is null and due_at <= ${worker.dueUntil}) as ended,
+      array(select id from off) as "offIds"
   `.execute(db)
-  return rows[0]?.n ?? 0
+  return rows[0] ?? { ended: 0, offIds: [] }
 }
 
 /**

@@ -9,8 +9,10 @@ import { describeAbsence, rideOut } from '../db/away.ts'
 import { findOtherWorkers, Worker, waitForLeases } from '../db/leases.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
+import { hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp } from '../integrations/hook-http.ts'
 import { lookForLeads } from './look-for-leads.ts'
+import { forgetLost, type LostToRenew, renewLost } from './lost-triggers.ts'
 import { TriggerLoop } from './trigger-loop.ts'
 import { countLeft, findRunStart } from './trigger-store.ts'
 
@@ -21,12 +23,15 @@ export interface TriggerContext {
     leaseMs: number
     maxLeadAgeMs: number
     allowInsecureHooks: string | undefined
+    hookHosts?: readonly string[] | undefined
     keepAnswers?: 'on' | 'off'
   }
   /** Aborted: finishes the attempts under way, begins none, gives back the rest. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
   onNote(text: string): void
+  /** Which lost triggers become due again first; undefined: none. */
+  again?: LostToRenew | undefined
   /** How long the run may take; by default `triggerRunMsMax`. */
   runMsMax?: number
 }
@@ -51,10 +56,12 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   const onAway = noteOnce((error) => onNote(describeAbsence(error)))
   const counts = { delivered: 0, failed: 0, abandoned: 0, removed: 0 }
   let dropped = 0
-  const allowInsecure = settings.allowInsecureHooks !== undefined
-  const http = createHookHttp({ allowInsecure }, { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })
+  const http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })
   let looking: Promise<unknown> = Promise.resolve()
   try {
+    const again = context.again
+    if (again) await rideOut(() => renewLost(db, again), onAway)
+    await rideOut(() => forgetLost(db), onAway)
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)
     const loop = new TriggerLoop({
       db,
@@ -65,6 +72,10 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
       onAway,
       leaseMs: settings.leaseMs,
       keepAnswers: settings.keepAnswers ?? 'off',
+      onOff: (id) =>
+        onNote(
+          `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
+        ),
       onTrigger(line, durationMs) {
         counts[line.status]++
         context.onTrigger(line, durationMs)

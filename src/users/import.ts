@@ -37,6 +37,8 @@ export interface UserCounts extends ImportCounts {
 export type UserImportOutcome = ImportOutcome<UserCounts>
 
 export interface UserImportOptions extends ImportOptions {
+  /** Of files without a mark that are not in UTF-8. */
+  encoding?: string | undefined
   /** Whether the files together have all users: others are unsubscribed. */
   complete?: boolean | undefined
   /** Whether a complete import may have fewer than half of the subscribed users. */
@@ -49,13 +51,13 @@ async function importFile(
   opened: OpenDatabase,
   file: RecordFile,
   { resolver, complete, isLast }: { resolver: Resolver; complete: CompleteImport | undefined; isLast: boolean },
-  options: ImportOptions & { onFolded: (record: FoldedRecord) => void },
+  options: UserImportOptions & { onFolded: (record: FoldedRecord) => void },
   onRejected: OnRejected,
 ): Promise<{ counts: UserCounts; ignored: IgnoredFields }> {
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
-  const { signal, stdin } = options
+  const { signal, stdin, encoding } = options
   return withTransaction(
     opened,
     async (connection) => {
@@ -66,6 +68,7 @@ async function importFile(
       const { staged, format, header, ignored } = await stageUsers(connection, file, {
         signal,
         stdin,
+        encoding,
         resolver,
         onRead,
       })

@@ -61,6 +61,8 @@ export interface StagedUsers {
 
 /** How queries are resolved, and whom to tell. */
 export interface StageUsersOptions extends Pick<ImportOptions, 'signal' | 'stdin'> {
+  /** Of a file without a mark that is not in UTF-8. */
+  encoding?: string | undefined
   resolver: Resolver
   onRead: (state: { records: number; bytesRead: number }) => void
 }

@@ -298,7 +298,7 @@ test('a hook that has failed for a day', async () => {
   await alarm(/1 hook has failed/)
   platform.answer = () => 200
   await passPauses(opened)
-  await follow(line, 'trigger')
+  await follow(line, 'trigger --again')
   await well()
   const { rows } = await query('select failing_since from hooks')
   assert.equal(rows[0].failing_since, null)
@@ -317,7 +317,7 @@ test('triggers that were given up or dropped in the last day', async () => {
   await importOne()
   platform.answer = () => 500
   await runTrigger(opened)
-  await query('update triggers set attempts = 5')
+  await query('update triggers set attempts = 8')
   await passPauses(opened)
   const { counts } = await runTrigger(opened)
   assert.equal(counts.abandoned, 1)

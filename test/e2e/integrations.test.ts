@@ -43,7 +43,9 @@ test('a key and a signing secret are shown once, in both forms; a key that is gi
     ],
   )
   assert.deepEqual(Object.keys(json[0]), ['type', 'id', 'user', 'createdAt', 'hooks'])
-  assert.deepEqual(Object.keys(json[0].hooks[0]), ['id', 'url', 'createdAt', 'lastStatus', 'lastAt'])
+  assert.deepEqual(Object.keys(json[0].hooks[0]), [
+    'id', 'url', 'createdAt', 'lastStatus', 'lastAt', 'dropped', 'abandoned', 'offSince',
+  ]) // biome-ignore format: a list
   const pretty = await house.call('integrations list')
   assert.match(pretty.stdout, /hooks\.example\.com\/a +none yet/)
   for (const secret of [apiKey, signingSecret, 'key-from-elsewhere']) {
@@ -142,4 +144,74 @@ test('removing a user revokes the integrations and tells their platforms, but ca
     platform.calls.map(({ method }) => method),
     ['DELETE', 'DELETE'],
   )
+})
+
+test('rotate gives a new key and secret; the old key counts until the overlap is over, and ends with a second rotation', async () => {
+  const {
+    json: [first],
+  } = await house.call('integrations create --user user-1@example.com --json')
+  const idOf = async (apiKey: string) => (await findIntegrationByKey(opened.db, apiKey))?.id
+  const rotated = await house.run(`integrations rotate ${first.id} --json`)
+  assert.equal(rotated.code, 0, rotated.stderr)
+  const [second, ...more] = rotated.json
+  assert.deepEqual([Object.keys(second), more], [['id', 'user', 'apiKey', 'signingSecret'], []])
+  assert.deepEqual([second.id, second.user], [first.id, first.user])
+  assert.ok(second.apiKey !== first.apiKey && second.signingSecret !== first.signingSecret)
+  assert.deepEqual([await idOf(first.apiKey), await idOf(second.apiKey)], [first.id, first.id])
+  const { rows } = await opened.pool.query(
+    `select extract(epoch from previous_until - now())::integer as seconds from integrations where id = $1`,
+    [first.id],
+  )
+  assert.ok(rows[0].seconds > 86_400 - 60 && rows[0].seconds <= 86_400, `${rows[0].seconds} s`)
+  const taking = ['integrations', 'create', '--user', 'user-0@example.com', '--api-key', first.apiKey]
+  assert.match((await house.call(taking)).stderr, /exists already/)
+
+  const again = await house.run(['integrations', 'rotate', String(first.id), '--overlap', '1h'])
+  const third = /API key +(\S+)/.exec(again.stdout)?.[1] ?? ''
+  assert.match(again.stdout, /The old key works until 20[\d-]+T[\d:]+Z/)
+  assert.deepEqual(await Promise.all([first.apiKey, second.apiKey, third].map(idOf)), [undefined, first.id, first.id])
+  await opened.pool.query('update integrations set previous_until = now() where id = $1', [first.id])
+  assert.deepEqual(await Promise.all([second.apiKey, third].map(idOf)), [undefined, first.id])
+
+  const atOnce = await house.run(['integrations', 'rotate', String(first.id), '--overlap', '0s'])
+  assert.match(atOnce.stdout, /The old key and the old signing secret have ended/)
+  assert.equal(await idOf(third), undefined)
+})
+
+test('a rotation of no integration, or with an overlap that is none, exits with 2 and changes nothing', async () => {
+  const {
+    json: [made],
+  } = await house.call('integrations create --user user-1@example.com --json')
+  for (const id of ['999', 'x', '']) {
+    const { code, stderr } = await house.call(['integrations', 'rotate', '--', id])
+    assert.equal(code, 2)
+    assert.match(stderr, /There is no integration/)
+  }
+  for (const overlap of ['366d', '24', '', '-1h']) {
+    const { code, stdout, stderr } = await house.call([
+      'integrations',
+      'rotate',
+      String(made.id),
+      `--overlap=${overlap}`,
+    ])
+    assert.deepEqual([code, stdout], [2, ''], overlap)
+    assert.match(stderr, /--overlap: holds .*from 0s to 365d/)
+  }
+  assert.equal((await findIntegrationByKey(opened.db, made.apiKey))?.id, made.id)
+  assert.equal((await house.call(['integrations', 'rotate', String(made.id), '--overlap=365d'])).code, 0)
+})
+
+test('a rotation is made once, also if the answer of the database is lost', async () => {
+  const {
+    json: [made],
+  } = await house.call('integrations create --user user-1@example.com --json')
+  const way = await startWay(house.database.url)
+  way.loseAnswer('with rotated')
+  const { code, json, stderr } = await house.run(`integrations rotate ${made.id} --json`, {
+    env: { DATABASE_URL: way.url },
+  })
+  assert.deepEqual([code, way.toLose()], [0, 0], stderr)
+  for (const key of [made.apiKey, json[0].apiKey]) {
+    assert.equal((await findIntegrationByKey(opened.db, key))?.id, made.id)
+  }
 })

@@ -130,6 +130,10 @@ test('whatever the table of trouble says that the program prints, it prints', as
     run('status --check'),
     run('status', { DATABASE_URL: undefined }),
     run('status', { DATABASE_URL: 'postgresql://user@127.0.0.1:1/leadpush' }),
+    run('trigger', { DATABASE_URL: 'postgresql://user@127.0.0.1:1/leadpush', LEADPUSH_DATABASE_AWAY: '1ms' }),
+    run('users remove x@example.com', { DATABASE_URL: `${empty.url}?options=-cdefault_transaction_read_only%3Don` }),
+    run('status', { DATABASE_URL: 'postgresql://h/leadpush?service=x' }),
+    run('status', { DATABASE_URL: 'postgresql://h/leadpush?sslmode=verify-full&sslrootcert=/nowhere' }),
     run('push --all', { DATABASE_URL: empty.url }),
     run('push --all', { DATABASE_URL: newer.url }),
     run('status', { LEADPUSH_CONCURENCY: '8' }),
@@ -186,6 +190,13 @@ test('whatever the table of trouble says that the program prints, it prints', as
   await run('status --check')
   await run(`leads forget --href ${hrefOf(1)}`)
   await run('status --user user-50@example.com')
+
+  const rows = (count: number) => Array.from({ length: count }, (_, at) => `${hrefOf(`own-${at}`)},78704\n`).join('')
+  await run(`leads import ${writeInput('all.csv', `href,postalCode\n${rows(5)}`)} --source mls --complete`)
+  await run(`leads import ${writeInput('few.csv', `href,postalCode\n${rows(2)}`)} --source mls --complete`)
+  const twins = ['a', 'b'].map((name) => `${name}@example.com,one-key,text,pool\n`).join('')
+  await run(`users import ${writeInput('twins.csv', `email,receiverApiKey,type,value\n${twins}`)}`)
+  await run(`users import ${writeInput('twins.csv', `email,receiverApiKey,type,value\n${twins}`)} --complete`)
 
   const target = { receiverUrl: 'https://receiver.example', dataSource: 'leadpush', timeoutMs: 30_000 }
   for (const code of ['CERT_NOT_YET_VALID', 'SELF_SIGNED_CERT_IN_CHAIN', 'ENOTPUBLIC']) {

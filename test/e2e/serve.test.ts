@@ -119,6 +119,26 @@ test('the same URL again is the same hook, another URL another one; unsubscribe 
   assert.equal(await countHooks(key2), 1)
 })
 
+test('with LEADPUSH_HOOK_HOSTS a hook at another host is a 422, also one that was registered before', async () => {
+  const before = await serve.subscribe(key2, 'a')
+  assert.equal(assertAnswer(before), 200)
+  const narrow = await startServe(house, { ...insecure, LEADPUSH_HOOK_HOSTS: '192.0.2.2,*.example.com' })
+  try {
+    const subscribe = (hookUrl: string) =>
+      narrow.ask({ method: 'POST', path: 'subscribe', key: key2, body: { hookUrl } })
+    assert.equal(assertAnswer(await subscribe('https://192.0.2.2/here')), 200)
+    for (const hookUrl of ['https://192.0.2.1/a', 'https://192.0.2.3/a', 'https://example.com/a']) {
+      const refused = await subscribe(hookUrl)
+      assert.equal(assertAnswer(refused), 422)
+      assert.match(refused.json.msg, /host that is not allowed here/)
+    }
+  } finally {
+    narrow.program.kill('SIGTERM')
+    await narrow.program.done
+  }
+  await put(key2, 'unsubscribe', { hookUrl: 'https://192.0.2.2/here' })
+})
+
 // Registering a hook again resolved its name again: while DNS was away its platform got a 422, and gave up.
 test('a URL that is registered already needs no DNS', async () => {
   // no server is asked for a name that can be none

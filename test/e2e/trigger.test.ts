@@ -164,18 +164,54 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
     (await house.call('status')).stdout,
     /Hooks in trouble[\s\S]*\/failing\n {2}1 failing; last attempt .*: HTTP 418/,
   )
-  await opened.pool.query('update triggers set attempts = 5')
+  await opened.pool.query('update triggers set attempts = 8')
   await passPauses(opened)
   const last = await trigger()
   assert.equal(last.code, 1)
-  assert.deepEqual(countsOf(last.json), { ...noTriggers, due: 2, abandoned: 1, waiting: 1 })
+  assert.deepEqual(countsOf(last.json), { ...noTriggers, due: 2, abandoned: 1 })
   const {
     json: [status],
   } = await house.call('status --json')
   assert.equal(status.hooksInTrouble, 1)
-  assert.match((await house.call('status')).stdout, /\/failing\n {2}1 failing, 1 abandoned; .*HTTP 418/)
+  assert.match((await house.call('status')).stdout, /\/failing\n {2}2 abandoned, switched off .*; .*HTTP 418/)
   const { json: listed } = await house.call('integrations list --json')
   const hooks = listed.flatMap((integration) => integration.hooks)
   assert.equal(hooks.find(({ id }) => id === failing.id).lastStatus, 418)
   assert.ok(hooks.every(({ lastAt }) => Math.abs(Date.parse(lastAt) - Date.now()) < 60_000))
+})
+
+test('--again sends what was abandoned, with the hook named or not; wrong options and unknown hooks exit with 2', async () => {
+  const lost = await hook('/lost')
+  await house.put('leads', makeLeads(1))
+  platform.answer = () => 500
+  await trigger()
+  await opened.pool.query('update triggers set attempts = 8')
+  await passPauses(opened)
+  const off = await trigger()
+  assert.equal(off.code, 1)
+  assert.match(off.stderr, /is switched off: three days of attempts failed/)
+  const { json: listed } = await house.call('integrations list --json')
+  const [shown] = listed.flatMap(({ hooks }) => hooks)
+  assert.deepEqual([shown.dropped, shown.abandoned], [0, 1])
+  assert.ok(Math.abs(Date.parse(shown.offSince) - Date.now()) < 60_000)
+  assert.match((await house.call('integrations list')).stdout, /switched off/)
+  assert.match((await house.call('status')).stdout, /1 abandoned, switched off/)
+  for (const [options, message] of [
+    [['--hook', lost.id], /go with --again/],
+    [['--since', '2d'], /go with --again/],
+    [['--again', '--since', '31d'], /--since: holds "31d"; allowed: .* to 30d/],
+    [['--again', '--since', 'soon'], /--since: holds "soon"/],
+    [['--again', '--hook', 'x'], /There is no hook "x"/],
+  ] as const) {
+    const { code, stderr } = await house.run(['trigger', ...options], { env })
+    assert.equal(code, 2, options.join(' '))
+    assert.match(stderr, message)
+  }
+  platform.answer = () => 200
+  await opened.pool.query('update hooks set paused_until = null')
+  assert.deepEqual(countsOf((await trigger()).json), noTriggers)
+  const again = await house.run([...triggerJson, '--again', '--hook', lost.id.toUpperCase(), '--since', '2d'], { env })
+  assert.deepEqual([again.code, countsOf(again.json)], [0, { ...noTriggers, due: 1, delivered: 1 }], again.stderr)
+  assert.equal(new Set(platform.calls.map(({ webhookId }) => webhookId)).size, 1)
+  assert.equal((await house.call('integrations list --json')).json.flatMap(({ hooks }) => hooks)[0].offSince, null)
 })

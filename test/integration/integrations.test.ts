@@ -92,12 +92,14 @@ test('the same URL again is the same hook, another URL another hook', async () =
   assert.deepEqual(await registerHook(opened.db, integration, urlOf('a')), {
     hookId: first.hookId,
     isNew: false,
+    wasOff: false,
     owed: false,
   })
   // another spelling of a URL counted as another hook, and every lead came twice
   assert.deepEqual(await registerHook(opened.db, integration, 'HTTPS://Hooks.example.com.:443/%61#again'), {
     hookId: first.hookId,
     isNew: false,
+    wasOff: false,
     owed: false,
   })
   const second = await registerHook(opened.db, integration, urlOf('A'))
@@ -124,7 +126,7 @@ test('an integration has at most 100 hooks, however many register at once', asyn
   assert.equal(hooks.length, 100)
   assert.equal(await register(1_000), 'too many')
   const again = await registerHook(opened.db, integration, hooks[0]?.url ?? '')
-  assert.deepEqual(again, { hookId: hooks[0]?.id, isNew: false, owed: false })
+  assert.deepEqual(again, { hookId: hooks[0]?.id, isNew: false, wasOff: false, owed: false })
   assert.equal((await removeHooks(opened.db, integration.id, { url: hooks[0]?.url ?? '' })).length, 1)
   assert.equal(typeof (await register(1_000)), 'object')
   assert.equal(await register(1_001), 'too many')

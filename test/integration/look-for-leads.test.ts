@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { removeHooks } from '../../src/integrations/hooks.ts'
 import { type Looked, lookForLeads } from '../../src/triggers/look-for-leads.ts'
+import { renewLost } from '../../src/triggers/lost-triggers.ts'
 import { findRunStart } from '../../src/triggers/trigger-store.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { createDatabase } from '../support/database.ts'
@@ -119,7 +120,7 @@ test('a lead that was changed by another import before the first run looked is d
   assert.deepEqual(await dueOf(hook), ['changed'])
 })
 
-test('of one run the 300 newest leads of a hook are due; the others are counted as dropped and never come', async () => {
+test('of one run the 300 newest leads of a hook are due; the others are counted as dropped, and come by --again alone', async () => {
   const names = (count: number) => Array.from({ length: count }, (_, n) => lead(`${count}-${n}`, '20001'))
   for (const [count, found, dropped] of [[299, 299, 0], [300, 300, 0], [301, 300, 1]] as const) {
     const hook = await hookOf('many')
@@ -133,6 +134,8 @@ test('of one run the 300 newest leads of a hook are due; the others are counted 
     assert.equal((await dueOf(hook)).length, found)
     const told = await opened.pool.query('select dropped, dropped_at > now() - interval \'1 hour\' as lately from hooks where id = $1', [hook.id])
     assert.deepEqual(told.rows, [{ dropped, lately: dropped > 0 || null }])
+    await renewLost(opened.db, { hookId: hook.id, sinceMs: undefined })
+    assert.equal((await dueOf(hook)).length, count)
     await opened.pool.query('delete from hooks where id = $1', [hook.id])
   } // biome-ignore format: a list
 })

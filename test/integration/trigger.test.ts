@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
+import { rotateIntegration } from '../../src/integrations/integrations.ts'
 import { leadFields } from '../../src/leads/lead.ts'
 import { findHooksInTrouble } from '../../src/triggers/hooks-in-trouble.ts'
 import { createDatabase } from '../support/database.ts'
@@ -91,11 +92,34 @@ test('a trigger is a signed POST of one flat object with every field, to each ho
   assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
 })
 
-test('a failed trigger is tried again after 1 m, 5 m, 30 m, 2 h and 12 h with the same id and body, then given up', async () => {
+test('while a rotation overlaps, triggers bear the signatures of both secrets', async () => {
+  const { id, integrationId, signingSecret: old } = await hook('/rotated')
+  const isSignedWith = (secret: string) => {
+    const { body, headers } = platform.calls.at(-1) ?? assert.fail('no trigger came')
+    try {
+      return new Webhook(secret).verify(body, headers as Record<string, string>) !== undefined
+    } catch {
+      return false
+    }
+  }
+  const rotated = await rotateIntegration(opened.db, integrationId, 3_600_000)
+  const { signingSecret } = rotated?.integration ?? assert.fail()
+  await addLeads(1)
+  assert.equal((await runTrigger(opened)).lines[0]?.hook, id)
+  assert.match(String(platform.calls[0]?.headers['webhook-signature']), /^v1,\S+ v1,\S+$/)
+  assert.deepEqual([isSignedWith(signingSecret), isSignedWith(old)], [true, true])
+  await opened.pool.query('update integrations set previous_until = now() where id = $1', [integrationId])
+  await addLeads(1)
+  await runTrigger(opened)
+  assert.match(String(platform.calls[1]?.headers['webhook-signature']), /^v1,\S+$/)
+  assert.deepEqual([isSignedWith(signingSecret), isSignedWith(old)], [true, false])
+})
+
+test('a failed trigger is tried again after 1 m, 5 m, 30 m, 2 h, 8 h, 16 h, 24 h, 24 h with the same id and body, then given up', async () => {
   const failing = await hook('/failing')
   const [href] = await addLeads(1)
   platform.answer = () => 500
-  for (const [attempt, minutes] of [1, 5, 30, 120, 720].entries()) {
+  for (const [attempt, minutes] of [1, 5, 30, 120, 480, 960, 1_440, 1_440].entries()) {
     const { counts, lines } = await runTrigger(opened)
     assert.deepEqual(counts, { ...noTriggers, due: 1, failed: 1 })
     assert.deepEqual(lines, [
@@ -103,7 +127,7 @@ test('a failed trigger is tried again after 1 m, 5 m, 30 m, 2 h and 12 h with th
         status: 'failed', attempts: attempt + 1, httpStatus: 500, error: 'HTTP 500' },
     ]) // biome-ignore format: a list
     const [trigger] = await triggersOf(failing)
-    assert.ok(trigger.seconds > minutes * 60 - 20 && trigger.seconds <= minutes * 60, `${trigger.seconds} s`)
+    assert.ok(trigger.seconds > minutes * 60 - 20 && trigger.seconds <= minutes * 66, `${trigger.seconds} s`)
     assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
     // a change of the lead meanwhile does not change what is sent
     await seedLeads(opened, [{ href: href ?? '', price: attempt + 1 }])
@@ -113,9 +137,9 @@ test('a failed trigger is tried again after 1 m, 5 m, 30 m, 2 h and 12 h with th
   assert.deepEqual(last.counts, { ...noTriggers, due: 1, abandoned: 1 })
   assert.deepEqual(
     last.lines.map(({ status, attempts }) => [status, attempts]),
-    [['abandoned', 6]],
+    [['abandoned', 9]],
   )
-  assert.deepEqual([new Set(platform.calls.map(({ webhookId }) => webhookId)).size, platform.calls.length], [1, 6])
+  assert.deepEqual([new Set(platform.calls.map(({ webhookId }) => webhookId)).size, platform.calls.length], [1, 9])
   assert.equal(new Set(platform.calls.map(({ body }) => body)).size, 1)
   await passPauses(opened)
   assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
@@ -140,10 +164,10 @@ test('a longer Retry-After is honoured, a shorter one is not', async () => {
   const asking = await hook('/asking')
   await addLeads(1)
   for (const [after, min, max] of [
-    ['30', 40, 60],
+    ['30', 40, 66],
     ['7200', 7_100, 7_200],
     [new Date(Date.now() + 9 * 3_600_000).toUTCString(), 32_000, 32_400],
-    ['nonsense', 7_000, 7_200],
+    ['nonsense', 7_000, 7_920],
     ['99999999', 604_000, 604_800],
   ] as const) {
     platform.answer = () => ({ status: 503, headers: { 'retry-after': after } })
@@ -231,6 +255,16 @@ test('without the setting for development no private address is called, whenever
   const { lines } = await runTrigger(opened, { settings: none })
   assert.match(lines[0]?.error ?? '', /not public/)
   assert.equal(platform.calls.length, 0)
+})
+
+test('a hook whose host is no longer among the allowed ones is not called', async () => {
+  await hook('/other')
+  await addLeads(1)
+  const { lines } = await runTrigger(opened, { settings: { hookHosts: ['hooks.example.com'] } })
+  assert.match(lines[0]?.error ?? '', /has a host that is not allowed here/)
+  assert.equal(platform.calls.length, 0)
+  await passPauses(opened)
+  assert.equal((await runTrigger(opened, { settings: { hookHosts: ['127.0.0.1'] } })).counts.delivered, 1)
 })
 
 test('a trigger whose lead is gone ends; one whose version is gone is sent with the lead as it is', async () => {

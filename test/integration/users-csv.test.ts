@@ -55,6 +55,13 @@ for (const version of postgresVersions) {
       assert.deepEqual((await importLines(lines)).counts, { ...none, read: 1_501, unchanged: 1_501, folded: 1 })
     })
 
+    test('a file of another encoding is read by its name', async () => {
+      const text = `${head}\nabroad@example.com,key,,text,Köln,\n`
+      const file = writeInput('latin.csv', Buffer.from(text, 'latin1'))
+      const outcome = await importUsers(opened, [file], { encoding: 'windows-1252' })
+      assert.deepEqual([outcome.summary.inserted, await valuesOf('abroad')], [1, ['Köln']])
+    })
+
     for (const lines of [999, 1_000, 1_001]) {
       test(`a user of ${lines} lines is complete: a page of lines ends among them, or not`, async () => {
         const own = Array.from({ length: lines }, (_, at) => `page${lines}@example.com,key,,text,word${at % 900},`)

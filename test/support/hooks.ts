@@ -4,6 +4,7 @@ import type { OpenDatabase } from '../../src/db/open.ts'
 import type { TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
+import type { LostToRenew } from '../../src/triggers/lost-triggers.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
 
 export interface TestHook {
@@ -26,13 +27,14 @@ const settings = {
   leaseMs: 60_000,
   maxLeadAgeMs: 30 * 86_400_000,
   allowInsecureHooks: '1',
+  hookHosts: undefined as readonly string[] | undefined,
   keepAnswers: 'on' as 'on' | 'off',
 }
 
 /** One run of `trigger` in this process. */
 export async function runTrigger(
   opened: OpenDatabase,
-  options: { settings?: Partial<typeof settings>; runMsMax?: number; stop?: AbortSignal } = {},
+  options: { settings?: Partial<typeof settings>; runMsMax?: number; stop?: AbortSignal; again?: LostToRenew } = {},
 ) {
   const lines: TriggerLine[] = []
   const notes: string[] = []
@@ -46,6 +48,7 @@ export async function runTrigger(
     stop: options.stop ?? new AbortController().signal,
     onTrigger: (line) => void lines.push(line),
     onNote: (text) => void notes.push(text),
+    again: options.again,
     ...(options.runMsMax !== undefined && { runMsMax: options.runMsMax }),
   })
   return { counts, lines, notes }

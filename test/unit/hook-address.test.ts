@@ -2,9 +2,16 @@
 import assert from 'node:assert/strict'
 import net from 'node:net'
 import { test } from 'node:test'
+import { readSettings } from '../../src/base/config.ts'
 import { hookLookupMsMax } from '../../src/base/limits.ts'
 import { createHttp } from '../../src/http/client.ts'
-import { checkHookUrl, findHookAddresses, isPublicAddress, spellHookUrl } from '../../src/integrations/hook-address.ts'
+import {
+  checkHookUrl,
+  findHookAddresses,
+  findUrlProblem,
+  isPublicAddress,
+  spellHookUrl,
+} from '../../src/integrations/hook-address.ts'
 import { listen } from '../support/sockets.ts'
 
 const answers: Record<string, string[]> = {
@@ -25,6 +32,8 @@ async function findAddresses(hostname: string): Promise<string[]> {
   return found
 }
 
+const readHosts = (LEADPUSH_HOOK_HOSTS: string) =>
+  readSettings(['hookHosts'], { env: { LEADPUSH_HOOK_HOSTS }, cwd: '/' }).hookHosts
 const check = (url: string) => checkHookUrl(url, { allowInsecure: false, findAddresses })
 
 const hosts = [
@@ -188,4 +197,45 @@ test('a connection goes to the addresses that were found, and nowhere else', asy
     await http.close()
     await server.close()
   }
+})
+
+test('with LEADPUSH_HOOK_HOSTS a hook URL has one of these hosts, in any spelling', () => {
+  const hosts = readHosts('hooks.example.com, *.example.org,93.184.215.14,2606:2800::1,Bücher.example.')
+  const problemOf = (host: string) => findUrlProblem(`https://${host}/a`, { allowInsecure: false, hosts })
+  const allowed = [
+    'hooks.example.com', 'HOOKS.example.com.', 'hooks.example.com:8443', 'a.example.org', 'a.b.example.org', 'b%C3%BCcher.example',
+    '93.184.215.14', '[2606:2800:0::1]', 'xn--bcher-kva.example',
+  ] // biome-ignore format: a list
+  for (const host of allowed) assert.equal(problemOf(host), undefined, host)
+  const others = [
+    'example.com', 'a.hooks.example.com', 'hooks.example.com.evil.example', 'example.org', 'badexample.org', 'example.org.evil.example',
+    '93.184.215.15', '[2606:2800::2]',
+  ] // biome-ignore format: a list
+  for (const host of others) assert.match(problemOf(host) ?? '', /has a host that is not allowed here/, host)
+  assert.match(findUrlProblem('https://10.0.0.1/', { allowInsecure: false, hosts: [] }) ?? '', /not allowed/)
+})
+
+test('LEADPUSH_HOOK_HOSTS allows no address that is not public', async () => {
+  const hosts = readHosts('10.0.0.1')
+  assert.match(
+    (await checkHookUrl('https://10.0.0.1/', { allowInsecure: false, hosts })) ?? '',
+    /public addresses alone/,
+  )
+})
+
+test('LEADPUSH_HOOK_HOSTS with anything but hosts is an error that says what is allowed', () => {
+  const wrong = [
+    'https://a.example',
+    'a.example:443',
+    'a.example/x',
+    '*',
+    '*.',
+    'a.*.example',
+    '*.10.0.0.1',
+    'a.example,,b.example',
+    'a b',
+    '[::1]:443',
+  ]
+  for (const text of wrong)
+    assert.throws(() => readHosts(text), /LEADPUSH_HOOK_HOSTS: holds .*allowed: host names/, text)
 })

@@ -6,7 +6,6 @@ const hookOf = (id: string, isUnproven = false) => ({
   id,
   url: `https://hooks.example.com/${id}`,
   integrationId: 1,
-  signingSecret: 'whsec_',
   isUnproven,
   lookedImportId: 1,
 })

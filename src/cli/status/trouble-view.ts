@@ -38,10 +38,11 @@ export async function writeEnded(
 
 export async function writeHooks(hooks: HookInTrouble[], total: number, time: Time): Promise<void> {
   await writeLine('', paint('bold', 'Hooks in trouble'))
-  for (const { lastAt, user, url, failing, abandoned, error, answer } of hooks) {
+  for (const { lastAt, user, url, failing, abandoned, offSince, error, answer } of hooks) {
     const counts = [
       failing > 0 && `${formatCount(failing)} failing`,
       abandoned > 0 && `${formatCount(abandoned)} abandoned`,
+      offSince !== null && `switched off ${time(offSince)}`,
     ]
     const last = `last attempt ${time(lastAt)}: ${error ?? 'it was delivered'}`
     await writeLine(wrap(`${user}: ${url}`, 2), `  ${wrap(`${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`)

@@ -117,7 +117,7 @@ export async function endWhatNobodyWants({ db }: OpenDatabase): Promise<number> 
 export async function remove(given: string[], options: JsonOption & { dryRun?: true }): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const settings = readSettings(
-    ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'logFormat'],
+    ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'hookHosts', 'logFormat'],
     processSource(),
   )
   const single = findSingle(given)

@@ -5,6 +5,7 @@ import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } f
 import type { Log } from '../log.ts'
 import { writeJson, writeLine, writeTable } from '../output.ts'
 import { paint } from '../painted.ts'
+import { encodingOption } from '../record-options.ts'
 
 interface JsonOption {
   json?: true
@@ -18,6 +19,7 @@ export function addUsers(program: Command, act: Act): void {
     .argument('<file...>', 'files, taken in one after the other')
     .option('--complete', 'the files are all users there are: unsubscribe those who are in none of them')
     .option('--accept', 'with --complete: also where fewer than half of the subscribed users are in the files')
+    .addOption(encodingOption())
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -26,6 +28,7 @@ export function addUsers(program: Command, act: Act): void {
 Examples:
   leadpush users import users.ndjson
   leadpush users import users.csv --complete      the whole export, nightly
+  leadpush users import users.csv --encoding windows-1252
 
 A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
            "queries":[{"type":"zipcode","value":"78704","radius":25},
@@ -119,7 +122,7 @@ async function readDatabaseSettings<const K extends SettingName = never>(more: r
   return readSettings(['databaseUrl', 'home', 'logFormat', ...more], processSource())
 }
 
-type UserImportOptions = JsonOption & { rejects?: string; complete?: true; accept?: true }
+type UserImportOptions = JsonOption & { rejects?: string; complete?: true; accept?: true; encoding?: string }
 
 async function importFiles(log: Log, files: string[], options: UserImportOptions): Promise<ExitCode> {
   const settings = await readDatabaseSettings(['databaseAwayMs'])
@@ -127,13 +130,15 @@ async function importFiles(log: Log, files: string[], options: UserImportOptions
   const { importUsers, userFormats } = await import('../../users/import.ts')
   const { runImport } = await import('../import-view.ts')
   const { endWhatNobodyWants } = await import('./change.ts')
+  const { checkEncoding } = await import('../../records/encoding.ts')
   const { complete, accept } = options
+  const encoding = options.encoding === undefined ? undefined : checkEncoding(options.encoding)
   if (accept && !complete) throw usageError('--accept goes with --complete: it overrules its guard.')
   findRecordFiles(files, userFormats)
   return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     let unsubscribed = 0
     const imported = await runImport(log, { ...options, files }, async (how) => {
-      const outcome = await importUsers(opened, files, { ...how, complete, accept })
+      const outcome = await importUsers(opened, files, { ...how, complete, accept, encoding })
       unsubscribed = outcome.summary.unsubscribed
       return outcome
     })

@@ -145,21 +145,21 @@ function* listHooks({ hooks }: Concerns): Generator<Alarm> {
     yield {
       about: `${plural(failing.count, 'hook')} that fail${failing.count === 1 ? 's' : ''}`,
       what: `${plural(failing.count, 'hook')} ${have(failing.count)} failed for more than ${aDay}`,
-      toDo: `see in \`leadpush status\` why, mend it and run \`leadpush trigger\`, or end a connection that is over with ${revoke(failing)}.`,
+      toDo: `see in \`leadpush status\` why, mend it and run \`leadpush trigger --again\`, or end a connection that is over with ${revoke(failing)}.`,
     }
   }
   if (abandoned.count > 0) {
     yield {
       about: 'triggers that were given up',
       what: `Triggers for ${plural(abandoned.count, 'hook')} were given up in the last day`,
-      toDo: `see in \`leadpush status\` why and mend it, or end a connection that is over with ${revoke(abandoned)}; ${aDay} after the last of them this ends.`,
+      toDo: `see in \`leadpush status\` why, mend it and run \`leadpush trigger --again\`, or end a connection that is over with ${revoke(abandoned)}; ${aDay} after the last of them this ends.`,
     }
   }
   if (dropped.count > 0) {
     yield {
       about: 'triggers that were dropped',
       what: `New listings for ${plural(dropped.count, 'hook')} were dropped in the last day, beyond the newest of a run`,
-      toDo: `import less at a time, each time with \`leadpush leads import FILE --trigger\`, or end a connection that is over with ${revoke(dropped)}; ${aDay} after the last of them this ends.`,
+      toDo: `send them with \`leadpush trigger --again\`; import less at a time, each time with \`leadpush leads import FILE --trigger\`, or end a connection that is over with ${revoke(dropped)}; ${aDay} after the last of them this ends.`,
     }
   }
 }

@@ -55,7 +55,8 @@ const hookConcerns = {
   // listings of an import are due before a run of `trigger` has looked which hooks they are for
   waiting: sql<boolean>`(h.due_at <= ${sinceDays} and coalesce(h.last_at, '-infinity') <= ${sinceDays}
     or h.looked_import_id < (select max(i.id) from imports i where i.inserted > 0 and i.started_at <= ${sinceDays}))`,
-  failing: sql<boolean>`h.failing_since <= ${sinceDays} and exists (select from triggers t where t.hook_id = h.id and t.attempts > 0)`,
+  failing: sql<boolean>`h.failing_since <= ${sinceDays} and (h.off_since is not null
+    or exists (select from triggers t where t.hook_id = h.id and t.attempts > 0))`,
 }
 
 async function findHookConcerns(db: Database): Promise<HookConcerns> {

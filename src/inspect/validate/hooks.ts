@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
-import { checkHookUrl, findUrlProblem } from '../../integrations/hook-address.ts'
+import { checkHookUrl, findUrlProblem, type HookRules, hookRulesOf } from '../../integrations/hook-address.ts'
 import type { Finding, Findings } from './finding.ts'
 
 export interface HookCounts {
@@ -32,20 +32,18 @@ async function findPage(db: Database, last: string | undefined): Promise<HookRow
 }
 
 class HostCheck {
-  private readonly allowInsecure: boolean
+  private readonly rules: HookRules
   private readonly kept = new LRUCache<string, Promise<{ problem: string | undefined }>>({ max: hostsKept })
 
-  constructor(allowInsecure: boolean) {
-    this.allowInsecure = allowInsecure
+  constructor(rules: HookRules) {
+    this.rules = rules
   }
 
   async findProblem(url: string): Promise<string | undefined> {
-    const problem = findUrlProblem(url, this.allowInsecure)
+    const problem = findUrlProblem(url, this.rules)
     if (problem !== undefined) return problem
     const { origin } = new URL(url)
-    const found =
-      this.kept.get(origin) ??
-      checkHookUrl(origin, { allowInsecure: this.allowInsecure }).then((wrong) => ({ problem: wrong }))
+    const found = this.kept.get(origin) ?? checkHookUrl(origin, this.rules).then((wrong) => ({ problem: wrong }))
     this.kept.set(origin, found)
     return (await found).problem
   }
@@ -56,11 +54,11 @@ const hint = 'Its triggers fail until the platform registers another one; `leadp
 /** Yields the findings on all hooks, in the order of their ids; `counts` grows as hooks are checked. */
 export async function* checkHooks(
   db: Database,
-  { allowInsecureHooks }: { allowInsecureHooks: string | undefined },
+  settings: Parameters<typeof hookRulesOf>[0],
   counts: HookCounts,
   signal?: AbortSignal,
 ): Findings {
-  const hosts = new HostCheck(allowInsecureHooks !== undefined)
+  const hosts = new HostCheck(hookRulesOf(settings))
   for (let last: string | undefined; !signal?.aborted; ) {
     const page = await rideOut(() => findPage(db, last))
     if (page.length === 0) return

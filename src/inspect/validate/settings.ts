@@ -12,6 +12,7 @@ export function isLocalHost(hostname: string): boolean {
 export interface SettingsToCheck {
   receiverUrl: string | undefined
   allowInsecureHooks: string | undefined
+  hookHosts?: readonly string[] | undefined
   timeZone: string
 }
 

@@ -104,7 +104,7 @@ export const newLead = {
     410: { description: 'The hook is removed: nothing more is sent to it.' },
     default: {
       description:
-        'It is tried again after 1 m, 5 m, 30 m, 2 h and 12 h, and then given up. Other leads come to the hook after a minute, ' +
+        'It is tried again after 1 m, 5 m, 30 m, 2 h, 8 h, 16 h, 24 h and 24 h, and then given up. Other leads come to the hook after a minute, ' +
         'or when the time that it asks for is over.',
       headers: retryAfter('a week'),
     },

@@ -1,0 +1,67 @@
+/**
+ * Triggers that a hook did not get: abandoned ones, and listings beyond the newest of a run. They are kept for `trigger --again`
+ * (contract 6.1, 6.4), which makes them due anew.
+ */
+import { sql } from 'kysely'
+import { lostKeptDays } from '../base/limits.ts'
+import type { Database } from '../db/open.ts'
+
+/** Which lost triggers to make due: of one hook or of all, lost in so many milliseconds; undefined: all that are kept. */
+export interface LostToRenew {
+  hookId: string | undefined
+  sinceMs: number | undefined
+}
+
+/** Rows of `lost_triggers` in one statement; each may hold thousands of leads. */
+const rowsPerStatement = 16
+const daysMs = 86_400_000
+
+/**
+ * Makes lost triggers due, with their schedule from the beginning. A `webhook-id` follows from hook, lead and first import, so it
+ * is that of the earlier attempts. Listings that are gone meanwhile are left out. A run at the same time takes other rows.
+ */
+export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays * daysMs }: LostToRenew): Promise<void> {
+  const { rows: start } = await sql<{ upTo: number | null; since: string }>`
+    select max(id) as "upTo", (now() - ${sinceMs} * interval '1 millisecond')::text as since from lost_triggers
+  `.execute(db)
+  const { upTo = null, since = '' } = start[0] ?? {}
+  for (let last = 0; upTo !== null; ) {
+    const { rows } = await sql<{ last: number | null }>`
+      with page as materialized (
+        select id, hook_id from lost_triggers where id > ${last} and id <= ${upTo} and lost_at >= ${since}::timestamptz
+          ${hookId === undefined ? sql`` : sql`and hook_id = ${hookId}`}
+        order by id limit ${rowsPerStatement}
+      ),
+      locked as materialized (select id from hooks where id in (select hook_id from page) order by id for update),
+      taken as (
+        delete from lost_triggers where id in (select id from page) and hook_id in (select id from locked)
+        returning hook_id, lead_ids
+      ),
+      renewed as (
+        insert into triggers (hook_id, version_id, lead_id, occurred_at, due_at)
+        select distinct on (t.hook_id, l.version_id) t.hook_id, l.version_id, l.id, i.started_at, now()
+        from taken t cross join unnest(t.lead_ids) as lost (lead_id) join leads l on l.id = lost.lead_id
+          join imports i on i.id = l.first_import_id
+        on conflict do nothing returning hook_id
+      ),
+      woken as (
+        update hooks set due_at = least(due_at, now()) where id in (select hook_id from renewed)
+      )
+      select max(id) as last from page
+    `.execute(db)
+    const reached = rows[0]?.last ?? null
+    if (reached === null) return
+    last = reached
+  }
+}
+
+/** Deletes what was lost too long ago. */
+export async function forgetLost(db: Database): Promise<void> {
+  await sql`delete from lost_triggers where lost_at < now() - ${lostKeptDays} * interval '1 day'`.execute(db)
+}
+
+/** Whether there is a hook with the id, which may be any text. */
+export async function hasHookId(db: Database, id: string): Promise<boolean> {
+  const { rows } = await sql`select from hooks where id::text = ${id.toLowerCase()}`.execute(db)
+  return rows.length > 0
+}

@@ -1,0 +1,176 @@
+/** What hooks did not get (contract 6.1, 6.4, 6.5): hooks that are switched off, and `trigger --again`. */
+import assert from 'node:assert/strict'
+import { after, beforeEach, test } from 'node:test'
+import { registerHook } from '../../src/integrations/hooks.ts'
+import { createDatabase } from '../support/database.ts'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { addHook, noTriggers, passPauses, runTrigger, type TestHook } from '../support/hooks.ts'
+import { seedLeads, seedUsers } from '../support/seed.ts'
+
+const opened = await (await createDatabase()).open()
+const platform = await startHookReceiver()
+after(() => platform.close())
+await seedUsers(opened.db, [{ email: 'user@example.com' }])
+let names = 0
+
+beforeEach(async () => {
+  await opened.pool.query('delete from hooks')
+  platform.calls.length = 0
+  platform.answer = () => 200
+})
+
+const hook = (path: string) => addHook(opened, 'user@example.com', platform.url(path))
+
+/** So many new leads for the user; returns their hrefs. */
+async function addLeads(count: number): Promise<string[]> {
+  const hrefs = Array.from({ length: count }, () => `https://listings.example.com/${++names}`)
+  await seedLeads(
+    opened,
+    hrefs.map((href) => ({ href })),
+  )
+  return hrefs
+}
+
+const triggersOf = async ({ id }: TestHook) =>
+  (await opened.pool.query('select attempts from triggers where hook_id = $1', [id])).rows
+
+/** The hook's last attempt of a whole schedule is next, and due. */
+async function passSchedule(): Promise<void> {
+  await opened.pool.query('update triggers set attempts = 8 where attempts > 0')
+  await passPauses(opened)
+}
+const all = { hookId: undefined, sinceMs: undefined }
+const idsOf = (path: string) => platform.of(path).map(({ webhookId }) => webhookId)
+
+test('a hook that used up the schedule with nothing delivered is switched off; what it misses is kept for --again', async () => {
+  const off = await hook('/off')
+  const hrefs = await addLeads(2)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await passSchedule()
+  const last = await runTrigger(opened)
+  assert.deepEqual([last.counts.abandoned, last.counts.failed], [1, 0])
+  assert.match(last.notes.join(), new RegExp(`The hook ${off.id} is switched off`))
+  assert.deepEqual(await triggersOf(off), [])
+  platform.answer = () => 200
+  hrefs.push(...(await addLeads(1)))
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+  const stateOf = async () =>
+    (
+      await opened.pool.query(
+        `select off_since is not null as off, abandoned::integer,
+          (select coalesce(sum(cardinality(lead_ids)), 0)::integer from lost_triggers where hook_id = hooks.id) as kept
+        from hooks where id = $1`,
+        [off.id],
+      )
+    ).rows[0]
+  assert.deepEqual(await stateOf(), { off: true, abandoned: 3, kept: 3 })
+
+  const { rows } = await opened.pool.query('select user_id::integer as id from integrations where id = $1', [
+    off.integrationId,
+  ])
+  const integration = { id: off.integrationId, userId: rows[0].id }
+  const registered = await registerHook(opened.db, integration, platform.url('/off'))
+  assert.deepEqual(registered, { hookId: off.id, isNew: false, wasOff: true, owed: false })
+  assert.deepEqual(await registerHook(opened.db, integration, platform.url('/off')), { ...registered, wasOff: false })
+  const [fresh] = await addLeads(1)
+  assert.deepEqual(
+    (await runTrigger(opened)).lines.map(({ href }) => href),
+    [fresh],
+  )
+  const [tried] = idsOf('/off')
+  const again = await runTrigger(opened, { again: all })
+  assert.deepEqual(again.counts, { ...noTriggers, due: 3, delivered: 3 })
+  assert.deepEqual(
+    again.lines.map(({ href, attempts }) => [href, attempts]).sort(),
+    hrefs.map((href) => [href, 1]).sort(),
+  )
+  // one of them was tried before, with the same id
+  assert.ok(again.lines.some(({ webhookId }) => webhookId === tried))
+  assert.deepEqual(await stateOf(), { off: false, abandoned: 3, kept: 0 })
+  assert.deepEqual((await runTrigger(opened, { again: all })).counts, noTriggers)
+})
+
+test('a hook that took other triggers meanwhile is not switched off', async () => {
+  const kept = await hook('/kept')
+  const [bad] = await addLeads(1)
+  platform.answer = ({ json }) => (json.href === bad ? 422 : 200)
+  await runTrigger(opened)
+  await addLeads(1)
+  await passPauses(opened)
+  await opened.pool.query("update triggers set due_at = now() + interval '1 hour' where attempts > 0")
+  assert.equal((await runTrigger(opened)).counts.delivered, 1)
+  await passSchedule()
+  const last = await runTrigger(opened)
+  assert.deepEqual([last.counts.abandoned, last.notes], [1, []])
+  const { rows } = await opened.pool.query('select off_since from hooks where id = $1', [kept.id])
+  assert.deepEqual(rows, [{ off_since: null }])
+})
+
+test('--again may be for one hook, or for what was lost lately; after 30 days nothing is kept', async () => {
+  const hooks = [await hook('/one'), await hook('/two'), await hook('/three')]
+  await addLeads(1)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await passSchedule()
+  assert.equal((await runTrigger(opened)).counts.abandoned, 3)
+  await opened.pool.query('update hooks set paused_until = null')
+  const age = (hook: TestHook | undefined, days: number) =>
+    opened.pool.query(`update lost_triggers set lost_at = now() - $2 * interval '1 day' where hook_id = $1`, [
+      hook?.id,
+      days,
+    ])
+  await age(hooks[1], 3)
+  await age(hooks[2], 31)
+  platform.answer = () => 200
+  platform.calls.length = 0
+  const day = 86_400_000
+  const paths = async (again: { hookId: string | undefined; sinceMs: number | undefined }) => {
+    platform.calls.length = 0
+    await runTrigger(opened, { again })
+    return platform.calls.map(({ path }) => path)
+  }
+  assert.deepEqual(await paths({ hookId: hooks[1]?.id, sinceMs: 2 * day }), [])
+  assert.deepEqual(await paths({ hookId: undefined, sinceMs: 2 * day }), ['/one'])
+  assert.deepEqual(await paths({ hookId: hooks[1]?.id, sinceMs: undefined }), ['/two'])
+  assert.deepEqual(await paths(all), [])
+})
+
+test('an --again that fails has the whole schedule before it, and runs at once renew each trigger once', async () => {
+  const failing = await hook('/again')
+  await addLeads(1)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await passSchedule()
+  await runTrigger(opened)
+  await opened.pool.query('update hooks set paused_until = null')
+  const runs = await Promise.all([runTrigger(opened, { again: all }), runTrigger(opened, { again: all })])
+  assert.equal(
+    runs.reduce((sum, { counts }) => sum + counts.failed, 0),
+    1,
+  )
+  assert.deepEqual(
+    (await triggersOf(failing)).map(({ attempts }) => attempts),
+    [1],
+  )
+  assert.deepEqual([new Set(idsOf('/again')).size, idsOf('/again').length], [1, 3])
+})
+
+test('a 410 to the last attempt of a schedule removes the hook, also beside an attempt that is abandoned', async () => {
+  // the run ended with an error: there is no pause after the last attempt
+  await hook('/both')
+  await addLeads(1)
+  await runTrigger(opened)
+  const [bad, gone] = await addLeads(2)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await opened.pool.query('update triggers set attempts = 8, failing_since = now()')
+  await passPauses(opened)
+  let arrived = 0
+  platform.answer = ({ json }) => ({ status: json.href === gone || bad === undefined ? 410 : 500, delayMs: arrived++ })
+  const { counts } = await runTrigger(opened)
+  assert.equal(counts.abandoned + counts.removed, 1)
+  await opened.pool.query('update hooks set paused_until = null')
+  await runTrigger(opened, { again: all })
+  assert.deepEqual((await opened.pool.query('select id from hooks')).rows, [])
+})
