@@ -102,8 +102,8 @@ test('fewer than half of the live listings change nothing; half of them, or any 
   const accepted = await importRecords(opened, listings(1), all('mls', { accept: true }))
   assert.equal(accepted.summary.gone, 4)
   assert.deepEqual(await findLive(opened), ['1', 'other'])
-  const ended = await importRecords(opened, [], all('mls', { accept: true }))
-  assert.equal(ended.summary.gone, 1)
+  const empty = await importRecords(opened, [], all('mls', { accept: true }))
+  assert.deepEqual([empty.broken?.message, empty.summary.gone], ['it is empty: it has no record', 0])
 })
 
 test('the guard counts live listings: those that are too old, gone, or new in the file do not matter', async () => {
