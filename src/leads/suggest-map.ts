@@ -14,6 +14,9 @@ const tokensOf = (name: string) =>
 /** Columns of URLs, numbers and names that belong to something else than the listing. */
 const belongsElsewhere = /photo|image|img|thumb|tour|video|logo|map|sold|tax|assess|estimat|lot|hoa|rent|half/i
 
+/** From this score on a name is one of the field's usual ones. */
+const tellingMin = 0.7
+
 /** From 0 to 1: how much the name of a column is like those of a field. */
 function scoreName(field: LeadField, column: string): number {
   const names = usualNames[field] ?? []
@@ -49,7 +52,9 @@ function score(field: LeadField, column: string, values: readonly string[]): num
   const share = scoreValues(field, values)
   const byName = scoreName(field, column)
   const isNeeded = field === 'href' || field === 'postalCode'
-  if (share !== undefined && share < (isNeeded ? 0.8 : 0.5)) return 0
+  // a name that tells needs fewer values that look right
+  const shareMin = isNeeded && byName < tellingMin ? 0.8 : 0.5
+  if (share !== undefined && share < shareMin) return 0
   if (byName > 0) return byName
   return isNeeded && share !== undefined ? scoreByValuesAlone(field, column, values) : 0
 }

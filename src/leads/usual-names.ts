@@ -34,7 +34,7 @@ const isNumber = (text: string) => /^[^\d]{0,5}[\d.,\s]*\d[^\d]{0,12}$/.test(tex
 /** Whether a value may be one of a field; undefined where any text may. */
 export const looksLike: Partial<Record<LeadField, (text: string) => boolean>> = {
   href: isUrl,
-  postalCode: (text) => /^(\d{5}(-?\d{4})?(\.0+)?|[a-z]\d[a-z][ -]?\d[a-z]\d)$/i.test(text.trim()),
+  postalCode: (text) => /^([a-z]{2},? )?(\d{5}(-?\d{4})?(\.0+)?|[a-z]\d[a-z][ -]?\d[a-z]\d)$/i.test(text.trim()),
   price: isNumber,
   sqft: isNumber,
   bedrooms: isNumber,

@@ -82,6 +82,7 @@ for (const [what, columns, expected] of [
   ['misspelt names', { hreff: urls, postal_cod: codes }, { href: 'hreff', postalCode: 'postal_cod' }],
   ['values alone', { a: urls, b: prices, c: codes }, { href: 'a', postalCode: 'c' }],
   ['a name whose values say otherwise', { url: codes, link: urls, zip: ['a', 'b'] }, { href: 'link', postalCode: 'url' }],
+  ['a usual name with a few values that cannot be used', { URL: urls, 'Zip Code': ['78704', 'MA 02138', 'call'] }, { href: 'URL', postalCode: 'Zip Code' }],
   ['photos', { photo_url: urls, url: urls.map((url) => `${url}.jpg`), zip: codes }, { postalCode: 'zip' }],
   ['one URL in all rows', { source: urls.map(() => 'https://example.com/'), zip: codes }, { postalCode: 'zip' }],
   ['prices of five digits', { amount_due: prices, link: urls }, { href: 'link' }],

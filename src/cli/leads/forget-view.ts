@@ -18,9 +18,8 @@ function describeErased({ listings, redacted, versions }: Forgotten): Fact[] {
   const kept = `with all that was kept of them (${plural(versions, 'version')})`
   if (listings > 0 || redacted === 0) facts.push(['erased', `${plural(listings, 'listing')}, ${kept}`])
   if (redacted > 0) {
-    const without =
-      listings > 0 ? 'without their contacts' : `without their contacts (${plural(versions, 'version')} erased)`
-    facts.push(['redacted', `${plural(redacted, 'listing')}, which stay ${without}`])
+    const without = listings > 0 ? 'without contacts' : `without contacts (${plural(versions, 'version')} erased)`
+    facts.push(['redacted', `${plural(redacted, 'listing')}, kept ${without}`])
   }
   return facts
 }
