@@ -61,7 +61,8 @@ class Soak {
     this.receiver = given.receiver
     this.hook = given.hook
     this.folder = given.folder
-    this.operator = new Operator(given.seed, { houses: 400, users: 40 })
+    // the guard compares weeks of 1,000 listings and more
+    this.operator = new Operator(given.seed, { houses: 2_000, users: 40 })
     this.receiver.answer = (request) => {
       const status = this.refuses(request)
       if (status === 200) this.taken.add(request)
