@@ -190,7 +190,9 @@ export async function openDatabase(
   pool.on('connect', (client) => {
     client.on('error', () => {})
     connectionOf(client).on('errorMessage', ({ code }) => {
-      if (code === readOnlyState) left.add(client)
+      if (code !== readOnlyState) return
+      left.add(client)
+      route.distrust()
     })
     const stream = streamOf(client)
     streams.add(stream)

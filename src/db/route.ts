@@ -141,6 +141,11 @@ export class Route {
     return await this.finding
   }
 
+  /** The server that was found last takes no connection or no write any more: the next connection looks anew. */
+  distrust(): void {
+    this.found = undefined
+  }
+
   private async search(): Promise<Way> {
     const troubles = new Map<string, unknown>()
     for (const [index, way] of this.ways.entries()) {
@@ -193,7 +198,12 @@ export function routedClient(route: Route): typeof pg.Client {
       Object.assign(this, { host, port, ssl })
       Object.assign((this as unknown as { connectionParameters: object }).connectionParameters, { host, port })
       connectionOf(this).ssl = ssl
-      await this.open()
+      try {
+        await this.open()
+      } catch (error) {
+        route.distrust()
+        throw error
+      }
     }
 
     override connect(): Promise<pg.Client>
