@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { OpenDatabase } from '../../src/db/open.ts'
+import { endAbandoned } from '../../src/deliveries/ledger.ts'
 import { findPeriod } from '../../src/deliveries/runs.ts'
 import { createHttp } from '../../src/http/client.ts'
 import type { PushLine, SummaryLine } from '../../src/index.ts'
@@ -79,6 +80,8 @@ async function take(one: Step): Promise<void> {
       'update users set subscribed = $2, subscription_owed_at = case when $2 then subscription_owed_at end where email = $1',
       [emailOf(one.user), isOn],
     )
+    // as `users unsubscribe` does it; otherwise the next push ends what nobody wants, and tells of it
+    if (!isOn) await endAbandoned(opened.db)
   }
 }
 
