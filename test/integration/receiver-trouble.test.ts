@@ -256,17 +256,23 @@ test('of two pushes at once one makes the attempt, and the other waits for what 
 
 // A push that went on with what another had given up made all its second attempts, before it learnt why that one had given up.
 test('a push that takes over from another first learns what that one found', async (t) => {
-  const house = await build(t, {
-    users: users(20),
-    answer: ({ headers }) =>
-      headers['x-data-source'] === 'a' ? { status: 403, delayMs: 100 } : { status: 200, delayMs: 600 },
-  })
-  const first = house.push(all, { ...held, dataSource: 'a' })
-  await requestsAtLeast(house.receiver, 20)
-  await seedUsers(house.db, [{ email: 'new@example.com' }])
-  const second = await house.push(all, { ...held, dataSource: 'b' })
-  assert.deepEqual([(await first).ok, second.ok], [false, false])
-  assert.deepEqual([house.receiver.requests.length, most(house)], [21, 1])
+  for (let tries = 0; ; tries++) {
+    const house = await build(t, {
+      users: users(20),
+      answer: ({ headers }) =>
+        headers['x-data-source'] === 'a' ? { status: 403, delayMs: 100 } : { status: 200, delayMs: 600 },
+    })
+    const first = house.push(all, { ...held, dataSource: 'a' })
+    await requestsAtLeast(house.receiver, 20)
+    await seedUsers(house.db, [{ email: 'new@example.com' }])
+    const second = await house.push(all, { ...held, dataSource: 'b' })
+    const { ok } = await first
+    // on a machine that stalls it has learnt so before its own answer came, which then says that the receiver is well
+    if (tries < 5 && second.notes.some((note) => note.includes('going on'))) continue
+    assert.deepEqual([ok, second.ok], [false, false])
+    assert.deepEqual([house.receiver.requests.length, most(house)], [21, 1])
+    return
+  }
 })
 
 test('--accept goes on regardless, and ends the hold once it is answered otherwise; --user is never held', async (t) => {
