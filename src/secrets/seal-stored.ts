@@ -78,15 +78,13 @@ async function dropUnused(transaction: Database): Promise<void> {
 }
 
 /**
- * Brings all stored secrets into the vault's form. Throws the reason of `signal`; what is done by then stays done. Rows that a
- * vacuum cannot reach yet keep the old values on disk for a while.
+ * Brings all stored secrets into the vault's form. Rows that a vacuum cannot reach yet keep the old values on disk for a while.
  */
-export async function sealStored(opened: OpenDatabase, vault: Vault, signal?: AbortSignal): Promise<SealedCounts> {
+export async function sealStored(opened: OpenDatabase, vault: Vault): Promise<SealedCounts> {
   const { db } = opened
   const counts: SealedCounts = { receiverKeys: 0, signingSecrets: 0, damaged: 0 }
   for (const column of columns) {
     for (let lastId = 0; ; ) {
-      signal?.throwIfAborted()
       const page = await rideOut(() => db.transaction().execute((each) => sealPage(each, vault, column, lastId)))
       if (!page) break
       lastId = page.lastId

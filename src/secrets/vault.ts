@@ -58,6 +58,11 @@ export class Vault {
     this.secretKey = secretKey
   }
 
+  /** Whether a change of the key is not finished: values may be encrypted with another one than new values are. */
+  get isChanging(): boolean {
+    return this.keys.size > (this.current ? 1 : 0)
+  }
+
   /** The id of the key that new values are encrypted with; undefined where they are stored as they are. */
   get currentId(): string | undefined {
     return this.current?.id
@@ -141,6 +146,12 @@ export async function openIntact(vault: Vault, stored: string, place: Place): Pr
 
 /** Seals nothing, and opens only what is stored as it is. */
 export const plainVault = new Vault()
+
+/** Whether the schema has come so far that anything can be encrypted. */
+export async function hasDataKeys(db: Database): Promise<boolean> {
+  const found = sql<{ found: boolean }>`select to_regclass('data_keys') is not null as found`
+  return (await rideOut(() => found.execute(db))).rows[0]?.found ?? false
+}
 
 export interface SecretSettings {
   secretKey?: Buffer | undefined
