@@ -35,7 +35,8 @@ Examples:
   leadpush settings rekey --new-key-file new.key
   leadpush settings rekey --none                   without encryption again`,
     )
-    .action(act(rekey))
+    // --json is an option of `settings` too, which then has it
+    .action(act((log: Log, _options: RekeyOptions, command: Command) => rekey(log, command.optsWithGlobals())))
 }
 
 /** More than any key is long. */

@@ -20,8 +20,6 @@ type SettingsOptions = Partial<Record<keyof typeof flagged, string>> & { json?: 
 export function addSettings(program: Command, act: Act): void {
   const settings = program
     .command('settings')
-    // its options would take those of `rekey`
-    .enablePositionalOptions()
     .description('Show the settings in force, and where each comes from; never a secret.')
     .option('--concurrency <n>', 'as `push` takes it')
     .option('--rate <n>', 'as `push` takes it')

@@ -48,6 +48,8 @@ export class PushLoop {
   /** The next attempt is due later than `patienceMs`. */
   private isLeaving = false
   private failure: unknown
+  /** The receiver keys are encrypted with a key that this process lacks: it comes to an end as on a stop, and then throws this. */
+  private lackOfKey: unknown
   private awayNoted = false
 
   constructor(context: LoopContext) {
@@ -101,6 +103,7 @@ export class PushLoop {
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
     await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
+    if (this.lackOfKey !== undefined) throw this.lackOfKey
   }
 
   /** The loop gave up on a receiver that an earlier push had found to be in trouble. */
@@ -109,7 +112,7 @@ export class PushLoop {
   }
 
   private get stopping(): boolean {
-    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined
+    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined || this.lackOfKey !== undefined
   }
 
   private fail(error: unknown): void {
@@ -342,13 +345,14 @@ export class PushLoop {
     await Promise.all([noted, learnt])
   }
 
-  /** Undefined where no attempt can be made: the stored key is damaged, or this process lacks what it is encrypted with, and fails. */
+  /** Undefined where no attempt can be made: the stored key is damaged, or this process lacks what it is encrypted with. */
   private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
     try {
       const receiverKey = await openReceiverKey(this.context.vault, attempt)
       if (receiverKey !== undefined) return receiverKey
     } catch (error) {
-      this.fail(error)
+      this.lackOfKey ??= error
+      this.wakeAll()
       await this.attempts.takeBack(attempt)
       return undefined
     }
