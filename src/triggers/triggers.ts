@@ -111,6 +111,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   } finally {
     clearTimeout(timer)
     timeIsUp.abort()
+    worker.stopRenewing()
     await Promise.allSettled([looking, http.close()])
   }
 }
