@@ -173,11 +173,11 @@ async function agreeToForce(
   limit: number | undefined,
 ): Promise<void> {
   if (!process.stdin.isTTY || !process.stdout.isTTY) return
-  const { rideOut } = await import('../../db/away.ts')
   const { findPeriod } = await import('../../deliveries/runs.ts')
-  const { countUsersToServe, forcedPass } = await import('../../push/users-to-serve.ts')
+  const { countUsersOfPass } = await import('../../push/users-left.ts')
+  const { forcedPass } = await import('../../push/users-to-serve.ts')
   const { period } = await findPeriod(db, settings)
-  const { free, held } = await rideOut(() => countUsersToServe(db, forcedPass(period)))
+  const { free, held } = await countUsersOfPass(db, forcedPass(period))
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
   if (users === 0) return
   log.warn(`${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`)
