@@ -85,7 +85,7 @@ export interface Tables {
   }
   runs: {
     id: GeneratedAlways<number>
-    command: 'all' | 'force' | 'resume' | 'failed' | 'user'
+    command: 'all' | 'force' | 'resume' | 'failed' | 'user' | 'owed'
     period: string
     time_zone: string
     worker_id: number

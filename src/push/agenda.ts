@@ -23,6 +23,8 @@ export type AgendaRequest =
   | { what: 'all'; force: boolean }
   | { what: 'resume' }
   | { what: 'failed'; unknown: boolean }
+  /** The subscription pushes of all users: those that are owed, and the rest of those that were begun. */
+  | { what: 'owed' }
   /** `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. `further`: users served like `user`. */
   | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean; further?: readonly UserToServe[] }
 
@@ -81,7 +83,7 @@ export class Agenda {
   /** Finds the runs to resume, and asks the guard where weekly deliveries are to be made. May be called again. */
   async look(): Promise<void> {
     const { db, request, period, guard, accept, timeZone, otherTimeZone } = this.context
-    if (request.what === 'user' || request.what === 'failed') return
+    if (request.what !== 'all' && request.what !== 'resume') return
     this.interrupted = await findInterruptedRuns(db, period)
     if (this.verdict || (request.what === 'resume' && this.interrupted.length === 0)) return
     const { interrupted } = this
@@ -98,7 +100,7 @@ export class Agenda {
   get passes(): Pass[] {
     const { request, period, runId } = this.context
     const { guardsUsers = false, earlier = [] } = this.verdict ?? {}
-    if (request.what === 'user') return []
+    if (request.what === 'user' || request.what === 'owed') return []
     if (request.what === 'failed')
       return [failedPass(period, runId ?? 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
     const forced = this.interrupted
@@ -122,7 +124,8 @@ export class Agenda {
       return
     }
     if (request.what !== 'failed')
-      for await (const users of findUsersOwedSubscription(db)) yield { users, kind: 'subscription' }
+      for await (const users of findUsersOwedSubscription(db, request.what === 'owed'))
+        yield { users, kind: 'subscription' }
     if (request.what === 'all' && !isAgain && withoutQueries > 0)
       for await (const email of findUsersWithoutQueries(db, weeklyScope(period)))
         yield { skip: skipWithoutQueries(email) }

@@ -65,7 +65,7 @@ export interface PushEnd {
   stopped: boolean
 }
 
-/** `serve` runs few pushes at once: one with `owedOnly` does not wait longer than this for a second attempt. */
+/** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
 
 class PushRun {
@@ -172,8 +172,8 @@ class PushRun {
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)
     const failures = failed + unknown
-    // `--user` was asked for nothing else; after other forms `--resume` sends it
-    const leftOwed = this.request.what === 'user' ? this.users.leftOwed.size : 0
+    // these were asked for nothing else; after other forms `--resume` sends it
+    const leftOwed = this.isForSome ? this.users.leftOwed.size : 0
     const complete = cameToEnd && failures + pending + heldUsers + leftOwed === 0
     await endRun(this.db, this.run.id, {
       outcome: stopped ? 'stopped' : complete ? 'complete' : 'failures',
@@ -261,12 +261,19 @@ class PushRun {
   }
 
   private get isOwedOnly(): boolean {
-    return this.request.what === 'user' && this.request.owedOnly === true
+    const { request } = this
+    return request.what === 'owed' || (request.what === 'user' && request.owedOnly === true)
+  }
+
+  /** The run serves users by name or subscription pushes alone: it owes nothing to others. */
+  private get isForSome(): boolean {
+    return this.request.what === 'user' || this.request.what === 'owed'
   }
 
   private get takeover(): Takeover {
     const { request } = this
     if (request.what === 'user') return request.owedOnly ? { subscriptionOf: request.user.id } : 'own'
+    if (request.what === 'owed') return 'subscriptions'
     return request.what === 'failed' ? 'own' : 'all'
   }
 
@@ -320,7 +327,7 @@ class PushRun {
   private async countLeft(): Promise<CountedUsers> {
     const { db, worker, users, agenda } = this
     const left = await agenda.count(worker.ids, users.remembered)
-    if (this.request.what === 'user') return { ...left, free: this.users.leftOwed.size }
+    if (this.isForSome) return { ...left, free: this.users.leftOwed.size }
     const { rows } = await rideOut(() =>
       sql<{ n: number }>`
         select count(*) as n from deliveries d

@@ -179,8 +179,11 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
 
 const owedPerPage = 1_000
 
-/** Users who are owed a subscription push, the oldest first, in pages; users served meanwhile are passed over. */
-export async function* findUsersOwedSubscription(db: Database): AsyncGenerator<UserToServe[]> {
+/**
+ * Users who are owed a subscription push, the oldest first, in pages; users served meanwhile are passed over. With `untilNone` those who
+ * subscribe while a page is served are found too: it ends where a look finds nobody.
+ */
+export async function* findUsersOwedSubscription(db: Database, untilNone = false): AsyncGenerator<UserToServe[]> {
   // as text: a JavaScript date has no microseconds, so the last user would be found again
   let last = { since: '-infinity', id: 0 }
   for (;;) {
@@ -192,8 +195,9 @@ export async function* findUsersOwedSubscription(db: Database): AsyncGenerator<U
         order by u.subscription_owed_at, u.id limit ${owedPerPage}
       `.execute(db),
     )
+    if (rows.length === 0) return
     yield rows.map((row) => ({ id: row.id, email: row.email }))
-    if (rows.length < owedPerPage) return
+    if (rows.length < owedPerPage && !untilNone) return
     last = rows.at(-1) ?? last
   }
 }

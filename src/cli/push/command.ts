@@ -18,7 +18,7 @@ export interface PushOptions {
   resume?: true
   failed?: true
   unknown?: true
-  /** For `serve`: if another process has sent the owed push first, this one sends nothing. */
+  /** For `serve`: sends only what is owed by subscribing, to all users or, with `user`, to one. */
   owed?: true
   /** Other tools have it: the error points to `preview`. */
   dryRun?: true
@@ -44,7 +44,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--yes', 'with --force: go on without asking first')
     .option('--limit <n>', 'with --all: serve this many users, then end', parseCount)
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
-    .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
+    .addOption(new Option('--owed', 'only what is owed by subscribing; with --user: to that user').hideHelp())
     .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
     .option('--accept', 'send what is held back: by the guard, or because the receiver is down or refuses everybody')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
@@ -82,6 +82,7 @@ function checkOptions(options: PushOptions): void {
     options.user !== undefined && '--user',
     options.resume && '--resume',
     options.failed && '--failed',
+    options.owed && options.user === undefined && '--owed',
   ]
   const given = forms.filter((form) => typeof form === 'string')
   if (given.length === 0)
@@ -90,7 +91,6 @@ function checkOptions(options: PushOptions): void {
   if (options.force && !options.all) throw usageError('--force goes with --all only.')
   if (options.yes && !options.force) throw usageError('--yes goes with --all --force only.')
   if (options.limit !== undefined && !options.all) throw usageError('--limit goes with --all only.')
-  if (options.owed && options.user === undefined) throw usageError('--owed goes with --user only.')
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
 }
 
@@ -199,7 +199,9 @@ async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics 
       ? 'resume'
       : options.failed
         ? 'failed'
-        : 'user'
+        : options.user === undefined
+          ? 'owed'
+          : 'user'
   return keepMetricsFile(log, options.metricsFile, command)
 }
 
@@ -207,8 +209,9 @@ async function findRequest(log: Log, db: Database, options: PushOptions): Promis
   if (options.all) return { what: 'all', force: options.force ?? false, limit: options.limit }
   if (options.resume) return { what: 'resume' }
   if (options.failed) return { what: 'failed', unknown: options.unknown ?? false }
+  if (options.user === undefined) return { what: 'owed' }
   const { findUser } = await import('../../users/users.ts')
-  const { user, owed, subscribed } = await findUser(db, options.user ?? '')
+  const { user, owed, subscribed } = await findUser(db, options.user)
   if (options.owed) return { what: 'user', user, owed, owedOnly: true }
   if (!subscribed) log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
   return { what: 'user', user, owed }
