@@ -4,8 +4,9 @@ import { formatCount, plural, seconds } from '../base/amounts.ts'
 import { lostKeptDays } from '../base/limits.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
+import type { Vault } from '../secrets/vault.ts'
 import type { LostToRenew } from '../triggers/lost-triggers.ts'
-import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, openSecrets, usageError, waiting, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { readDuration } from './options.ts'
 import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from './output.ts'
@@ -47,7 +48,14 @@ nothing more for a minute, or for as long as its Retry-After asks.`,
     .action(act(trigger))
 }
 
-export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks', 'hookHosts', 'keepAnswers'] as const
+export const triggerSettings = [
+  'leaseMs',
+  'maxLeadAgeMs',
+  'allowInsecureHooks',
+  'hookHosts',
+  'keepAnswers',
+  'secretKey',
+] as const
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../base/config.ts')
@@ -61,13 +69,14 @@ async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
     throw usageError('--hook and --since go with --again.', '`leadpush trigger --help` has examples.')
   }
   return await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
+    const vault = await openSecrets(opened.db, settings)
     const { hasHookId } = await import('../triggers/lost-triggers.ts')
     const hookId = options.hook?.toLowerCase()
     if (hookId !== undefined && !(await hasHookId(opened.db, hookId))) {
       throw usageError(`There is no hook ${JSON.stringify(hookId)}.`, '`leadpush integrations list --json` shows them.')
     }
     const again = options.again && { hookId, sinceMs }
-    return await sendTriggers(log, opened, settings, { ...options, again })
+    return await sendTriggers(log, opened, settings, { ...options, vault, again })
   })
 }
 
@@ -82,7 +91,7 @@ export async function sendTriggers(
     hookHosts: string[] | undefined
     keepAnswers: 'on' | 'off'
   },
-  { json, again }: { json?: true | undefined; again?: LostToRenew | undefined },
+  { vault, json, again }: { vault: Vault; json?: true | undefined; again?: LostToRenew | undefined },
 ): Promise<ExitCode> {
   const { runTriggers } = await import('../triggers/triggers.ts')
   const stop = listenForStop((signal) =>
@@ -94,6 +103,7 @@ export async function sendTriggers(
   try {
     const summary = await runTriggers({
       opened,
+      vault,
       settings,
       stop: stop.signal,
       again,

@@ -65,6 +65,7 @@ export interface Tables {
     due_since: Generated<Date>
     created_at: Generated<Date>
   }
+  data_keys: { id: string; wrapped: string; current: boolean; created_at: Generated<Date> }
   queries: {
     user_id: number
     position: number

@@ -20,11 +20,13 @@ import {
 } from '../deliveries/runs.ts'
 import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
+import { plainVault, type Vault } from '../secrets/vault.ts'
 import { Agenda, type AgendaRequest, type CountedUsers, type UsersLeft } from './agenda.ts'
 import { Doubt } from './doubt.ts'
 import { FirstAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
-import { type LoopSettings, PushLoop } from './loop.ts'
+import { PushLoop } from './loop.ts'
+import type { LoopSettings } from './loop-context.ts'
 import { PlannedPushes } from './planned-pushes.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { UserCount } from './user-count.ts'
@@ -43,6 +45,8 @@ export type PushRequest =
 export interface PushContext {
   db: Database
   http: Http
+  /** Without it only keys that are stored as they are can be sent. */
+  vault?: Vault | undefined
   settings: PushSettings
   request: PushRequest
   /** Sends what is held back. */
@@ -279,9 +283,9 @@ class PushRun {
 
   private newLoop(): PushLoop {
     const { db, worker, run, planned, users, reporter, stop, takeover, request } = this
-    const { http, settings } = this.context
+    const { http, settings, vault = plainVault } = this.context
     return new PushLoop({
-      ...{ db, http, worker, run, planned, users, settings, reporter, stop, takeover },
+      ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover },
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       doubt: this.doubt,
       firstAnswers: this.firstAnswers,

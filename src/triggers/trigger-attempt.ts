@@ -57,6 +57,17 @@ export function buildTriggerRequest(
   }
 }
 
+/** The outcome where a stored signing secret is damaged: nothing was sent. */
+export const damagedSecret: TriggerOutcome = {
+  ok: false,
+  gone: false,
+  httpStatus: null,
+  error:
+    'the stored signing secret cannot be decrypted, since it was changed: `leadpush integrations rotate` makes another',
+  retryAfterMs: null,
+  durationMs: 0,
+}
+
 function describeStatus(status: number): string {
   if (status === 410) return 'HTTP 410: the platform has ended the hook'
   if (status >= 300 && status < 400) return `HTTP ${status}: a redirect, which is not followed`

@@ -11,9 +11,17 @@ import type { Database } from '../db/open.ts'
 import type { TriggerLine } from '../index.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
 import { LeadStore } from '../leads/lead-store.ts'
+import { signingSecretsOf } from '../secrets/cipher.ts'
+import { openIntact, type Vault } from '../secrets/vault.ts'
 import { recordHookAnswers } from './hook-answers.ts'
 import { HookLanes, type Lane } from './hook-lanes.ts'
-import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
+import {
+  buildTriggerRequest,
+  damagedSecret,
+  sendTrigger,
+  type TriggerOutcome,
+  type TriggerRequest,
+} from './trigger-attempt.ts'
 import {
   endTrigger,
   findLeadJson,
@@ -30,6 +38,8 @@ import {
 export interface TriggerLoopContext {
   db: Database
   http: HookHttp
+  /** Opens the signing secrets. */
+  vault: Vault
   worker: Worker
   leaseMs: number
   dueUntil: string
@@ -205,7 +215,8 @@ export class TriggerLoop {
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
     const { db, http, keepAnswers, onAway } = this.context
     if (this.giveUp(lane, takenAtMs)) return
-    const request = trigger.hasLead ? await this.buildRequest(lane, trigger) : undefined
+    const opened = await this.openSecrets(trigger)
+    const request = trigger.hasLead ? await this.buildRequest(lane, opened ?? trigger) : undefined
     if (request === undefined) {
       await rideOut(() => endTrigger(db, trigger), onAway)
       lane.underWay--
@@ -213,7 +224,15 @@ export class TriggerLoop {
     }
     if (this.giveUp(lane, takenAtMs)) return
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
-    this.note(lane, trigger, request, await sendTrigger(http, request, now, keepAnswers))
+    this.note(lane, trigger, request, opened ? await sendTrigger(http, request, now, keepAnswers) : damagedSecret)
+  }
+
+  /** With its signing secrets decrypted; undefined where one is damaged. Throws `usage` as `Vault.open` does. */
+  private async openSecrets(trigger: TakenTrigger): Promise<TakenTrigger | undefined> {
+    const place = signingSecretsOf(trigger.userId)
+    const stored = trigger.signingSecrets.map((each) => openIntact(this.context.vault, each, place))
+    const signingSecrets = await Promise.all(stored)
+    return signingSecrets.every((secret) => secret !== undefined) ? { ...trigger, signingSecrets } : undefined
   }
 
   /**

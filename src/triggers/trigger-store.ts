@@ -26,7 +26,8 @@ export interface TakenTrigger {
   versionId: number
   leadId: number
   occurredAt: Date
-  /** Those of the integration that count now; two while a rotation overlaps. */
+  userId: number
+  /** Those of the integration that count now, as they are stored; two while a rotation overlaps. */
   signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
@@ -110,14 +111,14 @@ export async function takeTriggers(
 ): Promise<TakenTrigger[]> {
   const { rows } = await sql<TakenTrigger>`
     with given as materialized (
-      select h.id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
+      select h.id, i.user_id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
         else array[i.signing_secret] end as secrets
       from hooks h join integrations i on i.id = h.integration_id
       where h.id = any (${hookIds}::uuid[]) and h.worker_id = ${currentOf(worker)} and not ${isPaused(worker)}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
     found as materialized (
-      select g.id as hook_id, g.secrets, n.version_id from given g cross join lateral (
+      select g.id as hook_id, g.user_id, g.secrets, n.version_id from given g cross join lateral (
         select version_id from triggers
         where hook_id = g.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
         order by version_id limit 1 for update skip locked
@@ -126,7 +127,7 @@ export async function takeTriggers(
     update triggers t set worker_id = ${currentOf(worker)} from found n
     where t.hook_id = n.hook_id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      n.secrets as "signingSecrets",
+      n.user_id as "userId", n.secrets as "signingSecrets",
       t.attempts,
       exists (select from leads l join lead_seen s on s.lead_id = l.id where l.id = t.lead_id and not s.gone) as "hasLead",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now

@@ -4,6 +4,7 @@ import type { OpenDatabase } from '../../src/db/open.ts'
 import type { TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
+import type { Vault } from '../../src/secrets/vault.ts'
 import type { LostToRenew } from '../../src/triggers/lost-triggers.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
 
@@ -34,7 +35,13 @@ const settings = {
 /** One run of `trigger` in this process. */
 export async function runTrigger(
   opened: OpenDatabase,
-  options: { settings?: Partial<typeof settings>; runMsMax?: number; stop?: AbortSignal; again?: LostToRenew } = {},
+  options: {
+    settings?: Partial<typeof settings>
+    vault?: Vault
+    runMsMax?: number
+    stop?: AbortSignal
+    again?: LostToRenew
+  } = {},
 ) {
   const lines: TriggerLine[] = []
   const notes: string[] = []
@@ -44,6 +51,7 @@ export async function runTrigger(
     ...counts
   } = await runTriggers({
     opened,
+    vault: options.vault,
     settings: { ...settings, ...options.settings },
     stop: options.stop ?? new AbortController().signal,
     onTrigger: (line) => void lines.push(line),

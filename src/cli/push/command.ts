@@ -3,8 +3,18 @@ import { type Command, Option } from 'commander'
 import { plural } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import type { PushRequest } from '../../push/run-push.ts'
+import type { Vault } from '../../secrets/vault.ts'
 import { agrees } from '../ask.ts'
-import { type Act, type ExitCode, inShort, onEarlyEnd, usageError, waiting, withDatabase } from '../command.ts'
+import {
+  type Act,
+  type ExitCode,
+  inShort,
+  onEarlyEnd,
+  openSecrets,
+  usageError,
+  waiting,
+  withDatabase,
+} from '../command.ts'
 import { boundHeap } from '../heap.ts'
 import type { Log } from '../log.ts'
 import { parseCount } from '../options.ts'
@@ -113,6 +123,7 @@ export const pushSettingNames = [
   'guard',
   'maxLeadAgeMs',
   'timeZone',
+  'secretKey',
   'logFormat',
   'pingUrl',
   'pingBody',
@@ -148,9 +159,11 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   try {
     const exitCode = await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
       log.info(`Database: ${opened.description}`)
+      const vault = await openSecrets(opened.db, settings)
       if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
       return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {
         ...options,
+        vault,
         metrics,
         ping,
       })
@@ -223,7 +236,7 @@ export async function sendPush(
   opened: { db: Database },
   settings: Awaited<ReturnType<typeof readPushSettings>>,
   request: PushRequest,
-  options: { json?: true; accept?: true; metrics?: PushMetrics | undefined; ping?: Ping | undefined },
+  options: { vault: Vault; json?: true; accept?: true; metrics?: PushMetrics | undefined; ping?: Ping | undefined },
 ): Promise<ExitCode> {
   await boundHeap()
   const { createHttp } = await import('../../http/client.ts')
@@ -241,9 +254,18 @@ export async function sendPush(
   })
   try {
     const { db } = opened
-    const { metrics, ping } = options
+    const { vault, metrics, ping } = options
     const reporter = tellAll(view.reporter, ...[metrics, ping?.reporter].filter((each) => each !== undefined))
-    const end = await runPush({ db, http, settings, request, accept: options.accept, reporter, stop: stop.signal })
+    const end = await runPush({
+      db,
+      http,
+      vault,
+      settings,
+      request,
+      accept: options.accept,
+      reporter,
+      stop: stop.signal,
+    })
     metrics?.noteEnd(end)
     await view.end(end.summary, end)
     return stop.exitCode ?? (end.ok ? 0 : 1)

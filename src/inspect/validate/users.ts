@@ -11,6 +11,8 @@ import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { type RefusedSearch, type ResolvedSearch, resolverVersion, resolveSearch } from '../../matching/search.ts'
 import type { Places } from '../../places/places.ts'
+import { receiverKeyOf } from '../../secrets/cipher.ts'
+import { openIntact, type Vault } from '../../secrets/vault.ts'
 import { deliveredQuerySchema, type Query, queryHash, serialiseQuery } from '../../users/query.ts'
 import { emailSchema, receiverKeySchema } from '../../users/user.ts'
 import type { Finding, Findings } from './finding.ts'
@@ -107,10 +109,13 @@ class KnownQueries {
 class UserCheck {
   private readonly found: Finding[] = []
   private readonly user: UserRow
+  private readonly receiverKey: string | undefined
   private readonly known: KnownQueries
 
-  constructor(user: UserRow, known: KnownQueries) {
+  /** `receiverKey` is undefined where the stored one is damaged. */
+  constructor(user: UserRow, receiverKey: string | undefined, known: KnownQueries) {
     this.user = user
+    this.receiverKey = receiverKey
     this.known = known
   }
 
@@ -119,12 +124,14 @@ class UserCheck {
   }
 
   run(queries: readonly QueryRow[]): Finding[] {
-    const { email, receiver_key, subscribed } = this.user
+    const { email, subscribed } = this.user
     const isAddress = emailSchema.safeParse(email)
     if (!isAddress.success) this.add('problem', 'email', isAddress.error.issues[0]?.message ?? 'is wrong', importAgain)
     else if (isAddress.data !== email) this.add('problem', 'email', 'must be in lower case', importAgain)
-    const isKey = receiverKeySchema.safeParse(receiver_key)
-    if (!isKey.success) {
+    const isKey = receiverKeySchema.safeParse(this.receiverKey)
+    if (this.receiverKey === undefined) {
+      this.add('problem', 'receiverApiKey', 'cannot be decrypted: the stored one was changed', importAgain)
+    } else if (!isKey.success) {
       this.add('problem', 'receiverApiKey', isKey.error.issues[0]?.message ?? 'is wrong', importAgain)
     }
     if (queries.length > queriesPerUserMax) {
@@ -192,7 +199,12 @@ class UserCheck {
 }
 
 /** Yields the findings on all users, in the order of their ids; `counts` grows as users are checked. */
-export async function* checkUsers(db: Database, places: Places, counts: UserCounts, signal?: AbortSignal): Findings {
+export async function* checkUsers(
+  db: Database,
+  { places, vault }: { places: Places; vault: Vault },
+  counts: UserCounts,
+  signal?: AbortSignal,
+): Findings {
   const known = new KnownQueries(places)
   let lastId = 0
   while (!signal?.aborted) {
@@ -216,7 +228,8 @@ export async function* checkUsers(db: Database, places: Places, counts: UserCoun
       counts.users++
       counts.queries += own.length
       if (user.subscribed) counts.subscribed++
-      yield* new UserCheck(user, known).run(own)
+      const receiverKey = await openIntact(vault, user.receiver_key, receiverKeyOf(user.email))
+      yield* new UserCheck(user, receiverKey, known).run(own)
     }
   }
 }
