@@ -11,6 +11,7 @@ import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp } from '../integrations/hook-http.ts'
+import { forgetHosts } from './host-pace.ts'
 import { lookForLeads } from './look-for-leads.ts'
 import { forgetLost, type LostToRenew, renewLost } from './lost-triggers.ts'
 import { TriggerLoop } from './trigger-loop.ts'
@@ -62,6 +63,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
     const again = context.again
     if (again) await rideOut(() => renewLost(db, again), onAway)
     await rideOut(() => forgetLost(db), onAway)
+    await rideOut(() => forgetHosts(db), onAway)
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)
     const loop = new TriggerLoop({
       db,
