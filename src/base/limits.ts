@@ -114,7 +114,7 @@ export const triggersAtOnceMax = 64
 export const triggersPerHostSecondMax = 30
 export const hostTurnLateMsMax = 100
 export const hostTurnSpacingMs = (1_000 + hostTurnLateMsMax) / triggersPerHostSecondMax
-/** So long a hook is shown as in trouble after a trigger for it was given up. */
+/** So long a hook is shown as in trouble after a trigger for it was given up, or dropped. */
 export const abandonedShownDays = 7
 
 /** Rows that `prune` deletes in one transaction. */

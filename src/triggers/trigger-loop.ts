@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import { triggerPausesMs, triggerTimeoutMs } from '../base/limits.ts'
+import { triggerPausesMs } from '../base/limits.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { rideOut } from '../db/away.ts'
 import type { Worker } from '../db/leases.ts'
@@ -37,6 +37,7 @@ export interface TriggerLoopContext {
   leaseMs: number
   dueUntil: string
   keepAnswers: 'on' | 'off'
+  timeoutMs: number
   /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
@@ -238,7 +239,7 @@ export class TriggerLoop {
   }
 
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
-    const { db, http, keepAnswers, onAway } = this.context
+    const { db, http, onAway } = this.context
     if (this.giveUp(lane, takenAtMs)) return
     const request = trigger.hasLead ? await this.buildRequest(lane, trigger) : undefined
     if (request === undefined) {
@@ -252,7 +253,7 @@ export class TriggerLoop {
     this.lanes.send(lane, performance.now())
     this.sleeper.wake()
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
-    this.note(lane, trigger, request, await sendTrigger(http, request, now, keepAnswers))
+    this.note(lane, trigger, request, await sendTrigger(http, request, now, this.context))
   }
 
   /**
@@ -260,8 +261,8 @@ export class TriggerLoop {
    * since it was taken that another process may have it.
    */
   private giveUp(lane: Lane, takenAtMs: number): boolean {
-    const { leaseMs } = this.context
-    const isLate = performance.now() - takenAtMs > Math.max(leaseMs - triggerTimeoutMs, leaseMs / 2)
+    const { leaseMs, timeoutMs } = this.context
+    const isLate = performance.now() - takenAtMs > Math.max(leaseMs - timeoutMs, leaseMs / 2)
     if (!this.stopping && !lane.isClosed && !isLate) return false
     this.due--
     lane.underWay--

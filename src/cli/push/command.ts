@@ -190,7 +190,8 @@ async function agreeToForce(
 
 async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics | undefined> {
   if (options.metricsFile === undefined) return undefined
-  const { keepMetricsFile } = await import('./metrics-file.ts')
+  const { keepMetricsFile } = await import('../metrics-file.ts')
+  const { PushMetrics } = await import('./metrics.ts')
   const command = options.all
     ? options.force
       ? 'force'
@@ -200,7 +201,7 @@ async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics 
       : options.failed
         ? 'failed'
         : 'user'
-  return keepMetricsFile(log, options.metricsFile, command)
+  return keepMetricsFile(log, options.metricsFile, (before) => new PushMetrics(command, before, Date.now()))
 }
 
 async function findRequest(log: Log, db: Database, options: PushOptions): Promise<PushRequest> {
