@@ -3,7 +3,7 @@
  * `hostTurnSpacingMs` apart, and begins an attempt in the `hostTurnLateMsMax` after its turn. Hence no second has more than 30.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { hostTurnLateMsMax, hostTurnSpacingMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
@@ -11,6 +11,8 @@ import type { Database } from '../db/open.ts'
 /** Whoever would have to wait longer meets a clock that was wrong. */
 const waitMsMax = 60_000
 const lateMsMax = 10_000
+/** A question that takes longer asks for a turn that is not over when the answer comes. */
+const slowMs = hostTurnLateMsMax / 2
 /** A host whose last turn is so long past may be forgotten. */
 const forgottenAfterHours = 1
 
@@ -25,26 +27,33 @@ interface Asked {
   gapMs: number
 }
 
-/** Takes turns; returns in how many milliseconds the first of each host comes. Hosts are locked in the order of their names. */
-async function takeTurns(db: Database, asked: readonly Asked[]): Promise<Map<string, number>> {
-  const { rows } = await sql<{ host: string; startMs: number }>`
+/** The first turn at a host, and the time by the database's clock, in milliseconds since 1970. */
+interface Taken {
+  host: string
+  startMs: number
+  nowMs: number
+}
+
+/** Takes turns, none within `leadMs` from now. Hosts are locked in the order of their names. */
+async function takeTurns(db: Database, asked: readonly Asked[], leadMs: number): Promise<Taken[]> {
+  const inMs = (moment: RawBuilder<unknown>) => sql<number>`extract(epoch from ${moment})::double precision * 1000`
+  const soonest = sql`clock_timestamp() + ${leadMs} * interval '1 millisecond'`
+  const { rows } = await sql<Taken>`
     with asked as materialized (
-      select host, length from unnest(${asked.map(({ host }) => host)}::text[],
+      select host, ms * interval '1 millisecond' as length from unnest(${asked.map(({ host }) => host)}::text[],
         ${asked.map(({ count, gapMs }) => count * gapMs)}::double precision[]) as a (host, ms)
-        cross join lateral (select ms * interval '1 millisecond' as length) l
-      order by host
     ),
     taken as (
-      insert into hook_hosts as h (host, next_at) select host, clock_timestamp() + length from asked order by host
+      insert into hook_hosts as h (host, next_at) select host, ${soonest} + length from asked order by host
       on conflict (host) do update set next_at = (select a.length from asked a where a.host = h.host)
         + case when h.next_at < clock_timestamp() + ${waitMsMax} * interval '1 millisecond'
-          then greatest(h.next_at, clock_timestamp()) else clock_timestamp() end
+          then greatest(h.next_at, ${soonest}) else ${soonest} end
       returning host, next_at
     )
-    select t.host, extract(epoch from t.next_at - a.length - clock_timestamp())::double precision * 1000 as "startMs"
+    select t.host, ${inMs(sql`t.next_at - a.length`)} as "startMs", ${inMs(sql`clock_timestamp()`)} as "nowMs"
     from taken t join asked a on a.host = t.host
   `.execute(db)
-  return new Map(rows.map(({ host, startMs }) => [host, startMs]))
+  return rows
 }
 
 /** Forgets hosts that nobody calls any more. */
@@ -66,10 +75,35 @@ interface Waiting {
   onFailure(error: unknown): void
 }
 
+/** How far the database's clock is ahead of `performance.now()`: between these. Each question narrows it down. */
+class ClockOffset {
+  private lowMs = Number.NEGATIVE_INFINITY
+  private highMs = Number.POSITIVE_INFINITY
+
+  /** The database told `nowMs` at a moment between these two. */
+  note(nowMs: number, sentAtMs: number, answeredAtMs: number): void {
+    const [lowMs, highMs] = [nowMs - answeredAtMs, nowMs - sentAtMs]
+    const isChanged = lowMs > this.highMs || highMs < this.lowMs
+    this.lowMs = isChanged ? lowMs : Math.max(lowMs, this.lowMs)
+    this.highMs = isChanged ? highMs : Math.min(highMs, this.highMs)
+  }
+
+  get doubtMs(): number {
+    return this.highMs - this.lowMs
+  }
+
+  /** The turn at `turnMs` by the database's clock, whose attempt begins at most `lateMs` after it. */
+  turn(turnMs: number, lateMs: number): Turn {
+    return { fromMs: turnMs - this.lowMs, untilMs: turnMs - this.highMs + lateMs }
+  }
+}
+
 /** The pace of this process's attempts. */
 export class HostPace {
   private readonly db: Database
   private readonly onAway: (error: unknown) => void
+  private readonly clock = new ClockOffset()
+  private leadMs = 0
   private waiting: Waiting[] = []
   private asking = false
 
@@ -80,18 +114,19 @@ export class HostPace {
 
   /** Waits until an attempt at `host` may begin; it must begin at once. Throws `database` when the database stays away. */
   async waitForTurn(host: string): Promise<void> {
-    // a turn that this process was too slow for is lost; the next one may be later, and keeps others off for longer
-    for (let lateMs = hostTurnLateMsMax; ; lateMs = Math.min(2 * lateMs, lateMsMax)) {
+    // a turn for which this process was too slow is lost; the next one may be later, and keeps others off for longer
+    const doubtMs = Number.isFinite(this.clock.doubtMs) ? this.clock.doubtMs : 0
+    for (let lateMs = Math.max(hostTurnLateMsMax, 1.5 * doubtMs); ; lateMs = 2 * lateMs) {
       const turn = await this.ask(host, lateMs)
       const waitMs = turn.fromMs - performance.now()
-      if (waitMs > 0) await delay(waitMs)
+      if (waitMs > 0) await delay(Math.ceil(waitMs))
       if (performance.now() <= turn.untilMs) return
     }
   }
 
   private ask(host: string, lateMs: number): Promise<Turn> {
     return new Promise((onTurn, onFailure) => {
-      this.waiting.push({ host, lateMs, onTurn, onFailure })
+      this.waiting.push({ host, lateMs: Math.min(lateMs, lateMsMax), onTurn, onFailure })
       void this.askForAll()
     })
   }
@@ -118,16 +153,17 @@ export class HostPace {
       return { host, count: group.length, lateMs, gapMs: hostTurnSpacingMs + lateMs - hostTurnLateMsMax }
     })
     let sentAtMs = 0
-    const starts = await rideOut(() => {
+    const taken = await rideOut(() => {
       sentAtMs = performance.now()
-      return takeTurns(this.db, asked)
+      return takeTurns(this.db, asked, this.leadMs)
     }, this.onAway)
-    const answeredAtMs = performance.now()
+    const tookMs = performance.now() - sentAtMs
+    this.leadMs = tookMs > slowMs ? Math.min(2 * tookMs, lateMsMax) : 0
+    this.clock.note(taken[0]?.nowMs ?? 0, sentAtMs, sentAtMs + tookMs)
+    const starts = new Map(taken.map(({ host, startMs }) => [host, startMs]))
     for (const { host, lateMs, gapMs } of asked) {
       for (const [at, { onTurn }] of (groups.get(host) ?? []).entries()) {
-        const afterMs = (starts.get(host) ?? 0) + at * gapMs
-        // the database told the time somewhere between the question and its answer
-        onTurn({ fromMs: answeredAtMs + afterMs, untilMs: sentAtMs + afterMs + lateMs })
+        onTurn(this.clock.turn((starts.get(host) ?? 0) + at * gapMs, lateMs))
       }
     }
   }
