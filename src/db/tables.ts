@@ -208,6 +208,8 @@ export interface Tables {
     worker_id: number | null
     last_error: string | null
   }
+  hook_hosts: { host: string; next_at: Date }
+  trigger_processes: { worker_id: number; at_once: Defaulted<number> }
   hook_answers: { hook_id: string; lead_id: number; answer: string; said_at: Generated<Date> }
   erasure_key: { key: Buffer }
   erasures: {

@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
-import { triggerRetryAfterMsMax, triggerTimeoutMs } from '../base/limits.ts'
+import { triggerRetryAfterMsMax } from '../base/limits.ts'
 import { readAnswer, secretsOf } from '../deliveries/answer.ts'
 import { parseRetryAfter } from '../http/retry-after.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
@@ -79,7 +79,7 @@ export async function sendTrigger(
   http: HookHttp,
   request: TriggerRequest,
   now: Date,
-  keepAnswers: 'on' | 'off' = 'off',
+  { timeoutMs, keepAnswers }: { timeoutMs: number; keepAnswers: 'on' | 'off' },
 ): Promise<TriggerOutcome> {
   const startedMs = performance.now()
   const { url, webhookId, body, signingSecrets } = request
@@ -90,10 +90,10 @@ export async function sendTrigger(
     'webhook-signature', signingSecrets.map((secret) => new Webhook(secret).sign(webhookId, now, body)).join(' '),
   ] // biome-ignore format: pairs
   const keepsAnswer = keepAnswers === 'on'
-  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs: triggerTimeoutMs, keepsAnswer })
+  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs, keepsAnswer })
   const durationMs = Math.round(performance.now() - startedMs)
   if (outcome.kind === 'no-answer') {
-    const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${triggerTimeoutMs / 1_000} s)` : outcome.error
+    const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${timeoutMs / 1_000} s)` : outcome.error
     return { ok: false, gone: false, httpStatus: null, error, retryAfterMs: null, durationMs }
   }
   const { status } = outcome

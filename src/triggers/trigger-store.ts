@@ -65,8 +65,11 @@ export interface TriggerWorker {
 }
 
 /** SQL: whether hook `h` had a pause when the run began; the run then leaves it alone (contract 6.5). */
-const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
+export const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
   sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
+
+/** SQL: the host of hook `h`. Another spelling of a host may pass for another one here, but not where attempts are paced. */
+const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]/]*\\]|[^/?#:]*)'), '.'))`
 
 const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
 
@@ -79,14 +82,15 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Takes hooks for which something is due, apart from the `known` ones and those that another living process has. Hooks that
- * accepted their last trigger come first, hooks that did not answer last.
+ * Takes hooks for which something is due, apart from the `known` ones, those of `fullHosts`, and those that another living process
+ * has. Hooks that accepted their last trigger come first, hooks that did not answer last.
  */
 export async function takeHooks(
   db: Database,
   worker: TriggerWorker,
-  { limit, alsoUnproven, known }: { limit: number; alsoUnproven: boolean; known: readonly string[] },
+  which: { limit: number; alsoUnproven: boolean; known: readonly string[]; fullHosts: readonly string[] },
 ): Promise<TakenHook[]> {
+  const { limit, alsoUnproven, known, fullHosts } = which
   const isUnproven = sql<boolean>`(h.last_status is null)`
   const { rows } = await sql<TakenHook>`
     with found as materialized (
@@ -94,6 +98,7 @@ export async function takeHooks(
       where h.due_at <= ${worker.dueUntil} and not ${isPaused(worker)} and h.id <> all (${known}::uuid[])
         and (h.worker_id is null or h.worker_id = any (${worker.ids}) or not ${isLive(sql`h.worker_id`)})
         ${alsoUnproven ? sql`` : sql`and not ${isUnproven}`}
+        ${fullHosts.length === 0 ? sql`` : sql`and ${hostOfHook} <> all (${fullHosts})`}
       order by ${isUnproven}, h.last_status >= 300, h.last_at is not null, h.due_at limit ${limit} for update skip locked
     )
     update hooks h set worker_id = ${currentOf(worker)} from integrations i

@@ -203,7 +203,8 @@ async function agreeToForce(
 
 async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics | undefined> {
   if (options.metricsFile === undefined) return undefined
-  const { keepMetricsFile } = await import('./metrics-file.ts')
+  const { keepMetricsFile } = await import('../metrics-file.ts')
+  const { PushMetrics } = await import('./metrics.ts')
   const command = options.all
     ? options.force
       ? 'force'
@@ -215,7 +216,7 @@ async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics 
         : options.user === undefined
           ? 'owed'
           : 'user'
-  return keepMetricsFile(log, options.metricsFile, command)
+  return keepMetricsFile(log, options.metricsFile, (before) => new PushMetrics(command, before, Date.now()))
 }
 
 async function findRequest(log: Log, db: Database, options: PushOptions): Promise<PushRequest> {
