@@ -81,7 +81,8 @@ interface DatabaseSettings {
 
 /** Opens the database, which is closed by `release`, or when the process ends early. */
 export function holdDatabase(settings: DatabaseSettings, options: OpenOptions): Held {
-  const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, ...options }
+  const onHang = (text: string) => void openLog().then((log) => log.warn(text))
+  const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, onHang, ...options }
   const opening = import('../db/open.ts').then(({ openDatabase }) => openDatabase(settings, limited))
   atStart.opening++
   let isOpening = true

@@ -56,6 +56,8 @@ export interface OpenOptions {
   awayMsMax?: number
   /** A standby is refused: the caller writes. */
   writes?: boolean
+  /** Told when commits begin to wait for a standby that is not there, and when they do no more. */
+  onHang?: (text: string) => void
   /** Rides out an absence at the start too, and tells of it; the caller writes. */
   onAway?: (text: string) => void
 }
@@ -214,9 +216,9 @@ export async function openDatabase(
     ? undefined
     : new SilenceWatch(route, {
         silentMsMax: options.silentMsMax,
-        // a server goes on waiting, with the connections that it has
+        // `serve` goes on waiting, with the connections that it has
         hangMsMax: writes ? (options.awayMsMax ?? databaseAwayMsDefault) : Number.POSITIVE_INFINITY,
-        onAway,
+        onHang: options.onHang,
         cancel,
       })
   pool.on('acquire', (client) => watch?.begin(client))

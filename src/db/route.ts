@@ -175,7 +175,7 @@ export class Route {
       const { rows } = await client.query<Row>(text)
       return { rows, processId: (client as unknown as { processID: number }).processID }
     } finally {
-      client.end().catch(() => {})
+      client.leave()
     }
   }
 
@@ -194,7 +194,7 @@ export class Route {
       if (server && (server.standby || (this.attributes === 'read-write' && server.reads)))
         throw new ReadOnlyServer(server)
     } finally {
-      client.end().catch(() => {})
+      client.leave()
     }
   }
 }
