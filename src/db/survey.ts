@@ -30,6 +30,12 @@ export interface ServerFacts {
   fsync: boolean
   fullPageWrites: boolean
   synchronousCommit: string
+  /** `FIRST 1 (a, b)`; empty: no commit waits for a standby. */
+  synchronousNames: string
+  /** The `application_name` of each standby that is attached, without subscribers of logical replication and backups. */
+  standbys: string[]
+  /** How many of them commits may wait for; null: this role may not see it. */
+  synchronousStandbys: number | null
   /** How many more connections this role may open, and the limit that leaves the fewest. */
   freeConnections: number
   connectionsMax: number
@@ -47,6 +53,7 @@ const facts = sql<ServerRow>`
     current_setting('fsync')::boolean as fsync,
     current_setting('full_page_writes')::boolean as "fullPageWrites",
     current_setting('synchronous_commit') as "synchronousCommit", current_setting('autovacuum')::boolean as autovacuum,
+    current_setting('synchronous_standby_names') as "synchronousNames", r.standbys, r."synchronousStandbys",
     l.most as "connectionsMax", l.free as "freeConnections"
   from (
     select most, most - used as free from (
@@ -61,7 +68,15 @@ const facts = sql<ServerRow>`
       where rolname = session_user and rolconnlimit >= 0
     ) limits
     order by most - used limit 1
-  ) l
+  ) l, (
+    -- a role without pg_read_all_stats sees that a standby is there, and not its state
+    select coalesce(array_agg(application_name), '{}') as standbys,
+      case when count(*) = count(sync_state) then count(*) filter (where sync_state in ('sync', 'quorum'))::integer end
+        as "synchronousStandbys"
+    from pg_stat_replication
+    where state is distinct from 'backup'
+      and pid not in (select active_pid from pg_replication_slots where slot_type = 'logical' and active_pid is not null)
+  ) r
 `
 
 const trips = 3

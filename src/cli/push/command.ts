@@ -240,6 +240,7 @@ export async function sendPush(
   options: { vault: Vault; json?: true; accept?: true; metrics?: PushMetrics | undefined; ping?: Ping | undefined },
 ): Promise<ExitCode> {
   await boundHeap()
+  const { onCommitsHang } = await import('../../db/silence.ts')
   const { createHttp } = await import('../../http/client.ts')
   const { runPush } = await import('../../push/run-push.ts')
   const { tellAll } = await import('../../push/reporter.ts')
@@ -253,6 +254,7 @@ export async function sendPush(
     view.reporter.waits('what is under way')
     log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
   })
+  const forget = onCommitsHang((hangs) => view.reporter.waits(hangs ? 'a synchronous standby' : undefined))
   try {
     const { db } = opened
     const { vault, metrics, ping } = options
@@ -272,6 +274,7 @@ export async function sendPush(
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {
     view.stop()
+    forget()
     stop.dispose()
     await http.close()
   }
