@@ -34,7 +34,7 @@ async function build(counts: { leads: number; users: number }, answer?: TestRece
 const shared = await build({ leads: 0, users: 0 })
 
 const none = {
-  type: 'prune', deliveries: 0, claims: 0, runs: 0, workers: 0, leads: 0, versions: 0, imports: 0, searches: 0,
+  type: 'prune', deliveries: 0, claims: 0, runs: 0, workers: 0, leads: 0, versions: 0, priceChanges: 0, imports: 0, searches: 0,
   receiverDeliveries: 0, indexes: 0,
 } // biome-ignore format: a list
 
