@@ -33,7 +33,7 @@ export const subscribeBodySchema = z.object(
       .string({ error: '`hookUrl` is missing: give the https: URL that triggers are sent to, as text.' })
       .meta({ format: 'uri', maxLength: hookUrlCharsMax, description: 'An https: URL at public addresses.' }),
     trigger: z
-      .union([triggerSchema, z.array(triggerSchema).min(1)], { error: triggerProblem })
+      .union([triggerSchema, z.array(triggerSchema).min(1, { error: triggerProblem })], { error: triggerProblem })
       .nullish()
       .meta({
         description:

@@ -116,7 +116,7 @@ for (const version of postgresVersions) {
     await opened.pool.query(`update deliveries set status = 'failed' where status = 'pending'`)
     await opened.pool.query(`update hooks set looked_import_id = 4`)
     // the version that was superseded 90.4 days ago, and those of the listings which went
-    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, imports: 1 }
+    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, priceChanges: 2, imports: 1 }
     const look = await house.call('prune --older-than 90d --dry-run')
     const pretty = await house.call('prune --older-than 90d')
     assert.deepEqual([pretty.code, pretty.stderr], [0, ''])
