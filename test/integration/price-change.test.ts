@@ -1,6 +1,7 @@
 /** The trigger `price_change` (contract 6.1, 6.3): when it is due, and what a hook gets. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { registerHook } from '../../src/integrations/hooks.ts'
 import { lookForLeads } from '../../src/triggers/look-for-leads.ts'
 import { findRunStart } from '../../src/triggers/trigger-store.ts'
 import { forgetListings } from '../../src/upkeep/forget/forget.ts'
@@ -15,6 +16,9 @@ const receiver = await startHookReceiver()
 after(() => receiver.close())
 const day = 86_400_000
 
+const findUserId = async (email: string): Promise<number> =>
+  (await opened.pool.query('select id from users where email = $1', [email])).rows[0].id
+
 let used = 10_000
 /** A user with one query for a postal code of their own. */
 async function addPlace() {
@@ -27,7 +31,11 @@ async function addPlace() {
     email,
     hook: (triggers?: ('new_lead' | 'price_change')[]) => {
       const path = `/${postalCode}-${++hooks}`
-      return addHook(opened, email, receiver.url(path), triggers).then((hook) => ({ ...hook, path }))
+      return addHook(opened, email, receiver.url(path), triggers).then(async (hook) => ({
+        ...hook,
+        path,
+        userId: await findUserId(email),
+      }))
     },
     /** Imports listings, each with its price. */
     put: (prices: Record<string, number | undefined>, more: object = {}) =>
@@ -222,6 +230,29 @@ test('what a switched-off hook misses is kept for --again, both kinds', async ()
   assert.deepEqual(rows, [{ abandoned: 2 }])
   await runTrigger(opened, { again: { hookId: hook.id, sinceMs: undefined } })
   assert.deepEqual(gotAt(hook.path).sort(), ['new_lead b', 'price_change a 100 110'])
+})
+
+test('what a hook is no longer for ends; what it is for from then on counts from its last look', async () => {
+  const place = await addPlace()
+  await place.put({ a: 100 })
+  const hook = await place.hook(['new_lead', 'price_change'])
+  const ask = (triggers: ('new_lead' | 'price_change')[]) =>
+    registerHook(opened.db, { id: hook.integrationId, userId: hook.userId }, receiver.url(hook.path), triggers)
+  receiver.answer = () => 500
+  await place.put({ a: 110, b: 100 })
+  assert.equal((await look()).found, 2)
+  await ask(['new_lead'])
+  const { rows } = await opened.pool.query('select kind from triggers where hook_id = $1', [hook.id])
+  assert.deepEqual(rows, [{ kind: 'new_lead' }])
+  receiver.answer = () => 200
+  await runTrigger(opened)
+  await place.put({ a: 120 })
+  await runTrigger(opened)
+  await place.put({ a: 130 })
+  await ask(['price_change'])
+  await place.put({ a: 140, c: 100 })
+  await runTrigger(opened)
+  assert.deepEqual(gotAt(hook.path), ['new_lead b', 'price_change a 120 140'])
 })
 
 test('an erased listing sends no change, whether it was looked at or not', async () => {

@@ -8,12 +8,14 @@ type Time = (at: Date) => string
 function tellStatus(told: ExplainedTrigger, time: Time): string {
   const { trigger, hook, at, attempts, nextAt, error, offSince } = told
   const on = at === null ? '' : ` on ${time(at)}`
+  const since = at === null ? '' : ` since ${time(at)}`
+  const next = nextAt === null ? 'the next `leadpush trigger` sends it' : `it is sent from ${time(nextAt)} on`
   const again = `\`leadpush trigger --again --hook ${hook}\` sends it`
   switch (told.status) {
     case 'due':
-      return `due${on && ` since ${on.slice(4)}`}: the next \`leadpush trigger\` sends it${nextAt && nextAt > new Date() ? `, once the pause of the hook is over, on ${time(nextAt)}` : ''}`
+      return `due${since}: ${next}`
     case 'failing':
-      return `due${on && ` since ${on.slice(4)}`}, and ${plural(attempts, 'attempt')} failed (${error}): tried again ${nextAt ? `from ${time(nextAt)} on` : 'later'}`
+      return `due${since}, and ${plural(attempts, 'attempt')} failed (${error}): ${next}`
     case 'delivered':
       return `delivered: it became due${on}, and the hook took it`
     case 'dropped':

@@ -22,7 +22,7 @@ export interface ExplainedTrigger {
   at: Date | null
   /** Attempts so far that failed, of one that is still due. */
   attempts: number
-  /** Before this time it is not tried again; null where nothing is due. */
+  /** Before this time it is not sent; null where it may be now, or nothing is due. */
   nextAt: Date | null
   /** What the last attempt came to, where it failed. */
   error: string | null
@@ -56,7 +56,7 @@ export async function explainTriggers(db: Database, userId: number, leadId: numb
     )
     select h.id as hook, h.integration, k.kind as trigger, h.off_since as "offSince",
       t.hook_id is not null as "isOpen", coalesce(t.attempts, 0) as attempts, t.last_error as error,
-      greatest(t.due_at, h.paused_until) as "nextAt", d.at as "dueAt", lost.lost_at as "lostAt", lost.dropped,
+      case when greatest(t.due_at, h.paused_until) > now() then greatest(t.due_at, h.paused_until) end as "nextAt", d.at as "dueAt", lost.lost_at as "lostAt", lost.dropped,
       event.at is not null as "isKnown", coalesce(event.at, ${keptSince}) < h.created_at as "isBefore",
       coalesce(event.at, ${keptSince}) <= ${keptSince} as "isOld",
       coalesce(event.id > h.looked_import_id and event.brings, false) as "isAhead",
