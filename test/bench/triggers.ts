@@ -82,7 +82,7 @@ async function importNew(opened: OpenDatabase, places: Places, count: number): P
   if (outcome.summary.inserted !== count) throw new Error('the import went wrong')
 }
 
-/** Notes what an import notes that changes the prices of so many of the older listings. */
+/** Notes what an import notes that changes the prices of so many of the older listings that are still seen. */
 async function changePrices(opened: OpenDatabase, count: number): Promise<void> {
   await sql`
     with started as (
@@ -90,7 +90,8 @@ async function changePrices(opened: OpenDatabase, count: number): Promise<void> 
     )
     insert into price_changes (version_id, lead_id, import_id, previous_price, price)
     select s.base + row_number() over (), l.id, s.id, 100, 110
-    from (select id from leads where first_import_id < (select max(first_import_id) from leads) order by hashint8(id) limit ${count}) l,
+    from (select id from leads join lead_seen on lead_id = id where seen_at > now() - interval '7 days'
+      and first_import_id < (select max(first_import_id) from leads) order by hashint8(id) limit ${count}) l,
       started s
   `.execute(opened.db)
 }

@@ -56,7 +56,8 @@ export async function explainTriggers(db: Database, userId: number, leadId: numb
     )
     select h.id as hook, h.integration, k.kind as trigger, h.off_since as "offSince",
       t.hook_id is not null as "isOpen", coalesce(t.attempts, 0) as attempts, t.last_error as error,
-      case when greatest(t.due_at, h.paused_until) > now() then greatest(t.due_at, h.paused_until) end as "nextAt", d.at as "dueAt", lost.lost_at as "lostAt", lost.dropped,
+      case when greatest(t.due_at, h.paused_until) > now() then greatest(t.due_at, h.paused_until) end as "nextAt",
+      d.at as "dueAt", lost.lost_at as "lostAt", lost.dropped,
       event.at is not null as "isKnown", coalesce(event.at, ${keptSince}) < h.created_at as "isBefore",
       coalesce(event.at, ${keptSince}) <= ${keptSince} as "isOld",
       coalesce(event.id > h.looked_import_id and event.brings, false) as "isAhead",
@@ -65,7 +66,8 @@ export async function explainTriggers(db: Database, userId: number, leadId: numb
       left join lateral (
         select i.id, i.started_at as at, true as brings from imports i where k.kind = 'new_lead' and i.id = l.first_import_id
         union all
-        (select i.id, i.started_at, l.first_import_id <= h.looked_import_id and c.price > 0 and c.price <> unseen.price and unseen.price > 0
+        (select i.id, i.started_at,
+            l.first_import_id <= h.looked_import_id and c.price > 0 and unseen.price > 0 and c.price <> unseen.price
           from price_changes c join imports i on i.id = c.import_id left join lateral (
             -- the price that the hook saw last
             select previous_price as price from price_changes where lead_id = l.id and import_id > h.looked_import_id
