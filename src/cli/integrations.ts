@@ -160,7 +160,7 @@ async function list({ json }: JsonOption): Promise<ExitCode> {
     const { findIntegrations } = await import('../integrations/integrations.ts')
     let rows: string[][] = []
     const flush = async () => {
-      const heads = ['id', 'user', 'created', 'hook', 'last trigger', 'missed']
+      const heads = ['id', 'user', 'created', 'hook', 'triggers', 'last trigger', 'missed']
       const columns = heads.map((head) => ({ head, ...(['user', 'hook'].includes(head) && { wide: true }) }))
       if (rows.length > 0) await writeTable(columns, rows)
       rows = []
@@ -189,6 +189,7 @@ function toRows(integration: { id: number; user: string; createdAt: Date; hooks:
   return hooks.map((hook, at) => [
     ...(at === 0 ? facts : facts.map(() => '')),
     hook.url,
+    hook.triggers.join(', '),
     describeLast(hook),
     describeMissed(hook),
   ])
