@@ -1,6 +1,6 @@
 /** `leadpush integrations`: the API keys of automation platforms, and the hooks that these registered. */
 import type { Command } from 'commander'
-import { plural } from '../base/amounts.ts'
+import { formatCount, plural } from '../base/amounts.ts'
 import type { hookRulesOf } from '../integrations/hook-address.ts'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
@@ -160,7 +160,7 @@ async function list({ json }: JsonOption): Promise<ExitCode> {
     const { findIntegrations } = await import('../integrations/integrations.ts')
     let rows: string[][] = []
     const flush = async () => {
-      const heads = ['id', 'user', 'created', 'hook', 'last trigger']
+      const heads = ['id', 'user', 'created', 'hook', 'triggers', 'last trigger', 'missed']
       const columns = heads.map((head) => ({ head, ...(['user', 'hook'].includes(head) && { wide: true }) }))
       if (rows.length > 0) await writeTable(columns, rows)
       rows = []
@@ -185,8 +185,14 @@ const day = (date: Date) => date.toISOString().slice(0, 10)
 function toRows(integration: { id: number; user: string; createdAt: Date; hooks: ListedHook[] }): string[][] {
   const { id, user, createdAt, hooks } = integration
   const facts = [String(id), user, day(createdAt)]
-  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '']]
-  return hooks.map((hook, at) => [...(at === 0 ? facts : facts.map(() => '')), hook.url, describeLast(hook)])
+  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '', '']]
+  return hooks.map((hook, at) => [
+    ...(at === 0 ? facts : facts.map(() => '')),
+    hook.url,
+    hook.triggers.join(', '),
+    describeLast(hook),
+    describeMissed(hook),
+  ])
 }
 
 function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {
@@ -196,6 +202,11 @@ function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {
   const answer = lastStatus === null ? 'no answer' : `HTTP ${lastStatus}`
   return `${day(lastAt)} ${paint(isGood ? 'green' : 'red', answer)}`
 }
+
+const describeMissed = ({ abandoned, dropped }: ListedHook): string =>
+  [abandoned > 0 && `${formatCount(abandoned)} abandoned`, dropped > 0 && `${formatCount(dropped)} dropped`]
+    .filter(Boolean)
+    .join(', ')
 
 async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
   const settings = await readWriterSettings()

@@ -116,7 +116,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   const { buildNulls } = await import('../../leads/read-value.ts')
   const { parseWhere } = await import('../../leads/where.ts')
   const { runImport } = await import('../import-view.ts')
-  const { sendTriggers, triggerSettings } = await import('../trigger.ts')
+  const { sendTriggers, triggerSettings } = await import('../trigger/command.ts')
   const { readSource } = await import('./source.ts')
   if (options.dryRun && options.trigger)
     throw usageError('--trigger sends, and --dry-run only looks: give one of them.')

@@ -28,7 +28,7 @@ export interface PushOptions {
   resume?: true
   failed?: true
   unknown?: true
-  /** For `serve`: if another process has sent the owed push first, this one sends nothing. */
+  /** For `serve`: sends only what is owed by subscribing, to all users or, with `user`, to one. */
   owed?: true
   /** Other tools have it: the error points to `preview`. */
   dryRun?: true
@@ -54,7 +54,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--yes', 'with --force: go on without asking first')
     .option('--limit <n>', 'with --all: serve this many users, then end', parseCount)
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
-    .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
+    .addOption(new Option('--owed', 'only what is owed by subscribing; with --user: to that user').hideHelp())
     .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
     .option('--accept', 'send what is held back: by the guard, or because the receiver is down or refuses everybody')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
@@ -92,6 +92,7 @@ function checkOptions(options: PushOptions): void {
     options.user !== undefined && '--user',
     options.resume && '--resume',
     options.failed && '--failed',
+    options.owed && options.user === undefined && '--owed',
   ]
   const given = forms.filter((form) => typeof form === 'string')
   if (given.length === 0)
@@ -100,7 +101,6 @@ function checkOptions(options: PushOptions): void {
   if (options.force && !options.all) throw usageError('--force goes with --all only.')
   if (options.yes && !options.force) throw usageError('--yes goes with --all --force only.')
   if (options.limit !== undefined && !options.all) throw usageError('--limit goes with --all only.')
-  if (options.owed && options.user === undefined) throw usageError('--owed goes with --user only.')
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
 }
 
@@ -186,11 +186,11 @@ async function agreeToForce(
   limit: number | undefined,
 ): Promise<void> {
   if (!process.stdin.isTTY || !process.stdout.isTTY) return
-  const { rideOut } = await import('../../db/away.ts')
   const { findPeriod } = await import('../../deliveries/runs.ts')
-  const { countUsersToServe, forcedPass } = await import('../../push/users-to-serve.ts')
+  const { countUsersOfPass } = await import('../../push/users-left.ts')
+  const { forcedPass } = await import('../../push/users-to-serve.ts')
   const { period } = await findPeriod(db, settings)
-  const { free, held } = await rideOut(() => countUsersToServe(db, forcedPass(period)))
+  const { free, held } = await countUsersOfPass(db, forcedPass(period))
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
   if (users === 0) return
   log.warn(`${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`)
@@ -203,7 +203,8 @@ async function agreeToForce(
 
 async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics | undefined> {
   if (options.metricsFile === undefined) return undefined
-  const { keepMetricsFile } = await import('./metrics-file.ts')
+  const { keepMetricsFile } = await import('../metrics-file.ts')
+  const { PushMetrics } = await import('./metrics.ts')
   const command = options.all
     ? options.force
       ? 'force'
@@ -212,16 +213,19 @@ async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics 
       ? 'resume'
       : options.failed
         ? 'failed'
-        : 'user'
-  return keepMetricsFile(log, options.metricsFile, command)
+        : options.user === undefined
+          ? 'owed'
+          : 'user'
+  return keepMetricsFile(log, options.metricsFile, (before) => new PushMetrics(command, before, Date.now()))
 }
 
 async function findRequest(log: Log, db: Database, options: PushOptions): Promise<PushRequest> {
   if (options.all) return { what: 'all', force: options.force ?? false, limit: options.limit }
   if (options.resume) return { what: 'resume' }
   if (options.failed) return { what: 'failed', unknown: options.unknown ?? false }
+  if (options.user === undefined) return { what: 'owed' }
   const { findUser } = await import('../../users/users.ts')
-  const { user, owed, subscribed } = await findUser(db, options.user ?? '')
+  const { user, owed, subscribed } = await findUser(db, options.user)
   if (options.owed) return { what: 'user', user, owed, owedOnly: true }
   if (!subscribed) log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
   return { what: 'user', user, owed }
@@ -236,6 +240,7 @@ export async function sendPush(
   options: { vault: Vault; json?: true; accept?: true; metrics?: PushMetrics | undefined; ping?: Ping | undefined },
 ): Promise<ExitCode> {
   await boundHeap()
+  const { onCommitsHang } = await import('../../db/silence.ts')
   const { createHttp } = await import('../../http/client.ts')
   const { runPush } = await import('../../push/run-push.ts')
   const { tellAll } = await import('../../push/reporter.ts')
@@ -249,6 +254,7 @@ export async function sendPush(
     view.reporter.waits('what is under way')
     log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
   })
+  const forget = onCommitsHang((hangs) => view.reporter.waits(hangs ? 'a synchronous standby' : undefined))
   try {
     const { db } = opened
     const { vault, metrics, ping } = options
@@ -268,6 +274,7 @@ export async function sendPush(
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {
     view.stop()
+    forget()
     stop.dispose()
     await http.close()
   }

@@ -41,8 +41,8 @@ export interface UserCounts {
 
 const usersPerPage = 1_000
 const queriesPerPage = 4_000
-/** Many users have the same queries. What a query resolves to is kept without its places, and so is small. */
-const resolvedKept = 20_000
+/** Many users have the same queries. What is known of a query is kept without its places, and so is small. */
+const queriesKept = 20_000
 
 const importAgain = 'Import the user again with `leadpush users import`.'
 
@@ -72,22 +72,32 @@ async function* findQueries(db: Database, firstId: number, lastId: number): Asyn
 /** What a query resolves to, as far as it is checked here. */
 type Resolved = RefusedSearch | { meaning: string; radiusIgnored: boolean; isNowhere: boolean }
 
-class QueryResolver {
+/** What is known of a query, whoever has it. */
+type KnownQuery = { issues: Parameters<typeof describeIssues>[0] } | { hash: string; json: string; resolved: Resolved }
+
+class KnownQueries {
   private readonly places: Places
-  private readonly kept = new LRUCache<string, Resolved>({ max: resolvedKept })
+  private readonly kept = new LRUCache<string, KnownQuery>({ max: queriesKept })
 
   constructor(places: Places) {
     this.places = places
   }
 
-  resolve(query: Query): Resolved {
-    const key = JSON.stringify([query.type, query.value, query.radius])
+  find(query: Query): KnownQuery {
+    const key = `${query.type} ${query.radius} ${query.value}`
     const kept = this.kept.get(key)
     if (kept) return kept
+    const parsed = deliveredQuerySchema.safeParse(query)
+    const known = parsed.success
+      ? { hash: queryHash(query), json: serialiseQuery(query), resolved: this.resolve(query) }
+      : { issues: parsed.error.issues }
+    this.kept.set(key, known)
+    return known
+  }
+
+  private resolve(query: Query): Resolved {
     const search = resolveSearch(this.places, query)
-    const resolved = 'refused' in search ? search : this.describe(search)
-    this.kept.set(key, resolved)
-    return resolved
+    return 'refused' in search ? search : this.describe(search)
   }
 
   private describe({ meaningSha256, radiusIgnored, places }: ResolvedSearch): Resolved {
@@ -100,13 +110,13 @@ class UserCheck {
   private readonly found: Finding[] = []
   private readonly user: UserRow
   private readonly receiverKey: string | undefined
-  private readonly resolver: QueryResolver
+  private readonly known: KnownQueries
 
   /** `receiverKey` is undefined where the stored one is damaged. */
-  constructor(user: UserRow, receiverKey: string | undefined, resolver: QueryResolver) {
+  constructor(user: UserRow, receiverKey: string | undefined, known: KnownQueries) {
     this.user = user
     this.receiverKey = receiverKey
-    this.resolver = resolver
+    this.known = known
   }
 
   private add(type: Finding['type'], path: string, message: string, hint?: string): void {
@@ -141,14 +151,14 @@ class UserCheck {
     const path = `queries[${at}]`
     const { type, value, radius } = row
     const query = { type, value, radius }
-    const parsed = deliveredQuerySchema.safeParse(query)
-    if (!parsed.success) {
-      for (const issue of describeIssues(parsed.error.issues, query)) {
+    const known = this.known.find(query)
+    if ('issues' in known) {
+      for (const issue of describeIssues(known.issues, query)) {
         this.add('problem', formatPath(['queries', at, ...issue.path]), issue.message, importAgain)
       }
       return
     }
-    const hash = queryHash(query)
+    const { hash, json, resolved } = known
     const earlier = seen.get(hash)
     if (earlier === undefined) seen.set(hash, at)
     else {
@@ -156,14 +166,13 @@ class UserCheck {
       this.add('problem', path, message, 'Change the value or the radius of one of them, and import the user again.')
     }
     if (row.hash !== hash) this.add('problem', path, 'is stored with the hash of another query', importAgain)
-    if (row.json !== serialiseQuery(query)) {
+    if (row.json !== json) {
       this.add('problem', path, 'is stored with the JSON of another query', importAgain)
     }
-    this.checkMeaning(path, row, query)
+    this.checkMeaning(path, row, resolved)
   }
 
-  private checkMeaning(path: string, row: QueryRow, query: Query): void {
-    const resolved = this.resolver.resolve(query)
+  private checkMeaning(path: string, row: QueryRow, resolved: Resolved): void {
     if ('refused' in resolved) {
       this.add(
         'problem',
@@ -196,7 +205,7 @@ export async function* checkUsers(
   counts: UserCounts,
   signal?: AbortSignal,
 ): Findings {
-  const resolver = new QueryResolver(places)
+  const known = new KnownQueries(places)
   let lastId = 0
   while (!signal?.aborted) {
     const { rows: users } = await rideOut(() =>
@@ -220,7 +229,7 @@ export async function* checkUsers(
       counts.queries += own.length
       if (user.subscribed) counts.subscribed++
       const receiverKey = await openIntact(vault, user.receiver_key, receiverKeyOf(user.email))
-      yield* new UserCheck(user, receiverKey, resolver).run(own)
+      yield* new UserCheck(user, receiverKey, known).run(own)
     }
   }
 }
