@@ -7,6 +7,7 @@ import { LeadpushError } from '../base/errors.ts'
 import { databaseSilentMsMax } from '../base/limits.ts'
 import { mayNameLogFormat } from '../base/terminal.ts'
 import type { Database, OpenDatabase, OpenOptions } from '../db/open.ts'
+import type { SecretSettings, Vault } from '../secrets/vault.ts'
 import { createLog, type Log } from './log.ts'
 import { exitCodes } from './signals.ts'
 
@@ -125,6 +126,16 @@ export async function withDatabase<T>(
   } finally {
     await release()
   }
+}
+
+/** The vault of the database, as `openVault` has it, for a command that reads or writes secrets. */
+export async function openSecrets(
+  db: Database,
+  settings: SecretSettings,
+  options?: { begins?: boolean },
+): Promise<Vault> {
+  const { openVault } = await import('../secrets/vault.ts')
+  return await openVault(db, settings, options)
 }
 
 /** After a migration: an older program, with other places, may have settled the meaning of queries. */
