@@ -1,7 +1,7 @@
 /** `leadpush serve`: the inbound endpoints for automation platforms, until it is told to stop. */
 import type { Command } from 'commander'
 import type { PushProcessEnd, RequestEntry } from '../server/start-server.ts'
-import { type Act, type ExitCode, endEarly, withDatabase } from './command.ts'
+import { type Act, type ExitCode, endEarly, openSecrets, withDatabase } from './command.ts'
 import { type Log, logError } from './log.ts'
 import { writeLine } from './output.ts'
 import { pushNeeds, pushSettingNames } from './push/command.ts'
@@ -77,6 +77,8 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
   const limits = { silentMsMax: databaseSilentMsMax, connectionsMax, awayMsMax }
   return await withDatabase(settings, limits, async ({ db, description }) => {
     log.info(`Database: ${description}`)
+    // for the processes of subscription pushes, which would only fail; a request needs no secret
+    await openSecrets(db, settings)
     if (settings.allowInsecureHooks) {
       log.warn('LEADPUSH_ALLOW_INSECURE_HOOKS is set: hook URLs may lead anywhere. For development only.')
     }

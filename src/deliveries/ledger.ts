@@ -25,6 +25,7 @@ export interface RecordedAttempt {
   gzip: boolean
   userId: number
   email: string
+  /** As it is stored. */
   receiverKey: string
   kind: DeliveryKind
   period: string

@@ -2,6 +2,7 @@
 
 import { listenOn } from '../http/listen.ts'
 import { countOwedSubscriptions } from '../push/subscriptions.ts'
+import { findTriggerFigures } from '../triggers/trigger-figures.ts'
 import { type AppOptions, buildApp, type RequestEntry } from './build-app.ts'
 import { createMetrics } from './metrics.ts'
 import { type PushProcessEnd, startPushProcess } from './push-process.ts'
@@ -57,6 +58,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     pushesUnderWay: () => pushes.underWayCount,
     pushesWaiting: () => pushes.waiting,
     pushesOwed: () => countOwedSubscriptions(db).catch(() => undefined),
+    triggers: () => findTriggerFigures(db).catch(() => undefined),
   })
   let isAway = false
   let isWarned = false
