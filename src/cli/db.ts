@@ -1,5 +1,4 @@
 /** `leadpush db`: the embedded database: where it is, how to connect to it, stopping it, backups and restoring them. */
-import { createReadStream } from 'node:fs'
 import { createGzip } from 'node:zlib'
 import type { Command } from 'commander'
 import { bytes, plural } from '../base/amounts.ts'
@@ -126,8 +125,10 @@ async function backup(_log: Log, path: string, { json }: { json?: true }): Promi
 async function restore(log: Log, path: string, { json }: { json?: true }): Promise<ExitCode> {
   const home = await readHome()
   const startedAt = performance.now()
+  const { checkReadable, openFile } = await import('../records/read-records.ts')
+  if (path !== '-') checkReadable(path)
   const { restoreBackup } = await import('../db/restore.ts')
-  const input = path === '-' ? process.stdin : createReadStream(path)
+  const input = path === '-' ? process.stdin : openFile(path)
   const { rows, strangers, madeAt, version, postgres } = await restoreBackup(home, input)
   // brings an older schema up to date, and tells that the database can be used
   await withDatabase({ databaseUrl: undefined, home }, {}, async () => {})

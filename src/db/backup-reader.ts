@@ -40,6 +40,12 @@ export class BackupReader {
     return line
   }
 
+  /** Throws where something is left, or the checksum of gzip, which comes last, tells of damage. */
+  async readEnd(): Promise<void> {
+    const { done } = await this.chunks.next()
+    if (!done || this.held.length > 1) throw new Error('it goes on after its end')
+  }
+
   /** The rows of the table that the line before named. */
   async *readRows(): AsyncGenerator<Buffer> {
     for (let from = 1; ; await this.readMore()) {

@@ -67,10 +67,7 @@ async function putInPlace(made: Paths, paths: Paths): Promise<void> {
 }
 
 async function readHead(reader: BackupReader): Promise<BackupHead> {
-  const head = (await reader.readLine().catch((error) => {
-    if (isSystemError(error)) throw new LeadpushError('usage', `The backup cannot be read: ${messageOf(error)}.`)
-    return {}
-  })) as Partial<BackupHead>
+  const head = (await reader.readLine().catch(() => ({}))) as Partial<BackupHead>
   if (head.leadpush !== 'backup' || !Array.isArray(head.migrations)) {
     throw new LeadpushError('usage', 'This is no backup of leadpush.', {
       hint: '`leadpush db backup FILE` makes one.',
@@ -84,8 +81,6 @@ async function readHead(reader: BackupReader): Promise<BackupHead> {
   return head as BackupHead
 }
 
-const isSystemError = (error: unknown) => (error as NodeJS.ErrnoException).syscall !== undefined
-
 async function load(url: string, head: BackupHead, reader: BackupReader) {
   const opened = await openDatabase({ databaseUrl: url, home: '' }, { schema: 'untouched' })
   try {
@@ -94,7 +89,7 @@ async function load(url: string, head: BackupHead, reader: BackupReader) {
       throw error instanceof LeadpushError
         ? error
         : new LeadpushError('failed', `The backup cannot be restored: ${messageOf(error)}; nothing was kept.`, {
-            hint: 'Take another backup.',
+            hint: 'Restore another backup.',
             cause: error,
           })
     })
@@ -122,6 +117,7 @@ async function loadAll(connection: Connection, reader: BackupReader): Promise<{ 
       if (line.tables !== tables || line.rows !== rows) throw new Error('it has not the rows that its end tells')
       for (const [name, value] of Object.entries(line.sequences))
         await connection.query('select setval(to_regclass($1), $2)', [name, value])
+      await reader.readEnd()
       return { rows, strangers }
     }
     tables++

