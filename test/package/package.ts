@@ -175,8 +175,10 @@ async function makeContainer(): Promise<string> {
     ['/opt/leadpush', join(work, 'opt-leadpush')],
     ['/usr/local/bin/leadpush', join(work, 'leadpush')],
   ]
-  const steps = [...example('Containerfile').matchAll(/^RUN (.*)$/gm)].map(([, step = '']) => step)
-  assert.ok(steps.length > 0)
+  const all = [...example('Containerfile').matchAll(/^RUN (.*)$/gm)].map(([, step = '']) => step)
+  // the user is the image's, not this machine's
+  const steps = all.filter((step) => !step.startsWith('useradd '))
+  assert.deepEqual([all.length, steps.length], [3, 2])
   for (const step of steps) {
     const here = places.reduce((text, [there, place]) => text.replaceAll(there, place), step)
     ends(await installed.run('/bin/sh', ['-c', here], { PATH: '/usr/bin:/bin' }))
@@ -204,6 +206,10 @@ test('the jobs of the container run commands that there are', async () => {
   const commands = [...example('cronjob.yaml').matchAll(/^ +args: (.*)$/gm)].map(([, args = '']) => JSON.parse(args))
   assert.ok(commands.length > 1)
   for (const args of commands) ends(await leadpush(...args, '--help'))
+  const [, uid] = /^USER (\d+):\d+$/m.exec(example('Containerfile')) ?? []
+  assert.match(example('Containerfile'), new RegExp(`^RUN useradd --uid ${uid} `, 'm'))
+  const users = [...example('cronjob.yaml').matchAll(/(?:runAsUser|runAsGroup|fsGroup): (\d+)/g)].map(([, id]) => id)
+  assert.deepEqual(users, Array(commands.length * 3).fill(uid))
 })
 
 test('unpacked alone, as in a container, without any library beside it, everything works on another database', async () => {
