@@ -4,6 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 
 const lineBytesMax = 1_000_000
+const chunkBytes = 256 * 1024
 
 /** No data of COPY have such a line: it doubles each backslash. The line break before it belongs to the rows. */
 const rowsEnd = Buffer.from('\n\\.\n')
@@ -14,7 +15,7 @@ export class BackupReader {
   private held = Buffer.from('\n')
 
   constructor(input: Readable) {
-    const gunzip = createGunzip()
+    const gunzip = createGunzip({ chunkSize: chunkBytes })
     // the iterator below throws an error of either
     pipeline(input, gunzip).catch(() => {})
     this.chunks = gunzip[Symbol.asyncIterator]()

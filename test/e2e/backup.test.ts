@@ -1,14 +1,22 @@
 /** Backups of the embedded database, and homes made of them (contract 3, `db backup` and `db restore`). */
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import pg from 'pg'
 import { hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { callProgram, type ProgramOptions, runProgram, startProgram, testHome } from '../support/program.ts'
+import {
+  callProgram,
+  cleanEnvironment,
+  type ProgramOptions,
+  runProgram,
+  startProgram,
+  testHome,
+} from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 import { until } from '../support/until.ts'
 
 const place = (name: string) => join(testHome(), name)
@@ -55,14 +63,11 @@ test('a backup made while others write has one moment of all of it, and a home m
     await writer.end()
     await call('db stop', at('then'))
   }
-  // through pipes this time, and from the home that was restored
-  const piped = await run('db backup -', at('now'))
-  assert.equal(piped.code, 0, piped.stderr)
   assert.equal((await run(`db backup ${place('again.gz')}`, at('now'))).code, 0)
   assert.deepEqual(linesOf(place('again.gz')), linesOf(file))
   assert.ok(linesOf(file).some((line) => line.includes('user-2@example.com')))
 
-  // its sequences go on: nothing new gets an id that was given before
+  // its sequences go on: a new listing gets no id that was given before
   const again = await run(
     `leads import ${writeInput('more.ndjson', toLines([{ href: hrefOf('new'), postalCode: '78704' }]))}`,
     at('now'),
@@ -97,9 +102,7 @@ test('a backup that breaks off, or is none that this program knows, changes noth
   const end = JSON.parse(rest.at(-2) ?? '')
   const withEnd = gzipSync([first, ...rest.slice(0, -2), JSON.stringify({ ...end, rows: end.rows + 1 }), ''].join('\n'))
   for (const [content, code, pattern] of [
-    [bytes.subarray(0, -9), 1, /cannot be restored.*unexpected end of file/],
-    [gzipSync([first, ...rest.slice(0, -2), ''].join('\n')), 1, /it ends too early/],
-    [withEnd, 1, /has not the rows/],
+    [withEnd, 1, /cannot be restored.*has not the rows.*nothing was kept/],
     [Buffer.from('href,postalCode\n'), 2, /no backup of leadpush/],
     [Buffer.alloc(0), 2, /no backup of leadpush/],
     [withHead({ format: 2, version: '9.0.0' }), 2, /of a newer leadpush \(9\.0\.0\)/],
@@ -138,18 +141,20 @@ test('a restore that is killed leaves a home that the next one fills', async () 
   assert.equal(again.code, 0, again.stderr)
 })
 
-test('tables that are none of leadpush’s are in the backup, and left out of the restore with a word', async () => {
+test('through a pipe too, and tables that are none of leadpush’s are left out with a word', async () => {
   const { stdout: url } = await call('db url', at('now'))
   const client = new pg.Client({ connectionString: url.trim() })
   await client.connect()
   await client.query("create table notes as select 'mine'::text as note")
   await client.end()
-  assert.equal((await run(`db backup ${file}`, at('now'))).code, 0)
+  const pipe = `"$1" "$2" db backup - | LEADPUSH_HOME="$3" "$1" "$2" db restore -`
+  const { status, stderr } = spawnSync('/bin/sh', ['-c', pipe, 'sh', process.execPath, findProgram(), place('piped')], {
+    cwd: testHome(),
+    env: cleanEnvironment(at('now').env),
+    encoding: 'utf8',
+  })
   await call('db stop', at('now'))
-  mkdirSync(place('without'))
-  const { code, stderr } = await run(`db restore ${file}`, at('without'))
-  assert.equal(code, 1)
+  assert.equal(status, 1)
   assert.match(stderr, /left out: notes/)
-  assert.equal((await call('users show user-0@example.com', at('without'))).code, 0)
-  assert.ok(linesOf(file).includes('mine'))
+  assert.equal((await call('users show user-0@example.com', at('piped'))).code, 0)
 })
