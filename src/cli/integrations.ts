@@ -149,7 +149,7 @@ async function list({ json }: JsonOption): Promise<ExitCode> {
     const { findIntegrations } = await import('../integrations/integrations.ts')
     let rows: string[][] = []
     const flush = async () => {
-      const heads = ['id', 'user', 'created', 'hook', 'last trigger']
+      const heads = ['id', 'user', 'created', 'hook', 'triggers', 'last trigger']
       const columns = heads.map((head) => ({ head, ...(['user', 'hook'].includes(head) && { wide: true }) }))
       if (rows.length > 0) await writeTable(columns, rows)
       rows = []
@@ -174,8 +174,13 @@ const day = (date: Date) => date.toISOString().slice(0, 10)
 function toRows(integration: { id: number; user: string; createdAt: Date; hooks: ListedHook[] }): string[][] {
   const { id, user, createdAt, hooks } = integration
   const facts = [String(id), user, day(createdAt)]
-  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '']]
-  return hooks.map((hook, at) => [...(at === 0 ? facts : facts.map(() => '')), hook.url, describeLast(hook)])
+  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '', '']]
+  return hooks.map((hook, at) => [
+    ...(at === 0 ? facts : facts.map(() => '')),
+    hook.url,
+    hook.triggers.join(', '),
+    describeLast(hook),
+  ])
 }
 
 function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {

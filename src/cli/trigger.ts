@@ -1,4 +1,4 @@
-/** `leadpush trigger`: new leads to the hooks of automation platforms. */
+/** `leadpush trigger`: new leads and new prices to the hooks of automation platforms. */
 import type { Command } from 'commander'
 import { formatCount, plural, seconds } from '../base/amounts.ts'
 import { lostKeptDays } from '../base/limits.ts'
@@ -26,7 +26,7 @@ const progressMs = 10_000
 export function addTrigger(program: Command, act: Act): void {
   program
     .command('trigger')
-    .description('Send new listings to the hooks that automation platforms registered, and failed triggers again.')
+    .description('Send new listings and new prices to the hooks of automation platforms, and failed triggers again.')
     .option('--again', 'also send what was abandoned or dropped, for 30 days after that')
     .option('--hook <id>', 'with --again: of this hook alone')
     .option('--since <duration>', 'with --again: only what was lost since, such as 2d')
@@ -40,7 +40,8 @@ Examples:
   leadpush trigger --again --since 2d            after a platform was down
 
 A hook gets, once, each listing that was imported after the hook was registered
-and matches one of its user's queries. Later runs try again what failed,
+and matches one of its user's queries, and, where it asked for price_change, each
+one whose price is another than at the last run. Later runs try again what failed,
 after 1, 5 and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that failed gets
 nothing more for a minute, or for as long as its Retry-After asks.`,
     )

@@ -8,6 +8,7 @@ import { LeadpushError } from '../base/errors.ts'
 import { apiKeyCharsMax, apiKeyCharsMin } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
+import type { TriggerKind } from '../index.ts'
 import { findUser } from '../users/users.ts'
 import { deleteHooks, type RemovedHook } from './hooks.ts'
 
@@ -117,6 +118,8 @@ export async function findIntegrationByKey(db: Database, apiKey: string): Promis
 export interface ListedHook {
   id: string
   url: string
+  /** What it asked for (contract 5.3). */
+  triggers: TriggerKind[]
   createdAt: Date
   /** The HTTP status that the last attempt got; null where no answer came. */
   lastStatus: number | null
@@ -167,6 +170,7 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
       'integration_id',
       'id',
       'url',
+      'triggers',
       'created_at',
       'last_status',
       'last_at',
@@ -180,17 +184,19 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
     .orderBy('id')
     .execute()
   const found = new Map<number, ListedHook[]>()
-  for (const { integration_id, id, url, created_at, last_status, last_at, dropped, abandoned, off_since } of rows) {
+  for (const row of rows) {
+    const { integration_id, id, url, triggers, dropped, abandoned } = row
     const hooks = found.get(integration_id) ?? []
     hooks.push({
       id,
       url,
-      createdAt: created_at,
-      lastStatus: last_status,
-      lastAt: last_at,
+      triggers,
+      createdAt: row.created_at,
+      lastStatus: row.last_status,
+      lastAt: row.last_at,
       dropped,
       abandoned,
-      offSince: off_since,
+      offSince: row.off_since,
     })
     found.set(integration_id, hooks)
   }

@@ -235,7 +235,7 @@ export class TriggerLoop {
     // a version may be gone while the cache has it and the lead still exists
     const found = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
     const json = found?.[0]?.json.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
-    return json === undefined ? undefined : buildTriggerRequest(lane, trigger.signingSecrets, json, trigger.occurredAt)
+    return json === undefined ? undefined : buildTriggerRequest(lane, trigger.signingSecrets, json, trigger)
   }
 
   private note(lane: Lane, trigger: TakenTrigger, { href, webhookId }: TriggerRequest, outcome: TriggerOutcome): void {
@@ -247,6 +247,7 @@ export class TriggerLoop {
     const status: TriggerLine['status'] = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
     const line: TriggerLine = {
       type: 'trigger',
+      trigger: trigger.kind,
       integration: lane.integrationId,
       hook: lane.id,
       href,
@@ -256,10 +257,11 @@ export class TriggerLoop {
       httpStatus,
       error,
     }
-    const { hookId, versionId, leadId } = trigger
+    const { hookId, versionId, kind, leadId } = trigger
     this.outcomes.push({
       hookId,
       versionId,
+      kind,
       leadId,
       answer,
       ok,

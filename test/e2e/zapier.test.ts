@@ -149,6 +149,30 @@ test('a workflow gets each new lead once while it is on, in the shape that the e
   assert.deepEqual(await listHooks(), [])
 })
 
+test('a change of price starts its own workflows, in the shape that the editor showed', { skip }, async () => {
+  const bundle = { targetUrl: platform.url('/prices') }
+  const { results: subscribeData } = await call(`${priceChange}.performSubscribe`, connection, bundle)
+  const { results: shown } = await call(`${priceChange}.performList`, connection)
+  platform.calls.length = 0
+  await house.put('leads', [{ href: hrefOf('new'), postalCode: '78704', price: 340_000 }])
+  await house.put('leads', [{ href: hrefOf('newer'), postalCode: '78704', price: 100_000 }])
+  const sent = await house.run('trigger --json', insecure)
+  assert.equal(sent.code, 0, sent.stderr)
+  const { results: fields } = await call(`${priceChange}.outputFields`, {})
+  const [cleanedRequest, ...rest] = platform.of('/prices').map(({ json }) => json)
+  const { results } = await call(`${priceChange}.perform`, connection, { cleanedRequest })
+  assert.deepEqual(rest, [])
+  assert.deepEqual([results[0].trigger, results[0].previousPrice, results[0].price], ['price_change', 350_000, 340_000])
+  for (const lead of [shown[0], results[0]]) {
+    assert.deepEqual(
+      fields.map(({ key }: { key: string }) => key),
+      Object.keys(lead),
+    )
+  }
+  await call(`${priceChange}.performUnsubscribe`, connection, { ...bundle, subscribeData })
+  assert.deepEqual(await listHooks(), [])
+})
+
 test('who is not leadpush never ends a connection, and gets no key through a redirect', { skip }, async () => {
   platform.calls.length = 0
   const stranger = { ...connection, baseUrl: platform.url('') }

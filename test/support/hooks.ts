@@ -1,7 +1,7 @@
 /** Registers hooks and runs `trigger` within the test's process. */
 import assert from 'node:assert/strict'
 import type { OpenDatabase } from '../../src/db/open.ts'
-import type { TriggerLine } from '../../src/index.ts'
+import type { TriggerKind, TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
 import type { LostToRenew } from '../../src/triggers/lost-triggers.ts'
@@ -14,11 +14,16 @@ export interface TestHook {
 }
 
 /** Registers `url` with an integration of its own. */
-export async function addHook(opened: OpenDatabase, email: string, url: string): Promise<TestHook> {
+export async function addHook(
+  opened: OpenDatabase,
+  email: string,
+  url: string,
+  triggers?: readonly TriggerKind[],
+): Promise<TestHook> {
   const { apiKey, signingSecret } = await createIntegration(opened.db, { email })
   const integration = await findIntegrationByKey(opened.db, apiKey)
   assert.ok(integration)
-  const registered = await registerHook(opened.db, integration, url)
+  const registered = await registerHook(opened.db, integration, url, triggers)
   assert.ok(typeof registered === 'object')
   return { id: registered.hookId, integrationId: integration.id, signingSecret }
 }
