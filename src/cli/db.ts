@@ -1,12 +1,11 @@
 /** `leadpush db`: the embedded database: where it is, how to connect to it, stopping it, backups and restoring them. */
-import { createGzip } from 'node:zlib'
 import type { Command } from 'commander'
 import { bytes, plural } from '../base/amounts.ts'
 import { type Act, type ExitCode, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { writeJson, writeLine } from './output.ts'
 
-/** Of listings, 6 (the default) takes twice as long for 5 % less. */
+/** 6, the default, took three times as long for listings, and saved 8 %. */
 const gzipLevel = 3
 
 export function addDb(program: Command, act: Act): void {
@@ -105,6 +104,7 @@ async function backup(_log: Log, path: string, { json }: { json?: true }): Promi
   try {
     return await withDatabase({ databaseUrl: undefined, home }, { schema: 'untouched' }, async (opened) => {
       const startedAt = performance.now()
+      const { createGzip } = await import('node:zlib')
       const { writeBackup } = await import('../db/backup.ts')
       const gzip = createGzip({ level: gzipLevel })
       const writing = writeBackup(opened, gzip)

@@ -11,7 +11,7 @@ import { copyIn } from './copy.ts'
 import type { Binaries } from './embedded/binaries.ts'
 import { newTemporaryName, sync } from './embedded/cluster.ts'
 import { findPaths, hasData, makeHome, type Paths } from './embedded/paths.ts'
-import { stopServer } from './embedded/postmaster.ts'
+import { findServer, stopServer } from './embedded/postmaster.ts'
 import { startThrowAway } from './embedded/throw-away.ts'
 import { knowsMigrations, migrateTo } from './migrate.ts'
 import { type OpenDatabase, openDatabase } from './open.ts'
@@ -43,9 +43,7 @@ export async function restoreBackup(
   const server = await startThrowAway({ ...options, folder: home, prefix, throwAway: false })
   try {
     const loaded = await load(server.url, head, reader)
-    const made = await findPaths(server.home)
-    await stopServer(made)
-    await putInPlace(made, await findPaths(home))
+    await putInPlace(await findPaths(server.home), await findPaths(home))
     return { ...head, ...loaded }
   } finally {
     await server.leave()
@@ -57,7 +55,12 @@ const occupied = ({ home }: Paths) =>
     hint: 'Set LEADPUSH_HOME to an empty folder, or move this one away.',
   })
 
+/** Stops the server of `made`, and gives its data to `paths`. */
 async function putInPlace(made: Paths, paths: Paths): Promise<void> {
+  await stopServer(made)
+  if ((await findServer(made)) !== undefined) {
+    throw new LeadpushError('database', 'The PostgreSQL that took the backup in does not stop.')
+  }
   try {
     await rename(made.data, paths.data)
   } catch (error) {
