@@ -1,19 +1,22 @@
 -- Integrations (an API key of a user for an automation platform), hooks (URLs that integrations register for triggers), and
--- triggers that are to be sent. Keys are kept only as hashes; a signing secret is kept as it is, because triggers are signed
--- with it.
+-- triggers that are to be sent. Keys are kept only as hashes; a signing secret is kept as it is, or sealed (`data_keys`),
+-- because triggers are signed with it.
 
 create table integrations (
   id bigint generated always as identity primary key,
   user_id bigint not null references users on delete cascade,
   api_key_sha256 bytea not null unique check (octet_length(api_key_sha256) = 32),
-  signing_secret text not null check (signing_secret ~ '^whsec_[A-Za-z0-9+/]+=*$'),
+  signing_secret text not null check (signing_secret ~ '^(whsec_[A-Za-z0-9+/]+=*|sealed:.+)$'),
   created_at timestamptz not null default now(),
   -- contract 3, `integrations rotate`: the key and the secret before these, and until when they count beside them
   previous_api_key_sha256 bytea check (octet_length(previous_api_key_sha256) = 32),
-  previous_signing_secret text check (previous_signing_secret ~ '^whsec_[A-Za-z0-9+/]+=*$'),
+  previous_signing_secret text check (previous_signing_secret ~ '^(whsec_[A-Za-z0-9+/]+=*|sealed:.+)$'),
   previous_until timestamptz,
   check (num_nulls(previous_api_key_sha256, previous_signing_secret, previous_until) in (0, 3))
 );
+
+-- as for users.receiver_key
+alter table integrations alter signing_secret set statistics 0, alter previous_signing_secret set statistics 0;
 
 create index integrations_by_previous_key on integrations (previous_api_key_sha256) where previous_api_key_sha256 is not null;
 create index integrations_by_user on integrations (user_id);
@@ -85,6 +88,19 @@ create table triggers (
   primary key (hook_id, version_id, kind),
   check (num_nulls(previous_price, price) in (0, 2))
 ) with (fillfactor = 80);
+
+-- contract 6.5: when the next attempt may begin at a host, for all processes that send triggers. After a crash of the server the
+-- table is empty, and by then every attempt before it is long past.
+create unlogged table hook_hosts (
+  host text primary key,
+  next_at timestamptz not null
+) with (fillfactor = 50);
+
+-- Processes that send triggers, and how many of the triggers under way in all each of them may have (contract 6.5).
+create unlogged table trigger_processes (
+  worker_id bigint primary key references workers on delete cascade,
+  at_once smallint not null default 0
+) with (fillfactor = 50);
 
 create index triggers_failing on triggers (hook_id) where attempts > 0;
 

@@ -67,6 +67,7 @@ export interface Tables {
     due_since: Generated<Date>
     created_at: Generated<Date>
   }
+  data_keys: { id: string; wrapped: string; current: boolean; created_at: Generated<Date> }
   queries: {
     user_id: number
     position: number
@@ -87,7 +88,7 @@ export interface Tables {
   }
   runs: {
     id: GeneratedAlways<number>
-    command: 'all' | 'force' | 'resume' | 'failed' | 'user'
+    command: 'all' | 'force' | 'resume' | 'failed' | 'user' | 'owed'
     period: string
     time_zone: string
     worker_id: number
@@ -227,6 +228,8 @@ export interface Tables {
     worker_id: number | null
     last_error: string | null
   }
+  hook_hosts: { host: string; next_at: Date }
+  trigger_processes: { worker_id: number; at_once: Defaulted<number> }
   hook_answers: { hook_id: string; lead_id: number; answer: string; said_at: Generated<Date> }
   erasure_key: { key: Buffer }
   erasures: {

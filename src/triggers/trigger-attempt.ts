@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
-import { triggerRetryAfterMsMax, triggerTimeoutMs } from '../base/limits.ts'
+import { triggerRetryAfterMsMax } from '../base/limits.ts'
 import { readAnswer, secretsOf } from '../deliveries/answer.ts'
 import { parseRetryAfter } from '../http/retry-after.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
@@ -70,6 +70,17 @@ export function buildTriggerRequest(
   }
 }
 
+/** The outcome where a stored signing secret is damaged: nothing was sent. */
+export const damagedSecret: TriggerOutcome = {
+  ok: false,
+  gone: false,
+  httpStatus: null,
+  error:
+    'the stored signing secret cannot be decrypted, since it was changed: `leadpush integrations rotate` makes another',
+  retryAfterMs: null,
+  durationMs: 0,
+}
+
 function describeStatus(status: number): string {
   if (status === 410) return 'HTTP 410: the platform has ended the hook'
   if (status >= 300 && status < 400) return `HTTP ${status}: a redirect, which is not followed`
@@ -81,7 +92,7 @@ export async function sendTrigger(
   http: HookHttp,
   request: TriggerRequest,
   now: Date,
-  keepAnswers: 'on' | 'off' = 'off',
+  { timeoutMs, keepAnswers }: { timeoutMs: number; keepAnswers: 'on' | 'off' },
 ): Promise<TriggerOutcome> {
   const startedMs = performance.now()
   const { url, webhookId, body, signingSecrets } = request
@@ -92,10 +103,10 @@ export async function sendTrigger(
     'webhook-signature', signingSecrets.map((secret) => new Webhook(secret).sign(webhookId, now, body)).join(' '),
   ] // biome-ignore format: pairs
   const keepsAnswer = keepAnswers === 'on'
-  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs: triggerTimeoutMs, keepsAnswer })
+  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs, keepsAnswer })
   const durationMs = Math.round(performance.now() - startedMs)
   if (outcome.kind === 'no-answer') {
-    const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${triggerTimeoutMs / 1_000} s)` : outcome.error
+    const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${timeoutMs / 1_000} s)` : outcome.error
     return { ok: false, gone: false, httpStatus: null, error, retryAfterMs: null, durationMs }
   }
   const { status } = outcome

@@ -32,7 +32,8 @@ export interface TakenTrigger {
   previousPrice: number | null
   price: number | null
   occurredAt: Date
-  /** Those of the integration that count now; two while a rotation overlaps. */
+  userId: number
+  /** Those of the integration that count now, as they are stored; two while a rotation overlaps. */
   signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
@@ -71,8 +72,11 @@ export interface TriggerWorker {
 }
 
 /** SQL: whether hook `h` had a pause when the run began; the run then leaves it alone (contract 6.5). */
-const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
+export const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
   sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
+
+/** SQL: the host of hook `h`. Another spelling of a host may pass for another one here, but not where attempts are paced. */
+const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]/]*\\]|[^/?#:]*)'), '.'))`
 
 const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
 
@@ -85,14 +89,15 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Takes hooks for which something is due, apart from the `known` ones and those that another living process has. Hooks that
- * accepted their last trigger come first, hooks that did not answer last.
+ * Takes hooks for which something is due, apart from the `known` ones, those of `fullHosts`, and those that another living process
+ * has. Hooks that accepted their last trigger come first, hooks that did not answer last.
  */
 export async function takeHooks(
   db: Database,
   worker: TriggerWorker,
-  { limit, alsoUnproven, known }: { limit: number; alsoUnproven: boolean; known: readonly string[] },
+  which: { limit: number; alsoUnproven: boolean; known: readonly string[]; fullHosts: readonly string[] },
 ): Promise<TakenHook[]> {
+  const { limit, alsoUnproven, known, fullHosts } = which
   const isUnproven = sql<boolean>`(h.last_status is null)`
   const { rows } = await sql<TakenHook>`
     with found as materialized (
@@ -100,6 +105,7 @@ export async function takeHooks(
       where h.due_at <= ${worker.dueUntil} and not ${isPaused(worker)} and h.id <> all (${known}::uuid[])
         and (h.worker_id is null or h.worker_id = any (${worker.ids}) or not ${isLive(sql`h.worker_id`)})
         ${alsoUnproven ? sql`` : sql`and not ${isUnproven}`}
+        ${fullHosts.length === 0 ? sql`` : sql`and ${hostOfHook} <> all (${fullHosts})`}
       order by ${isUnproven}, h.last_status >= 300, h.last_at is not null, h.due_at limit ${limit} for update skip locked
     )
     update hooks h set worker_id = ${currentOf(worker)} from integrations i
@@ -117,14 +123,14 @@ export async function takeTriggers(
 ): Promise<TakenTrigger[]> {
   const { rows } = await sql<TakenTrigger>`
     with given as materialized (
-      select h.id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
+      select h.id, i.user_id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
         else array[i.signing_secret] end as secrets
       from hooks h join integrations i on i.id = h.integration_id
       where h.id = any (${hookIds}::uuid[]) and h.worker_id = ${currentOf(worker)} and not ${isPaused(worker)}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
     found as materialized (
-      select g.id as hook_id, g.secrets, n.version_id, n.kind from given g cross join lateral (
+      select g.id as hook_id, g.user_id, g.secrets, n.version_id, n.kind from given g cross join lateral (
         select version_id, kind from triggers
         where hook_id = g.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
         order by version_id, kind limit 1 for update skip locked
@@ -133,7 +139,8 @@ export async function takeTriggers(
     update triggers t set worker_id = ${currentOf(worker)} from found n
     where t.hook_id = n.hook_id and t.version_id = n.version_id and t.kind = n.kind and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.kind, t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      t.previous_price as "previousPrice", t.price, n.secrets as "signingSecrets", t.attempts,
+      t.previous_price as "previousPrice", t.price,
+      n.user_id as "userId", n.secrets as "signingSecrets", t.attempts,
       exists (select from leads l join lead_seen s on s.lead_id = l.id where l.id = t.lead_id and not s.gone) as "hasLead",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)

@@ -272,6 +272,8 @@ test('/metrics counts requests, /openapi.json is what the command prints, /ready
     'leadpush_push_processes',
     'leadpush_push_processes_waiting',
     'leadpush_subscription_pushes_owed',
+    'leadpush_triggers_due',
+    'leadpush_hooks_off',
   ])
     assert.match(text, new RegExp(`^${name} \\d+$`, 'm'))
   assert.ok(!text.includes(key))
