@@ -16,7 +16,8 @@ module.exports = {
       type: 'string',
       required: true,
       placeholder: 'https://leads.example.com',
-      helpText: 'Where leadpush is served, up to and without `/api/extern`. Use `https://`: the API key goes there.',
+      helpText:
+        'Where leadpush is served, up to and without `/api/extern`. It begins with `https://`, since the API key goes there.',
     },
     {
       key: 'apiKey',

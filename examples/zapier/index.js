@@ -1,12 +1,13 @@
-/** The integration as Zapier loads it: how to connect, and what it triggers on. */
+/** The integration as Zapier loads it: how to connect, and its triggers. */
 const zapier = require('zapier-platform-core')
 const authentication = require('./authentication')
 const newLead = require('./triggers/new_lead')
+const priceChange = require('./triggers/price_change')
 const { version } = require('./package.json')
 
 module.exports = zapier.defineApp({
   version,
   platformVersion: zapier.version,
   authentication,
-  triggers: { [newLead.key]: newLead },
+  triggers: { [newLead.key]: newLead, [priceChange.key]: priceChange },
 })

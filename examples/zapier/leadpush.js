@@ -10,15 +10,18 @@ const retrySeconds = 60
  * Calls `/api/extern/{automation}/{endpoint}` and returns the JSON of its answer. Throws `ExpiredAuthError` where the key is
  * unknown or revoked, `ThrottledError` where trying later helps, `Error` with a sentence for a person where it does not.
  */
-async function callLeadpush(z, bundle, method, endpoint, body) {
-  const baseUrl = String(bundle.authData.baseUrl ?? '').replace(/\/+$/, '')
-  if (!/^https?:\/\/[^/?#@]+(\/[^?#]*)?$/i.test(baseUrl)) {
+async function callLeadpush(z, bundle, method, endpoint, { params, body } = {}) {
+  // whoever pastes brings along spaces and line ends
+  const [baseUrl, apiKey] = [bundle.authData.baseUrl, bundle.authData.apiKey].map((text) => String(text ?? '').trim())
+  const root = baseUrl.replace(/\/+$/, '')
+  // `http:` would show the key to the network; at Zapier nothing is on loopback, where this is tried
+  if (!/^(https:\/\/|http:\/\/127\.0\.0\.1:)[^\s/?#@]+(\/[^\s?#]*)?$/i.test(root)) {
     throw new z.errors.Error('The base URL must look like https://leads.example.com.', 'BaseUrl')
   }
   const request = {
     method,
-    url: `${baseUrl}/api/extern/${automation}/${endpoint}`,
-    params: { api_key: bundle.authData.apiKey },
+    url: `${root}/api/extern/${automation}/${endpoint}`,
+    params: { ...params, api_key: apiKey },
     body,
     // a POST that is redirected becomes a GET, and the key would go to whoever is there
     redirect: 'manual',
@@ -28,12 +31,12 @@ async function callLeadpush(z, bundle, method, endpoint, body) {
   }
   const response = await z.request(request).catch((error) => {
     // its message has the whole URL in it, with the key
-    throw new z.errors.ThrottledError(`There is no answer from ${baseUrl} (${error.code ?? error.name}).`, retrySeconds)
+    throw new z.errors.ThrottledError(`There is no answer from ${root} (${error.code ?? error.name}).`, retrySeconds)
   })
   const { status, data } = response
   if (status === 200 && data?.ok === true) return data
   const isLeadpush = data?.ok === false && typeof data.msg === 'string'
-  const message = isLeadpush ? data.msg : describeStranger(baseUrl, response)
+  const message = isLeadpush ? data.msg : describeStranger(root, response)
   // API keys are not renewed by themselves: a person has to connect anew, and no proxy's 401 may cause that
   if (status === 401 && isLeadpush) throw new z.errors.ExpiredAuthError(message)
   if (status === 429 || status >= 500) {

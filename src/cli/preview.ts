@@ -8,8 +8,8 @@ import type { FoundUser } from '../users/users.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { parseCount } from './options.ts'
+import type { OutFile } from './out-file.ts'
 import { wrap, write, writeJson, writeLine, writeTable } from './output.ts'
-import type { PageFile } from './page-file.ts'
 import { paint } from './painted.ts'
 
 interface PreviewOptions {
@@ -86,8 +86,8 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
   )
   const { out } = options
   if (out === undefined) return await withDatabase(settings, inShort, ({ db }) => show(db, options, settings))
-  const { openPageFile } = await import('./page-file.ts')
-  const file = openPageFile(out, { isTaken: options.json === true })
+  const { openOutFile } = await import('./out-file.ts')
+  const file = openOutFile(out, { isTaken: options.json === true, option: '--out' })
   try {
     return await withDatabase(settings, inShort, ({ db }) => show(db, options, settings, file))
   } finally {
@@ -99,7 +99,7 @@ async function show(
   db: Database,
   options: PreviewOptions,
   settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
-  file?: PageFile,
+  file?: OutFile,
 ): Promise<ExitCode> {
   const startedAt = performance.now()
   const { findUser } = await import('../users/users.ts')
@@ -140,7 +140,7 @@ async function writePage(
   user: FoundUser,
   planned: Planned,
   settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
-  file: PageFile,
+  file: OutFile,
 ): Promise<number> {
   const { rideOut } = await import('../db/away.ts')
   const { findDryRun } = await import('../inspect/preview-page/find-dry-run.ts')

@@ -37,8 +37,8 @@ async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode
   const { processSource, readSettings } = await import('../base/config.ts')
   const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers', 'logFormat'] as const
   const settings = readSettings(names, processSource())
-  const { openPageFile } = await import('./page-file.ts')
-  const file = openPageFile(out, { isTaken: json === true })
+  const { openOutFile } = await import('./out-file.ts')
+  const file = openOutFile(out, { isTaken: json === true, option: '--out' })
   try {
     return await withDatabase(settings, {}, async ({ db }) => {
       const startedAt = performance.now()

@@ -1,8 +1,10 @@
 /**
- * Copies rows into a table by binary COPY, the fastest way in: the encoder of rows, and the stream to the server. Only this
- * file knows `pg-copy-streams`.
+ * Copies rows into a table by binary COPY, the fastest way in: the encoder of rows, and the stream to the server. Copies rows of
+ * any kind out and in as COPY's text, for backups. Only this file knows `pg-copy-streams`.
  */
 import { once } from 'node:events'
+import { pipeline } from 'node:stream/promises'
+import pg from 'pg'
 import copyStreams from 'pg-copy-streams'
 import type { Connection } from './transaction.ts'
 
@@ -145,4 +147,23 @@ export async function copyInto<T>(
     stream.destroy(error as Error)
     throw error
   }
+}
+
+const quote = (table: string, columns: readonly string[]) =>
+  `${pg.escapeIdentifier(table)} (${columns.map((name) => pg.escapeIdentifier(name)).join(', ')})`
+
+/** The rows of `table` as text, in pieces; once they have been read, `rowCount` tells how many they were. */
+export const copyOut = (connection: Connection, table: string, columns: readonly string[]) =>
+  connection.query(copyStreams.to(`copy ${quote(table, columns)} to stdout`))
+
+/** Copies rows into `table` that are text as `copyOut` gives it, and returns how many they are. */
+export async function copyIn(
+  connection: Connection,
+  table: string,
+  columns: readonly string[],
+  rows: AsyncIterable<Uint8Array>,
+): Promise<number> {
+  const stream = connection.query(copyStreams.from(`copy ${quote(table, columns)} from stdin`))
+  await pipeline(rows, stream)
+  return stream.rowCount
 }

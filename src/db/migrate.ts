@@ -80,20 +80,31 @@ export async function migrate(db: AnyDatabase): Promise<string[]> {
     })
   }
   try {
-    return await db.transaction().execute(applyMissing)
+    return await db.transaction().execute(async (transaction) => applyMissing(transaction, await migrationNames()))
   } catch (error) {
     throw codeOf(error) === '42P07' ? anothersTables(error) : error
   }
 }
 
-async function applyMissing(transaction: AnyDatabase): Promise<string[]> {
+/** Whether this program has all of these migrations. */
+export async function knowsMigrations(names: readonly string[]): Promise<boolean> {
+  const known = await migrationNames()
+  return names.every((name) => known.includes(name))
+}
+
+/** Gives an empty database the schema that the migrations of these names make. */
+export async function migrateTo(db: AnyDatabase, names: readonly string[]): Promise<void> {
+  await db.transaction().execute((transaction) => applyMissing(transaction, names))
+}
+
+async function applyMissing(transaction: AnyDatabase, names: readonly string[]): Promise<string[]> {
   // a lock of the transaction: a session's lock would stay with the PgBouncer connection, which others get
   await sql`select pg_advisory_xact_lock(${locks.migration})`.execute(transaction)
   await sql`
     create table if not exists ${sql.table(table)} (name varchar(255) primary key, "timestamp" varchar(255) not null)
   `.execute(transaction)
   const applied = new Set(await appliedNames(transaction))
-  const missing = (await migrationNames()).filter((name) => !applied.has(name))
+  const missing = names.filter((name) => !applied.has(name))
   for (const name of missing) {
     await sql.raw(await readFile(join(folder, `${name}.sql`), 'utf8')).execute(transaction)
     await loadRows(transaction, name)

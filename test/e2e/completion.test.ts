@@ -43,7 +43,7 @@ for (const shell of shells) {
 /** What is typed, words with a space between, and what is offered for the last of them. */
 const offers: [typed: string, offered: string[]][] = [
   ['l', ['leads']],
-  ['db ', ['path', 'url', 'stop', 'help']],
+  ['db ', ['path', 'url', 'stop', 'backup', 'restore', 'help']],
   ['users un', ['unsubscribe']],
   ['completion ', ['bash', 'zsh', 'fish']],
   ['help pu', ['push']],

@@ -1,16 +1,20 @@
 /** The app of examples/zapier against a running `leadpush serve`, called as Zapier calls it (contract 5 and 6). */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { leadFields } from '../../src/leads/lead.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
-import { startProgram } from '../support/program.ts'
+import { cleanEnvironment, startProgram } from '../support/program.ts'
 import { findClosedPort } from '../support/sockets.ts'
 import { installZapierApp, startZapierApp, type ZapierAnswer } from '../support/zapier-app.ts'
 
 const skip = installZapierApp() ?? false
 const fieldNames = ['id', 'trigger', 'occurredAt', ...leadFields.map(({ name }) => name)]
 const trigger = 'triggers.new_lead.operation'
+const priceChange = 'triggers.price_change.operation'
 
 const house = await buildHouse({
   leads: [{ href: hrefOf('before'), postalCode: '78704' }],
@@ -71,9 +75,22 @@ test('Zapier finds the app valid, and its fields are those of a trigger, in name
   assert.deepEqual(Object.keys((await call(`${trigger}.sample`, {})).results), fieldNames)
 })
 
-test('a connection is tested, and has the name of its user', { skip }, async () => {
-  for (const url of [baseUrl, `${baseUrl}/`]) {
-    const { results } = await call('authentication.test', { ...connection, baseUrl: url })
+test('its own tests pass, where leadpush is not', { skip }, () => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--test', 'app.test.js'], {
+    cwd: join(packageRoot, 'examples', 'zapier'),
+    env: cleanEnvironment(),
+    encoding: 'utf8',
+    timeout: 60_000,
+  })
+  assert.equal(status, 0, `${stdout}\n${stderr}`)
+})
+
+test('a connection is tested, and has the name of its user, however it was pasted', { skip }, async () => {
+  for (const [url, apiKey] of [
+    [baseUrl, connection.apiKey],
+    [` ${baseUrl}/\n`, ` ${connection.apiKey}\n`],
+  ]) {
+    const { results } = await call('authentication.test', { baseUrl: url, apiKey })
     assert.deepEqual(results, { userEmail: 'user-0@example.com' })
     const label = await call('authentication.connectionLabel', connection, { inputData: results })
     assert.equal(label.results, 'user-0@example.com')
@@ -91,6 +108,7 @@ test('a bad key asks to connect anew; no key or a wrong base URL says what is wr
     [`${baseUrl}/elsewhere`, /nothing at this path/],
     [baseUrl.replace('http://', ''), /must look like https/],
     [`${baseUrl}?a=1`, /must look like https/],
+    ['http://leads.example.com', /must look like https/],
     [undefined, /must look like https/],
   ] as const) {
     assert.match((await fails('AppError', 'authentication.test', { ...connection, baseUrl: url })).message, pattern)
@@ -123,7 +141,35 @@ test('a workflow gets each new lead once while it is on, in the shape that the e
   // where Zapier has lost the id
   await call(`${trigger}.performUnsubscribe`, connection, { targetUrl: platform.url('/unknown') })
   assert.deepEqual(await listHooks(), [platform.url('/one')])
+  // where it has lost both: a request without a name would remove every hook
+  const nameless = await fails('AppError', `${priceChange}.performUnsubscribe`, connection, {})
+  assert.match(nameless.message, /`hookUrl` is empty/)
+  assert.deepEqual(await listHooks(), [platform.url('/one')])
   await call(`${trigger}.performUnsubscribe`, connection, one)
+  assert.deepEqual(await listHooks(), [])
+})
+
+test('a change of price starts its own workflows, in the shape that the editor showed', { skip }, async () => {
+  const bundle = { targetUrl: platform.url('/prices') }
+  const { results: subscribeData } = await call(`${priceChange}.performSubscribe`, connection, bundle)
+  const { results: shown } = await call(`${priceChange}.performList`, connection)
+  platform.calls.length = 0
+  await house.put('leads', [{ href: hrefOf('new'), postalCode: '78704', price: 340_000 }])
+  await house.put('leads', [{ href: hrefOf('newer'), postalCode: '78704', price: 100_000 }])
+  const sent = await house.run('trigger --json', insecure)
+  assert.equal(sent.code, 0, sent.stderr)
+  const { results: fields } = await call(`${priceChange}.outputFields`, {})
+  const [cleanedRequest, ...rest] = platform.of('/prices').map(({ json }) => json)
+  const { results } = await call(`${priceChange}.perform`, connection, { cleanedRequest })
+  assert.deepEqual(rest, [])
+  assert.deepEqual([results[0].trigger, results[0].previousPrice, results[0].price], ['price_change', 350_000, 340_000])
+  for (const lead of [shown[0], results[0]]) {
+    assert.deepEqual(
+      fields.map(({ key }: { key: string }) => key),
+      Object.keys(lead),
+    )
+  }
+  await call(`${priceChange}.performUnsubscribe`, connection, { ...bundle, subscribeData })
   assert.deepEqual(await listHooks(), [])
 })
 
@@ -137,9 +183,11 @@ test('who is not leadpush never ends a connection, and gets no key through a red
   assert.ok(redirected.message.includes(`redirects to ${baseUrl}: check`))
   platform.answer = () => ({ status: 200, body: '<html>' })
   assert.match((await fails('AppError', `${trigger}.performList`, stranger)).message, /not as leadpush does/)
+  platform.answer = () => ({ status: 200, headers: { 'content-type': 'application/json' }, body: '{"ok":true}' })
+  assert.match((await fails('AppError', `${trigger}.performList`, stranger)).message, /has no leads/)
   platform.answer = () => ({ status: 502, body: '<html>' })
   assert.equal((await fails('ThrottledError', 'authentication.test', stranger)).delay, 60)
-  assert.equal(platform.calls.length, 4)
+  assert.equal(platform.calls.length, 5)
 })
 
 test('an outage and too many requests say when to try again, and are never a matter of the key', { skip }, async () => {

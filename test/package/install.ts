@@ -4,9 +4,9 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { basename, delimiter, dirname, join } from 'node:path'
 import { packageRoot } from '../../src/base/package-root.ts'
 
 export interface Ended {
@@ -32,6 +32,8 @@ export interface Installed {
   run(file: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<Ended>
   leadpush(...args: string[]): Promise<Ended>
   program: string
+  /** Installs the archive once more, with another version of a library; returns the program. */
+  installWith(library: string, version: string): Promise<string>
   remove(): void
 }
 
@@ -110,7 +112,15 @@ export async function packAndInstall(): Promise<Installed> {
   const npmPath = { PATH: [path, '/usr/bin', '/bin', dirname(npm)].join(delimiter) }
   const install = [npm, 'install', '--global', '--prefix', prefix, ...options, archiveFile]
   await must(run(process.execPath, install, { ...npmSettings, ...npmPath }))
-  rmSync(npmCache, { recursive: true, force: true })
+  const installWith: Installed['installWith'] = async (library, version) => {
+    const project = join(work, basename(library))
+    mkdirSync(project)
+    const manifest = { dependencies: { leadpush: `file:${archiveFile}` }, overrides: { [library]: version } }
+    writeFileSync(join(project, 'package.json'), JSON.stringify(manifest))
+    chownSync(project, user.uid ?? -1, user.gid ?? -1)
+    await must(run(process.execPath, [npm, 'install', '--prefix', project, ...options], { ...npmSettings, ...npmPath }))
+    return join(project, 'node_modules', '.bin', 'leadpush')
+  }
 
   const program = join(prefix, 'bin', 'leadpush')
   return {
@@ -123,6 +133,7 @@ export async function packAndInstall(): Promise<Installed> {
     start,
     run,
     program,
+    installWith,
     leadpush: (...args) => run(program, args),
     remove: () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }),
   }

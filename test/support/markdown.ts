@@ -90,7 +90,13 @@ const pages = readdirSync(join(packageRoot, 'docs'))
   .filter((name) => name !== 'contract.md')
   .map((name) => readDocument(`docs/${name}`))
 
-const others = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'examples/zapier/README.md']
+const others = [
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
+  ...['n8n', 'node-red', 'zapier'].map((name) => `examples/${name}/README.md`),
+]
 export const documents = [readme, ...pages, contract, ...others.map(readDocument)]
 
 /** README, the pages that it links and those for contributors, as one text: each fact stands in only one of them. */
@@ -106,12 +112,12 @@ function joinDocuments(parts: Document[]): Document {
   }
 }
 
-/** The files that machines run or read: the crontab, and the files in the folders of `examples/` that are not programs. */
+/** The files that machines run or read: the crontab, and the files in the folders of `examples/` that are neither programs nor pages. */
 export function readExampleLines(): string[] {
   const folders = readdirSync(join(packageRoot, 'examples')).filter((name) => name !== 'zapier')
   const files = folders.flatMap((folder) =>
     readdirSync(join(packageRoot, 'examples', folder), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
+      .filter((entry) => entry.isFile() && !/\.(md|json)$/.test(entry.name))
       .map(({ parentPath, name }) => relative(packageRoot, join(parentPath, name))),
   )
   return ['crontab.example', ...files].flatMap((file) => readFileSync(join(packageRoot, file), 'utf8').split('\n'))

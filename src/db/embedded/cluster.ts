@@ -96,7 +96,8 @@ async function initialise(data: string, account: Account, binaries: Binaries, op
   await run('initdb', ['-D', data, '--sync-only', ...method])
 }
 
-async function sync(folder: string): Promise<void> {
+/** Puts the names in `folder` on disk. */
+export async function sync(folder: string): Promise<void> {
   const handle = await open(folder)
   await handle.sync().finally(() => handle.close())
 }
@@ -160,7 +161,9 @@ export async function checkVersion(paths: Paths, binaries: Binaries): Promise<vo
     'usage',
     `The embedded database in ${paths.home} is of PostgreSQL ${made}, this program's is ${binaries.major}.`,
     {
-      hint: `Dump it with a leadpush that has PostgreSQL ${made} and pg_dump, and restore it into a new LEADPUSH_HOME.`,
+      hint:
+        `Save it with the leadpush that made it (\`leadpush db backup FILE\`), set LEADPUSH_HOME to another folder, and restore ` +
+        'it there with this one (`leadpush db restore FILE`).',
     },
   )
 }

@@ -71,7 +71,7 @@ export interface EnterOptions {
   /** The data need not survive a crash of the machine. */
   throwAway?: boolean
   /** PostgreSQL's programs, instead of those in the npm package. */
-  binaries?: Binaries
+  binaries?: Binaries | undefined
 }
 
 /** Makes what a start needs and is missing; returns the function that starts the server. */

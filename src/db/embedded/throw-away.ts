@@ -1,6 +1,6 @@
 /**
- * An embedded server in a temporary folder of its own, for the demo and the tests. A small watcher process ends the server
- * and removes the folder when this process leaves, or dies in any way.
+ * An embedded server in a temporary folder of its own, for the demo, the tests and a restore. A small watcher process ends the
+ * server and removes the folder when this process leaves, or dies in any way.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -73,9 +73,9 @@ async function endBy(watching: ChildProcess, paths: Paths): Promise<void> {
   }
 }
 
-async function makeTemporaryFolder(folder: string): Promise<string> {
+async function makeTemporaryFolder(folder: string, prefix: string): Promise<string> {
   try {
-    return await realpath(await mkdtemp(join(folder, 'leadpush-')))
+    return await realpath(await mkdtemp(join(folder, prefix)))
   } catch (error) {
     throw new LeadpushError('usage', `No temporary folder can be made in ${folder}: ${messageOf(error)}`, {
       hint: 'Set TMPDIR to a folder that can be written to.',
@@ -85,17 +85,20 @@ async function makeTemporaryFolder(folder: string): Promise<string> {
 }
 
 /**
- * Starts a server in a new folder in `folder`, by default the one for temporary files. Throws `usage` where PostgreSQL cannot
- * run here, `database` where the server does not start.
+ * Starts a server in a new folder in `folder`, by default the one for temporary files. `throwAway: false`: the data are on disk
+ * once the server has stopped. Throws `usage` where PostgreSQL cannot run here, `database` where the server does not start.
  */
 export async function startThrowAway({
   folder = tmpdir(),
+  prefix = 'leadpush-',
   ...options
 }: {
-  binaries?: Binaries
+  binaries?: Binaries | undefined
   folder?: string
+  prefix?: string
+  throwAway?: boolean
 } = {}): Promise<ThrowAwayServer> {
-  const home = await makeTemporaryFolder(folder)
+  const home = await makeTemporaryFolder(folder, prefix)
   const paths = await findPaths(home)
   const watching = startWatcher(paths)
   try {

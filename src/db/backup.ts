@@ -1,0 +1,91 @@
+/**
+ * Writes a backup of a database: gzipped text that any later leadpush on any major version of PostgreSQL restores (`restore.ts`).
+ * A line of JSON says what it is, one names each table and its columns, with the rows after it as COPY has them, and one ends
+ * it: whatever lacks that line breaks off.
+ */
+import { pipeline } from 'node:stream/promises'
+import type { Gzip } from 'node:zlib'
+import { packageVersion } from '../base/package-root.ts'
+import { copyOut } from './copy.ts'
+import type { OpenDatabase } from './open.ts'
+import { type Connection, withTransaction } from './transaction.ts'
+
+/** The first line. `format` rises when an older program could not read the backup. */
+export interface BackupHead {
+  leadpush: 'backup'
+  format: 1
+  /** The program's version. */
+  version: string
+  /** The server's major version. */
+  postgres: number
+  madeAt: string
+  /** The migrations that made its tables. */
+  migrations: string[]
+}
+
+/** The line before the rows of a table, which end with `\.` on a line of its own. */
+export interface BackupTable {
+  table: string
+  columns: string[]
+}
+
+/** The last line. A sequence that was never used is missing. */
+export interface BackupEnd {
+  tables: number
+  rows: number
+  sequences: Record<string, number>
+}
+
+/**
+ * Writes everything that the database holds at one moment into `gzip`, and ends it; others may write meanwhile. Destroys
+ * `gzip` where that fails.
+ */
+export async function writeBackup(opened: OpenDatabase, gzip: Gzip): Promise<BackupEnd> {
+  const end: BackupEnd = { tables: 0, rows: 0, sequences: {} }
+  await withTransaction(opened, (connection) => pipeline(dump(connection, end), gzip), undefined, 'rollback')
+  return end
+}
+
+const toLine = (line: BackupHead | BackupTable | BackupEnd) => Buffer.from(`${JSON.stringify(line)}\n`)
+
+async function* dump(connection: Connection, end: BackupEnd): AsyncGenerator<Uint8Array> {
+  await connection.query('set transaction isolation level repeatable read, read only')
+  // an operator's postgresql.conf may say otherwise
+  await connection.query("set local datestyle = 'ISO'; set local extra_float_digits = 1")
+  yield toLine(await describe(connection))
+  const { rows: tables } = await connection.query<BackupTable>(`
+    select relname as table, array_agg(attname::text order by attnum) as columns
+    from pg_class join pg_attribute on attrelid = pg_class.oid
+    where relnamespace = current_schema()::regnamespace and relkind = 'r'
+      and attnum > 0 and not attisdropped and attgenerated = ''
+    group by relname order by relname`)
+  for (const table of tables) {
+    yield toLine(table)
+    const rows = copyOut(connection, table.table, table.columns)
+    yield* rows
+    end.rows += rows.rowCount
+    yield Buffer.from('\\.\n')
+  }
+  end.tables = tables.length
+  // after the rows: a sequence is ahead of what the snapshot shows, never behind
+  const { rows: sequences } = await connection.query<{ name: string; value: number }>(`
+    select sequencename as name, last_value as value from pg_sequences
+    where schemaname = current_schema() and last_value is not null order by sequencename`)
+  for (const { name, value } of sequences) end.sequences[name] = value
+  yield toLine(end)
+}
+
+async function describe(connection: Connection): Promise<BackupHead> {
+  const { rows } = await connection.query<{ postgres: number; migrations: string[] }>(`
+    select current_setting('server_version_num')::integer / 10000 as postgres,
+      (select array_agg(name::text order by name) from schema_migrations) as migrations`)
+  const { postgres = 0, migrations = [] } = rows[0] ?? {}
+  return {
+    leadpush: 'backup',
+    format: 1,
+    version: packageVersion,
+    postgres,
+    madeAt: new Date().toISOString(),
+    migrations,
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Restores a backup into an empty home. The database is made beside its place, by the migrations of the backup's own time, and
+ * renamed when it is complete: a backup that breaks off, or a process that is killed, leaves the home empty.
+ */
+import { rename } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import type { BackupEnd, BackupHead, BackupTable } from './backup.ts'
+import { BackupReader } from './backup-reader.ts'
+import { copyIn } from './copy.ts'
+import type { Binaries } from './embedded/binaries.ts'
+import { newTemporaryName, sync } from './embedded/cluster.ts'
+import { findPaths, hasData, makeHome, type Paths } from './embedded/paths.ts'
+import { findServer, stopServer } from './embedded/postmaster.ts'
+import { startThrowAway } from './embedded/throw-away.ts'
+import { knowsMigrations, migrateTo } from './migrate.ts'
+import { type OpenDatabase, openDatabase } from './open.ts'
+import { type Connection, withTransaction } from './transaction.ts'
+
+/** What a backup was, and what came of it. */
+export interface Restored extends BackupHead {
+  rows: number
+  /** Tables of the backup that are none of leadpush's: they were left out. */
+  strangers: string[]
+}
+
+/**
+ * Restores the backup that `input` gives into `home`, with the schema that it had: the next command that opens the database
+ * migrates it. Throws `usage`, with nothing done, where the home has a database, or `input` is no backup that this program
+ * knows; `failed` where it breaks off.
+ */
+export async function restoreBackup(
+  home: string,
+  input: Readable,
+  options: { binaries?: Binaries } = {},
+): Promise<Restored> {
+  const paths = await findPaths(home)
+  if (await hasData(paths)) throw occupied(paths)
+  const reader = new BackupReader(input)
+  const head = await readHead(reader)
+  await makeHome(home)
+  const prefix = `${newTemporaryName()}-`
+  const server = await startThrowAway({ ...options, folder: home, prefix, throwAway: false })
+  try {
+    const loaded = await load(server.url, head, reader)
+    await putInPlace(await findPaths(server.home), await findPaths(home))
+    return { ...head, ...loaded }
+  } finally {
+    await server.leave()
+  }
+}
+
+const occupied = ({ home }: Paths) =>
+  new LeadpushError('usage', `There is a database in ${home} already.`, {
+    hint: 'Set LEADPUSH_HOME to an empty folder, or move this one away.',
+  })
+
+/** Stops the server of `made`, and gives its data to `paths`. */
+async function putInPlace(made: Paths, paths: Paths): Promise<void> {
+  await stopServer(made)
+  if ((await findServer(made)) !== undefined) {
+    throw new LeadpushError('database', 'The PostgreSQL that took the backup in does not stop.')
+  }
+  try {
+    await rename(made.data, paths.data)
+  } catch (error) {
+    throw codeOf(error) === 'ENOTEMPTY' || codeOf(error) === 'EEXIST' ? occupied(paths) : error
+  }
+  await sync(paths.home)
+}
+
+async function readHead(reader: BackupReader): Promise<BackupHead> {
+  const head = (await reader.readLine().catch(() => ({}))) as Partial<BackupHead>
+  if (head.leadpush !== 'backup' || !Array.isArray(head.migrations)) {
+    throw new LeadpushError('usage', 'This is no backup of leadpush.', {
+      hint: '`leadpush db backup FILE` makes one.',
+    })
+  }
+  if (head.format !== 1 || !(await knowsMigrations(head.migrations))) {
+    throw new LeadpushError('usage', `The backup is of a newer leadpush (${head.version}).`, {
+      hint: 'Restore it with that version, or a later one.',
+    })
+  }
+  return head as BackupHead
+}
+
+async function load(url: string, head: BackupHead, reader: BackupReader) {
+  const opened = await openDatabase({ databaseUrl: url, home: '' }, { schema: 'untouched' })
+  try {
+    await migrateTo(opened.db, head.migrations)
+    const loaded = await withTransaction(opened, (connection) => loadAll(connection, reader)).catch((error) => {
+      throw error instanceof LeadpushError
+        ? error
+        : new LeadpushError('failed', `The backup cannot be restored: ${messageOf(error)}; nothing was kept.`, {
+            hint: 'Restore another backup.',
+            cause: error,
+          })
+    })
+    await analyse(opened)
+    return loaded
+  } finally {
+    await opened.close()
+  }
+}
+
+async function loadAll(connection: Connection, reader: BackupReader): Promise<{ rows: number; strangers: string[] }> {
+  // rows come in any order, and what triggers would do is in them: foreign keys and triggers rest
+  await connection.query('set local session_replication_role = replica')
+  const { rows: found } = await connection.query<{ name: string }>(
+    `select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'`,
+  )
+  const known = new Set(found.map(({ name }) => name))
+  // migrations bring rows of their own; and what fills a table emptied in its own transaction needs no log
+  await connection.query(`truncate ${[...known].join(', ')} cascade`)
+  const strangers: string[] = []
+  let [tables, rows] = [0, 0]
+  for (;;) {
+    const line = (await reader.readLine()) as BackupTable | BackupEnd
+    if (!('table' in line)) {
+      if (line.tables !== tables || line.rows !== rows) throw new Error('it has not the rows that its end tells')
+      for (const [name, value] of Object.entries(line.sequences))
+        await connection.query('select setval(to_regclass($1), $2)', [name, value])
+      await reader.readEnd()
+      return { rows, strangers }
+    }
+    tables++
+    if (known.has(line.table)) rows += await copyIn(connection, line.table, line.columns, reader.readRows())
+    else {
+      strangers.push(line.table)
+      for await (const bytes of reader.readRows()) rows += count(bytes)
+    }
+  }
+}
+
+/** Rows are lines: COPY spells a line break within a value `\n`. */
+function count(bytes: Buffer): number {
+  let lines = 0
+  for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) lines++
+  return lines
+}
+
+/** As after a large import: an embedded server may never come to it by itself. */
+async function analyse(opened: OpenDatabase): Promise<void> {
+  await opened.pool.query('vacuum (analyze)')
+}
