@@ -149,5 +149,7 @@ export const databaseAnswerMsMax = 2_000
 export const lockWaitMsMax = 1_500
 /** contract 5.3: child processes of `serve` at once. */
 export const pushChildrenMax = 2
+/** contract 5.3: where more users wait for a subscription push, one child process serves all of them. */
+export const pushesAloneMax = 4
 /** So long after a 415 to a compressed delivery the receiver's `Accept-Encoding` counts for nothing (contract 4.17). */
 export const gzipRefusalMs = 86_400_000

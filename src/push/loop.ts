@@ -3,8 +3,6 @@
  * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
  * costs: twice `concurrency` attempts in all. A receiver that is down as a whole is waited for.
  */
-import type { ClientCertificate } from '../base/client-certificate.ts'
-import type { Proxies } from '../base/config.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { describeAbsence, rideOut } from '../db/away.ts'
 import { sendAttempt } from '../deliveries/attempt.ts'
@@ -13,45 +11,14 @@ import type { AttemptKind } from '../deliveries/due.ts'
 import { GzipBodies } from '../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PlannedPush } from '../deliveries/record.ts'
-import type { Http } from '../http/client.ts'
 import { isAtHand } from '../leads/lead-store.ts'
-import { Compression, type CompressMode } from './compression.ts'
-import type { Doubt } from './doubt.ts'
-import type { FirstAnswers } from './first-answers.ts'
+import { Compression } from './compression.ts'
+import type { LoopContext } from './loop-context.ts'
+import { damagedKey, openReceiverKey } from './open-receiver-key.ts'
 import { PaceWatch } from './pace-watch.ts'
-import { type PlannedPushes, plannedMax } from './planned-pushes.ts'
-import { ReceiverWatch, type ReceiverWatchContext } from './receiver-watch.ts'
-import { isWorthStatement, RecordedAttempts, type RecordedAttemptsContext } from './recorded-attempts.ts'
-
-export interface LoopSettings extends ClientCertificate {
-  receiverUrl: string
-  dataSource: string
-  timeoutMs: number
-  keepAnswers?: 'on' | 'off'
-  retryDelayMs: number
-  concurrency: number
-  ratePerSecond: number | undefined
-  outageMs: number
-  compress: CompressMode
-  proxies?: Proxies
-}
-
-export interface LoopContext extends RecordedAttemptsContext {
-  settings: LoopSettings
-  http: Http
-  /** Reads the leads of its plans, and plans pushes anew after an erasure. */
-  planned: PlannedPushes
-  /** A second attempt that is due later than this is left to another run. */
-  patienceMs: number
-  looksFor: ReceiverWatchContext['looksFor']
-  doubt: Doubt
-  /** Of the run, as `doubt` is. */
-  firstAnswers: FirstAnswers
-  isBeginning: boolean
-  /** Whether the loop reports trouble of the receiver that an earlier push has found. */
-  tellsAgain: boolean
-  stop: AbortSignal
-}
+import { plannedMax } from './planned-pushes.ts'
+import { ReceiverWatch } from './receiver-watch.ts'
+import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
 
 /** How often the loop checks, while the receiver is down, whether an attempt is due. */
 const downLookMs = 250
@@ -81,6 +48,8 @@ export class PushLoop {
   /** The next attempt is due later than `patienceMs`. */
   private isLeaving = false
   private failure: unknown
+  /** The receiver keys are encrypted with a key that this process lacks: it comes to an end as on a stop, and then throws this. */
+  private lackOfKey: unknown
   private awayNoted = false
 
   constructor(context: LoopContext) {
@@ -134,6 +103,7 @@ export class PushLoop {
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
     await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
+    if (this.lackOfKey !== undefined) throw this.lackOfKey
   }
 
   /** The loop gave up on a receiver that an earlier push had found to be in trouble. */
@@ -142,7 +112,7 @@ export class PushLoop {
   }
 
   private get stopping(): boolean {
-    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined
+    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined || this.lackOfKey !== undefined
   }
 
   private fail(error: unknown): void {
@@ -348,10 +318,11 @@ export class PushLoop {
   private async make(attempt: RecordedAttempt): Promise<void> {
     const { http, planned, settings, run, reporter } = this.context
     const { contents } = attempt
+    const receiverKey = await this.openReceiverKey(attempt)
+    if (receiverKey === undefined) return
     const found = isAtHand(contents) ? contents : await rideOut(() => planned.leads.readJson(contents))
     if (found === undefined) {
-      this.pace.noteNotMade(attempt)
-      await this.watch.noteUnmade()
+      await this.noteNotMade(attempt)
       return await this.attempts.endErased(attempt)
     }
     const { buffers, gzipBodies } = this
@@ -359,7 +330,7 @@ export class PushLoop {
     const body = gzip
       ? gzipBodies.build(queryList, found, bytes, buffers)
       : buildBody(queryList, found, bytes, buffers.take(bytes))
-    const outcome = await sendAttempt(http, settings, { ...attempt, body })
+    const outcome = await sendAttempt(http, settings, { ...attempt, receiverKey, body })
     buffers.giveBack(body)
     const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
     const { idempotencyKey, attempt: nth, email } = attempt
@@ -372,6 +343,27 @@ export class PushLoop {
     const learnt = this.compression.note(outcome)
     this.attempts.noteOutcome(attempt, outcome)
     await Promise.all([noted, learnt])
+  }
+
+  /** Undefined where no attempt can be made: the stored key is damaged, or this process lacks what it is encrypted with. */
+  private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
+    try {
+      const receiverKey = await openReceiverKey(this.context.vault, attempt)
+      if (receiverKey !== undefined) return receiverKey
+    } catch (error) {
+      this.lackOfKey ??= error
+      this.wakeAll()
+      await this.attempts.takeBack(attempt)
+      return undefined
+    }
+    await this.noteNotMade(attempt)
+    this.attempts.noteOutcome(attempt, damagedKey)
+    return undefined
+  }
+
+  private async noteNotMade(attempt: RecordedAttempt): Promise<void> {
+    this.pace.noteNotMade(attempt)
+    await this.watch.noteUnmade()
   }
 
   private noteReceiver(change: 'down' | 'refuses' | 'well', why: string | undefined): void {

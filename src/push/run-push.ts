@@ -20,11 +20,13 @@ import {
 } from '../deliveries/runs.ts'
 import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
-import { Agenda, type AgendaRequest, type UsersLeft } from './agenda.ts'
+import { plainVault, type Vault } from '../secrets/vault.ts'
+import { Agenda, type AgendaRequest, type CountedUsers, type UsersLeft } from './agenda.ts'
 import { Doubt } from './doubt.ts'
 import { FirstAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
-import { type LoopSettings, PushLoop } from './loop.ts'
+import { PushLoop } from './loop.ts'
+import type { LoopSettings } from './loop-context.ts'
 import { PlannedPushes } from './planned-pushes.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { UserCount } from './user-count.ts'
@@ -43,6 +45,8 @@ export type PushRequest =
 export interface PushContext {
   db: Database
   http: Http
+  /** Without it only keys that are stored as they are can be sent. */
+  vault?: Vault | undefined
   settings: PushSettings
   request: PushRequest
   /** Sends what is held back. */
@@ -65,7 +69,7 @@ export interface PushEnd {
   stopped: boolean
 }
 
-/** `serve` runs few pushes at once: one with `owedOnly` does not wait longer than this for a second attempt. */
+/** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
 
 class PushRun {
@@ -80,7 +84,8 @@ class PushRun {
   private readonly planned: PlannedPushes
   private readonly tally = new Tally()
   private readonly users = new UserCount()
-  private toServe = 0
+  /** What the last count of the users found. */
+  private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, claimed: 0, withoutQueries: 0 }
   private served = 0
   /** The guard holds the whole run. */
   private isHeld = false
@@ -138,12 +143,15 @@ class PushRun {
       await loop.run(this.pushes())
     }
     // a process that had a range of users at the last look may have died while attempts were under way
-    if (this.request.what === 'all' && this.isThrough(loop) && this.isAnyLeft((await this.countLeft()).free)) {
+    let left = await this.countLeft()
+    if (this.request.what === 'all' && this.isThrough(loop) && this.isAnyLeft(left.free)) {
+      this.counted = left
       loop = this.newLoop()
       await loop.run(this.pushes(true))
+      left = await this.countLeft()
     }
 
-    return await this.end(loop, already, startedAt)
+    return await this.end(loop, already, left, startedAt)
   }
 
   private readonly isThrough = (loop: PushLoop) => !this.stop.aborted && !loop.gaveUp && !this.isHeld
@@ -152,10 +160,9 @@ class PushRun {
   private readonly isAnyLeft = (owed: number) =>
     this.request.what !== 'failed' && this.limit === undefined && owed > this.planned.heldUsers
 
-  private async end(loop: PushLoop, already: number, startedAt: number): Promise<PushEnd> {
+  private async end(loop: PushLoop, already: number, left: UsersLeft, startedAt: number): Promise<PushEnd> {
     const heldBy = loop.heldBy ?? (this.isThrough(loop) ? this.firstAnswers.findReasonToHold(true) : undefined)
     if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
-    const left = await this.countLeft()
     const stopped = this.stop.aborted
     const cameToEnd = this.isThrough(loop) && heldBy === undefined && !this.isAnyLeft(left.free)
     // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
@@ -169,8 +176,8 @@ class PushRun {
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)
     const failures = failed + unknown
-    // `--user` was asked for nothing else; after other forms `--resume` sends it
-    const leftOwed = this.request.what === 'user' ? this.users.leftOwed.size : 0
+    // these were asked for nothing else; after other forms `--resume` sends it
+    const leftOwed = this.isForSome ? this.users.leftOwed.size : 0
     const complete = cameToEnd && failures + pending + heldUsers + leftOwed === 0
     await endRun(this.db, this.run.id, {
       outcome: stopped ? 'stopped' : complete ? 'complete' : 'failures',
@@ -231,8 +238,8 @@ class PushRun {
       return 0
     }
     await this.findWork()
-    this.reporter.total(Math.min(this.toServe, this.limit ?? this.toServe))
-    return await this.agenda.countAlready()
+    this.reporter.total(Math.min(this.counted.free, this.limit ?? this.counted.free))
+    return await this.agenda.countAlready(this.counted)
   }
 
   /** Finds the runs to resume and the number of users to serve, and asks the guard. */
@@ -241,9 +248,8 @@ class PushRun {
     const wasAsked = agenda.verdict !== undefined
     await agenda.look()
     if (agenda.verdict && !wasAsked) await recordImportVolume(db, run.id, { ...agenda.verdict, accepted: this.accepts })
-    const left = await agenda.count()
-    this.toServe = left.free
-    const reason = agenda.findReasonToHoldAll(left)
+    this.counted = await agenda.count()
+    const reason = agenda.findReasonToHoldAll(this.counted)
     if (reason === undefined || this.isHeld) return
     this.isHeld = true
     this.wasHeldBefore = await wasHeldBefore(db, run.period, run.id)
@@ -259,20 +265,27 @@ class PushRun {
   }
 
   private get isOwedOnly(): boolean {
-    return this.request.what === 'user' && this.request.owedOnly === true
+    const { request } = this
+    return request.what === 'owed' || (request.what === 'user' && request.owedOnly === true)
+  }
+
+  /** The run serves users by name or subscription pushes alone: it owes nothing to others. */
+  private get isForSome(): boolean {
+    return this.request.what === 'user' || this.request.what === 'owed'
   }
 
   private get takeover(): Takeover {
     const { request } = this
     if (request.what === 'user') return request.owedOnly ? { subscriptionOf: request.user.id } : 'own'
+    if (request.what === 'owed') return 'subscriptions'
     return request.what === 'failed' ? 'own' : 'all'
   }
 
   private newLoop(): PushLoop {
     const { db, worker, run, planned, users, reporter, stop, takeover, request } = this
-    const { http, settings } = this.context
+    const { http, settings, vault = plainVault } = this.context
     return new PushLoop({
-      ...{ db, http, worker, run, planned, users, settings, reporter, stop, takeover },
+      ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover },
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       doubt: this.doubt,
       firstAnswers: this.firstAnswers,
@@ -284,11 +297,11 @@ class PushRun {
 
   private async *pushes(isAgain = false): AsyncGenerator<PlannedPush> {
     const limit = this.limit ?? Number.POSITIVE_INFINITY
-    for await (const step of this.agenda.steps(isAgain)) {
+    for await (const step of this.agenda.steps(this.counted, isAgain)) {
       if ('skip' in step) this.reporter.line(step.skip)
       else if ('users' in step) yield* this.planned.ofUsers(step.users, { kind: step.kind, scope: null })
       else {
-        for await (const push of this.planned.ofPass(step.pass, this.toServe, () => limit - this.served)) {
+        for await (const push of this.planned.ofPass(step.pass, this.counted.free, () => limit - this.served)) {
           if (this.served >= limit) break
           yield push
           this.served++
@@ -315,10 +328,10 @@ class PushRun {
   }
 
   /** Counts the users whom this run left owed, and the deliveries and users that other processes have in hand. */
-  private async countLeft(): Promise<UsersLeft> {
+  private async countLeft(): Promise<CountedUsers> {
     const { db, worker, users, agenda } = this
     const left = await agenda.count(worker.ids, users.remembered)
-    if (this.request.what === 'user') return { ...left, free: this.users.leftOwed.size }
+    if (this.isForSome) return { ...left, free: this.users.leftOwed.size }
     const { rows } = await rideOut(() =>
       sql<{ n: number }>`
         select count(*) as n from deliveries d

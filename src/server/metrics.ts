@@ -105,7 +105,7 @@ export function createMetrics(sources: MetricSources): Metrics {
       },
     })
   const askTriggers = askSeldom(sources.triggers)
-  gauge('leadpush_push_processes', 'Child processes that send a subscription push now.', sources.pushesUnderWay)
+  gauge('leadpush_push_processes', 'Child processes that send subscription pushes now.', sources.pushesUnderWay)
   gauge('leadpush_push_processes_waiting', 'Users who wait for such a child process.', sources.pushesWaiting)
   gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', askOwed)
   gauge('leadpush_database_up', '1 where the database answers, else 0.', async () =>

@@ -16,7 +16,8 @@ export interface ServerOptions extends Omit<AppOptions, Inner> {
   port: number
   /** The environment of child processes. */
   childEnv: Readonly<Record<string, string>>
-  onPushEnded(userId: number, end: PushProcessEnd): void
+  /** `userId`: undefined for a process that served all who were owed a push. */
+  onPushEnded(userId: number | undefined, end: PushProcessEnd): void
   /** Called for each line of diagnostics of a child process. */
   onPushLine(line: string): void
   onNote(text: string): void
@@ -47,9 +48,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const pushes = new SubscriptionPushes({
     db,
     start: (email) => startPushProcess(email, options.childEnv, options.onPushLine),
-    onEnded: ({ id }, end) => {
+    onEnded: (user, end) => {
       metrics.notePushEnded(end.exitCode)
-      options.onPushEnded(id, end)
+      options.onPushEnded(user?.id, end)
     },
     onTrouble,
   })

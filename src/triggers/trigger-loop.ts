@@ -12,11 +12,19 @@ import type { Database } from '../db/open.ts'
 import type { TriggerLine } from '../index.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
 import { LeadStore } from '../leads/lead-store.ts'
+import { signingSecretsOf } from '../secrets/cipher.ts'
+import { openIntact, type Vault } from '../secrets/vault.ts'
 import { recordHookAnswers } from './hook-answers.ts'
 import { HookLanes, type Lane, lanesMax } from './hook-lanes.ts'
 import { HostPace } from './host-pace.ts'
 import { leaveShare, takeShare } from './shares.ts'
-import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
+import {
+  buildTriggerRequest,
+  damagedSecret,
+  sendTrigger,
+  type TriggerOutcome,
+  type TriggerRequest,
+} from './trigger-attempt.ts'
 import {
   endTrigger,
   findLeadJson,
@@ -33,6 +41,8 @@ import {
 export interface TriggerLoopContext {
   db: Database
   http: HookHttp
+  /** Opens the signing secrets. */
+  vault: Vault
   worker: Worker
   leaseMs: number
   dueUntil: string
@@ -243,7 +253,8 @@ export class TriggerLoop {
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
     const { db, http, onAway } = this.context
     if (this.giveUp(lane, takenAtMs)) return
-    const request = trigger.hasLead ? await this.buildRequest(lane, trigger) : undefined
+    const opened = await this.openSecrets(trigger)
+    const request = trigger.hasLead ? await this.buildRequest(lane, opened ?? trigger) : undefined
     if (request === undefined) {
       await rideOut(() => endTrigger(db, trigger), onAway)
       lane.underWay--
@@ -255,7 +266,15 @@ export class TriggerLoop {
     this.lanes.send(lane, performance.now())
     this.sleeper.wake()
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
-    this.note(lane, trigger, request, await sendTrigger(http, request, now, this.context))
+    this.note(lane, trigger, request, opened ? await sendTrigger(http, request, now, this.context) : damagedSecret)
+  }
+
+  /** With its signing secrets decrypted; undefined where one is damaged. Throws `usage` as `Vault.open` does. */
+  private async openSecrets(trigger: TakenTrigger): Promise<TakenTrigger | undefined> {
+    const place = signingSecretsOf(trigger.userId)
+    const stored = trigger.signingSecrets.map((each) => openIntact(this.context.vault, each, place))
+    const signingSecrets = await Promise.all(stored)
+    return signingSecrets.every((secret) => secret !== undefined) ? { ...trigger, signingSecrets } : undefined
   }
 
   /**
@@ -277,7 +296,7 @@ export class TriggerLoop {
     // a version may be gone while the cache has it and the lead still exists
     const found = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
     const json = found?.[0]?.json.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
-    return json === undefined ? undefined : buildTriggerRequest(lane, trigger.signingSecrets, json, trigger.occurredAt)
+    return json === undefined ? undefined : buildTriggerRequest(lane, trigger.signingSecrets, json, trigger)
   }
 
   private note(lane: Lane, trigger: TakenTrigger, { href, webhookId }: TriggerRequest, outcome: TriggerOutcome): void {
@@ -289,6 +308,7 @@ export class TriggerLoop {
     const status: TriggerLine['status'] = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
     const line: TriggerLine = {
       type: 'trigger',
+      trigger: trigger.kind,
       integration: lane.integrationId,
       hook: lane.id,
       href,
@@ -298,10 +318,11 @@ export class TriggerLoop {
       httpStatus,
       error,
     }
-    const { hookId, versionId, leadId } = trigger
+    const { hookId, versionId, kind, leadId } = trigger
     this.outcomes.push({
       hookId,
       versionId,
+      kind,
       leadId,
       answer,
       ok,

@@ -11,6 +11,7 @@ import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp } from '../integrations/hook-http.ts'
+import { plainVault, type Vault } from '../secrets/vault.ts'
 import { forgetHosts } from './host-pace.ts'
 import { lookForLeads } from './look-for-leads.ts'
 import { forgetLost, type LostToRenew, renewLost } from './lost-triggers.ts'
@@ -20,6 +21,8 @@ import { countLeft, findRunStart } from './trigger-store.ts'
 /** What a run needs, and whom it tells. */
 export interface TriggerContext {
   opened: OpenDatabase
+  /** Without it only signing secrets that are stored as they are can be used. */
+  vault?: Vault | undefined
   settings: {
     leaseMs: number
     maxLeadAgeMs: number
@@ -72,6 +75,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
     const loop = new TriggerLoop({
       db,
       http,
+      vault: context.vault ?? plainVault,
       worker,
       dueUntil,
       stop,
@@ -116,6 +120,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   } finally {
     clearTimeout(timer)
     timeIsUp.abort()
+    worker.stopRenewing()
     await Promise.allSettled([looking, http.close()])
   }
 }

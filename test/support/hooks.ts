@@ -1,9 +1,10 @@
 /** Registers hooks and runs `trigger` within the test's process. */
 import assert from 'node:assert/strict'
 import type { OpenDatabase } from '../../src/db/open.ts'
-import type { TriggerLine } from '../../src/index.ts'
+import type { TriggerKind, TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
+import type { Vault } from '../../src/secrets/vault.ts'
 import type { LostToRenew } from '../../src/triggers/lost-triggers.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
 
@@ -14,11 +15,16 @@ export interface TestHook {
 }
 
 /** Registers `url` with an integration of its own. */
-export async function addHook(opened: OpenDatabase, email: string, url: string): Promise<TestHook> {
+export async function addHook(
+  opened: OpenDatabase,
+  email: string,
+  url: string,
+  triggers?: readonly TriggerKind[],
+): Promise<TestHook> {
   const { apiKey, signingSecret } = await createIntegration(opened.db, { email })
   const integration = await findIntegrationByKey(opened.db, apiKey)
   assert.ok(integration)
-  const registered = await registerHook(opened.db, integration, url)
+  const registered = await registerHook(opened.db, integration, url, triggers)
   assert.ok(typeof registered === 'object')
   return { id: registered.hookId, integrationId: integration.id, signingSecret }
 }
@@ -36,6 +42,7 @@ export async function runTrigger(
   opened: OpenDatabase,
   options: {
     settings?: Partial<typeof settings>
+    vault?: Vault
     runMsMax?: number
     timeoutMs?: number
     stop?: AbortSignal
@@ -50,6 +57,7 @@ export async function runTrigger(
     ...counts
   } = await runTriggers({
     opened,
+    vault: options.vault,
     settings: { ...settings, ...options.settings },
     stop: options.stop ?? new AbortController().signal,
     onTrigger: (line) => void lines.push(line),

@@ -131,7 +131,7 @@ test('serve tells how triggers stand, and asks the database seldom; nothing wher
 })
 
 const triggerLine = (status: TriggerLine['status'], httpStatus: number | null): TriggerLine => ({
-  type: 'trigger', integration: 1, hook: 'a', href: 'https://listings.example.com/1', webhookId: 'msg_a', status, attempts: 1,
+  type: 'trigger', trigger: 'new_lead', integration: 1, hook: 'a', href: 'https://listings.example.com/1', webhookId: 'msg_a', status, attempts: 1,
   httpStatus, error: null,
 }) // biome-ignore format: short
 

@@ -1,6 +1,6 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
-import { type Act, type ExitCode, usageError, waiting, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import {
   commandThatFits,
@@ -130,6 +130,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   const where = parseWhere(options.where ?? [])
   return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     const onNote = (note: string) => log.info(note)
+    const vault = toSend && (await openSecrets(opened.db, toSend))
     const ways = {
       map,
       encoding,
@@ -144,7 +145,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
     const imported = await runImport(log, { ...options, files }, (how) =>
       importLeads(opened, files, { ...how, ...ways }),
     )
-    if (!toSend || isStopCode(imported)) return imported
-    return Math.max(imported, await sendTriggers(log, opened, toSend, options))
+    if (!toSend || !vault || isStopCode(imported)) return imported
+    return Math.max(imported, await sendTriggers(log, opened, toSend, { vault, json: options.json }))
   })
 }

@@ -1,11 +1,12 @@
-/** `leadpush trigger`: new leads to the hooks of automation platforms. */
+/** `leadpush trigger`: new leads and new prices to the hooks of automation platforms. */
 import type { Command } from 'commander'
 import { formatCount, plural, seconds } from '../../base/amounts.ts'
 import { lostKeptDays } from '../../base/limits.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../../index.ts'
+import type { Vault } from '../../secrets/vault.ts'
 import type { LostToRenew } from '../../triggers/lost-triggers.ts'
-import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, inShort, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { readDuration } from '../options.ts'
 import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from '../output.ts'
@@ -28,7 +29,7 @@ const progressMs = 10_000
 export function addTrigger(program: Command, act: Act): void {
   program
     .command('trigger')
-    .description('Send new listings to the hooks that automation platforms registered, and failed triggers again.')
+    .description('Send new listings and new prices to the hooks of automation platforms, and failed triggers again.')
     .option('--again', 'also send what was abandoned or dropped, for 30 days after that')
     .option('--hook <id>', 'with --again: of this hook alone')
     .option('--since <duration>', 'with --again: only what was lost since, such as 2d')
@@ -44,7 +45,8 @@ Examples:
   leadpush trigger --metrics-file /var/lib/node_exporter/leadpush-trigger.prom
 
 A hook gets, once, each listing that was imported after the hook was registered
-and matches one of its user's queries. Later runs try again what failed,
+and matches one of its user's queries, and, where it asked for price_change, each
+one whose price is another than at the last run. Later runs try again what failed,
 after 1, 5 and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that failed gets
 nothing more for a minute, or for as long as its Retry-After asks. A host gets
 at most 30 a second, from all runs together.`,
@@ -52,7 +54,14 @@ at most 30 a second, from all runs together.`,
     .action(act(trigger))
 }
 
-export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks', 'hookHosts', 'keepAnswers'] as const
+export const triggerSettings = [
+  'leaseMs',
+  'maxLeadAgeMs',
+  'allowInsecureHooks',
+  'hookHosts',
+  'keepAnswers',
+  'secretKey',
+] as const
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const since = options.since
@@ -67,13 +76,14 @@ async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   )
   const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', `${lostKeptDays}d`)
   return await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
+    const vault = await openSecrets(opened.db, settings)
     const { hasHookId } = await import('../../triggers/lost-triggers.ts')
     const hookId = options.hook?.toLowerCase()
     if (hookId !== undefined && !(await hasHookId(opened.db, hookId))) {
       throw usageError(`There is no hook ${JSON.stringify(hookId)}.`, '`leadpush integrations list --json` shows them.')
     }
     const again = options.again && { hookId, sinceMs }
-    return await sendTriggers(log, opened, settings, { ...options, again, metrics })
+    return await sendTriggers(log, opened, settings, { ...options, vault, again, metrics })
   })
 }
 
@@ -97,10 +107,11 @@ export async function sendTriggers(
     keepAnswers: 'on' | 'off'
   },
   {
+    vault,
     json,
     again,
     metrics,
-  }: { json?: true | undefined; again?: LostToRenew | undefined; metrics?: TriggerMetrics | undefined },
+  }: { vault: Vault; json?: true | undefined; again?: LostToRenew | undefined; metrics?: TriggerMetrics | undefined },
 ): Promise<ExitCode> {
   const { runTriggers } = await import('../../triggers/triggers.ts')
   const stop = listenForStop((signal) =>
@@ -112,6 +123,7 @@ export async function sendTriggers(
   try {
     const summary = await runTriggers({
       opened,
+      vault,
       settings,
       stop: stop.signal,
       again,
