@@ -411,6 +411,12 @@ test('any number of hooks that hang delay no other hook', { timeout: 120_000 }, 
   const running = runTrigger(opened, { timeoutMs: 100_000 })
   const callsOf = (kind: string) => platform.calls.filter(({ path }) => path.startsWith(kind)).length
   await until('as many hang as may', () => callsOf('/well') === 20 && callsOf('/hang') >= 48)
+  await until('the well hooks are done', async () => {
+    const { rows } = await opened.pool.query(
+      `select from triggers t join hooks h on h.id = t.hook_id where h.url like '%/well-%'`,
+    )
+    return rows.length === 0
+  })
   await platform.close()
   const { counts } = await running
   assert.equal(callsOf('/hang'), 48)
