@@ -85,8 +85,7 @@ create table triggers (
   -- the process that makes the next attempt, or did so when it died
   worker_id bigint,
   last_error text,
-  primary key (hook_id, version_id, kind),
-  check (num_nulls(previous_price, price) in (0, 2))
+  primary key (hook_id, version_id, kind)
 ) with (fillfactor = 80);
 
 create index triggers_failing on triggers (hook_id) where attempts > 0;
