@@ -88,6 +88,8 @@ create table triggers (
   primary key (hook_id, version_id, kind)
 ) with (fillfactor = 80);
 
+create index triggers_failing on triggers (hook_id) where attempts > 0;
+
 -- contract 6.5: when the next attempt may begin at a host, for all processes that send triggers. After a crash of the server the
 -- table is empty, and by then every attempt before it is long past.
 create unlogged table hook_hosts (
@@ -100,8 +102,6 @@ create unlogged table trigger_processes (
   worker_id bigint primary key references workers on delete cascade,
   at_once smallint not null default 0
 ) with (fillfactor = 50);
-
-create index triggers_failing on triggers (hook_id) where attempts > 0;
 
 -- Triggers that a hook did not get, kept for `trigger --again`: a row for all of one kind that were lost at one moment.
 create table lost_triggers (

@@ -26,10 +26,10 @@ export const lanesMax = 512
 const unprovenLanesMax = 256
 /** One host's hooks never take all lanes: its pace would be that of all others. */
 const lanesPerHostMax = 64
-/** A host that has a turn every 37 ms keeps busy with so many that wait. */
-const waitingPerHostMax = 4
-/** This part of the room is kept for hooks that answered their last attempt. */
-const keptForProven = 0.25
+/** A host that has a turn every 37 ms keeps busy with so many that wait, also where the database takes its time. */
+const waitingPerHostMax = 8
+/** This part of the room is kept for hooks that answered their last attempt; and triggers that wait for a host never take more. */
+const roomPart = 0.25
 const spacingMs = 1_000 / triggersPerSecondMax
 
 /** All hooks of this process, in the order in which they had their turn. */
@@ -126,13 +126,15 @@ export class HookLanes {
   findReady(nowMs: number): Lane[] {
     const ready: Lane[] = []
     const hosts = new Map(this.waitingAt)
-    let unprovenRoom = this.atOnceMax - Math.floor(this.atOnceMax * keptForProven) - this.unprovenOnWire
+    const part = Math.floor(this.atOnceMax * roomPart)
+    const waitingMax = Math.min(Math.max(1, part), waitingPerHostMax)
+    let unprovenRoom = this.atOnceMax - part - this.unprovenOnWire
     for (const lane of this.lanes.values()) {
       if (ready.length >= this.room) break
       const atOnce = lane.hasAnswered ? triggersAtOncePerHookMax : 1
       if (lane.isEmpty || lane.isWaiting || lane.underWay >= atOnce || lane.nextAtMs > nowMs) continue
       const waiting = hosts.get(lane.host) ?? 0
-      if (waiting >= waitingPerHostMax || (lane.isUnproven && unprovenRoom-- <= 0)) continue
+      if (waiting >= waitingMax || (lane.isUnproven && unprovenRoom-- <= 0)) continue
       hosts.set(lane.host, waiting + 1)
       ready.push(lane)
     }

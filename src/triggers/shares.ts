@@ -57,3 +57,8 @@ export async function takeShare(
   `.execute(db)
   return (await ask()) ?? { processes: 1, atOnce: 0, hooksDue: 0 }
 }
+
+/** Leaves the share to others. The process must have nothing under way. */
+export async function leaveShare(db: Database, { ids }: Pick<TriggerWorker, 'ids'>): Promise<void> {
+  await sql`delete from trigger_processes where worker_id = any (${ids})`.execute(db)
+}

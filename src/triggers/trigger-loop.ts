@@ -17,7 +17,7 @@ import { openIntact, type Vault } from '../secrets/vault.ts'
 import { recordHookAnswers } from './hook-answers.ts'
 import { HookLanes, type Lane, lanesMax } from './hook-lanes.ts'
 import { HostPace } from './host-pace.ts'
-import { takeShare } from './shares.ts'
+import { leaveShare, takeShare } from './shares.ts'
 import {
   buildTriggerRequest,
   damagedSecret,
@@ -125,6 +125,8 @@ export class TriggerLoop {
     const paceMs = this.lanes.untilNextMs(performance.now())
     if (Number.isFinite(paceMs)) await delay(paceMs)
     await this.release(this.lanes.all())
+    await rideOut(() => leaveShare(this.context.db, this.store), this.context.onAway)
+    this.shareAtMs = 0
   }
 
   private get stopping(): boolean {

@@ -10,6 +10,7 @@ import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, passPauses, runTrigger, type TestHook } from '../support/hooks.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 import { findClosedPort } from '../support/sockets.ts'
+import { until } from '../support/until.ts'
 
 const opened = await (await createDatabase()).open()
 const platform = await startHookReceiver()
@@ -389,7 +390,16 @@ test('what a hook said when it refused is shown with its trouble, and gone with 
   assert.deepEqual((await opened.pool.query('select answer from hook_answers')).rows, [])
 })
 
-test('any number of hooks that hang delay no other hook, and are given 10 s each', { timeout: 60_000 }, async () => {
+test('a hook that hangs is given 10 s, once in a run, whatever is due for it', async () => {
+  await hook('/hangs')
+  await addLeads(3)
+  platform.answer = () => 'hang'
+  const { counts, lines } = await runTrigger(opened)
+  assert.deepEqual(counts, { ...noTriggers, due: 3, failed: 1, waiting: 2 })
+  assert.match(lines[0]?.error ?? '', /did not come in time \(10 s\)/)
+})
+
+test('any number of hooks that hang delay no other hook', { timeout: 120_000 }, async () => {
   await Promise.all(Array.from({ length: 10 }, (_, n) => hook(`/well-${n}`)))
   await addLeads(1)
   assert.equal((await runTrigger(opened)).counts.delivered, 10)
@@ -397,21 +407,18 @@ test('any number of hooks that hang delay no other hook, and are given 10 s each
   await addLeads(2)
   platform.calls.length = 0
   platform.answer = ({ path }) => (path.startsWith('/hang') ? 'hang' : 200)
-  const began = performance.now()
-  const running = runTrigger(opened)
-  const until = async (isSo: () => boolean, secondsMax: number) => {
-    while (!isSo()) {
-      assert.ok(performance.now() - began < secondsMax * 1_000, `${platform.calls.length} calls`)
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-  }
+  // none of them has had its time before the platform goes, however slow the machine is
+  const running = runTrigger(opened, { timeoutMs: 100_000 })
   const callsOf = (kind: string) => platform.calls.filter(({ path }) => path.startsWith(kind)).length
-  await until(() => callsOf('/well') === 20 && callsOf('/hang') === 48, 6)
-  await until(() => callsOf('/hang') > 48, 20)
-  assert.ok(performance.now() - began > 9_500, 'a hook had less than 10 s')
+  await until('as many hang as may', () => callsOf('/well') === 20 && callsOf('/hang') >= 48)
+  await until('the well hooks are done', async () => {
+    const { rows } = await opened.pool.query(
+      `select from triggers t join hooks h on h.id = t.hook_id where h.url like '%/well-%'`,
+    )
+    return rows.length === 0
+  })
   await platform.close()
-  const { counts, lines } = await running
-  // a hook that hung got its other leads in the same run, 10 s each
+  const { counts } = await running
+  assert.equal(callsOf('/hang'), 48)
   assert.deepEqual(counts, { ...noTriggers, due: 160, delivered: 20, failed: 70, waiting: 70 })
-  assert.match(lines.find(({ status }) => status === 'failed')?.error ?? '', /did not come in time \(10 s\)/)
 })

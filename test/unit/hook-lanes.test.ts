@@ -107,19 +107,22 @@ test('a process has so many hooks at once at most, and so many that may hang', (
   assert.equal(lanes.hooksRoom, 0)
 })
 
-test('of the hooks of one host, with any port, at most 4 wait for their turn, and no more than 64 are taken', () => {
+test('of the hooks of one host, with any port, at most 8 wait for their turn, and no more than 64 are taken', () => {
   const lanes = new HookLanes()
   const urlOf = (id: string) => `https://Busy.example.com${id === '0' ? '.' : ''}:${8_000 + Number(id)}/`
   lanes.add(many(63).map((id) => hookOf(id, false, urlOf(id))))
   assert.deepEqual(lanes.fullHosts, [])
   lanes.add([hookOf('63', false, urlOf('63')), hookOf('other')])
   assert.deepEqual(lanes.fullHosts, ['busy.example.com'])
-  assert.deepEqual(readyIds(lanes, 0), ['0', '1', '2', '3', 'other'])
+  assert.deepEqual(readyIds(lanes, 0), [...many(8), 'other'])
   const ends = many(3).map((id) => lanes.begin(laneOf(lanes, id)))
-  assert.deepEqual(readyIds(lanes, 0), ['3', 'other'])
+  assert.deepEqual(readyIds(lanes, 0), ['3', '4', '5', '6', '7', 'other'])
   // given back instead of sent
   ends[0]?.()
   lanes.send(laneOf(lanes, '1'), 0)
+  assert.deepEqual(readyIds(lanes, 0), ['3', '4', '5', '6', '7', '8', '9', 'other'])
+  // with little room a quarter of it
+  lanes.limit({ atOnce: 16, hooks: 512 })
   assert.deepEqual(readyIds(lanes, 0), ['3', '4', '5', 'other'])
 })
 
