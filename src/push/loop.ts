@@ -136,6 +136,12 @@ export class PushLoop {
     await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
   }
 
+  /** Looks for all that is due: rows that were gone are there again. */
+  lookAnew(): void {
+    this.attempts.due.lookAnew()
+    this.sleeper.wake()
+  }
+
   /** The loop gave up on a receiver that an earlier push had found to be in trouble. */
   get gaveUpAgain(): boolean {
     return this.gaveUp && this.watch.beganInTrouble
@@ -192,7 +198,7 @@ export class PushLoop {
   private async fill(): Promise<void> {
     while (!this.stopping) {
       this.hasPacedSeconds = this.pace.untilSecond() > 0
-      this.attempts.holdSeconds(this.watch.isInTrouble || this.watch.isInQuestion || this.hasPacedSeconds)
+      this.attempts.due.holdSeconds(this.watch.isInTrouble || this.watch.isInQuestion || this.hasPacedSeconds)
       this.drain()
       this.heldBy = this.context.firstAnswers.findReasonToHold(false)
       this.gaveUp = this.heldBy !== undefined
@@ -253,8 +259,8 @@ export class PushLoop {
   }
 
   private untilNextWork(): number {
-    const { dueAt } = this.attempts
-    const due = dueAt === undefined ? 60_000 : dueAt - performance.now()
+    const { at } = this.attempts.due
+    const due = at === undefined ? 60_000 : at - performance.now()
     // the pace may let them go by now: the loop must look again, or they are slept over
     const paced = this.hasPacedSeconds ? this.pace.untilSecond() : 60_000
     return Math.max(5, Math.min(due > 0 ? due : 1_000, paced))
@@ -271,8 +277,8 @@ export class PushLoop {
       await this.sleeper.sleep(this.untilNextWork())
       return false
     }
-    if (this.attempts.dueAt === undefined) return true
-    this.isLeaving = this.attempts.dueAt - performance.now() > this.context.patienceMs
+    if (this.attempts.due.at === undefined) return true
+    this.isLeaving = this.attempts.due.at - performance.now() > this.context.patienceMs
     if (this.isLeaving) return true
     // a stop that came meanwhile has woken nobody
     if (this.stopping) return false
@@ -295,8 +301,8 @@ export class PushLoop {
 
   private async beginPlanned(room: number): Promise<void> {
     const batch: PlannedPush[] = []
-    const erasures = this.planned[0]?.erasures ?? 0
-    for (let free = room; free > 0 && this.planned[0]?.erasures === erasures; ) {
+    const { erasures, server } = this.planned[0] ?? {}
+    for (let free = room; free > 0 && this.planned[0]?.erasures === erasures && this.planned[0]?.server === server; ) {
       const push = this.planned.shift() as PlannedPush
       batch.push(push)
       free -= push.deliveries.length
@@ -306,7 +312,7 @@ export class PushLoop {
     // planning goes on while the database has the statement, not before
     setImmediate(() => this.planningSleeper.wake())
     const counted = await recording
-    if (counted === erasures) return
+    if (counted === undefined) return
     this.gzipBodies.clear()
     this.planned.unshift(...(await this.context.planned.again(batch, counted)))
   }

@@ -1,12 +1,11 @@
 /**
  * A run: the order of its work and how it ended, for each form of `push`. The loop sends; `planned-pushes` turns users into pushes.
  */
-import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
-import { isLive, type Worker, waitForLeases, withWorker } from '../db/leases.ts'
+import { type Worker, waitForLeases, withWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { endFarPauses } from '../deliveries/due.ts'
-import { isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
+import { countPendingElsewhere, countPendingOf, isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
 import type { PlannedPush } from '../deliveries/record.ts'
 import {
   closeInterruptedRuns,
@@ -14,6 +13,7 @@ import {
   findInterruptedRuns,
   findOthersAtWork,
   type Run,
+  type RunToStart,
   recordImportVolume,
   startRun,
   wasHeldBefore,
@@ -25,6 +25,7 @@ import { Doubt } from './doubt.ts'
 import { FirstAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
 import { type LoopSettings, PushLoop } from './loop.ts'
+import { LostRows } from './lost-rows.ts'
 import { PlannedPushes } from './planned-pushes.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { UserCount } from './user-count.ts'
@@ -67,6 +68,18 @@ export interface PushEnd {
 
 /** `serve` runs few pushes at once: one with `owedOnly` does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
+/** How often a run looks once more for who is owed, after rows were lost. A database that loses more each time is not waited for. */
+const lookAgainMax = 5
+
+/** How a run ends, as far as it is known before that is recorded. */
+interface Ending {
+  left: UsersLeft
+  /** Why the loop gave up, or what all first answers say. */
+  heldBy: string | undefined
+  stopped: boolean
+  cameToEnd: boolean
+  complete: boolean
+}
 
 class PushRun {
   private readonly db: Database
@@ -89,11 +102,13 @@ class PushRun {
   private heldAgain = 0
   private readonly doubt: Doubt
   private readonly firstAnswers: FirstAnswers
+  private readonly lost: LostRows
+  private loop: PushLoop | undefined
   private loops = 0
   /** Attempts a second, since the receiver asked for less. */
   private allowed: number | undefined
 
-  constructor(context: PushContext, worker: Worker, run: Run) {
+  constructor(context: PushContext, worker: Worker, run: Run, start: Omit<RunToStart, 'workerIds'>, startedAt: number) {
     const { db, settings, request, accept = false, stop } = context
     this.context = context
     this.db = db
@@ -123,6 +138,12 @@ class PushRun {
       ...{ period: run.period, runId: run.id, otherTimeZone: run.otherTimeZone },
     })
     this.planned = new PlannedPushes({ db, worker, run, settings, reporter: this.reporter, stop })
+    this.lost = new LostRows({
+      ...{ db, worker, run, start, startedAt, reporter: this.reporter },
+      onRunRestored: () => this.recordVerdict(),
+      onRestored: () => this.loop?.lookAnew(),
+    })
+    worker.onMoved = () => this.lost.restore()
   }
 
   async execute(startedAt: number): Promise<PushEnd> {
@@ -146,18 +167,67 @@ class PushRun {
     return await this.end(loop, already, startedAt)
   }
 
+  /**
+   * Makes good what the database lost, and then sends to whoever is owed by what it has; returns the loop that did so last. What other
+   * processes had in hand may be free once their leases are over.
+   */
+  private async lookAgain(last: PushLoop): Promise<PushLoop> {
+    let loop = last
+    for (let times = 0; times < lookAgainMax; times++) {
+      await rideOut(() => this.worker.renew())
+      if (!this.lost.takeNews() || !this.isThrough(loop)) break
+      const isForAll = this.request.what === 'all' || this.request.what === 'resume'
+      if (isForAll) {
+        if ((await this.countLeft()).elsewhere > 0) await this.isMoreLeft()
+        this.users.leftOwed.clear()
+        await this.findWork()
+      }
+      loop = this.newLoop()
+      await loop.run(isForAll ? this.pushes(true) : nobody())
+    }
+    return loop
+  }
+
   private readonly isThrough = (loop: PushLoop) => !this.stop.aborted && !loop.gaveUp && !this.isHeld
 
   /** Whether any of so many owed users is left besides those whom the guard holds back. */
   private readonly isAnyLeft = (owed: number) =>
     this.request.what !== 'failed' && this.limit === undefined && owed > this.planned.heldUsers
 
-  private async end(loop: PushLoop, already: number, startedAt: number): Promise<PushEnd> {
+  /** Records how the run ended, once nothing is gone of what that was concluded from. */
+  private async conclude(last: PushLoop): Promise<{ loop: PushLoop; ending: Ending }> {
+    const { db, run, worker } = this
+    let loop = last
+    for (let times = 0; ; times++) {
+      loop = await this.lookAgain(loop)
+      const ending = await this.judge(loop)
+      const { stopped, cameToEnd, complete } = ending
+      const outcome = stopped ? 'stopped' : complete ? 'complete' : 'failures'
+      const end = { outcome, cameToEnd, heldUsers: this.planned.heldUsers } as const
+      if (await endRun(db, run.id, worker.server, end)) return { loop, ending }
+      if (times >= lookAgainMax) return { loop, ending: { ...ending, cameToEnd: false, complete: false } }
+      worker.distrust()
+    }
+  }
+
+  private async judge(loop: PushLoop): Promise<Ending> {
     const heldBy = loop.heldBy ?? (this.isThrough(loop) ? this.firstAnswers.findReasonToHold(true) : undefined)
-    if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
     const left = await this.countLeft()
     const stopped = this.stop.aborted
     const cameToEnd = this.isThrough(loop) && heldBy === undefined && !this.isAnyLeft(left.free)
+    const { failed, unknown, pending } = this.tally
+    // `--user` was asked for nothing else; after other forms `--resume` sends it
+    const leftOwed = this.request.what === 'user' ? this.users.leftOwed.size : 0
+    // after a loss, deliveries may wait that this process does not know of
+    const unknownOf = this.lost.found ? await countPendingOf(this.db, this.worker.ids) : 0
+    const owed = failed + unknown + pending + this.planned.heldUsers + leftOwed + unknownOf
+    return { left, heldBy, stopped, cameToEnd, complete: cameToEnd && owed === 0 }
+  }
+
+  private async end(last: PushLoop, already: number, startedAt: number): Promise<PushEnd> {
+    const { loop, ending } = await this.conclude(last)
+    const { heldBy, left, stopped, cameToEnd, complete } = ending
+    if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
     // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
     if (cameToEnd && left.elsewhere === 0 && this.limit === undefined)
       await closeInterruptedRuns(
@@ -169,14 +239,7 @@ class PushRun {
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)
     const failures = failed + unknown
-    // `--user` was asked for nothing else; after other forms `--resume` sends it
-    const leftOwed = this.request.what === 'user' ? this.users.leftOwed.size : 0
-    const complete = cameToEnd && failures + pending + heldUsers + leftOwed === 0
-    await endRun(this.db, this.run.id, {
-      outcome: stopped ? 'stopped' : complete ? 'complete' : 'failures',
-      cameToEnd,
-      heldUsers,
-    })
+    if (this.lost.found && !complete) this.reporter.note(adviseAfterLoss)
     const toldBefore = !stopped && this.isTold(loop, pending, heldBy)
     if (this.heldAgain > 0)
       this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
@@ -240,7 +303,7 @@ class PushRun {
     const { db, run, agenda } = this
     const wasAsked = agenda.verdict !== undefined
     await agenda.look()
-    if (agenda.verdict && !wasAsked) await recordImportVolume(db, run.id, { ...agenda.verdict, accepted: this.accepts })
+    if (!wasAsked) await this.recordVerdict()
     const left = await agenda.count()
     this.toServe = left.free
     const reason = agenda.findReasonToHoldAll(left)
@@ -248,6 +311,11 @@ class PushRun {
     this.isHeld = true
     this.wasHeldBefore = await wasHeldBefore(db, run.period, run.id)
     this.reporter.line({ type: 'skip', reason })
+  }
+
+  private async recordVerdict(): Promise<void> {
+    const { verdict } = this.agenda
+    if (verdict) await recordImportVolume(this.db, this.run.id, { ...verdict, accepted: this.accepts })
   }
 
   private get accepts(): boolean {
@@ -271,8 +339,8 @@ class PushRun {
   private newLoop(): PushLoop {
     const { db, worker, run, planned, users, reporter, stop, takeover, request } = this
     const { http, settings } = this.context
-    return new PushLoop({
-      ...{ db, http, worker, run, planned, users, settings, reporter, stop, takeover },
+    this.loop = new PushLoop({
+      ...{ db, http, worker, run, planned, users, settings, reporter, stop, takeover, known: this.lost.known },
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       doubt: this.doubt,
       firstAnswers: this.firstAnswers,
@@ -280,6 +348,7 @@ class PushRun {
       looksFor: request.what === 'user' ? 'nothing' : this.accepts ? 'recovery' : 'trouble',
       tellsAgain: request.what !== 'resume',
     })
+    return this.loop
   }
 
   private async *pushes(isAgain = false): AsyncGenerator<PlannedPush> {
@@ -319,33 +388,38 @@ class PushRun {
     const { db, worker, users, agenda } = this
     const left = await agenda.count(worker.ids, users.remembered)
     if (this.request.what === 'user') return { ...left, free: this.users.leftOwed.size }
-    const { rows } = await rideOut(() =>
-      sql<{ n: number }>`
-        select count(*) as n from deliveries d
-        where d.status = 'pending' and d.worker_id <> all (${worker.ids}) and ${isLive(sql`d.worker_id`)}
-      `.execute(db),
-    )
-    return { ...left, elsewhere: left.elsewhere + (rows[0]?.n ?? 0) }
+    return { ...left, elsewhere: left.elsewhere + (await countPendingElsewhere(db, worker.ids)) }
   }
 }
+
+const adviseAfterLoss =
+  'Not everybody is served after what the database lost: `leadpush status --check` tells what is owed; run `leadpush push --all` again, it goes on.'
+
+async function* nobody(): AsyncGenerator<PlannedPush> {}
 
 /** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away. */
 export async function runPush(context: PushContext): Promise<PushEnd> {
   const startedAt = performance.now()
   return await withWorker(context.db, context.settings.leaseMs, async (worker) => {
-    const run = await beginRun(context, worker)
-    return await new PushRun(context, worker, run).execute(startedAt)
+    const { request, settings } = context
+    const { timeZone, maxLeadAgeMs } = settings
+    const start: Omit<RunToStart, 'workerIds'> = {
+      command: request.what === 'all' && request.force ? 'force' : request.what,
+      resumable: request.what === 'all' && request.limit === undefined,
+      ...{ timeZone, maxLeadAgeMs },
+    }
+    const run = await beginRun(context, worker, start)
+    return await new PushRun(context, worker, run, start, startedAt).execute(startedAt)
   })
 }
 
-async function beginRun({ db, request, settings, reporter }: PushContext, worker: Worker): Promise<Run> {
-  const { timeZone, maxLeadAgeMs } = settings
-  const run = await startRun(db, {
-    command: request.what === 'all' && request.force ? 'force' : request.what,
-    workerIds: worker.ids,
-    resumable: request.what === 'all' && request.limit === undefined,
-    ...{ timeZone, maxLeadAgeMs },
-  })
+async function beginRun(
+  { db, request, settings, reporter }: PushContext,
+  worker: Worker,
+  start: Omit<RunToStart, 'workerIds'>,
+): Promise<Run> {
+  const { timeZone } = settings
+  const run = await startRun(db, { ...start, workerIds: worker.ids })
   // a weekly push is held for it, or was accepted
   if (run.otherTimeZone !== undefined && request.what !== 'all') {
     reporter.note(

@@ -71,7 +71,7 @@ test('an attempt that was recorded with its delivery survives', async () => {
   }
   const { begun } = await recordPushes(
     opened.db,
-    { workerId: worker.id, runId: 1, period: '2026-W47', attemptsMax: 1 },
+    { workerId: worker.id, server: worker.server, runId: 1, period: '2026-W47', attemptsMax: 1 },
     [
       {
         userId: rows[0].id,
@@ -80,6 +80,7 @@ test('an attempt that was recorded with its delivery survives', async () => {
         scope: null,
         deliveries: [{ ...delivery, idempotencyKey: key }],
         erasures: 1,
+        server: '',
       },
     ],
   )
@@ -90,7 +91,7 @@ test('an attempt that was recorded with its delivery survives', async () => {
 test('taking an attempt back, and recording it again, survive', async () => {
   await recordUnsent(opened.db, worker.ids, [key])
   assert.deepEqual(await stateAfterDeath(), [0, false, null])
-  await recordDueAttempts(opened.db, { workerIds: worker.ids, limit: 1, takeover: 'own', known: [] })
+  await recordDueAttempts(opened.db, { workerIds: worker.ids, server: worker.server, limit: 1, takeover: 'own', known: [] })
   assert.deepEqual(await stateAfterDeath(), [1, true, null])
 })
 
