@@ -73,16 +73,15 @@ export class KnownDeliveries {
     if (known) this.put({ ...known, outcomes: [...known.outcomes, { ...outcome, isRecorded: false }] })
   }
 
-  /** Notes that outcomes were recorded. Returns whether the ledger lacks one of the attempts by now. */
-  noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): boolean {
+  /** Notes which outcomes were recorded. Returns those whose attempts the ledger lacks, in `told` or at all. */
+  noteRecorded<T extends RecordedOutcome>(outcomes: readonly T[], told: readonly DeliveryState[]): T[] {
     const attemptsOf = new Map(told.map(({ idempotencyKey, attempts }) => [idempotencyKey, attempts]))
-    let lacks = false
-    for (const { idempotencyKey, attempt } of outcomes) {
+    return outcomes.filter(({ idempotencyKey, attempt }) => {
       const known = this.deliveries.get(idempotencyKey)?.outcomes.find((of) => of.attempt === attempt)
-      if (known) known.isRecorded = true
-      lacks ||= (attemptsOf.get(idempotencyKey) ?? 0) < attempt
-    }
-    return lacks
+      const isLacking = known !== undefined && (attemptsOf.get(idempotencyKey) ?? 0) < attempt
+      if (known) known.isRecorded = !isLacking
+      return isLacking
+    })
   }
 
   /** Notes attempts that were recorded, not made, and taken back. */

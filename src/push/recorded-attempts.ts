@@ -278,20 +278,28 @@ export class RecordedAttempts {
 
   private async recordOutcomes(): Promise<void> {
     const outcomes = this.unrecorded()
-    const told = await rideOut(() => recordOutcomes(this.context.db, outcomes), this.events.onAway)
-    this.noteRecorded(outcomes, told)
+    const { db, worker } = this.context
+    const told = await rideOut(() => recordOutcomes(db, outcomes), this.events.onAway)
+    if (this.noteRecorded(outcomes, told)) await rideOut(() => worker.renew())
   }
 
-  /** `outcomes` are the first ones of `this.outcomes`. */
-  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): void {
-    this.outcomes.splice(0, outcomes.length)
-    if (this.context.known.noteRecorded(outcomes, told)) {
-      this.context.worker.distrust()
+  /**
+   * `outcomes` are the first ones of `this.outcomes`. Those whose rows are gone are recorded once these are there again; returns whether
+   * there are such.
+   */
+  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): boolean {
+    const { known, worker } = this.context
+    const again = known.noteRecorded(outcomes, told)
+    const lacking = new Set(again.map(({ idempotencyKey }) => idempotencyKey))
+    this.outcomes.splice(0, outcomes.length, ...again)
+    if (again.length > 0) {
+      worker.distrust()
       this.due.lookAnew()
     }
-    for (const state of told) this.noteState(state, outcomes)
-    // also where the row is gone, which `told` does not name
-    for (const { idempotencyKey } of outcomes) this.underWay.delete(idempotencyKey)
+    const isThere = ({ idempotencyKey }: { idempotencyKey: string }) => !lacking.has(idempotencyKey)
+    for (const state of told.filter(isThere)) this.noteState(state, outcomes)
+    for (const { idempotencyKey } of outcomes.filter(isThere)) this.underWay.delete(idempotencyKey)
+    return again.length > 0
   }
 
   private noteState(state: DeliveryState, outcomes: readonly RecordedOutcome[]): void {

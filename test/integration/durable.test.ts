@@ -91,7 +91,13 @@ test('an attempt that was recorded with its delivery survives', async () => {
 test('taking an attempt back, and recording it again, survive', async () => {
   await recordUnsent(opened.db, worker.ids, [key])
   assert.deepEqual(await stateAfterDeath(), [0, false, null])
-  await recordDueAttempts(opened.db, { workerIds: worker.ids, server: worker.server, limit: 1, takeover: 'own', known: [] })
+  await recordDueAttempts(opened.db, {
+    workerIds: worker.ids,
+    server: worker.server,
+    limit: 1,
+    takeover: 'own',
+    known: [],
+  })
   assert.deepEqual(await stateAfterDeath(), [1, true, null])
 })
 

@@ -188,7 +188,12 @@ test('what came of attempts is recorded along with what is begun, also by a work
   const next = push('next')
   const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
   const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
-  assert.deepEqual(both, {
+  const { written, ...rest } = both
+  assert.deepEqual(
+    written.map(({ idempotencyKey, isStarted, scope, recipe }) => [idempotencyKey, isStarted, scope, [...recipe]]),
+    [['next', true, `weekly:${period}`, [1]]],
+  )
+  assert.deepEqual(rest, {
     ...{ live: true, erasures: 1, busy: [], told: [delivered] },
     begun: [next],
     attempts: [
@@ -281,8 +286,16 @@ test('what is written for every delivery looks up its rows alone, also where it 
   await sql`vacuum analyze deliveries, claims`.execute(db)
   await db.connection().execute(async (session) => {
     await sql`set plan_cache_mode = force_generic_plan`.execute(session)
+    let firstOfMany = Number.POSITIVE_INFINITY
     const push = (userId: number, kind: 'weekly' | 'subscription') => ({
-      ...{ userId, email, erasures: 1, server: '', kind, scope: kind === 'weekly' ? `weekly:${period}` : null },
+      ...{
+        userId,
+        email: userId < firstOfMany ? email : `user-${userId - firstOfMany}@example.com`,
+        erasures: 1,
+        server: '',
+        kind,
+        scope: kind === 'weekly' ? `weekly:${period}` : null,
+      },
       deliveries: [{ ...delivery, idempotencyKey: `${kind}-${userId}` }],
     })
     const outcome = (of: number) => ({
@@ -315,6 +328,7 @@ test('what is written for every delivery looks up its rows alone, also where it 
       .select('id')
       .where('email', '=', 'user-0@example.com')
       .executeTakeFirstOrThrow()
+    firstOfMany = first
     await sql`update users set subscription_owed_at = now()`.execute(db)
     const started = Array.from({ length: users - 10 }, (_, at) => push(first + at, 'weekly'))
     await recordPushes(db, context, started)
