@@ -136,8 +136,9 @@ export class PushLoop {
     await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
   }
 
-  /** Looks for all that is due: rows that were gone are there again. */
+  /** Another server answers: the same ids may mean other listings, and rows that were gone are there again. */
   lookAnew(): void {
+    this.gzipBodies.clear()
     this.attempts.due.lookAnew()
     this.sleeper.wake()
   }

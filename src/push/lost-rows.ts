@@ -21,8 +21,8 @@ export interface LostRowsContext {
   reporter: Pick<PushReporter, 'note'>
   /** The row of the run is new: writes again what was recorded in it. */
   onRunRestored(): Promise<void>
-  /** Rows were written again. */
-  onRestored(): void
+  /** Called each time: what was read before may mean something else now, and other deliveries may be due. */
+  onLooked(): void
 }
 
 export class LostRows {
@@ -43,11 +43,11 @@ export class LostRows {
     const isRunGone = await restoreRun(db, run, { ...start, workerIds: worker.ids }, startedAt)
     if (isRunGone) await this.context.onRunRestored()
     const deliveries = await restoreDeliveries(db, worker.id, this.known)
+    this.context.onLooked()
     if (!isRunGone && deliveries === 0) return
     if (!this.found) reporter.note(tellLoss(deliveries))
     this.found = true
     this.isNews = true
-    this.context.onRestored()
   }
 
   /** Whether rows were found gone since the last call. */

@@ -131,6 +131,11 @@ export class PlannedPushes {
     }
   }
 
+  /** Drops what was read of the database. */
+  forget(): void {
+    this.planner.forget()
+  }
+
   /** `pushes` planned anew, without what was erased; `erasures` are counted now. */
   async again(pushes: readonly PlannedPush[], erasures: number): Promise<PlannedPush[]> {
     await this.planner.forgetErased(erasures)

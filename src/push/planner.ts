@@ -95,7 +95,7 @@ export class Planner {
   }
 
   /** Drops what was read. On another server the same ids may mean other leads. */
-  private forget(): void {
+  forget(): void {
     this.reading = this.newReading()
     this.leads.clear()
   }

@@ -141,7 +141,10 @@ class PushRun {
     this.lost = new LostRows({
       ...{ db, worker, run, start, startedAt, reporter: this.reporter },
       onRunRestored: () => this.recordVerdict(),
-      onRestored: () => this.loop?.lookAnew(),
+      onLooked: () => {
+        this.planned.forget()
+        this.loop?.lookAnew()
+      },
     })
     worker.onMoved = () => this.lost.restore()
   }
