@@ -61,17 +61,16 @@ export async function findPeriod(
   }
 }
 
-/** A run that is to begin, in the process that has `workerIds`. */
+/** What is recorded of a run when it begins. */
 export interface RunToStart {
   command: RunCommand
-  workerIds: readonly number[]
   resumable: boolean
   timeZone: string
   maxLeadAgeMs: number
 }
 
-/** Begins the one run of the process. */
-export async function startRun(db: Database, run: RunToStart): Promise<Run> {
+/** Begins the one run of the process that has `workerIds`. */
+export async function startRun(db: Database, run: RunToStart & { workerIds: readonly number[] }): Promise<Run> {
   const { period, seenSince } = await findPeriod(db, run)
   const otherTimeZone = await findOtherTimeZone(db, run.timeZone)
   const { id } = await rideOut(async () => {
@@ -98,14 +97,14 @@ export async function startRun(db: Database, run: RunToStart): Promise<Run> {
 export async function restoreRun(
   db: Database,
   { id, period }: Run,
-  { command, workerIds, resumable, timeZone }: RunToStart,
-  startedAt: number,
+  { command, resumable, timeZone }: RunToStart,
+  { workerId, startedAt }: { workerId: number; startedAt: number },
 ): Promise<boolean> {
   const { rows } = await rideOut(() =>
     sql<{ isNew: boolean }>`
       with durable as materialized (${durably})
       insert into runs (id, command, period, time_zone, worker_id, resumable, started_at)
-      select ${id}, ${command}, ${period}, ${timeZone}, ${workerIds.at(-1) ?? 0}, ${resumable},
+      select ${id}, ${command}, ${period}, ${timeZone}, ${workerId}, ${resumable},
         now() - ${performance.now() - startedAt} * interval '1 millisecond' from durable
       on conflict (id) do update set worker_id = excluded.worker_id
       returning xmax = 0 as "isNew"

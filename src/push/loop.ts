@@ -3,8 +3,6 @@
  * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
  * costs: twice `concurrency` attempts in all. A receiver that is down as a whole is waited for.
  */
-import type { ClientCertificate } from '../base/client-certificate.ts'
-import type { Proxies } from '../base/config.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { describeAbsence, rideOut } from '../db/away.ts'
 import { sendAttempt } from '../deliveries/attempt.ts'
@@ -13,45 +11,13 @@ import type { AttemptKind } from '../deliveries/due.ts'
 import { GzipBodies } from '../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PlannedPush } from '../deliveries/record.ts'
-import type { Http } from '../http/client.ts'
 import { isAtHand } from '../leads/lead-store.ts'
-import { Compression, type CompressMode } from './compression.ts'
-import type { Doubt } from './doubt.ts'
-import type { FirstAnswers } from './first-answers.ts'
+import { Compression } from './compression.ts'
+import type { LoopContext } from './loop-context.ts'
 import { PaceWatch } from './pace-watch.ts'
-import { type PlannedPushes, plannedMax } from './planned-pushes.ts'
-import { ReceiverWatch, type ReceiverWatchContext } from './receiver-watch.ts'
-import { isWorthStatement, RecordedAttempts, type RecordedAttemptsContext } from './recorded-attempts.ts'
-
-export interface LoopSettings extends ClientCertificate {
-  receiverUrl: string
-  dataSource: string
-  timeoutMs: number
-  keepAnswers?: 'on' | 'off'
-  retryDelayMs: number
-  concurrency: number
-  ratePerSecond: number | undefined
-  outageMs: number
-  compress: CompressMode
-  proxies?: Proxies
-}
-
-export interface LoopContext extends RecordedAttemptsContext {
-  settings: LoopSettings
-  http: Http
-  /** Reads the leads of its plans, and plans pushes anew after an erasure. */
-  planned: PlannedPushes
-  /** A second attempt that is due later than this is left to another run. */
-  patienceMs: number
-  looksFor: ReceiverWatchContext['looksFor']
-  doubt: Doubt
-  /** Of the run, as `doubt` is. */
-  firstAnswers: FirstAnswers
-  isBeginning: boolean
-  /** Whether the loop reports trouble of the receiver that an earlier push has found. */
-  tellsAgain: boolean
-  stop: AbortSignal
-}
+import { plannedMax } from './planned-pushes.ts'
+import { ReceiverWatch } from './receiver-watch.ts'
+import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
 
 /** How often the loop checks, while the receiver is down, whether an attempt is due. */
 const downLookMs = 250

@@ -15,7 +15,7 @@ export interface LostRowsContext {
   worker: Worker
   run: Run
   /** As the run was begun. */
-  start: Omit<RunToStart, 'workerIds'>
+  start: RunToStart
   /** When it was begun, by `performance.now()`. */
   startedAt: number
   reporter: Pick<PushReporter, 'note'>
@@ -40,7 +40,7 @@ export class LostRows {
   /** Writes again what is gone, and tells so once. */
   async restore(): Promise<void> {
     const { db, worker, run, start, startedAt, reporter } = this.context
-    const isRunGone = await restoreRun(db, run, { ...start, workerIds: worker.ids }, startedAt)
+    const isRunGone = await restoreRun(db, run, start, { workerId: worker.id, startedAt })
     if (isRunGone) await this.context.onRunRestored()
     const deliveries = await restoreDeliveries(db, worker.id, this.known)
     this.context.onLooked()
@@ -60,3 +60,7 @@ export class LostRows {
 
 const tellLoss = (deliveries: number) =>
   `The database lost what it had confirmed to this push, as when a standby without the last changes takes over: ${plural(deliveries, 'delivery')} of it ${deliveries === 1 ? 'is' : 'are'} written again. The push looks once more for who is owed.`
+
+/** What a push says at its end where not everything could be made good. */
+export const adviseAfterLoss =
+  'The database lost rows of this push, and somebody is still owed: see `leadpush status`; `leadpush push --all`, run again, goes on.'

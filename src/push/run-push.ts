@@ -18,68 +18,24 @@ import {
   startRun,
   wasHeldBefore,
 } from '../deliveries/runs.ts'
-import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
-import { Agenda, type AgendaRequest, type UsersLeft } from './agenda.ts'
+import { Agenda, type UsersLeft } from './agenda.ts'
 import { Doubt } from './doubt.ts'
 import { FirstAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
-import { type LoopSettings, PushLoop } from './loop.ts'
-import { LostRows } from './lost-rows.ts'
+import { PushLoop } from './loop.ts'
+import { adviseAfterLoss, LostRows } from './lost-rows.ts'
 import { PlannedPushes } from './planned-pushes.ts'
+import type { Ending, PushContext, PushEnd, PushRequest } from './push-request.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { UserCount } from './user-count.ts'
 
-export interface PushSettings extends LoopSettings {
-  leaseMs: number
-  timeZone: string
-  maxLeadAgeMs: number
-  guard: 'on' | 'off'
-}
-
-export type PushRequest =
-  /** `limit`: how many users are served at most. */
-  { what: 'all'; force: boolean; limit: number | undefined } | Exclude<AgendaRequest, { what: 'all' }>
-
-export interface PushContext {
-  db: Database
-  http: Http
-  settings: PushSettings
-  request: PushRequest
-  /** Sends what is held back. */
-  accept?: boolean | undefined
-  reporter: PushReporter
-  /** Aborted: finish what is under way, begin nothing, give back the rest. */
-  stop: AbortSignal
-}
-
-export interface PushEnd {
-  summary: SummaryLine
-  /** All deliveries were delivered, and no user was left or held back. */
-  ok: boolean
-  /** The run was not stopped or held as a whole, and did not give up: `status --check` looks for such a run. */
-  cameToEnd: boolean
-  /** Some users are held back, or all. */
-  held: boolean
-  /** `--resume` did nothing, and an earlier run has already reported why: users are held back, or the receiver is down. */
-  toldBefore: boolean
-  stopped: boolean
-}
+export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-request.ts'
 
 /** `serve` runs few pushes at once: one with `owedOnly` does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
 /** How often a run looks once more for who is owed, after rows were lost. A database that loses more each time is not waited for. */
 const lookAgainMax = 5
-
-/** How a run ends, as far as it is known before that is recorded. */
-interface Ending {
-  left: UsersLeft
-  /** Why the loop gave up, or what all first answers say. */
-  heldBy: string | undefined
-  stopped: boolean
-  cameToEnd: boolean
-  complete: boolean
-}
 
 class PushRun {
   private readonly db: Database
@@ -93,6 +49,7 @@ class PushRun {
   private readonly planned: PlannedPushes
   private readonly tally = new Tally()
   private readonly users = new UserCount()
+  private readonly startedAt: number
   private toServe = 0
   private served = 0
   /** The guard holds the whole run. */
@@ -108,7 +65,7 @@ class PushRun {
   /** Attempts a second, since the receiver asked for less. */
   private allowed: number | undefined
 
-  constructor(context: PushContext, worker: Worker, run: Run, start: Omit<RunToStart, 'workerIds'>, startedAt: number) {
+  constructor(context: PushContext, worker: Worker, run: Run, start: RunToStart, startedAt: number) {
     const { db, settings, request, accept = false, stop } = context
     this.context = context
     this.db = db
@@ -116,6 +73,7 @@ class PushRun {
     this.stop = stop
     this.worker = worker
     this.run = run
+    this.startedAt = startedAt
     this.doubt = new Doubt(settings.outageMs > 0)
     this.firstAnswers = new FirstAnswers(accept)
     this.reporter = {
@@ -149,7 +107,7 @@ class PushRun {
     worker.onMoved = () => this.lost.restore()
   }
 
-  async execute(startedAt: number): Promise<PushEnd> {
+  async execute(): Promise<PushEnd> {
     await rideOut(() => endFarPauses(this.db))
     const already = await this.prepare()
 
@@ -167,7 +125,7 @@ class PushRun {
       await loop.run(this.pushes(true))
     }
 
-    return await this.end(loop, already, startedAt)
+    return await this.end(loop, already)
   }
 
   /**
@@ -208,7 +166,8 @@ class PushRun {
       const outcome = stopped ? 'stopped' : complete ? 'complete' : 'failures'
       const end = { outcome, cameToEnd, heldUsers: this.planned.heldUsers } as const
       if (await endRun(db, run.id, worker.server, end)) return { loop, ending }
-      if (times >= lookAgainMax) return { loop, ending: { ...ending, cameToEnd: false, complete: false } }
+      if (times >= lookAgainMax)
+        return { loop, ending: { ...ending, cameToEnd: false, complete: false, owesAfterLoss: true } }
       worker.distrust()
     }
   }
@@ -223,11 +182,13 @@ class PushRun {
     const leftOwed = this.request.what === 'user' ? this.users.leftOwed.size : 0
     // after a loss, deliveries may wait that this process does not know of
     const unknownOf = this.lost.found ? await countPendingOf(this.db, this.worker.ids) : 0
-    const owed = failed + unknown + pending + this.planned.heldUsers + leftOwed + unknownOf
-    return { left, heldBy, stopped, cameToEnd, complete: cameToEnd && owed === 0 }
+    const owed = pending + leftOwed + unknownOf
+    const complete = cameToEnd && owed + failed + unknown + this.planned.heldUsers === 0
+    const owesAfterLoss = this.lost.found && (owed > 0 || this.isAnyLeft(left.free))
+    return { left, heldBy, stopped, cameToEnd, complete, owesAfterLoss }
   }
 
-  private async end(last: PushLoop, already: number, startedAt: number): Promise<PushEnd> {
+  private async end(last: PushLoop, already: number): Promise<PushEnd> {
     const { loop, ending } = await this.conclude(last)
     const { heldBy, left, stopped, cameToEnd, complete } = ending
     if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
@@ -242,13 +203,13 @@ class PushRun {
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)
     const failures = failed + unknown
-    if (this.lost.found && !complete) this.reporter.note(adviseAfterLoss)
+    if (ending.owesAfterLoss) this.reporter.note(adviseAfterLoss)
     const toldBefore = !stopped && this.isTold(loop, pending, heldBy)
     if (this.heldAgain > 0)
       this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
     const counted = { skipped, heldUsers: heldUsers - this.heldAgain, uncounted: left.uncounted }
     const users = this.request.what === 'user' ? 1 : this.users.totalWith(counted)
-    const seconds = Math.round(performance.now() - startedAt) / 1_000
+    const seconds = Math.round(performance.now() - this.startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary',
       period: this.run.period,
@@ -395,9 +356,6 @@ class PushRun {
   }
 }
 
-const adviseAfterLoss =
-  'Not everybody is served after what the database lost: `leadpush status --check` tells what is owed; run `leadpush push --all` again, it goes on.'
-
 async function* nobody(): AsyncGenerator<PlannedPush> {}
 
 /** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away. */
@@ -406,20 +364,20 @@ export async function runPush(context: PushContext): Promise<PushEnd> {
   return await withWorker(context.db, context.settings.leaseMs, async (worker) => {
     const { request, settings } = context
     const { timeZone, maxLeadAgeMs } = settings
-    const start: Omit<RunToStart, 'workerIds'> = {
+    const start: RunToStart = {
       command: request.what === 'all' && request.force ? 'force' : request.what,
       resumable: request.what === 'all' && request.limit === undefined,
       ...{ timeZone, maxLeadAgeMs },
     }
     const run = await beginRun(context, worker, start)
-    return await new PushRun(context, worker, run, start, startedAt).execute(startedAt)
+    return await new PushRun(context, worker, run, start, startedAt).execute()
   })
 }
 
 async function beginRun(
   { db, request, settings, reporter }: PushContext,
   worker: Worker,
-  start: Omit<RunToStart, 'workerIds'>,
+  start: RunToStart,
 ): Promise<Run> {
   const { timeZone } = settings
   const run = await startRun(db, { ...start, workerIds: worker.ids })

@@ -1,0 +1,40 @@
+/** What the loop of a push works with. */
+import type { ClientCertificate } from '../base/client-certificate.ts'
+import type { Proxies } from '../base/config.ts'
+import type { Http } from '../http/client.ts'
+import type { CompressMode } from './compression.ts'
+import type { Doubt } from './doubt.ts'
+import type { FirstAnswers } from './first-answers.ts'
+import type { PlannedPushes } from './planned-pushes.ts'
+import type { ReceiverWatchContext } from './receiver-watch.ts'
+import type { RecordedAttemptsContext } from './recorded-attempts.ts'
+
+export interface LoopSettings extends ClientCertificate {
+  receiverUrl: string
+  dataSource: string
+  timeoutMs: number
+  keepAnswers?: 'on' | 'off'
+  retryDelayMs: number
+  concurrency: number
+  ratePerSecond: number | undefined
+  outageMs: number
+  compress: CompressMode
+  proxies?: Proxies
+}
+
+export interface LoopContext extends RecordedAttemptsContext {
+  settings: LoopSettings
+  http: Http
+  /** Reads the leads of its plans, and plans pushes anew after an erasure. */
+  planned: PlannedPushes
+  /** A second attempt that is due later than this is left to another run. */
+  patienceMs: number
+  looksFor: ReceiverWatchContext['looksFor']
+  doubt: Doubt
+  /** Of the run, as `doubt` is. */
+  firstAnswers: FirstAnswers
+  isBeginning: boolean
+  /** Whether the loop reports trouble of the receiver that an earlier push has found. */
+  tellsAgain: boolean
+  stop: AbortSignal
+}
