@@ -73,8 +73,8 @@ begin
         from unnest(user_ids, emails, kinds, scopes, leads_of_pushes, marks_of_pushes) with ordinality
           as p (user_id, planned_email, kind, scope, leads, mark, push)
         cross join lateral (select * from users where id = p.user_id offset 0) u
-        -- a server that took over may have given the id to another user
-        where u.email = p.planned_email and (u.subscribed or p.kind in ('single', 'subscription'))
+        -- a server that took over may have given the id to another user; as a case, it leaves the estimates of the plan as they are
+        where case when u.email = p.planned_email then u.subscribed or p.kind in ('single', 'subscription') else false end
       ),
       free as (
         -- a user who is being changed is not waited for: the other pushes of this statement would wait too

@@ -2,6 +2,7 @@
  * What a process knows of the deliveries that it had in hand last, beside the ledger. A standby that takes over may lack the last rows
  * (contract 4.7): `restoreDeliveries` writes again what is gone, and no attempt that was made is made again.
  */
+import { LRUCache } from 'lru-cache'
 import type { DeliveryState, RecordedAttempt } from './ledger.ts'
 import { encodeRecipes } from './recipe.ts'
 import type { RecordedOutcome, WrittenDelivery } from './record.ts'
@@ -23,16 +24,25 @@ export interface KnownDelivery extends Omit<WrittenDelivery, 'isStarted'> {
 
 /**
  * What a standby lacks is counted in bytes of WAL (Patroni promotes none that lacks more than 1 MiB, as long as nobody raises
- * `maximum_lag_on_failover`), and a delivery writes more than 1 kB of it. So many deliveries are ten times as much; they and their texts
+ * `maximum_lag_on_failover`), and a delivery writes more than 1 kB of it. So many deliveries are ten times as much; they and their bytes
  * keep the memory bounded, however many users there are.
  */
 const deliveriesMax = 10_000
 const bytesMax = 16 * 1024 * 1024
+/** What a delivery costs beside its texts: the objects, the key, the e-mail, the links. */
+const entryBytes = 600
 
 /** The deliveries that something happened to last. */
 export class KnownDeliveries {
-  private readonly deliveries = new Map<string, KnownDelivery>()
-  private bytes = 0
+  private readonly deliveries = new LRUCache<string, KnownDelivery>({
+    max: deliveriesMax,
+    maxSize: bytesMax,
+    sizeCalculation: ({ queryList, recipe, outcomes }) =>
+      outcomes.reduce(
+        (sum, { answer = '', error }) => sum + answer.length + (error ?? '').length,
+        entryBytes + queryList.length + recipe.length,
+      ),
+  })
 
   get size(): number {
     return this.deliveries.size
@@ -52,12 +62,12 @@ export class KnownDeliveries {
 
   /** Whether this attempt, which the ledger has as due or under way, was made before. */
   wasMade({ idempotencyKey, attempt }: RecordedAttempt): boolean {
-    return (this.deliveries.get(idempotencyKey)?.attempts ?? 0) >= attempt
+    return (this.deliveries.peek(idempotencyKey)?.attempts ?? 0) >= attempt
   }
 
   /** Notes an attempt that was recorded. */
   noteAttempt({ contents, attempt, receiverKey: _, ...delivery }: RecordedAttempt): void {
-    const known = this.deliveries.get(delivery.idempotencyKey)
+    const known = this.deliveries.peek(delivery.idempotencyKey)
     const { bytes: recipe } = encodeRecipes([contents])
     const scope = delivery.kind === 'weekly' ? `weekly:${delivery.period}` : null
     this.put(
@@ -69,7 +79,7 @@ export class KnownDeliveries {
 
   /** Notes what came of an attempt. */
   noteOutcome(outcome: RecordedOutcome): void {
-    const known = this.deliveries.get(outcome.idempotencyKey)
+    const known = this.deliveries.peek(outcome.idempotencyKey)
     if (known) this.put({ ...known, outcomes: [...known.outcomes, { ...outcome, isRecorded: false }] })
   }
 
@@ -77,7 +87,7 @@ export class KnownDeliveries {
   noteRecorded<T extends RecordedOutcome>(outcomes: readonly T[], told: readonly DeliveryState[]): T[] {
     const attemptsOf = new Map(told.map(({ idempotencyKey, attempts }) => [idempotencyKey, attempts]))
     return outcomes.filter(({ idempotencyKey, attempt }) => {
-      const known = this.deliveries.get(idempotencyKey)?.outcomes.find((of) => of.attempt === attempt)
+      const known = this.deliveries.peek(idempotencyKey)?.outcomes.find((of) => of.attempt === attempt)
       const isLacking = known !== undefined && (attemptsOf.get(idempotencyKey) ?? 0) < attempt
       if (known) known.isRecorded = !isLacking
       return isLacking
@@ -87,34 +97,19 @@ export class KnownDeliveries {
   /** Notes attempts that were recorded, not made, and taken back. */
   noteTakenBack(keys: readonly string[]): void {
     for (const key of keys) {
-      const known = this.deliveries.get(key)
+      const known = this.deliveries.peek(key)
       if (known && known.attempts > 0) known.attempts--
     }
   }
 
   /** Forgets a delivery that is no longer what this process knows of it. */
   forget(key: string): void {
-    const known = this.deliveries.get(key)
-    if (!known) return
     this.deliveries.delete(key)
-    this.bytes -= bytesOf(known)
   }
 
   private put(delivery: KnownDelivery): void {
-    const { idempotencyKey } = delivery
-    this.forget(idempotencyKey)
-    this.deliveries.set(idempotencyKey, delivery)
-    this.bytes += bytesOf(delivery)
-    for (const key of this.deliveries.keys()) {
-      if (this.deliveries.size <= deliveriesMax && this.bytes <= bytesMax) break
-      this.forget(key)
-    }
+    this.deliveries.set(delivery.idempotencyKey, delivery)
   }
 }
 
 const newlyKnown = () => ({ outcomes: [], sinceMs: performance.now() })
-
-const bytesOf = ({ queryList, recipe, outcomes }: KnownDelivery) =>
-  queryList.length +
-  recipe.length +
-  outcomes.reduce((sum, { answer = '', error }) => sum + answer.length + (error ?? '').length, 0)

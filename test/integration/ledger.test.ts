@@ -278,6 +278,19 @@ test('what was recorded and never sent is not sent once its week is over, or its
 })
 
 // Plans that were made for an empty ledger read a full one as a whole, for every statement.
+// after a failover without the last changes a user's id meant another user, and one process was taken for another
+test('on another server than it knows a worker begins and takes nothing, and no push is begun for another user', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const worker = await newWorker()
+  await begin(worker, 'waiting', false)
+  const elsewhere = { id: worker.id, ids: worker.ids, server: 'another' } as unknown as Worker
+  assert.equal((await begin(elsewhere, 'begun', true)).live, false)
+  assert.deepEqual(await take(db, elsewhere), [])
+  await sql`update users set email = 'another@example.com'`.execute(db)
+  assert.deepEqual((await begin(worker, 'for another', true)).begun, [])
+  assert.equal((await take(db, worker)).length, 1)
+})
+
 test('what is written for every delivery looks up its rows alone, also where it was planned for an empty ledger', async (t) => {
   const { db, newWorker } = await build(t)
   const { id: workerId, server } = await newWorker()
