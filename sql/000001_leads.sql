@@ -72,3 +72,17 @@ create index lead_versions_superseded on lead_versions (superseded_at) where sup
 -- finds all kept versions of a listing. A version enters this index only when a later one replaces it, so new listings cost
 -- nothing
 create index lead_versions_by_lead on lead_versions (lead_id) where superseded_at is not null;
+
+-- Changes of prices, for the trigger price_change, which must not need versions that may be gone. An import writes a row for each
+-- listing whose price it changes.
+create table price_changes (
+  -- the version with the new price
+  version_id bigint primary key,
+  lead_id bigint not null,
+  import_id bigint not null,
+  -- 0: unknown
+  previous_price double precision not null,
+  price double precision not null
+);
+
+create index price_changes_by_lead on price_changes (lead_id);

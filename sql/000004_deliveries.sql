@@ -28,7 +28,7 @@ end $$;
 
 create table runs (
   id bigint primary key default random_id(),
-  command text not null check (command in ('all', 'force', 'resume', 'failed', 'user')),
+  command text not null check (command in ('all', 'force', 'resume', 'failed', 'user', 'owed')),
   period text not null check (period ~ '^[0-9]{4}-W[0-9]{2}$'),
   time_zone text not null,
   worker_id bigint not null,

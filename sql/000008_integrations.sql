@@ -1,19 +1,22 @@
 -- Integrations (an API key of a user for an automation platform), hooks (URLs that integrations register for triggers), and
--- triggers that are to be sent. Keys are kept only as hashes; a signing secret is kept as it is, because triggers are signed
--- with it.
+-- triggers that are to be sent. Keys are kept only as hashes; a signing secret is kept as it is, or sealed (`data_keys`),
+-- because triggers are signed with it.
 
 create table integrations (
   id bigint generated always as identity primary key,
   user_id bigint not null references users on delete cascade,
   api_key_sha256 bytea not null unique check (octet_length(api_key_sha256) = 32),
-  signing_secret text not null check (signing_secret ~ '^whsec_[A-Za-z0-9+/]+=*$'),
+  signing_secret text not null check (signing_secret ~ '^(whsec_[A-Za-z0-9+/]+=*|sealed:.+)$'),
   created_at timestamptz not null default now(),
   -- contract 3, `integrations rotate`: the key and the secret before these, and until when they count beside them
   previous_api_key_sha256 bytea check (octet_length(previous_api_key_sha256) = 32),
-  previous_signing_secret text check (previous_signing_secret ~ '^whsec_[A-Za-z0-9+/]+=*$'),
+  previous_signing_secret text check (previous_signing_secret ~ '^(whsec_[A-Za-z0-9+/]+=*|sealed:.+)$'),
   previous_until timestamptz,
   check (num_nulls(previous_api_key_sha256, previous_signing_secret, previous_until) in (0, 3))
 );
+
+-- as for users.receiver_key
+alter table integrations alter signing_secret set statistics 0, alter previous_signing_secret set statistics 0;
 
 create index integrations_by_previous_key on integrations (previous_api_key_sha256) where previous_api_key_sha256 is not null;
 create index integrations_by_user on integrations (user_id);
@@ -26,6 +29,9 @@ create table hooks (
   -- of the one spelling of all URLs with the same meaning: such a URL is the same hook
   url_sha256 bytea not null check (octet_length(url_sha256) = 32),
   created_at timestamptz not null default now(),
+  -- contract 5.3: which triggers it asked for
+  triggers text[] not null default '{new_lead}'
+    check (cardinality(triggers) > 0 and triggers <@ array['new_lead', 'price_change']),
   -- contract 6.1: leads up to this import have been looked at, or are older than the hook; imports are committed in the order
   -- of their ids
   looked_import_id bigint not null,
@@ -59,13 +65,17 @@ create index hooks_dropped on hooks (dropped_at) where dropped_at is not null;
 create index hooks_off on hooks (off_since) where off_since is not null;
 create index hooks_failing on hooks (failing_since) where failing_since is not null;
 
--- A lead that a hook is still to get. The row goes when the hook has got the lead or the trigger is given up, so the table
--- holds only triggers that are due or will be tried again.
+-- A trigger that a hook is still to get. The row goes when the hook has got it or it is given up, so the table holds only
+-- triggers that are due or will be tried again.
 create table triggers (
   hook_id uuid not null references hooks on delete cascade,
-  -- the lead's version when it was looked at; it rises with recency
+  -- the lead's version when it was looked at, or that with the new price; it rises with recency
   version_id bigint not null,
   lead_id bigint not null,
+  -- of a price_change: the price at the hook's look before, and at this one
+  previous_price double precision,
+  price double precision,
+  kind text not null generated always as (case when previous_price is null then 'new_lead' else 'price_change' end) stored,
   occurred_at timestamptz not null,
   due_at timestamptz not null,
   -- attempts with a recorded outcome; all of them failed
@@ -75,22 +85,53 @@ create table triggers (
   -- the process that makes the next attempt, or did so when it died
   worker_id bigint,
   last_error text,
-  primary key (hook_id, version_id)
+  primary key (hook_id, version_id, kind),
+  check (num_nulls(previous_price, price) in (0, 2))
 ) with (fillfactor = 80);
+
+-- contract 6.5: when the next attempt may begin at a host, for all processes that send triggers. After a crash of the server the
+-- table is empty, and by then every attempt before it is long past.
+create unlogged table hook_hosts (
+  host text primary key,
+  next_at timestamptz not null
+) with (fillfactor = 50);
+
+-- Processes that send triggers, and how many of the triggers under way in all each of them may have (contract 6.5).
+create unlogged table trigger_processes (
+  worker_id bigint primary key references workers on delete cascade,
+  at_once smallint not null default 0
+) with (fillfactor = 50);
 
 create index triggers_failing on triggers (hook_id) where attempts > 0;
 
--- Leads that a hook did not get, kept for `trigger --again`: a row for all that were lost at one moment. Import and lead tell
--- the rest of a trigger, its webhook-id too.
+-- Triggers that a hook did not get, kept for `trigger --again`: a row for all of one kind that were lost at one moment.
 create table lost_triggers (
   id bigint generated always as identity primary key,
   hook_id uuid not null references hooks on delete cascade,
   lost_at timestamptz not null default now(),
-  lead_ids bigint[] not null check (cardinality(lead_ids) > 0)
+  -- whether they were beyond the newest of a run, and never tried
+  dropped boolean not null default false,
+  lead_ids bigint[] not null check (cardinality(lead_ids) > 0),
+  -- of price_change, for each lead: the version, the time and both prices. Import and lead tell all of a new_lead, its
+  -- webhook-id too. Null: new_lead
+  changes jsonb
 );
 
 create index lost_triggers_by_hook on lost_triggers (hook_id);
 create index lost_triggers_by_age on lost_triggers (lost_at);
+
+-- Which leads became due to a hook at one moment, for `explain`. What is neither in `triggers` nor in `lost_triggers` any more
+-- was delivered. A row is kept for no longer than one of lost_triggers.
+create table became_due (
+  id bigint generated always as identity primary key,
+  hook_id uuid not null references hooks on delete cascade,
+  kind text not null,
+  at timestamptz not null default now(),
+  lead_ids bigint[] not null
+);
+
+create index became_due_by_hook on became_due (hook_id);
+create index became_due_by_age on became_due (at);
 
 -- contract 4.16: what a hook said when it refused its last trigger, and for which lead
 create table hook_answers (

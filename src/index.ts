@@ -44,14 +44,30 @@ export interface DeliveryBody {
   fsbos: FsboLead[]
 }
 
-/** The body of a trigger to a hook: a flat object, always of one shape. */
+/** The kinds of triggers. */
+export type TriggerKind = 'new_lead' | 'price_change'
+
+/** The body of a `new_lead` to a hook: a flat object, always of one shape. */
 export type NewLead = {
   /** Identifies the lead; it stays the same when the lead changes. */
   id: string
   trigger: 'new_lead'
   /** When it was first imported: ISO 8601, UTC. */
   occurredAt: string
-} & Omit<FsboLead, 'fullAddress'> & { fullAddress: string | null }
+} & FlatFields
+
+/** The body of a `price_change` to a hook: likewise flat, with the price before. */
+export type PriceChange = {
+  /** Identifies the change; each change of a lead has another, and none is the lead's own. */
+  id: string
+  trigger: 'price_change'
+  /** When the import began that brought the price: ISO 8601, UTC. */
+  occurredAt: string
+  /** The price when the hook's trigger was last looked for. */
+  previousPrice: number
+} & FlatFields
+
+type FlatFields = Omit<FsboLead, 'fullAddress'> & { fullAddress: string | null }
 
 /** A line of `push --json` or `preview --json`. */
 export type PushLine = DeliveryLine | SkipLine | WarningLine | SummaryLine
@@ -129,6 +145,7 @@ export interface LeadsPerUser {
 /** A line of `trigger --json`: one attempt of a trigger. */
 export interface TriggerLine {
   type: 'trigger'
+  trigger: TriggerKind
   integration: number
   hook: string
   href: string
@@ -149,7 +166,7 @@ export interface TriggerSummaryLine {
   failed: number
   abandoned: number
   removed: number
-  /** Leads beyond the 300 newest of a hook: counted, and kept for `--again`. */
+  /** Triggers beyond the 300 newest of a kind of a hook: counted, and kept for `--again`. */
   dropped: number
   /** Due but not sent, because their hooks got a pause in this run, by their own wish or for failing. */
   waiting: number

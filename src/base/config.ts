@@ -22,6 +22,7 @@ import {
   privateKeyPem,
   ranges,
   refuse,
+  secretKey,
   timeZone,
 } from './setting-values.ts'
 
@@ -89,6 +90,7 @@ export const definitions = {
   limitKey: { name: 'LEADPUSH_LIMIT_KEY', schema: limit, fallback: '120' },
   trustProxy: { name: 'LEADPUSH_TRUST_PROXY', schema: ranges },
   hookHosts: { name: 'LEADPUSH_HOOK_HOSTS', schema: hosts },
+  secretKey: { name: 'LEADPUSH_SECRET_KEY', schema: secretKey, secret: true },
   allowInsecureHooks: { name: 'LEADPUSH_ALLOW_INSECURE_HOOKS', schema: oneOf(['1']) },
   logFormat: { name: 'LEADPUSH_LOG_FORMAT', schema: oneOf(['pretty', 'json']) },
   pingUrl: { name: 'LEADPUSH_PING_URL', schema: httpUrl, secret: true },

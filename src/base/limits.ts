@@ -107,7 +107,14 @@ export const triggersPerSecondMax = 10
 /** contract 6.5: to one hook, and in all. */
 export const triggersAtOncePerHookMax = 2
 export const triggersAtOnceMax = 64
-/** So long a hook is shown as in trouble after a trigger for it was given up. */
+/**
+ * contract 6.5: to one host in a second. An attempt may begin so long after its turn. Turns are so far apart that no second has
+ * more attempts in it all the same, and so no five minutes more than 10,000.
+ */
+export const triggersPerHostSecondMax = 30
+export const hostTurnLateMsMax = 100
+export const hostTurnSpacingMs = (1_000 + hostTurnLateMsMax) / triggersPerHostSecondMax
+/** So long a hook is shown as in trouble after a trigger for it was given up, or dropped. */
 export const abandonedShownDays = 7
 
 /** Rows that `prune` deletes in one transaction. */
@@ -142,5 +149,7 @@ export const databaseAnswerMsMax = 2_000
 export const lockWaitMsMax = 1_500
 /** contract 5.3: child processes of `serve` at once. */
 export const pushChildrenMax = 2
+/** contract 5.3: where more users wait for a subscription push, one child process serves all of them. */
+export const pushesAloneMax = 4
 /** So long after a 415 to a compressed delivery the receiver's `Accept-Encoding` counts for nothing (contract 4.17). */
 export const gzipRefusalMs = 86_400_000

@@ -143,3 +143,12 @@ export const privateKeyPem = z
     (text) => isTaken(() => createPrivateKey(text)),
     refuse('a private key in PEM without a passphrase, from -----BEGIN PRIVATE KEY----- on'),
   )
+
+/** 256 bits, in base64 or base64url. */
+export const secretKey = z
+  .string()
+  .regex(
+    /^(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9_-]{43}=?)$/,
+    refuse('32 bytes in base64, as `openssl rand -base64 32` prints them'),
+  )
+  .transform((text) => Buffer.from(text, 'base64'))

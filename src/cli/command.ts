@@ -7,7 +7,9 @@ import { LeadpushError } from '../base/errors.ts'
 import { databaseSilentMsMax } from '../base/limits.ts'
 import { mayNameLogFormat } from '../base/terminal.ts'
 import type { Database, OpenDatabase, OpenOptions } from '../db/open.ts'
+import type { SecretSettings, Vault } from '../secrets/vault.ts'
 import { createLog, type Log } from './log.ts'
+import { exitCodes } from './signals.ts'
 
 /** 0, 1, 2, 3, 129, 130 or 143 (contract 3). */
 export type ExitCode = number
@@ -31,9 +33,15 @@ const inUse = new Set<() => Promise<void>>()
 let isEnding = false
 const endMsMax = 3_000
 
+/** How many databases are being opened, and the log that has told of waiting for one. */
+const atStart: { opening: number; log: Log | undefined } = { opening: 0, log: undefined }
+
 /** Ends the process in the middle of a command that has nothing to finish; an embedded server does not stay behind. */
 export async function endEarly(exitCode: ExitCode): Promise<void> {
   isEnding = true
+  const signal = Object.entries(exitCodes).find(([, code]) => code === exitCode)?.[0]
+  if (signal && atStart.opening > 0)
+    atStart.log?.info(`${signal}: ended while it waited for the database; nothing was begun.`)
   const closed = Promise.allSettled([...inUse].map((close) => close()))
   await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, endMsMax))])
   process.exit(exitCode)
@@ -55,7 +63,12 @@ interface Held {
 }
 
 /** For commands that wait for a database that is away when they start (contract 2, `LEADPUSH_DATABASE_AWAY`). */
-export const waiting = (log: Log): OpenOptions => ({ onAway: (text) => log.warn(text) })
+export const waiting = (log: Log): OpenOptions => ({
+  onAway(text) {
+    atStart.log = log
+    log.warn(text)
+  },
+})
 
 /** A command that only looks makes a broken connection anew for so long, but waits for no database that is away at its start. */
 const brokenMsMax = 2_000
@@ -69,12 +82,22 @@ interface DatabaseSettings {
 
 /** Opens the database, which is closed by `release`, or when the process ends early. */
 export function holdDatabase(settings: DatabaseSettings, options: OpenOptions): Held {
-  const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, ...options }
+  const onHang = (text: string) => void openLog().then((log) => log.warn(text))
+  const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, onHang, ...options }
   const opening = import('../db/open.ts').then(({ openDatabase }) => openDatabase(settings, limited))
+  atStart.opening++
+  let isOpening = true
+  const settle = () => {
+    atStart.opening--
+    isOpening = false
+  }
+  opening.then(settle, settle)
   let closing: Promise<void> | undefined
-  const close = () => {
+  const close = async () => {
+    // whoever ends early does not wait for a server elsewhere: the end of the process closes its connections
+    if (isOpening && settings.databaseUrl !== undefined) return
     closing ??= opening.then((opened) => opened.close())
-    return closing
+    await closing
   }
   inUse.add(close)
   const release = async () => {
@@ -103,6 +126,16 @@ export async function withDatabase<T>(
   } finally {
     await release()
   }
+}
+
+/** The vault of the database, as `openVault` has it, for a command that reads or writes secrets. */
+export async function openSecrets(
+  db: Database,
+  settings: SecretSettings,
+  options?: { begins?: boolean },
+): Promise<Vault> {
+  const { openVault } = await import('../secrets/vault.ts')
+  return await openVault(db, settings, options)
 }
 
 /** After a migration: an older program, with other places, may have settled the meaning of queries. */

@@ -1,11 +1,11 @@
 /** `leadpush integrations`: the API keys of automation platforms, and the hooks that these registered. */
 import type { Command } from 'commander'
-import { plural } from '../base/amounts.ts'
+import { formatCount, plural } from '../base/amounts.ts'
 import type { hookRulesOf } from '../integrations/hook-address.ts'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
 import type { CreatedIntegration, ListedHook } from '../integrations/integrations.ts'
-import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, openSecrets, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { readDuration } from './options.ts'
 import { writeFacts, writeJson, writeLine, writeTable } from './output.ts'
@@ -73,7 +73,15 @@ const toWrite = { ...inShort, writes: true }
 
 async function readWriterSettings() {
   const { processSource, readSettings } = await import('../base/config.ts')
-  const names = ['databaseUrl', 'home', 'databaseAwayMs', 'allowInsecureHooks', 'hookHosts', 'logFormat'] as const
+  const names = [
+    'databaseUrl',
+    'home',
+    'databaseAwayMs',
+    'allowInsecureHooks',
+    'hookHosts',
+    'secretKey',
+    'logFormat',
+  ] as const
   return readSettings(names, processSource())
 }
 
@@ -100,7 +108,8 @@ async function create({ user, apiKey, json }: JsonOption & { user: string; apiKe
   const key = await readKey(apiKey)
   return await withDatabase(settings, toWrite, async ({ db }) => {
     const { createIntegration } = await import('../integrations/integrations.ts')
-    const created = await createIntegration(db, { email: user, apiKey: key })
+    const vault = await openSecrets(db, settings, { begins: true })
+    const created = await createIntegration(db, { email: user, apiKey: key, vault })
     if (json) await writeJson(created)
     else await writeSecrets(created)
     return 0
@@ -123,9 +132,11 @@ const idPattern = /^\d{1,15}$/
 
 async function rotate(id: string, { overlap, json }: JsonOption & { overlap: string }): Promise<ExitCode> {
   const overlapMs = await readDuration('--overlap', overlap, '0s', '365d')
-  return await withDatabase(await readWriterSettings(), toWrite, async ({ db }) => {
+  const settings = await readWriterSettings()
+  return await withDatabase(settings, toWrite, async ({ db }) => {
+    const vault = await openSecrets(db, settings, { begins: true })
     const { rotateIntegration } = await import('../integrations/integrations.ts')
-    const rotated = idPattern.test(id) ? await rotateIntegration(db, Number(id), overlapMs) : undefined
+    const rotated = idPattern.test(id) ? await rotateIntegration(db, Number(id), overlapMs, vault) : undefined
     if (!rotated) throw noIntegration(id)
     const { integration, oldUntil } = rotated
     if (json) await writeJson(integration)
@@ -149,7 +160,7 @@ async function list({ json }: JsonOption): Promise<ExitCode> {
     const { findIntegrations } = await import('../integrations/integrations.ts')
     let rows: string[][] = []
     const flush = async () => {
-      const heads = ['id', 'user', 'created', 'hook', 'last trigger']
+      const heads = ['id', 'user', 'created', 'hook', 'triggers', 'last trigger', 'missed']
       const columns = heads.map((head) => ({ head, ...(['user', 'hook'].includes(head) && { wide: true }) }))
       if (rows.length > 0) await writeTable(columns, rows)
       rows = []
@@ -174,8 +185,14 @@ const day = (date: Date) => date.toISOString().slice(0, 10)
 function toRows(integration: { id: number; user: string; createdAt: Date; hooks: ListedHook[] }): string[][] {
   const { id, user, createdAt, hooks } = integration
   const facts = [String(id), user, day(createdAt)]
-  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '']]
-  return hooks.map((hook, at) => [...(at === 0 ? facts : facts.map(() => '')), hook.url, describeLast(hook)])
+  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '', '']]
+  return hooks.map((hook, at) => [
+    ...(at === 0 ? facts : facts.map(() => '')),
+    hook.url,
+    hook.triggers.join(', '),
+    describeLast(hook),
+    describeMissed(hook),
+  ])
 }
 
 function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {
@@ -185,6 +202,11 @@ function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {
   const answer = lastStatus === null ? 'no answer' : `HTTP ${lastStatus}`
   return `${day(lastAt)} ${paint(isGood ? 'green' : 'red', answer)}`
 }
+
+const describeMissed = ({ abandoned, dropped }: ListedHook): string =>
+  [abandoned > 0 && `${formatCount(abandoned)} abandoned`, dropped > 0 && `${formatCount(dropped)} dropped`]
+    .filter(Boolean)
+    .join(', ')
 
 async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
   const settings = await readWriterSettings()

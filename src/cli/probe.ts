@@ -4,7 +4,7 @@ import { plural, seconds } from '../base/amounts.ts'
 import type { CheckLine, SummaryLine } from '../receiver-kit/probe/run-probe.ts'
 import { agrees } from './ask.ts'
 import { createCheckView } from './check-view.ts'
-import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, openSecrets, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { writeFacts, writeJson, writeLine } from './output.ts'
 import { paint, type Style } from './painted.ts'
@@ -57,6 +57,7 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
     'ratePerSecond',
     'databaseUrl',
     'home',
+    'secretKey',
     'logFormat',
   ] as const
   const needed = { receiverUrl: 'it names the receiver to try' }
@@ -105,11 +106,16 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
   }
 }
 
-const databaseNames: ReadonlySet<string> = new Set(['databaseUrl', 'home'])
+const databaseNames: ReadonlySet<string> = new Set(['databaseUrl', 'home', 'secretKey'])
 
-async function findKey(settings: { databaseUrl: string | undefined; home: string }, email: string): Promise<string> {
+async function findKey(
+  settings: { databaseUrl: string | undefined; home: string; secretKey: Buffer | undefined },
+  email: string,
+): Promise<string> {
   const { findReceiverKey } = await import('../users/users.ts')
-  return await withDatabase(settings, inShort, async ({ db }) => await findReceiverKey(db, email))
+  return await withDatabase(settings, inShort, async ({ db }) =>
+    findReceiverKey(db, await openSecrets(db, settings), email),
+  )
 }
 
 const styleOf: Record<CheckLine['grade'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', 'not visible': 'dim' }

@@ -24,7 +24,7 @@ import { addReport } from './report.ts'
 import { addServe } from './serve.ts'
 import { addSettings } from './settings.ts'
 import { addStatus } from './status/command.ts'
-import { addTrigger } from './trigger.ts'
+import { addTrigger } from './trigger/command.ts'
 import { addUsers } from './users/command.ts'
 import { addValidate } from './validate.ts'
 

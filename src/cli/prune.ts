@@ -25,6 +25,7 @@ const names: Record<PrunedPart, string> = {
   workers: 'processes',
   leads: 'listings',
   versions: 'old versions',
+  priceChanges: 'changes of prices',
   imports: 'imports',
   searches: 'searches',
   receiverDeliveries: 'received',

@@ -1,7 +1,7 @@
 /** `leadpush serve`: the inbound endpoints for automation platforms, until it is told to stop. */
 import type { Command } from 'commander'
 import type { PushProcessEnd, RequestEntry } from '../server/start-server.ts'
-import { type Act, type ExitCode, endEarly, withDatabase } from './command.ts'
+import { type Act, type ExitCode, endEarly, openSecrets, withDatabase } from './command.ts'
 import { type Log, logError } from './log.ts'
 import { writeLine } from './output.ts'
 import { pushNeeds, pushSettingNames } from './push/command.ts'
@@ -77,6 +77,8 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
   const limits = { silentMsMax: databaseSilentMsMax, connectionsMax, awayMsMax }
   return await withDatabase(settings, limits, async ({ db, description }) => {
     log.info(`Database: ${description}`)
+    // for the processes of subscription pushes, which would only fail; a request needs no secret
+    await openSecrets(db, settings)
     if (settings.allowInsecureHooks) {
       log.warn('LEADPUSH_ALLOW_INSECURE_HOOKS is set: hook URLs may lead anywhere. For development only.')
     }
@@ -118,9 +120,10 @@ function logRequest(log: Log, { method, route, status, durationMs, integration, 
   }
 }
 
-function logPush(log: Log, userId: number, { exitCode, outcome }: PushProcessEnd): void {
-  const message = `The subscription push of user ${userId} ended: ${outcome ?? 'nothing was sent'}.`
-  const fields = { userId, exitCode }
+function logPush(log: Log, userId: number | undefined, { exitCode, outcome }: PushProcessEnd): void {
+  const what = userId === undefined ? 'subscription pushes of a long line' : `subscription push of user ${userId}`
+  const message = `The ${what} ended: ${outcome ?? (exitCode === 0 ? 'nothing was owed any more' : 'nothing was sent')}.`
+  const fields = { ...(userId !== undefined && { userId }), exitCode }
   if (exitCode === 0) log.info(message, fields)
   else log.warn(`${message} Its process ended with ${exitCode ?? 'a signal'}.`, fields)
 }

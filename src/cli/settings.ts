@@ -5,6 +5,7 @@ import type { Act, ExitCode } from './command.ts'
 import type { Log } from './log.ts'
 import { writeJson, writeTable } from './output.ts'
 import { paint } from './painted.ts'
+import { addRekey } from './rekey.ts'
 
 /** The flags of other commands that win over a setting. */
 const flagged = {
@@ -17,7 +18,7 @@ const flagged = {
 type SettingsOptions = Partial<Record<keyof typeof flagged, string>> & { json?: true }
 
 export function addSettings(program: Command, act: Act): void {
-  program
+  const settings = program
     .command('settings')
     .description('Show the settings in force, and where each comes from; never a secret.')
     .option('--concurrency <n>', 'as `push` takes it')
@@ -38,6 +39,7 @@ Examples:
   env -i PATH="$PATH" HOME="$HOME" leadpush settings`,
     )
     .action(act(showSettings))
+  addRekey(settings, act)
 }
 
 async function showSettings(_log: Log, options: SettingsOptions): Promise<ExitCode> {

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { formatCount, plural } from '../base/amounts.ts'
 import type { Finding, Findings } from '../inspect/validate/finding.ts'
-import { type Act, type ExitCode, inShort, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, openSecrets, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
 import { paint } from './painted.ts'
@@ -92,8 +92,9 @@ async function validateDatabase(
   return await withDatabase(settings, { ...inShort, awayMsMax: 0 }, async (opened) => {
     const { checkDatabase } = await import('../inspect/validate/database.ts')
     log.info(`Database: ${opened.description}`)
+    const vault = await openSecrets(opened.db, settings)
     const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
-    return await show(log, checkDatabase(opened.db, settings, counts, signal), counts, options)
+    return await show(log, checkDatabase(opened.db, settings, counts, signal, vault), counts, options)
   })
 }
 

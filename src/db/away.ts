@@ -54,12 +54,29 @@ export class SilentDatabase extends Error {
 const adviseOnReadOnly =
   'DATABASE_URL must lead to the primary server: name all servers, and it is found, or the address that follows it.'
 
+/** What a server says about whether it can be written to. */
+export interface Writability {
+  standby: boolean
+  reads: boolean
+  settled: boolean
+}
+
+/**
+ * SQL: the columns of `Writability`. A standby that follows a primary, and did before a failover can have made a standby of it (which
+ * takes a restart), is settled.
+ */
+export const writability = `pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as reads,
+  exists (select from pg_stat_wal_receiver) and pg_postmaster_start_time() < now() - interval '20 s' as settled`
+
 /** A server that takes no writes, where they are needed: a standby, or a primary that is none any more. */
 export class ReadOnlyServer extends Error {
   readonly code = '25006'
   readonly hint = adviseOnReadOnly
-  constructor(isStandby: boolean) {
-    super(isStandby ? 'it is a standby, and read-only' : 'it is read-only')
+  /** It stays what it is: nothing is to be waited for. */
+  readonly isSettled: boolean
+  constructor({ standby, settled }: Writability) {
+    super(standby ? 'it is a standby, and read-only' : 'it is read-only')
+    this.isSettled = standby && settled
   }
 }
 
@@ -76,12 +93,15 @@ export function isDatabaseError(error: unknown): boolean {
 const refusals =
   /certificate|server does not support SSL|SSL required|SASL|password must be a string|WRONG_VERSION_NUMBER/i
 
+/** Why this process rides out nothing any more. */
+let givenUp: LeadpushError | undefined
+
 /**
  * Whether the database is away, which may pass by itself: not a wrong password, a missing database or a missing right, nor a
  * statement that exceeds its time limit, nor TLS that one side does not take.
  */
 export function isAbsence(error: unknown): boolean {
-  if (error instanceof LeadpushError || !isDatabaseError(error)) return false
+  if (givenUp || error instanceof LeadpushError || !isDatabaseError(error)) return false
   const code = codeOf(error) ?? ''
   if (/^(28|3D|42501|57014|25P04|ERR_TLS|ERR_SSL)/.test(code)) return false
   return !refusals.test(messageOf(error))
@@ -127,6 +147,7 @@ function adviseOn(code: string, message: string): string {
  */
 export function asDatabaseError(error: unknown): unknown {
   if (error instanceof LeadpushError || !isDatabaseError(error)) return error
+  if (givenUp) return givenUp
   const message = messageOf(error)
   // pg's own message about a missing password names a step of the protocol
   const what = /password must be a string/.test(message) ? 'it asks for a password, and none is given' : message
@@ -165,6 +186,12 @@ let awayMsMax = databaseAwayMsDefault
 /** Sets how long an absence of the database is ridden out from now on: `LEADPUSH_DATABASE_AWAY`. */
 export function limitAbsence(ms: number): void {
   awayMsMax = ms
+  givenUp = undefined
+}
+
+/** The database was waited for long enough: from now on its trouble is no absence, and is told as `error`. */
+export function giveUp(error: LeadpushError): void {
+  givenUp = error
 }
 
 /** How long an absence is ridden out, for people. */

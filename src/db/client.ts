@@ -40,4 +40,12 @@ export class BoundedClient extends pg.Client {
       this.off('error', fail)
     }
   }
+
+  /** Ends the connection, also where nobody answers; no process waits for that. */
+  leave(): void {
+    const stream = streamOf(this as pg.ClientBase)
+    stream.unref()
+    stream.setTimeout(this.connectMsMax, () => stream.destroy())
+    this.end().catch(() => {})
+  }
 }

@@ -58,6 +58,16 @@ export class CopyRows {
     this.at = this.buffer.writeBigInt64BE(BigInt(value), this.at)
   }
 
+  double(value: number | undefined): void {
+    if (value === undefined) {
+      this.null()
+      return
+    }
+    this.ensure(12)
+    this.at = this.buffer.writeInt32BE(8, this.at)
+    this.at = this.buffer.writeDoubleBE(value, this.at)
+  }
+
   bytea(value: Uint8Array | undefined): void {
     if (value === undefined) {
       this.null()

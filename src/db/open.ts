@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { codeOf, LeadpushError } from '../base/errors.ts'
+import { databaseAwayMsDefault } from '../base/limits.ts'
 import {
   asDatabaseError,
   describeAbsence,
@@ -13,12 +14,14 @@ import {
   onDatabaseAway,
   ReadOnlyServer,
   rideOut,
-  SilentDatabase,
+  type Writability,
+  writability,
 } from './away.ts'
 import { connectionOf, streamOf } from './client.ts'
 import { enterEmbedded } from './embedded.ts'
 import { migrate, schemaState } from './migrate.ts'
 import { Route, routedClient } from './route.ts'
+import { SilenceWatch } from './silence.ts'
 import type { Tables } from './tables.ts'
 
 /** Kysely over the tables of leadpush, on the pool or in a transaction. */
@@ -53,6 +56,8 @@ export interface OpenOptions {
   awayMsMax?: number
   /** A standby is refused: the caller writes. */
   writes?: boolean
+  /** Told when commits begin to wait for a standby that is not there, and when they do no more. */
+  onHang?: (text: string) => void
   /** Rides out an absence at the start too, and tells of it; the caller writes. */
   onAway?: (text: string) => void
 }
@@ -69,11 +74,12 @@ const schemaHints = {
 } as const
 
 async function checkServer(db: Database, writes: boolean): Promise<void> {
-  const { rows } = await sql<{ version: number; encoding: string; standby: boolean; reads: boolean }>`
+  const { rows } = await sql<Writability & { version: number; encoding: string }>`
     select current_setting('server_version_num')::integer as version, current_setting('server_encoding') as encoding,
-      pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as reads
+      ${sql.raw(writability)}
   `.execute(db)
-  const { version = 0, encoding = '', standby = false, reads = false } = rows[0] ?? {}
+  const [server = { version: 0, encoding: '', standby: false, reads: false, settled: false }] = rows
+  const { version, encoding, standby, reads } = server
   if (version < 150_000) {
     throw new LeadpushError(
       'database',
@@ -85,7 +91,7 @@ async function checkServer(db: Database, writes: boolean): Promise<void> {
       hint: "Make one with `create database leadpush encoding 'UTF8' template template0`.",
     })
   }
-  if (writes && (standby || reads)) throw new ReadOnlyServer(standby)
+  if (writes && (standby || reads)) throw new ReadOnlyServer(server)
 }
 
 /** Whether the server is a standby, or takes no writes for another reason. Throws what the database throws. */
@@ -109,7 +115,11 @@ async function checkSchema(db: Database): Promise<void> {
   throw new LeadpushError('usage', message, { hint: schemaHints[state] })
 }
 
-/** Waits while the server is away, and tells of it. A host name that DNS does not know is a mistake at the start. */
+/** What waiting does not mend at the start of a command: a host name that DNS does not know, a standby that stays one. */
+const isMistake = (error: unknown) =>
+  codeOf(error) === 'ENOTFOUND' || (error instanceof ReadOnlyServer && error.isSettled)
+
+/** Waits while the server is away, and tells of it. */
 async function waitForServer(
   check: () => Promise<void>,
   servers: string,
@@ -118,7 +128,7 @@ async function waitForServer(
   let told: 'read-only' | 'away' | undefined
   const work = () =>
     check().catch((error) => {
-      throw codeOf(error) === 'ENOTFOUND' ? asDatabaseError(error) : error
+      throw isMistake(error) ? asDatabaseError(error) : error
     })
   await rideOut(work, (error) => {
     // a server that is back, and reads only, is news
@@ -184,6 +194,7 @@ export async function openDatabase(
   // whoever was a primary and is none any more is left
   const left = new WeakSet<object>()
   pool.on('release', (_error, client) => {
+    watch?.end(client)
     if (left.has(client)) void (client as pg.PoolClient & pg.Client).end().catch(() => {})
   })
   const streams = new Set<Socket>()
@@ -197,16 +208,20 @@ export async function openDatabase(
     const stream = streamOf(client)
     streams.add(stream)
     stream.once('close', () => streams.delete(stream))
-    const { silentMsMax } = options
-    // neither the kernel nor pg notices in time that the other end is gone without a word; the embedded server is on this
-    // machine, and may be migrating
-    if (silentMsMax !== undefined && !server) {
-      stream.setTimeout(silentMsMax, () => {
-        cancel(client)
-        stream.destroy(new SilentDatabase(silentMsMax))
-      })
-    }
   })
+  const { onAway, writes = onAway !== undefined } = options
+  // neither the kernel nor pg notices in time that the other end is gone without a word; the embedded server is on this
+  // machine
+  const watch = server
+    ? undefined
+    : new SilenceWatch(route, {
+        silentMsMax: options.silentMsMax,
+        // `serve` goes on waiting, with the connections that it has
+        hangMsMax: writes ? (options.awayMsMax ?? databaseAwayMsDefault) : Number.POSITIVE_INFINITY,
+        onHang: options.onHang,
+        cancel,
+      })
+  pool.on('acquire', (client) => watch?.begin(client))
   const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
   const opened: OpenDatabase = {
@@ -217,6 +232,7 @@ export async function openDatabase(
     description: server ? `embedded, in ${server.home}` : route.description,
     close: async () => {
       forget()
+      watch?.stop()
       const timer = setTimeout(() => {
         for (const stream of streams) stream.destroy()
       }, leaveMsMax)
@@ -226,7 +242,6 @@ export async function openDatabase(
     },
   }
   try {
-    const { onAway, writes = onAway !== undefined } = options
     if (onAway) await waitForServer(() => checkServer(db, writes), route.servers, onAway)
     else await checkServer(db, writes)
     if (options.schema === 'untouched') return opened

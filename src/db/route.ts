@@ -8,7 +8,7 @@ import type pg from 'pg'
 import { readPostgresVariables } from '../base/config.ts'
 import { type DatabaseAddress, parseDatabaseUrl, sslModes } from '../base/database-url.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
-import { isAbsence, ReadOnlyServer } from './away.ts'
+import { isAbsence, ReadOnlyServer, type Writability, writability } from './away.ts'
 import { BoundedClient, connectionOf } from './client.ts'
 
 /** One way to one server. */
@@ -168,19 +168,33 @@ export class Route {
     throw new NoServer(message, codeOf(readOnly ?? errors.at(-1)))
   }
 
-  private async probe(way: Way): Promise<void> {
+  /** Asks on a connection of its own; `processId` is the one that the server named for it. */
+  async ask<Row extends pg.QueryResultRow>(text: string): Promise<{ rows: Row[]; processId: number }> {
+    const client = await this.connect(await this.find())
+    try {
+      const { rows } = await client.query<Row>(text)
+      return { rows, processId: (client as unknown as { processID: number }).processID }
+    } finally {
+      client.leave()
+    }
+  }
+
+  private async connect(way: Way): Promise<BoundedClient> {
     const client = new BoundedClient({ ...this.config, ...way, query_timeout: this.connectMsMax }, this.connectMsMax)
     await client.open()
     client.on('error', () => {})
+    return client
+  }
+
+  private async probe(way: Way): Promise<void> {
+    const client = await this.connect(way)
     try {
       if (this.attributes === 'any') return
-      const { rows } = await client.query(
-        "select pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as reads",
-      )
-      if (rows[0].standby || (this.attributes === 'read-write' && rows[0].reads))
-        throw new ReadOnlyServer(rows[0].standby)
+      const [server] = (await client.query<Writability>(`select ${writability}`)).rows
+      if (server && (server.standby || (this.attributes === 'read-write' && server.reads)))
+        throw new ReadOnlyServer(server)
     } finally {
-      client.end().catch(() => {})
+      client.leave()
     }
   }
 }

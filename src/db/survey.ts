@@ -30,6 +30,12 @@ export interface ServerFacts {
   fsync: boolean
   fullPageWrites: boolean
   synchronousCommit: string
+  /** `FIRST 1 (a, b)`; empty: no commit waits for a standby. */
+  synchronousNames: string
+  /** The `application_name` of each standby that is attached, without subscribers of logical replication and backups. */
+  standbys: string[]
+  /** How many of them commits may wait for; null: this role may not see it. */
+  synchronousStandbys: number | null
   /** How many more connections this role may open, and the limit that leaves the fewest. */
   freeConnections: number
   connectionsMax: number
@@ -47,6 +53,7 @@ const facts = sql<ServerRow>`
     current_setting('fsync')::boolean as fsync,
     current_setting('full_page_writes')::boolean as "fullPageWrites",
     current_setting('synchronous_commit') as "synchronousCommit", current_setting('autovacuum')::boolean as autovacuum,
+    current_setting('synchronous_standby_names') as "synchronousNames", r.standbys, r."synchronousStandbys",
     l.most as "connectionsMax", l.free as "freeConnections"
   from (
     select most, most - used as free from (
@@ -61,7 +68,15 @@ const facts = sql<ServerRow>`
       where rolname = session_user and rolconnlimit >= 0
     ) limits
     order by most - used limit 1
-  ) l
+  ) l, (
+    -- a role without pg_read_all_stats sees that a standby is there, and not its state
+    select coalesce(array_agg(application_name), '{}') as standbys,
+      case when count(*) = count(sync_state) then count(*) filter (where sync_state in ('sync', 'quorum'))::integer end
+        as "synchronousStandbys"
+    from pg_stat_replication
+    where state is distinct from 'backup'
+      and pid not in (select active_pid from pg_replication_slots where slot_type = 'logical' and active_pid is not null)
+  ) r
 `
 
 const trips = 3
@@ -97,9 +112,9 @@ const all = 'select, insert, update, delete'
 
 /** The rights that the program needs on each table. */
 const tableRights: Record<keyof Tables | 'schema_migrations', string> = {
-  schema_migrations: 'select', imports: all, leads: all, lead_seen: all, lead_versions: all, sources: all, lead_sources: all, run_sources: all, postal_codes: 'select', searches: all,
-  users: all, queries: all, workers: all, runs: all, user_ranges: all, claims: all, deliveries: all, answers: all, receivers: all, integrations: all,
-  hooks: all, hook_answers: all, lost_triggers: all, triggers: all, erasure_key: 'select', erasures: all, work_items: all, erased_deliveries: all, listed_users: all,
+  schema_migrations: 'select', imports: all, leads: all, lead_seen: all, lead_versions: all, price_changes: all, sources: all, lead_sources: all, run_sources: all, postal_codes: 'select', searches: all,
+  data_keys: all, users: all, queries: all, workers: all, runs: all, user_ranges: all, claims: all, deliveries: all, answers: all, receivers: all, integrations: all,
+  hooks: all, hook_answers: all, hook_hosts: all, lost_triggers: all, became_due: all, triggers: all, trigger_processes: all, erasure_key: 'select', erasures: all, work_items: all, erased_deliveries: all, listed_users: all,
 } // biome-ignore format: a table
 
 /** The names of all tables of leadpush. */

@@ -1,5 +1,6 @@
 /** The rows of the tables in `sql/`, as Kysely sees them. A bigint is read as a number: no id of ours comes near 2^53. */
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+import type { TriggerKind } from '../index.ts'
 
 type Defaulted<T> = ColumnType<T, T | undefined, T>
 
@@ -31,6 +32,7 @@ export interface Tables {
   lead_seen: { lead_id: number; seen_at: Date; filled: number | null; gone: Defaulted<boolean> }
   sources: { id: GeneratedAlways<number>; name: string; imported_at: Date; completed_at: Date | null }
   lead_sources: { lead_id: number; source_id: number; gone_at: Date | null }
+  price_changes: { version_id: number; lead_id: number; import_id: number; previous_price: number; price: number }
   lead_versions: {
     id: number
     lead_id: number
@@ -65,6 +67,7 @@ export interface Tables {
     due_since: Generated<Date>
     created_at: Generated<Date>
   }
+  data_keys: { id: string; wrapped: string; current: boolean; created_at: Generated<Date> }
   queries: {
     user_id: number
     position: number
@@ -85,7 +88,7 @@ export interface Tables {
   }
   runs: {
     id: Generated<number>
-    command: 'all' | 'force' | 'resume' | 'failed' | 'user'
+    command: 'all' | 'force' | 'resume' | 'failed' | 'user' | 'owed'
     period: string
     time_zone: string
     worker_id: number
@@ -180,6 +183,7 @@ export interface Tables {
     url: string
     url_sha256: Buffer
     created_at: Generated<Date>
+    triggers: Defaulted<TriggerKind[]>
     looked_import_id: number
     last_at: Date | null
     last_status: number | null
@@ -195,11 +199,28 @@ export interface Tables {
     failing_since: Date | null
     off_since: Date | null
   }
-  lost_triggers: { id: GeneratedAlways<number>; hook_id: string; lost_at: Generated<Date>; lead_ids: number[] }
+  lost_triggers: {
+    id: GeneratedAlways<number>
+    hook_id: string
+    lost_at: Generated<Date>
+    dropped: Defaulted<boolean>
+    lead_ids: number[]
+    changes: object[] | null
+  }
+  became_due: {
+    id: GeneratedAlways<number>
+    hook_id: string
+    kind: TriggerKind
+    at: Generated<Date>
+    lead_ids: number[]
+  }
   triggers: {
     hook_id: string
     version_id: number
     lead_id: number
+    previous_price: number | null
+    price: number | null
+    kind: GeneratedAlways<TriggerKind>
     occurred_at: Date
     due_at: Date
     attempts: Defaulted<number>
@@ -207,6 +228,8 @@ export interface Tables {
     worker_id: number | null
     last_error: string | null
   }
+  hook_hosts: { host: string; next_at: Date }
+  trigger_processes: { worker_id: number; at_once: Defaulted<number> }
   hook_answers: { hook_id: string; lead_id: number; answer: string; said_at: Generated<Date> }
   erasure_key: { key: Buffer }
   erasures: {

@@ -8,6 +8,7 @@ import type pg from 'pg'
 import { isDatabaseError, rideOut } from './away.ts'
 import { streamOf } from './client.ts'
 import type { Database, OpenDatabase } from './open.ts'
+import { allowLongWork } from './silence.ts'
 import type { Tables } from './tables.ts'
 
 /** A connection inside a transaction. */
@@ -41,13 +42,10 @@ export async function withTransaction<T>(
   }
   connection.on('error', onError)
   let stop: (() => void) | undefined
-  const stream = streamOf(connection)
-  const silentMsMax = stream.timeout ?? 0
+  const disallow = allowLongWork(connection)
   try {
     await connection.query('begin')
     stop = await listen(opened, connection, signal)
-    // such work may be silent for long
-    stream.setTimeout(0)
     const result = await work(connection)
     if (ending === 'rollback') {
       signal?.throwIfAborted()
@@ -66,7 +64,7 @@ export async function withTransaction<T>(
     throw broken ?? error
   } finally {
     stop?.()
-    stream.setTimeout(silentMsMax)
+    disallow()
     connection.off('error', onError)
     connection.release(broken)
   }

@@ -26,6 +26,7 @@ export interface RecordedAttempt {
   gzip: boolean
   userId: number
   email: string
+  /** As it is stored. */
   receiverKey: string
   kind: DeliveryKind
   period: string
@@ -82,15 +83,18 @@ export const isTooLate = sql<boolean>`(d.attempts = 0 and d.kind in ('weekly', '
 export const isWanted = sql<boolean>`(u.subscribed or d.attempts > 0 or d.kind = 'single')`
 
 /**
- * Which abandoned deliveries a process may take over: none, all, or the subscription pushes of one user. A delivery is abandoned
- * when no live process has it.
+ * Which abandoned deliveries a process may take over: none, all, or the subscription pushes of all users or of one. A delivery is
+ * abandoned when no live process has it.
  */
-export type Takeover = 'own' | 'all' | { subscriptionOf: number }
+export type Takeover = 'own' | 'all' | 'subscriptions' | { subscriptionOf: number }
 
 /** SQL over `d`: whether `takeover` names the delivery, abandoned or not. */
 function isWithin(takeover: Takeover): RawBuilder<boolean> {
-  if (typeof takeover === 'string') return takeover === 'all' ? sql`true` : sql`false`
-  return sql`(d.kind = 'subscription' and d.user_id = ${takeover.subscriptionOf})`
+  if (takeover === 'own' || takeover === 'all') return takeover === 'all' ? sql`true` : sql`false`
+  const isSubscription = sql<boolean>`d.kind = 'subscription'`
+  return takeover === 'subscriptions'
+    ? isSubscription
+    : sql`(${isSubscription} and d.user_id = ${takeover.subscriptionOf})`
 }
 
 /** SQL over `d`: whether it is abandoned and lies within `takeover`. */

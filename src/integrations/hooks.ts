@@ -1,10 +1,15 @@
 /** Hooks: URLs that integrations register for triggers and remove again (contract 5.3, 5.4). */
 import { hash } from 'node:crypto'
-import { type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
+import type { Tables } from '../db/tables.ts'
+import type { TriggerKind } from '../index.ts'
 import { recordSubscriptionOwed } from '../users/users.ts'
 import { spellHookUrl } from './hook-address.ts'
+
+/** The triggers that a hook may ask for (contract 5.3). */
+export const triggerKinds = ['new_lead', 'price_change'] as const satisfies readonly TriggerKind[]
 
 /** What registering a URL came to. */
 export interface RegisteredHook {
@@ -28,13 +33,15 @@ export async function hasHook(db: Database, integrationId: number, url: string):
 }
 
 /**
- * Registers `url`, which `checkHookUrl` must have accepted. `too many`: the integration has 100 other hooks; `revoked`: the
+ * Registers `url`, which `checkHookUrl` must have accepted, for `triggers`; undefined: `new_lead`, or what it asked for before.
+ * What is due to it and no longer asked for ends. `too many`: the integration has 100 other hooks; `revoked`: the
  * integration ended after its key was looked up.
  */
 export async function registerHook(
   db: Database,
   { id, userId }: { id: number; userId: number },
   url: string,
+  triggers?: readonly TriggerKind[],
 ): Promise<RegisteredHook | 'too many' | 'revoked'> {
   return await db.transaction().execute(async (transaction) => {
     // locks the user: registrations take turns, and removing the user or ending the integration comes before or after
@@ -50,16 +57,32 @@ export async function registerHook(
       const on = await sql`
         update hooks set off_since = null, failing_since = null, paused_until = null where id = ${same} and off_since is not null
       `.execute(transaction)
+      if (triggers) await replaceTriggers(transaction, same, triggers)
       return { hookId: same, isNew: false, wasOff: on.numAffectedRows === 1n, owed: false }
     }
     if (hooks >= hooksPerIntegrationMax) return 'too many'
     const inserted = await sql<{ id: string }>`
-      insert into hooks (integration_id, url, url_sha256, looked_import_id)
-      values (${id}, ${url}, ${hashOf(url)}, (select coalesce(max(id), 0) from imports)) returning id
+      insert into hooks (integration_id, url, url_sha256, triggers, looked_import_id)
+      values (${id}, ${url}, ${hashOf(url)}, ${triggers ?? ['new_lead']}::text[], (select coalesce(max(id), 0) from imports)) returning id
     `.execute(transaction)
     const owed = hooks === 0 && (await recordSubscriptionOwed(transaction, userId))
     return { hookId: inserted.rows[0]?.id ?? '', isNew: true, wasOff: false, owed }
   })
+}
+
+async function replaceTriggers(transaction: Transaction<Tables>, hookId: string, triggers: readonly TriggerKind[]) {
+  const replaced = await sql`
+    update hooks set triggers = ${triggers}::text[] where id = ${hookId} and triggers <> ${triggers}::text[]
+  `.execute(transaction)
+  if (replaced.numAffectedRows === 0n) return
+  await sql`delete from triggers where hook_id = ${hookId} and kind <> all (${triggers}::text[])`.execute(transaction)
+  await sql`
+    delete from lost_triggers where hook_id = ${hookId}
+      and case when changes is null then 'new_lead' else 'price_change' end <> all (${triggers}::text[])
+  `.execute(transaction)
+  await sql`
+    delete from became_due where hook_id = ${hookId} and kind <> all (${triggers}::text[])
+  `.execute(transaction)
 }
 
 /** A hook that is no longer registered. */

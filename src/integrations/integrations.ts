@@ -8,6 +8,9 @@ import { LeadpushError } from '../base/errors.ts'
 import { apiKeyCharsMax, apiKeyCharsMin } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
+import type { TriggerKind } from '../index.ts'
+import { signingSecretsOf } from '../secrets/cipher.ts'
+import { plainVault, type Vault } from '../secrets/vault.ts'
 import { findUser } from '../users/users.ts'
 import { deleteHooks, type RemovedHook } from './hooks.ts'
 
@@ -34,11 +37,15 @@ export const isOverlapping = sql<boolean>`coalesce(i.previous_until > clock_time
 
 /**
  * Makes an integration with the given key, or with a new one of 256 random bits. Throws `usage` for an unknown user, a
- * malformed key, and a key that an integration has already.
+ * malformed key, and a key that an integration has already. Without `vault` the signing secret is stored as it is.
  */
 export async function createIntegration(
   db: Database,
-  { email, apiKey = makeApiKey() }: { email: string; apiKey?: string | undefined },
+  {
+    email,
+    apiKey = makeApiKey(),
+    vault = plainVault,
+  }: { email: string; apiKey?: string | undefined; vault?: Vault | undefined },
 ): Promise<CreatedIntegration> {
   if (!apiKeyPattern.test(apiKey)) {
     throw new LeadpushError(
@@ -48,15 +55,19 @@ export async function createIntegration(
   }
   const { user } = await findUser(db, email)
   const signingSecret = makeSigningSecret()
+  const stored = vault.seal(signingSecret, signingSecretsOf(user.id))
   // a row with this secret was made by an earlier try whose answer was lost
-  const { rows } = await rideOut(() =>
-    sql<{ id: number }>`
-      insert into integrations as i (user_id, api_key_sha256, signing_secret)
-      select ${user.id}, ${hashOf(apiKey)}, ${signingSecret}
-      where not exists (select from integrations i where i.previous_api_key_sha256 = ${hashOf(apiKey)} and ${isOverlapping})
-      on conflict (api_key_sha256) do update set signing_secret = excluded.signing_secret
-      where i.signing_secret = excluded.signing_secret returning id
-    `.execute(db),
+  const { rows } = await vault.store(() =>
+    rideOut(() =>
+      sql<{ id: number }>`
+        with held as materialized (select ${vault.holdsKey})
+        insert into integrations as i (user_id, api_key_sha256, signing_secret)
+        select ${user.id}, ${hashOf(apiKey)}, ${stored} from held
+        where not exists (select from integrations i where i.previous_api_key_sha256 = ${hashOf(apiKey)} and ${isOverlapping})
+        on conflict (api_key_sha256) do update set signing_secret = excluded.signing_secret
+        where i.signing_secret = excluded.signing_secret returning id
+      `.execute(db),
+    ),
   )
   const [created] = rows
   if (created) return { id: created.id, user: user.email, apiKey, signingSecret }
@@ -73,20 +84,28 @@ export async function rotateIntegration(
   db: Database,
   id: number,
   overlapMs: number,
+  vault: Vault = plainVault,
 ): Promise<{ integration: CreatedIntegration; oldUntil: Date } | undefined> {
+  const ofId = db.selectFrom('integrations').select('user_id').where('id', '=', id)
+  const owner = await rideOut(() => ofId.executeTakeFirst())
+  if (!owner) return undefined
   const [apiKey, signingSecret] = [makeApiKey(), makeSigningSecret()]
+  const stored = vault.seal(signingSecret, signingSecretsOf(owner.user_id))
   // a row with this key was rotated by an earlier try whose answer was lost
-  const { rows } = await rideOut(() =>
-    sql<{ user: string; oldUntil: Date }>`
-      with rotated as (
-        update integrations set previous_api_key_sha256 = api_key_sha256, previous_signing_secret = signing_secret,
-          previous_until = now() + ${overlapMs} * interval '1 millisecond',
-          api_key_sha256 = ${hashOf(apiKey)}, signing_secret = ${signingSecret}
-        where id = ${id} and api_key_sha256 <> ${hashOf(apiKey)} returning previous_until
-      )
-      select u.email as user, coalesce((select previous_until from rotated), i.previous_until) as "oldUntil"
-      from integrations i join users u on u.id = i.user_id where i.id = ${id}
-    `.execute(db),
+  const { rows } = await vault.store(() =>
+    rideOut(() =>
+      sql<{ user: string; oldUntil: Date }>`
+        with held as materialized (select ${vault.holdsKey}),
+        rotated as (
+          update integrations set previous_api_key_sha256 = api_key_sha256, previous_signing_secret = signing_secret,
+            previous_until = now() + ${overlapMs} * interval '1 millisecond',
+            api_key_sha256 = ${hashOf(apiKey)}, signing_secret = ${stored}
+          from held where id = ${id} and api_key_sha256 <> ${hashOf(apiKey)} returning previous_until
+        )
+        select u.email as user, coalesce((select previous_until from rotated), i.previous_until) as "oldUntil"
+        from integrations i join users u on u.id = i.user_id where i.id = ${id}
+      `.execute(db),
+    ),
   )
   const [rotated] = rows
   return rotated && { integration: { id, user: rotated.user, apiKey, signingSecret }, oldUntil: rotated.oldUntil }
@@ -117,6 +136,8 @@ export async function findIntegrationByKey(db: Database, apiKey: string): Promis
 export interface ListedHook {
   id: string
   url: string
+  /** What it asked for (contract 5.3). */
+  triggers: TriggerKind[]
   createdAt: Date
   /** The HTTP status that the last attempt got; null where no answer came. */
   lastStatus: number | null
@@ -167,6 +188,7 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
       'integration_id',
       'id',
       'url',
+      'triggers',
       'created_at',
       'last_status',
       'last_at',
@@ -180,17 +202,19 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
     .orderBy('id')
     .execute()
   const found = new Map<number, ListedHook[]>()
-  for (const { integration_id, id, url, created_at, last_status, last_at, dropped, abandoned, off_since } of rows) {
+  for (const row of rows) {
+    const { integration_id, id, url, triggers, dropped, abandoned } = row
     const hooks = found.get(integration_id) ?? []
     hooks.push({
       id,
       url,
-      createdAt: created_at,
-      lastStatus: last_status,
-      lastAt: last_at,
+      triggers,
+      createdAt: row.created_at,
+      lastStatus: row.last_status,
+      lastAt: row.last_at,
       dropped,
       abandoned,
-      offSince: off_since,
+      offSince: row.off_since,
     })
     found.set(integration_id, hooks)
   }

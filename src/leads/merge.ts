@@ -101,7 +101,7 @@ async function mergeChanged(connection: Connection): Promise<void> {
     connection,
     `create temp table merged_leads (
        n integer not null, lead_id bigint not null, version_id bigint, postal_key text, json text, json_sha256 bytea,
-       words text
+       words text, previous_price double precision, price double precision
      ) on commit drop`,
   )
   await run(connection, 'alter table merged_leads alter json set storage external, alter words set storage external')
@@ -140,6 +140,8 @@ interface Merged {
   json: string | undefined
   /** Undefined where the words have not changed. */
   words: string | undefined
+  /** Undefined where the price is the same. */
+  prices?: { previous: number; now: number } | undefined
 }
 
 /** Undefined where the record brings nothing new. */
@@ -152,16 +154,17 @@ function mergeRow({ current, later, given }: ChangedRow): Merged | undefined {
   if (json === current) return undefined
   const words = listingWords(merged)
   // building the tsvector is the costly part of an update
-  return { json, words: words === listingWords(currentLead) ? undefined : words }
+  const prices = merged.price === currentLead.price ? undefined : { previous: currentLead.price, now: merged.price }
+  return { json, words: words === listingWords(currentLead) ? undefined : words, prices }
 }
 
 function writeMerged(connection: Connection, changed: readonly ChangedRow[]): Promise<void> {
-  const target = 'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, words)'
+  const target = 'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, words, previous_price, price)'
   return copyInto(connection, target, async (rows, flush) => {
     for (const row of changed) {
       const merged = mergeRow(row)
       if (!merged) continue
-      rows.begin(7)
+      rows.begin(9)
       rows.integer(row.n)
       rows.bigint(row.lead_id)
       rows.bigint(row.version_id ?? undefined)
@@ -169,6 +172,8 @@ function writeMerged(connection: Connection, changed: readonly ChangedRow[]): Pr
       rows.text(merged.json)
       rows.bytea(merged.json === undefined ? undefined : sha256(merged.json))
       rows.text(merged.words)
+      rows.double(merged.prices?.previous)
+      rows.double(merged.prices?.now)
       if (rows.isFull) await flush()
     }
   })
@@ -198,7 +203,12 @@ async function insertNew(connection: Connection, base: number, staged: number, i
   return inserted
 }
 
-async function updateChanged(connection: Connection, base: number, staged: number, at: string): Promise<number> {
+async function updateChanged(
+  connection: Connection,
+  base: number,
+  staged: number,
+  { id, at }: { id: number; at: string },
+): Promise<number> {
   const updated = await run(
     connection,
     `insert into lead_versions (id, lead_id, json) select ${versionId('n')}, lead_id, json from merged_leads
@@ -206,6 +216,12 @@ async function updateChanged(connection: Connection, base: number, staged: numbe
     [base, staged],
   )
   if (updated === 0) return 0
+  await run(
+    connection,
+    `insert into price_changes (version_id, lead_id, import_id, previous_price, price)
+     select ${versionId('n')}, lead_id, $3, previous_price, price from merged_leads where previous_price is not null`,
+    [base, staged, id],
+  )
   await run(connection, 'update lead_versions v set superseded_at = $1 from merged_leads m where v.id = m.version_id', [
     at,
   ])
@@ -285,7 +301,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
     return { inserted, updated, unchanged, rejected, repeated, erased }
   }
   const inserted = await insertNew(connection, base, staged, id)
-  const updated = await updateChanged(connection, base, staged, at)
+  const updated = await updateChanged(connection, base, staged, { id, at })
   await touchSeen(connection, at)
   const unchanged = staged - erased - rejected - repeated - inserted - updated
 

@@ -7,9 +7,8 @@ import type { Database } from '../db/open.ts'
 import { findInterruptedRuns, type OpenRun } from '../deliveries/runs.ts'
 import type { SkipLine } from '../index.ts'
 import { judge, type Verdict } from './guard.ts'
+import { countBegun, countUsersOfPass } from './users-left.ts'
 import {
-  countServed,
-  countUsersToServe,
   failedPass,
   findUsersOwedSubscription,
   findUsersWithoutQueries,
@@ -24,6 +23,8 @@ export type AgendaRequest =
   | { what: 'all'; force: boolean }
   | { what: 'resume' }
   | { what: 'failed'; unknown: boolean }
+  /** The subscription pushes of all users: those that are owed, and the rest of those that were begun. */
+  | { what: 'owed' }
   /** `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. `further`: users served like `user`. */
   | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean; further?: readonly UserToServe[] }
 
@@ -58,6 +59,13 @@ export interface UsersLeft {
   elsewhere: number
 }
 
+/** The users of the passes. */
+export interface CountedUsers extends UsersLeft {
+  /** Of the weekly pass: users who have been begun, and users who ask for nothing. */
+  claimed: number
+  withoutQueries: number
+}
+
 export const skipWithoutQueries = (user: string): SkipLine => ({ type: 'skip', user, reason: 'no queries' })
 
 export class Agenda {
@@ -75,7 +83,7 @@ export class Agenda {
   /** Finds the runs to resume, and asks the guard where weekly deliveries are to be made. May be called again. */
   async look(): Promise<void> {
     const { db, request, period, guard, accept, timeZone, otherTimeZone } = this.context
-    if (request.what === 'user' || request.what === 'failed') return
+    if (request.what !== 'all' && request.what !== 'resume') return
     this.interrupted = await findInterruptedRuns(db, period)
     if (this.verdict || (request.what === 'resume' && this.interrupted.length === 0)) return
     const { interrupted } = this
@@ -92,7 +100,7 @@ export class Agenda {
   get passes(): Pass[] {
     const { request, period, runId } = this.context
     const { guardsUsers = false, earlier = [] } = this.verdict ?? {}
-    if (request.what === 'user') return []
+    if (request.what === 'user' || request.what === 'owed') return []
     if (request.what === 'failed')
       return [failedPass(period, runId ?? 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
     const forced = this.interrupted
@@ -104,10 +112,11 @@ export class Agenda {
   }
 
   /**
-   * The steps in order. Deliveries that were begun before are not among them: they come first, or alongside. `isAgain`: the same run
-   * has taken these steps before, and does not repeat who is skipped.
+   * The steps in order. Deliveries that were begun before are not among them: they come first, or alongside. `counted`: what `count`
+   * found; nobody is looked for where it found nobody. `isAgain`: the same run has taken these steps before, and does not repeat who
+   * is skipped.
    */
-  async *steps(isAgain = false): AsyncGenerator<AgendaStep> {
+  async *steps({ free, elsewhere, withoutQueries }: CountedUsers, isAgain = false): AsyncGenerator<AgendaStep> {
     const { db, request, period } = this.context
     if (request.what === 'user') {
       const { user, further = [], owed, owedOnly } = request
@@ -115,28 +124,34 @@ export class Agenda {
       return
     }
     if (request.what !== 'failed')
-      for await (const users of findUsersOwedSubscription(db)) yield { users, kind: 'subscription' }
-    if (request.what === 'all' && !isAgain)
+      for await (const users of findUsersOwedSubscription(db, request.what === 'owed'))
+        yield { users, kind: 'subscription' }
+    if (request.what === 'all' && !isAgain && withoutQueries > 0)
       for await (const email of findUsersWithoutQueries(db, weeklyScope(period)))
         yield { skip: skipWithoutQueries(email) }
-    if (this.verdict?.held === undefined) for (const pass of this.passes) yield { pass }
+    // `push --all` counts once more before it ends
+    const isNobodyLeft = request.what === 'all' && free + elsewhere === 0
+    if (this.verdict?.held === undefined && !isNobodyLeft) for (const pass of this.passes) yield { pass }
   }
 
-  /** Counts the users that the passes have not served. Workers in `except` do not count as other processes; `counted` are user ids. */
-  async count(except: readonly number[] = [], counted: readonly number[] = []): Promise<UsersLeft> {
-    const left: UsersLeft = { free: 0, uncounted: 0, elsewhere: 0 }
+  /** Counts the users of the passes. Workers in `except` do not count as other processes; `counted` are user ids. */
+  async count(except: readonly number[] = [], counted: readonly number[] = []): Promise<CountedUsers> {
+    const sum: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, claimed: 0, withoutQueries: 0 }
     for (const pass of this.passes) {
-      const { free, uncounted, held } = await rideOut(() => countUsersToServe(this.context.db, pass, except, counted))
-      left.free += free
-      left.uncounted += uncounted
-      left.elsewhere += held
+      const found = await countUsersOfPass(this.context.db, pass, except, counted)
+      sum.free += found.free
+      sum.uncounted += found.uncounted
+      sum.elsewhere += found.held
+      if (pass.kind !== 'weekly') continue
+      sum.claimed += found.claimed
+      sum.withoutQueries += found.withoutQueries
     }
-    return left
+    return sum
   }
 
-  /** How many users had their weekly delivery before this run; 0 unless the run is for all users. */
-  async countAlready(): Promise<number> {
+  /** How many users had their weekly delivery before this run; 0 unless the run is for all users. Takes the result of `count`. */
+  async countAlready({ claimed }: CountedUsers): Promise<number> {
     const { db, request, period } = this.context
-    return request.what === 'all' ? await rideOut(() => countServed(db, period)) : 0
+    return request.what === 'all' ? claimed - (await rideOut(() => countBegun(db, period))) : 0
   }
 }

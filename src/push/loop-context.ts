@@ -1,7 +1,8 @@
-/** What the loop of a push works with. */
+/** What the loop around a push works with. */
 import type { ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import type { Http } from '../http/client.ts'
+import type { Vault } from '../secrets/vault.ts'
 import type { CompressMode } from './compression.ts'
 import type { Doubt } from './doubt.ts'
 import type { FirstAnswers } from './first-answers.ts'
@@ -25,6 +26,8 @@ export interface LoopSettings extends ClientCertificate {
 export interface LoopContext extends RecordedAttemptsContext {
   settings: LoopSettings
   http: Http
+  /** Opens the receiver keys. */
+  vault: Vault
   /** Reads the leads of its plans, and plans pushes anew after an erasure. */
   planned: PlannedPushes
   /** A second attempt that is due later than this is left to another run. */

@@ -14,6 +14,7 @@ import type { PlannedPush } from '../deliveries/record.ts'
 import { isAtHand } from '../leads/lead-store.ts'
 import { Compression } from './compression.ts'
 import type { LoopContext } from './loop-context.ts'
+import { damagedKey, openReceiverKey } from './open-receiver-key.ts'
 import { PaceWatch } from './pace-watch.ts'
 import { plannedMax } from './planned-pushes.ts'
 import { ReceiverWatch } from './receiver-watch.ts'
@@ -47,6 +48,8 @@ export class PushLoop {
   /** The next attempt is due later than `patienceMs`. */
   private isLeaving = false
   private failure: unknown
+  /** The receiver keys are encrypted with a key that this process lacks: it comes to an end as on a stop, and then throws this. */
+  private lackOfKey: unknown
   private awayNoted = false
 
   constructor(context: LoopContext) {
@@ -100,6 +103,7 @@ export class PushLoop {
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
     await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
+    if (this.lackOfKey !== undefined) throw this.lackOfKey
   }
 
   /** Another server answers: the same ids may mean other listings, and rows that were gone are there again. */
@@ -115,7 +119,7 @@ export class PushLoop {
   }
 
   private get stopping(): boolean {
-    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined
+    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined || this.lackOfKey !== undefined
   }
 
   private fail(error: unknown): void {
@@ -321,10 +325,11 @@ export class PushLoop {
   private async make(attempt: RecordedAttempt): Promise<void> {
     const { http, planned, settings, run, reporter } = this.context
     const { contents } = attempt
+    const receiverKey = await this.openReceiverKey(attempt)
+    if (receiverKey === undefined) return
     const found = isAtHand(contents) ? contents : await rideOut(() => planned.leads.readJson(contents))
     if (found === undefined) {
-      this.pace.noteNotMade(attempt)
-      await this.watch.noteUnmade()
+      await this.noteNotMade(attempt)
       return await this.attempts.endErased(attempt)
     }
     const { buffers, gzipBodies } = this
@@ -332,7 +337,7 @@ export class PushLoop {
     const body = gzip
       ? gzipBodies.build(queryList, found, bytes, buffers)
       : buildBody(queryList, found, bytes, buffers.take(bytes))
-    const outcome = await sendAttempt(http, settings, { ...attempt, body })
+    const outcome = await sendAttempt(http, settings, { ...attempt, receiverKey, body })
     buffers.giveBack(body)
     const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
     const { idempotencyKey, attempt: nth, email } = attempt
@@ -345,6 +350,27 @@ export class PushLoop {
     const learnt = this.compression.note(outcome)
     this.attempts.noteOutcome(attempt, outcome)
     await Promise.all([noted, learnt])
+  }
+
+  /** Undefined where no attempt can be made: the stored key is damaged, or this process lacks what it is encrypted with. */
+  private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
+    try {
+      const receiverKey = await openReceiverKey(this.context.vault, attempt)
+      if (receiverKey !== undefined) return receiverKey
+    } catch (error) {
+      this.lackOfKey ??= error
+      this.wakeAll()
+      await this.attempts.takeBack(attempt)
+      return undefined
+    }
+    await this.noteNotMade(attempt)
+    this.attempts.noteOutcome(attempt, damagedKey)
+    return undefined
+  }
+
+  private async noteNotMade(attempt: RecordedAttempt): Promise<void> {
+    this.pace.noteNotMade(attempt)
+    await this.watch.noteUnmade()
   }
 
   private noteReceiver(change: 'down' | 'refuses' | 'well', why: string | undefined): void {

@@ -128,9 +128,10 @@ export class Preview {
     const otherTimeZone = await findOtherTimeZone(db, timeZone)
     const agenda = new Agenda({ db, request, period, runId: undefined, timeZone, otherTimeZone, guard, accept: false })
     await agenda.look()
-    this.already = await agenda.countAlready()
+    const counted = await agenda.count()
+    this.already = await agenda.countAlready(counted)
     if (request.what === 'all') yield* this.findInterrupted()
-    for await (const step of agenda.steps()) {
+    for await (const step of agenda.steps(counted)) {
       if ('skip' in step) yield step.skip
       else if ('users' in step) yield* this.planSome(step.users, step.kind)
       else yield* this.planPass(step.pass)

@@ -2,6 +2,7 @@
 import type { Database } from '../db/open.ts'
 import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
+import type { Vault } from '../secrets/vault.ts'
 import type { AgendaRequest, UsersLeft } from './agenda.ts'
 import type { LoopSettings } from './loop-context.ts'
 import type { PushReporter } from './reporter.ts'
@@ -20,6 +21,8 @@ export type PushRequest =
 export interface PushContext {
   db: Database
   http: Http
+  /** Without it only keys that are stored as they are can be sent. */
+  vault?: Vault | undefined
   settings: PushSettings
   request: PushRequest
   /** Sends what is held back. */

@@ -325,9 +325,10 @@ export class RecordedAttempts {
     this.due.at = 0
   }
 
-  /** Takes back the attempts that are recorded and were not made: they are due again. */
-  async takeBack(): Promise<void> {
+  /** Takes back the attempts that are recorded and were not made, also `unmade`, which was taken: they are due again. */
+  async takeBack(unmade?: RecordedAttempt): Promise<void> {
     const { db, worker } = this.context
+    if (unmade && this.underWay.delete(unmade.idempotencyKey)) this.ready.push(unmade)
     const emailOf = new Map(this.ready.map(({ idempotencyKey, email }) => [idempotencyKey, email]))
     const unsent = [...emailOf.keys()]
     if (unsent.length === 0) return

@@ -15,11 +15,12 @@ import {
   type Run,
   type RunToStart,
   recordImportVolume,
-  startRun,
   wasHeldBefore,
 } from '../deliveries/runs.ts'
 import type { SummaryLine } from '../index.ts'
-import { Agenda, type UsersLeft } from './agenda.ts'
+import { plainVault } from '../secrets/vault.ts'
+import { Agenda, type CountedUsers, type UsersLeft } from './agenda.ts'
+import { beginRun } from './begin-run.ts'
 import { Doubt } from './doubt.ts'
 import { FirstAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
@@ -32,7 +33,7 @@ import { UserCount } from './user-count.ts'
 
 export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-request.ts'
 
-/** `serve` runs few pushes at once: one with `owedOnly` does not wait longer than this for a second attempt. */
+/** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
 /** How often a run looks once more for who is owed, after rows were lost. A database that loses more each time is not waited for. */
 const lookAgainMax = 5
@@ -50,7 +51,8 @@ class PushRun {
   private readonly tally = new Tally()
   private readonly users = new UserCount()
   private readonly startedAt: number
-  private toServe = 0
+  /** What the last count of the users found. */
+  private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, claimed: 0, withoutQueries: 0 }
   private served = 0
   /** The guard holds the whole run. */
   private isHeld = false
@@ -120,33 +122,40 @@ class PushRun {
       await loop.run(this.pushes())
     }
     // a process that had a range of users at the last look may have died while attempts were under way
-    if (this.request.what === 'all' && this.isThrough(loop) && this.isAnyLeft((await this.countLeft()).free)) {
+    let left = await this.countLeft()
+    if (this.request.what === 'all' && this.isThrough(loop) && this.isAnyLeft(left.free)) {
+      this.counted = left
       loop = this.newLoop()
       await loop.run(this.pushes(true))
+      left = await this.countLeft()
     }
 
-    return await this.end(loop, already)
+    return await this.end(loop, already, left)
   }
 
   /**
-   * Makes good what the database lost, and then sends to whoever is owed by what it has; returns the loop that did so last. What other
-   * processes had in hand may be free once their leases are over.
+   * Makes good what the database lost, and then sends to whoever is owed by what it has; returns the loop that did so last, and what is
+   * left. What other processes had in hand may be free once their leases are over.
    */
-  private async lookAgain(last: PushLoop): Promise<PushLoop> {
-    let loop = last
+  private async lookAgain(last: PushLoop, counted: UsersLeft): Promise<{ loop: PushLoop; left: UsersLeft }> {
+    const { worker, request } = this
+    let [loop, left] = [last, counted]
     for (let times = 0; times < lookAgainMax; times++) {
-      await rideOut(() => this.worker.renew())
+      const { server } = worker
+      await rideOut(() => worker.renew())
+      if (worker.server !== server) left = await this.countLeft()
       if (!this.lost.takeNews() || !this.isThrough(loop)) break
-      const isForAll = this.request.what === 'all' || this.request.what === 'resume'
-      if (isForAll) {
-        if ((await this.countLeft()).elsewhere > 0) await this.isMoreLeft()
+      const mayRepeat = request.what !== 'user' && request.what !== 'failed'
+      if (mayRepeat) {
+        if (left.elsewhere > 0) await this.isMoreLeft()
         this.users.leftOwed.clear()
         await this.findWork()
       }
       loop = this.newLoop()
-      await loop.run(isForAll ? this.pushes(true) : nobody())
+      await loop.run(mayRepeat ? this.pushes(true) : nobody())
+      left = await this.countLeft()
     }
-    return loop
+    return { loop, left }
   }
 
   private readonly isThrough = (loop: PushLoop) => !this.stop.aborted && !loop.gaveUp && !this.isHeld
@@ -156,12 +165,12 @@ class PushRun {
     this.request.what !== 'failed' && this.limit === undefined && owed > this.planned.heldUsers
 
   /** Records how the run ended, once nothing is gone of what that was concluded from. */
-  private async conclude(last: PushLoop): Promise<{ loop: PushLoop; ending: Ending }> {
+  private async conclude(last: PushLoop, counted: UsersLeft): Promise<{ loop: PushLoop; ending: Ending }> {
     const { db, run, worker } = this
-    let loop = last
+    let [loop, left] = [last, counted]
     for (let times = 0; ; times++) {
-      loop = await this.lookAgain(loop)
-      const ending = await this.judge(loop)
+      ;({ loop, left } = await this.lookAgain(loop, left))
+      const ending = await this.judge(loop, left)
       const { stopped, cameToEnd, complete } = ending
       const outcome = stopped ? 'stopped' : complete ? 'complete' : 'failures'
       const end = { outcome, cameToEnd, heldUsers: this.planned.heldUsers } as const
@@ -172,14 +181,13 @@ class PushRun {
     }
   }
 
-  private async judge(loop: PushLoop): Promise<Ending> {
+  private async judge(loop: PushLoop, left: UsersLeft): Promise<Ending> {
     const heldBy = loop.heldBy ?? (this.isThrough(loop) ? this.firstAnswers.findReasonToHold(true) : undefined)
-    const left = await this.countLeft()
     const stopped = this.stop.aborted
     const cameToEnd = this.isThrough(loop) && heldBy === undefined && !this.isAnyLeft(left.free)
     const { failed, unknown, pending } = this.tally
-    // `--user` was asked for nothing else; after other forms `--resume` sends it
-    const leftOwed = this.request.what === 'user' ? this.users.leftOwed.size : 0
+    // these were asked for nothing else; after other forms `--resume` sends it
+    const leftOwed = this.isForSome ? this.users.leftOwed.size : 0
     // after a loss, deliveries may wait that this process does not know of
     const unknownOf = this.lost.found ? await countPendingOf(this.db, this.worker.ids) : 0
     const owed = pending + leftOwed + unknownOf
@@ -188,8 +196,8 @@ class PushRun {
     return { left, heldBy, stopped, cameToEnd, complete, owesAfterLoss }
   }
 
-  private async end(last: PushLoop, already: number): Promise<PushEnd> {
-    const { loop, ending } = await this.conclude(last)
+  private async end(last: PushLoop, already: number, leftBefore: UsersLeft): Promise<PushEnd> {
+    const { loop, ending } = await this.conclude(last, leftBefore)
     const { heldBy, left, stopped, cameToEnd, complete } = ending
     if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
     // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
@@ -258,8 +266,8 @@ class PushRun {
       return 0
     }
     await this.findWork()
-    this.reporter.total(Math.min(this.toServe, this.limit ?? this.toServe))
-    return await this.agenda.countAlready()
+    this.reporter.total(Math.min(this.counted.free, this.limit ?? this.counted.free))
+    return await this.agenda.countAlready(this.counted)
   }
 
   /** Finds the runs to resume and the number of users to serve, and asks the guard. */
@@ -268,9 +276,8 @@ class PushRun {
     const wasAsked = agenda.verdict !== undefined
     await agenda.look()
     if (!wasAsked) await this.recordVerdict()
-    const left = await agenda.count()
-    this.toServe = left.free
-    const reason = agenda.findReasonToHoldAll(left)
+    this.counted = await agenda.count()
+    const reason = agenda.findReasonToHoldAll(this.counted)
     if (reason === undefined || this.isHeld) return
     this.isHeld = true
     this.wasHeldBefore = await wasHeldBefore(db, run.period, run.id)
@@ -291,20 +298,27 @@ class PushRun {
   }
 
   private get isOwedOnly(): boolean {
-    return this.request.what === 'user' && this.request.owedOnly === true
+    const { request } = this
+    return request.what === 'owed' || (request.what === 'user' && request.owedOnly === true)
+  }
+
+  /** The run serves users by name or subscription pushes alone: it owes nothing to others. */
+  private get isForSome(): boolean {
+    return this.request.what === 'user' || this.request.what === 'owed'
   }
 
   private get takeover(): Takeover {
     const { request } = this
     if (request.what === 'user') return request.owedOnly ? { subscriptionOf: request.user.id } : 'own'
+    if (request.what === 'owed') return 'subscriptions'
     return request.what === 'failed' ? 'own' : 'all'
   }
 
   private newLoop(): PushLoop {
     const { db, worker, run, planned, users, reporter, stop, takeover, request } = this
-    const { http, settings } = this.context
+    const { http, settings, vault = plainVault } = this.context
     this.loop = new PushLoop({
-      ...{ db, http, worker, run, planned, users, settings, reporter, stop, takeover, known: this.lost.known },
+      ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover, known: this.lost.known },
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       doubt: this.doubt,
       firstAnswers: this.firstAnswers,
@@ -317,11 +331,11 @@ class PushRun {
 
   private async *pushes(isAgain = false): AsyncGenerator<PlannedPush> {
     const limit = this.limit ?? Number.POSITIVE_INFINITY
-    for await (const step of this.agenda.steps(isAgain)) {
+    for await (const step of this.agenda.steps(this.counted, isAgain)) {
       if ('skip' in step) this.reporter.line(step.skip)
       else if ('users' in step) yield* this.planned.ofUsers(step.users, { kind: step.kind, scope: null })
       else {
-        for await (const push of this.planned.ofPass(step.pass, this.toServe, () => limit - this.served)) {
+        for await (const push of this.planned.ofPass(step.pass, this.counted.free, () => limit - this.served)) {
           if (this.served >= limit) break
           yield push
           this.served++
@@ -348,10 +362,10 @@ class PushRun {
   }
 
   /** Counts the users whom this run left owed, and the deliveries and users that other processes have in hand. */
-  private async countLeft(): Promise<UsersLeft> {
+  private async countLeft(): Promise<CountedUsers> {
     const { db, worker, users, agenda } = this
     const left = await agenda.count(worker.ids, users.remembered)
-    if (this.request.what === 'user') return { ...left, free: this.users.leftOwed.size }
+    if (this.isForSome) return { ...left, free: this.users.leftOwed.size }
     return { ...left, elsewhere: left.elsewhere + (await countPendingElsewhere(db, worker.ids)) }
   }
 }
@@ -362,30 +376,7 @@ async function* nobody(): AsyncGenerator<PlannedPush> {}
 export async function runPush(context: PushContext): Promise<PushEnd> {
   const startedAt = performance.now()
   return await withWorker(context.db, context.settings.leaseMs, async (worker) => {
-    const { request, settings } = context
-    const { timeZone, maxLeadAgeMs } = settings
-    const start: RunToStart = {
-      command: request.what === 'all' && request.force ? 'force' : request.what,
-      resumable: request.what === 'all' && request.limit === undefined,
-      ...{ timeZone, maxLeadAgeMs },
-    }
-    const run = await beginRun(context, worker, start)
+    const { run, start } = await beginRun(context, worker)
     return await new PushRun(context, worker, run, start, startedAt).execute()
   })
-}
-
-async function beginRun(
-  { db, request, settings, reporter }: PushContext,
-  worker: Worker,
-  start: RunToStart,
-): Promise<Run> {
-  const { timeZone } = settings
-  const run = await startRun(db, { ...start, workerIds: worker.ids })
-  // a weekly push is held for it, or was accepted
-  if (run.otherTimeZone !== undefined && request.what !== 'all') {
-    reporter.note(
-      `The last run used the time zone ${run.otherTimeZone}, this one ${timeZone}: machines that share a database must agree on LEADPUSH_TIME_ZONE, or weeks overlap.`,
-    )
-  }
-  return run
 }

@@ -138,15 +138,6 @@ async function findLookEnd(db: Database, cursor: Cursor | undefined): Promise<Cu
   return rows[0]
 }
 
-/** The cursors of a walk over all subscribed users. */
-async function* looks(db: Database): AsyncGenerator<Cursor | undefined> {
-  let cursor: Cursor | undefined
-  do {
-    yield cursor
-    cursor = await findLookEnd(db, cursor)
-  } while (cursor)
-}
-
 /** The next users of a pass behind `cursor`, in order, up to `limit`; for a preview, which takes no range. */
 export async function findUsersToServe(
   db: Database,
@@ -166,48 +157,10 @@ export async function findUsersToServe(
 }
 
 /** SQL: whether the user `u` lies in a range that a live process other than `except` has. */
-const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
+export const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
   select from user_ranges s join workers w on w.id = s.worker_id
   where s.scope = ${pass.rangeScope} and ${holdsLease(sql`w`)} and w.id <> all (${except})
     and (u.home_key, u.id) between (s.first_home_key, s.first_user_id) and (s.last_home_key, s.last_user_id))`
-
-/**
- * How many users of a pass are not served yet: `held` are in the hands of processes other than `except`, the others are `free`; of
- * these, `uncounted` are not among `counted`.
- */
-export async function countUsersToServe(
-  db: Database,
-  pass: Pass,
-  except: readonly number[] = [],
-  counted: readonly number[] = [],
-): Promise<{ held: number; free: number; uncounted: number }> {
-  const count = { held: 0, free: 0, uncounted: 0 }
-  for await (const cursor of looks(db)) {
-    const { rows } = await sql<typeof count>`
-      select count(*) filter (where held) as held, count(*) filter (where not held) as free,
-        count(*) filter (where not held and not counted) as uncounted
-      from (select ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted from ${lookedAt(cursor)} u where ${owed(pass)}) users_left
-    `.execute(db)
-    count.held += rows[0]?.held ?? 0
-    count.free += rows[0]?.free ?? 0
-    count.uncounted += rows[0]?.uncounted ?? 0
-  }
-  return count
-}
-
-/** How many subscribed users had their weekly delivery of the period: it was begun, and no attempt of it is left to make. */
-export async function countServed(db: Database, period: string): Promise<number> {
-  let served = 0
-  for await (const cursor of looks(db)) {
-    const { rows } = await sql<{ n: number }>`
-      select count(*) as n from ${lookedAt(cursor)} u where ${isClaimed(weeklyScope(period))} and not exists (
-        select from deliveries d where d.user_id = u.id and d.created_at >= ${periodBegins(sql`${period}::text`)}
-          and d.status = 'pending' and d.kind = 'weekly' and d.period = ${period} offset 0)
-    `.execute(db)
-    served += rows[0]?.n ?? 0
-  }
-  return served
-}
 
 /** The e-mails of subscribed users without queries and without a claim in `scope`. */
 export async function* findUsersWithoutQueries(db: Database, scope: string): AsyncGenerator<string> {
@@ -226,8 +179,11 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
 
 const owedPerPage = 1_000
 
-/** Users who are owed a subscription push, the oldest first, in pages; users served meanwhile are passed over. */
-export async function* findUsersOwedSubscription(db: Database): AsyncGenerator<UserToServe[]> {
+/**
+ * Users who are owed a subscription push, the oldest first, in pages; users served meanwhile are passed over. With `untilNone` those who
+ * subscribe while a page is served are found too: it ends where a look finds nobody.
+ */
+export async function* findUsersOwedSubscription(db: Database, untilNone = false): AsyncGenerator<UserToServe[]> {
   // as text: a JavaScript date has no microseconds, so the last user would be found again
   let last = { since: '-infinity', id: 0 }
   for (;;) {
@@ -239,8 +195,9 @@ export async function* findUsersOwedSubscription(db: Database): AsyncGenerator<U
         order by u.subscription_owed_at, u.id limit ${owedPerPage}
       `.execute(db),
     )
+    if (rows.length === 0) return
     yield rows.map((row) => ({ id: row.id, email: row.email }))
-    if (rows.length < owedPerPage) return
+    if (rows.length < owedPerPage && !untilNone) return
     last = rows.at(-1) ?? last
   }
 }

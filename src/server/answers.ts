@@ -1,7 +1,8 @@
 /** The schemas of the inbound endpoints: one set that checks bodies, types the answers and makes the OpenAPI document. */
 import * as z from 'zod'
 import { hookUrlCharsMax } from '../base/limits.ts'
-import { flatLeadSchema } from '../triggers/flat-lead.ts'
+import { triggerKinds } from '../integrations/hooks.ts'
+import { flatLeadSchema, flatPriceChangeSchema } from '../triggers/flat-lead.ts'
 
 const msg = z.string().meta({ description: 'A sentence for a person.' })
 const done = { ok: z.literal(true), msg }
@@ -17,14 +18,27 @@ export const testAnswerSchema = z.object({
 
 export const sampleAnswerSchema = z.object({
   ...done,
-  leads: z.array(flatLeadSchema).meta({ description: 'Leads as the trigger `new_lead` sends them.' }),
+  leads: z
+    .array(z.union([flatLeadSchema, flatPriceChangeSchema]))
+    .meta({ description: 'Leads as the trigger sends them that was asked for.' }),
 })
+
+const kinds = triggerKinds.map((kind) => `\`${kind}\``).join(' and ')
+export const triggerProblem = `\`trigger\` is unknown: there are ${kinds}. Give one, or a list of them.`
+export const triggerSchema = z.enum(triggerKinds)
 
 export const subscribeBodySchema = z.object(
   {
     hookUrl: z
       .string({ error: '`hookUrl` is missing: give the https: URL that triggers are sent to, as text.' })
       .meta({ format: 'uri', maxLength: hookUrlCharsMax, description: 'An https: URL at public addresses.' }),
+    trigger: z
+      .union([triggerSchema, z.array(triggerSchema).min(1, { error: triggerProblem })], { error: triggerProblem })
+      .nullish()
+      .meta({
+        description:
+          'Which triggers the hook is for; without it, or null: `new_lead`, or what a hook with this URL asked for before.',
+      }),
   },
   { error: 'The body must be a JSON object with `hookUrl`.' },
 )

@@ -3,9 +3,17 @@ import type { FastifyRequest } from 'fastify'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import { checkHookUrl, findUrlProblem, type HookRules } from '../integrations/hook-address.ts'
-import { type HooksToRemove, hasHook, registerHook, removeHooks } from '../integrations/hooks.ts'
+import { type HooksToRemove, hasHook, registerHook, removeHooks, triggerKinds } from '../integrations/hooks.ts'
 import { findSampleLeads } from '../triggers/sample-leads.ts'
-import { type Done, type SampleAnswer, type SubscribeAnswer, subscribeBodySchema, type TestAnswer } from './answers.ts'
+import {
+  type Done,
+  type SampleAnswer,
+  type SubscribeAnswer,
+  subscribeBodySchema,
+  type TestAnswer,
+  triggerProblem,
+  triggerSchema,
+} from './answers.ts'
 import { Refusal } from './refusal.ts'
 
 /** What the endpoints work with. */
@@ -27,10 +35,15 @@ export function answerTest({ integration }: FastifyRequest): TestAnswer {
   }
 }
 
-/** `sample`: a few leads as triggers send them. */
-export async function answerSample(context: EndpointContext, { integration }: FastifyRequest): Promise<SampleAnswer> {
-  const leads = await findSampleLeads(context.db, integration.userId, { maxLeadAgeMs: context.maxLeadAgeMs })
-  return { ok: true, msg: 'Leads as the trigger `new_lead` sends them.', leads }
+/** `sample`: a few leads as the trigger sends them that the query asks for. Throws a `Refusal`. */
+export async function answerSample(
+  { db, maxLeadAgeMs }: EndpointContext,
+  { integration, query }: FastifyRequest,
+): Promise<SampleAnswer> {
+  const parsed = triggerSchema.safeParse((query as Record<string, unknown>).trigger || 'new_lead')
+  if (!parsed.success) throw new Refusal(422, triggerProblem)
+  const leads = await findSampleLeads(db, integration.userId, { maxLeadAgeMs, trigger: parsed.data })
+  return { ok: true, msg: `Leads as the trigger \`${parsed.data}\` sends them.`, leads }
 }
 
 function parseJson(body: unknown): unknown {
@@ -49,13 +62,15 @@ export async function answerSubscribe(
 ): Promise<SubscribeAnswer> {
   const parsed = subscribeBodySchema.safeParse(parseJson(body))
   if (!parsed.success) throw new Refusal(422, parsed.error.issues[0]?.message ?? '')
-  const { hookUrl } = parsed.data
+  const { hookUrl, trigger } = parsed.data
+  const asked = [trigger ?? []].flat()
+  const triggers = asked.length > 0 ? triggerKinds.filter((kind) => asked.includes(kind)) : undefined
   // a registered hook needs no DNS here, which may be away: each connection looks the address up again
   const problem = (await hasHook(context.db, integration.id, hookUrl))
     ? findUrlProblem(hookUrl, context.hookRules)
     : await checkHookUrl(hookUrl, context.hookRules)
   if (problem !== undefined) throw new Refusal(422, problem)
-  const registered = await registerHook(context.db, integration, hookUrl)
+  const registered = await registerHook(context.db, integration, hookUrl, triggers)
   if (registered === 'revoked') throw new Refusal(401, 'The API key is unknown or was revoked.')
   if (registered === 'too many') {
     throw new Refusal(422, `The integration has ${hooksPerIntegrationMax} hooks already: unsubscribe one first.`)

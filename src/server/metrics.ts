@@ -1,7 +1,8 @@
-/** The metrics of `serve` for Prometheus: requests, child processes, owed pushes, and the process itself. */
+/** The metrics of `serve` for Prometheus: requests, child processes, owed pushes, triggers, and the process itself. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { packageVersion } from '../base/package-root.ts'
 import { untrustedProxyMetric } from '../http/listen.ts'
+import type { TriggerFigures } from '../triggers/trigger-figures.ts'
 
 /** Takes what happens, and renders it for a scrape. */
 export interface Metrics {
@@ -22,10 +23,36 @@ export interface MetricSources {
   pushesWaiting(): number
   /** Undefined where the database cannot tell. */
   pushesOwed(): Promise<number | undefined>
+  /** Undefined where the database cannot tell. Asked at most every 15 seconds. */
+  triggers(): Promise<TriggerFigures | undefined>
 }
 
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT'])
+/** Figures that read many rows are kept for so long, however often somebody scrapes. */
+const keptMs = 15_000
 const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+const triggerGauges = [
+  ['leadpush_triggers_due', 'Triggers that a run of `trigger` would send now; 100,000: or more.', 'due'],
+  ['leadpush_triggers_oldest_due_seconds', 'How long the one of them that was due first has been due.', 'oldestDueSeconds'],
+  ['leadpush_triggers_failing', 'Triggers that failed and will be tried again; 100,000: or more.', 'failing'],
+  ['leadpush_triggers_abandoned', 'Triggers that were ever given up, of the hooks that there are.', 'abandoned'],
+  ['leadpush_triggers_dropped', 'Listings beyond the newest that were ever dropped, of the hooks that there are.', 'dropped'],
+  ['leadpush_hooks_due', 'Hooks for which triggers are due, without those that have a pause.', 'hooksDue'],
+  ['leadpush_hooks_failing', 'Hooks of which every attempt since the last success failed.', 'hooksFailing'],
+  ['leadpush_hooks_off', 'Hooks that are switched off.', 'hooksOff'],
+  ['leadpush_hooks_with_abandoned', 'Hooks for which a trigger was given up in the last day.', 'hooksAbandoned'],
+  ['leadpush_hooks_with_dropped', 'Hooks for which listings were dropped in the last day.', 'hooksDropped'],
+] as const // biome-ignore format: a table
+
+/** Asks, or gives the answer that it got at most `keptMs` ago. */
+function askSeldom<T>(ask: () => Promise<T>): () => Promise<T> {
+  let last: { atMs: number; answer: Promise<T> } | undefined
+  return () => {
+    if (last === undefined || performance.now() - last.atMs >= keptMs) last = { atMs: performance.now(), answer: ask() }
+    return last.answer
+  }
+}
 
 /** Makes the metrics of one `serve` in a registry of its own. */
 export function createMetrics(sources: MetricSources): Metrics {
@@ -77,12 +104,16 @@ export function createMetrics(sources: MetricSources): Metrics {
         else this.set(value)
       },
     })
-  gauge('leadpush_push_processes', 'Child processes that send a subscription push now.', sources.pushesUnderWay)
+  const askTriggers = askSeldom(sources.triggers)
+  gauge('leadpush_push_processes', 'Child processes that send subscription pushes now.', sources.pushesUnderWay)
   gauge('leadpush_push_processes_waiting', 'Users who wait for such a child process.', sources.pushesWaiting)
   gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', askOwed)
   gauge('leadpush_database_up', '1 where the database answers, else 0.', async () =>
     (await askOwed()) === undefined ? 0 : 1,
   )
+  for (const [name, help, figure] of triggerGauges) {
+    gauge(name, help, async () => (await askTriggers())?.[figure])
+  }
   new Gauge({
     name: 'leadpush_build_info',
     help: 'The version of leadpush, as a label.',

@@ -1,7 +1,8 @@
 /** The OpenAPI 3.1 document: endpoints, delivery and triggers, made from the schemas that check and type them. */
 import { packageVersion } from '../base/package-root.ts'
+import { triggerKinds } from '../integrations/hooks.ts'
 import { buildContent, buildSchemas, type SchemaName } from './openapi/schemas.ts'
-import { delivery, newLead } from './openapi/webhooks.ts'
+import { delivery, triggers } from './openapi/webhooks.ts'
 
 const retryAfter = {
   'Retry-After': { required: true, description: 'Seconds.', schema: { type: 'integer', minimum: 1 }, example: 5 },
@@ -71,13 +72,24 @@ const hookId = {
   description: 'The id that `subscribe` answered with, instead of a body.',
   schema: { type: 'string' },
 }
+const sampleTrigger = {
+  name: 'trigger',
+  in: 'query',
+  required: false,
+  description: 'The trigger whose shape the leads have.',
+  schema: { enum: triggerKinds, default: 'new_lead' },
+}
 
 function buildPaths(automation: string): object {
   const prefix = `/api/extern/${automation}`
   const all = { ok: true, msg: 'Leadpush is alive.' }
   return {
     [`${prefix}/test`]: { get: endpoint('test', 'Checks that the integration is connected.', 'TestAnswer') },
-    [`${prefix}/sample`]: { get: endpoint('sample', 'Three leads, to set up a workflow with.', 'SampleAnswer') },
+    [`${prefix}/sample`]: {
+      get: endpoint('sample', 'Three leads, to set up a workflow with.', 'SampleAnswer', {
+        parameters: [sampleTrigger],
+      }),
+    },
     [`${prefix}/subscribe`]: {
       post: endpoint('subscribe', 'Registers a hook for triggers.', 'SubscribeAnswer', body('SubscribeBody', true)),
     },
@@ -126,7 +138,7 @@ export function buildOpenapi({ automation }: { automation: string }): object {
     servers: [{ url: '/', description: 'Where `serve` listens, or the proxy before it.' }],
     security: [{ api_key: [] }],
     paths: buildPaths(automation),
-    webhooks: { delivery: { post: delivery }, new_lead: { post: newLead } },
+    webhooks: { delivery: { post: delivery }, ...triggers },
     components: { securitySchemes, schemas: buildSchemas() },
   }
 }

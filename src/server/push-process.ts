@@ -1,11 +1,12 @@
-/** Runs `leadpush push --user` in a process of its own, without a shell and with only the environment that it needs. */
+/** Runs `leadpush push --owed` in a process of its own, without a shell and with only the environment that it needs. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { packageRoot } from '../base/package-root.ts'
+import { PushOutcome } from './push-outcome.ts'
 
-/** A child process that sends one user's subscription push. */
+/** A child process that sends subscription pushes. */
 export interface PushProcess {
   /** Resolves when the process has ended; never rejects. */
   ended: Promise<PushProcessEnd>
@@ -18,41 +19,47 @@ export interface PushProcess {
 export interface PushProcessEnd {
   /** Null where the process was killed or could not be started. */
   exitCode: number | null
-  /** What became of its deliveries, in one line; undefined where it made none. */
+  /** What became of its deliveries, in one line; undefined where there is nothing to tell. */
   outcome: string | undefined
+  /** The same process, started again at once, would do no better. */
+  isFruitless: boolean
 }
 
-/** No push takes so long: a process that hangs is killed, so that others get their turn. */
+/** A process that takes longer is told to stop, so that others get their turn; one that hangs is killed a while later. */
 const processMsMax = 3_600_000
-const outcomeCharsMax = 500
+const stopMsMax = 900_000
 /** How long to wait for the rest of the output after the process has ended. */
 const outputMsMax = 1_000
 
 /**
- * Starts a process that sends the user's owed subscription push. The process has a process group of its own, so that a signal
- * from a terminal reaches it through us alone, once. Its diagnostics go to `onLine`.
+ * Starts a process that sends the subscription push that is owed to the user with that `email` or, without one, to all users. The
+ * process has a process group of its own, so that a signal from a terminal reaches it through us alone, once. Its diagnostics go to
+ * `onLine`.
  */
 export function startPushProcess(
-  email: string,
+  email: string | undefined,
   env: Readonly<Record<string, string>>,
   onLine: (line: string) => void,
 ): PushProcess {
   const program = join(packageRoot, 'bin', 'leadpush.js')
-  const child = spawn(process.execPath, [program, 'push', `--user=${email}`, '--owed', '--json'], {
+  const whom = email === undefined ? [] : [`--user=${email}`]
+  const child = spawn(process.execPath, [program, 'push', ...whom, '--owed', '--json'], {
     env,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   // spawn's own timeout would keep this process alive
-  const timer = setTimeout(() => child.kill('SIGKILL'), processMsMax).unref()
-  child.once('exit', () => clearTimeout(timer))
-  let outcome = ''
-  readLines(child.stdout, (line) => {
-    outcome = [outcome, describe(line)].filter(Boolean).join('; ').slice(0, outcomeCharsMax)
-  })
+  const timers = [
+    setTimeout(() => child.kill('SIGTERM'), processMsMax).unref(),
+    setTimeout(() => child.kill('SIGKILL'), processMsMax + stopMsMax).unref(),
+  ]
+  child.once('exit', () => timers.forEach(clearTimeout))
+  const outcome = new PushOutcome(email === undefined)
+  readLines(child.stdout, (line) => outcome.note(line))
   readLines(child.stderr, onLine)
   const ended = new Promise<PushProcessEnd>((resolve) => {
-    const end = (exitCode: number | null) => resolve({ exitCode, outcome: outcome || undefined })
+    const end = (exitCode: number | null) =>
+      resolve({ exitCode, outcome: outcome.text, isFruitless: outcome.isFruitless })
     child.once('error', (error) => {
       onLine(error.message)
       end(null)
@@ -75,15 +82,4 @@ export function startPushProcess(
 function readLines(stream: Readable, onLine: (line: string) => void): void {
   stream.on('error', () => {})
   createInterface({ input: stream }).on('line', onLine)
-}
-
-/** The outcome in a line of `push --json`; undefined for other lines, and for one that a kill has torn. */
-function describe(line: string): string | undefined {
-  if (!line.startsWith('{"type":"delivery"')) return undefined
-  try {
-    const { status, attempts, error } = JSON.parse(line)
-    return `${status}${attempts > 1 ? ` with ${attempts} attempts` : ''}${error === null ? '' : `: ${error}`}`
-  } catch {
-    return undefined
-  }
 }

@@ -2,6 +2,7 @@
 
 import { listenOn } from '../http/listen.ts'
 import { countOwedSubscriptions } from '../push/subscriptions.ts'
+import { findTriggerFigures } from '../triggers/trigger-figures.ts'
 import { type AppOptions, buildApp, type RequestEntry } from './build-app.ts'
 import { createMetrics } from './metrics.ts'
 import { type PushProcessEnd, startPushProcess } from './push-process.ts'
@@ -15,7 +16,8 @@ export interface ServerOptions extends Omit<AppOptions, Inner> {
   port: number
   /** The environment of child processes. */
   childEnv: Readonly<Record<string, string>>
-  onPushEnded(userId: number, end: PushProcessEnd): void
+  /** `userId`: undefined for a process that served all who were owed a push. */
+  onPushEnded(userId: number | undefined, end: PushProcessEnd): void
   /** Called for each line of diagnostics of a child process. */
   onPushLine(line: string): void
   onNote(text: string): void
@@ -46,9 +48,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const pushes = new SubscriptionPushes({
     db,
     start: (email) => startPushProcess(email, options.childEnv, options.onPushLine),
-    onEnded: ({ id }, end) => {
+    onEnded: (user, end) => {
       metrics.notePushEnded(end.exitCode)
-      options.onPushEnded(id, end)
+      options.onPushEnded(user?.id, end)
     },
     onTrouble,
   })
@@ -56,6 +58,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     pushesUnderWay: () => pushes.underWayCount,
     pushesWaiting: () => pushes.waiting,
     pushesOwed: () => countOwedSubscriptions(db).catch(() => undefined),
+    triggers: () => findTriggerFigures(db).catch(() => undefined),
   })
   let isAway = false
   let isWarned = false

@@ -1,21 +1,22 @@
 /**
- * Sends owed subscription pushes in child processes, a few at once. The waiting line is in the database, so a push is also
- * found after a restart, or when another `serve` has died.
+ * Sends owed subscription pushes in child processes, a few at once: one for each user, or one for all where the line is long. The
+ * line is in the database, so a push is also found after a restart, or when another `serve` has died.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { pushChildrenMax } from '../base/limits.ts'
+import { pushChildrenMax, pushesAloneMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { findWaitingSubscriptions } from '../push/subscriptions.ts'
+import { findWaitingSubscriptions, type WaitingSubscriptions } from '../push/subscriptions.ts'
 import type { UserToServe } from '../push/users-to-serve.ts'
 import type { PushProcess, PushProcessEnd } from './push-process.ts'
 
 /** How a push is started, and whom the loop tells. */
 export interface SubscriptionPushesOptions {
   db: Database
-  start(email: string): PushProcess
-  onEnded(user: UserToServe, end: PushProcessEnd): void
+  /** Without an e-mail: for all users. */
+  start(email?: string): PushProcess
+  onEnded(user: UserToServe | undefined, end: PushProcessEnd): void
   onTrouble(error: unknown): void
 }
 
@@ -23,12 +24,27 @@ export interface SubscriptionPushesOptions {
 const othersAfterMs = 10_000
 /** The longest time between two looks for pushes that others left. */
 const lookMsMax = 30_000
-/** The pause for a user whose process made no delivery, doubled each time. */
+/** The pause after a process that came no further, doubled each time. */
 const holdMs = 3_000
 const holdMsMax = 300_000
 const rememberedMax = 1_000
 
-/** The loop of one `serve`: looks for owed pushes and starts a child process for each. */
+/** A pause after processes that came no further. */
+interface Hold {
+  times: number
+  untilMs: number
+}
+
+const isHeld = (hold: Hold | undefined) => hold !== undefined && hold.untilMs > performance.now()
+
+/** A hold that was over long ago counts for nothing. */
+function holdAgain(hold: Hold | undefined): Hold {
+  const nowMs = performance.now()
+  const times = (hold !== undefined && hold.untilMs > nowMs - 4 * holdMsMax ? hold.times : 0) + 1
+  return { times, untilMs: nowMs + Math.min(holdMs * 2 ** (times - 1), holdMsMax) }
+}
+
+/** The loop of one `serve`: looks for owed pushes and starts child processes for them. */
 export class SubscriptionPushes {
   /** Users who waited in line at the last look. */
   waiting = 0
@@ -36,13 +52,19 @@ export class SubscriptionPushes {
   private readonly underWay = new Map<number, PushProcess>()
   /** Users to whom this process has just recorded an owed push. */
   private readonly own = new LRUCache<number, true>({ max: rememberedMax })
-  private readonly failures = new LRUCache<number, { times: number; untilMs: number }>({
-    max: rememberedMax,
-    ttl: 4 * holdMsMax,
-  })
+  private readonly failures = new LRUCache<number, Hold>({ max: rememberedMax })
+  /** The process for all users. */
+  private forAll: PushProcess | undefined
+  private forAllHold: Hold | undefined
+  /**
+   * Pushes owed up to this moment are left to the process for all users, also to the next one where the last came no further. So a
+   * user who subscribes meanwhile has a process at once, and does not wait for a receiver that hangs for the others.
+   */
+  private forAllUntil: string | undefined
   private readonly stopping = new AbortController()
   private waker = new AbortController()
-  private hasLooked = false
+  /** By the database's clock. */
+  private firstLookAt: string | undefined
   private running: Promise<void> | undefined
 
   constructor(options: SubscriptionPushesOptions) {
@@ -50,7 +72,11 @@ export class SubscriptionPushes {
   }
 
   get underWayCount(): number {
-    return this.underWay.size
+    return this.children.length
+  }
+
+  private get children(): PushProcess[] {
+    return [...this.underWay.values(), ...(this.forAll ? [this.forAll] : [])]
   }
 
   run(): void {
@@ -71,12 +97,13 @@ export class SubscriptionPushes {
   async stop(signal: NodeJS.Signals, graceMs: number): Promise<void> {
     this.stopping.abort()
     this.look()
-    for (const child of this.underWay.values()) child.kill(signal)
-    const ended = Promise.all([...this.underWay.values()].map((child) => child.ended))
+    const { children } = this
+    for (const child of children) child.kill(signal)
+    const ended = Promise.all(children.map((child) => child.ended))
     const grace = new AbortController()
     await Promise.race([ended, delay(graceMs, undefined, { signal: grace.signal }).catch(() => {})])
     grace.abort()
-    for (const child of this.underWay.values()) child.leave()
+    for (const child of children) child.leave()
   }
 
   private async loop(): Promise<void> {
@@ -90,48 +117,68 @@ export class SubscriptionPushes {
     }
   }
 
-  /** Starts as many pushes as there is room for; returns in how many milliseconds to look again. */
+  /** Starts as many processes as there is room for; returns in how many milliseconds to look again. */
   private async startDue(): Promise<number> {
-    const room = pushChildrenMax - this.underWay.size
-    const nowMs = performance.now()
-    const held = [...this.failures].filter(([, { untilMs }]) => untilMs > nowMs)
+    const isPaused = isHeld(this.forAllHold)
+    if (!this.forAll && !isPaused) this.forAllUntil = undefined
+    const held = [...this.failures].filter(([, hold]) => isHeld(hold))
     const found = await rideOut(() =>
       findWaitingSubscriptions(this.options.db, {
         own: [...this.own.keys()],
         // a push found at the start may have been this process's own before a restart
-        othersAfterMs: this.hasLooked ? othersAfterMs : 0,
+        ownUntil: this.firstLookAt ?? 'infinity',
+        othersAfterMs,
         except: [...this.underWay.keys(), ...held.map(([userId]) => userId)],
+        after: this.forAllUntil,
         limit: pushChildrenMax + 1,
       }),
     )
-    this.hasLooked = true
-    const next = this.stopping.signal.aborted ? [] : found.due.slice(0, Math.max(0, room))
-    this.waiting = found.dueCount - next.length
-    for (const user of next) this.start(user)
-    const heldMs = held.map(([, { untilMs }]) => untilMs - nowMs)
+    this.firstLookAt ??= found.lookedAt
+    this.waiting = found.dueCount - this.startFound(found, isPaused)
+    const holds = [...held.map(([, hold]) => hold), ...(isPaused && this.forAllHold ? [this.forAllHold] : [])]
+    // a hold that is over by now was not when the database was asked: to be asked again at once
+    const heldMs = holds.map(({ untilMs }) => Math.max(0, untilMs - performance.now()))
     return Math.min(lookMsMax, found.nextMs ?? lookMsMax, ...heldMs)
   }
 
-  private start(user: UserToServe): void {
+  /** Returns for how many of the users who are due a process was started. */
+  private startFound({ due, dueCount, lookedAt }: WaitingSubscriptions, isPaused: boolean): number {
+    const room = this.stopping.signal.aborted ? 0 : Math.max(0, pushChildrenMax - this.underWayCount)
+    const isLong = dueCount > pushesAloneMax && !this.forAll
+    if (!isLong) {
+      const next = due.slice(0, room)
+      for (const user of next) this.startForOne(user)
+      return next.length
+    }
+    if (isPaused || room > 0) this.forAllUntil = lookedAt
+    if (isPaused || room === 0) return 0
+    this.startForAll()
+    return dueCount
+  }
+
+  private startForOne(user: UserToServe): void {
     const child = this.options.start(user.email)
     this.underWay.set(user.id, child)
     void child.ended.then((end) => {
       this.underWay.delete(user.id)
-      this.noteEnd(user.id, end)
+      if (end.isFruitless) this.failures.set(user.id, holdAgain(this.failures.get(user.id)))
+      else {
+        this.own.delete(user.id)
+        this.failures.delete(user.id)
+      }
       this.options.onEnded(user, end)
       this.look()
     })
   }
 
-  /** After a process without a delivery the push is still owed: it is begun again, after a pause. */
-  private noteEnd(userId: number, { outcome }: PushProcessEnd): void {
-    if (outcome !== undefined) {
-      this.own.delete(userId)
-      this.failures.delete(userId)
-      return
-    }
-    const times = (this.failures.get(userId)?.times ?? 0) + 1
-    const untilMs = performance.now() + Math.min(holdMs * 2 ** (times - 1), holdMsMax)
-    this.failures.set(userId, { times, untilMs })
+  private startForAll(): void {
+    const child = this.options.start()
+    this.forAll = child
+    void child.ended.then((end) => {
+      this.forAll = undefined
+      this.forAllHold = end.isFruitless ? holdAgain(this.forAllHold) : undefined
+      this.options.onEnded(undefined, end)
+      this.look()
+    })
   }
 }

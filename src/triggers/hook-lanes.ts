@@ -1,12 +1,16 @@
 /**
- * Decides which of this process's hooks may get another trigger now (contract 6.5): each at its own pace, and hooks that may
- * hang never take all of the room. Pure: times are passed in, in milliseconds of `performance.now()`.
+ * Decides which of this process's hooks may get another trigger now (contract 6.5): each at its own pace, few of one host at a time,
+ * and hooks that may hang never take all of the room. Pure: times are passed in, in milliseconds of `performance.now()`.
  */
 import { triggersAtOnceMax, triggersAtOncePerHookMax, triggersPerSecondMax } from '../base/limits.ts'
+import { hostOf } from './host-pace.ts'
 import type { TakenHook } from './trigger-store.ts'
 
 /** A hook in the hands of this process. */
 export interface Lane extends TakenHook {
+  host: string
+  /** Whether a trigger was taken that waits for its turn at the host. */
+  isWaiting: boolean
   /** Triggers that were taken and whose outcome is not recorded yet. */
   underWay: number
   /** Whether it has answered in this run; until then it gets one trigger at a time. */
@@ -18,17 +22,25 @@ export interface Lane extends TakenHook {
   isClosed: boolean
 }
 
-const lanesMax = 512
+export const lanesMax = 512
 const unprovenLanesMax = 256
-/** This much of the room is kept for hooks that answered their last attempt. */
-const keptForProven = 16
+/** One host's hooks never take all lanes: its pace would be that of all others. */
+const lanesPerHostMax = 64
+/** A host that has a turn every 37 ms keeps busy with so many that wait. */
+const waitingPerHostMax = 4
+/** This part of the room is kept for hooks that answered their last attempt. */
+const keptForProven = 0.25
 const spacingMs = 1_000 / triggersPerSecondMax
 
 /** All hooks of this process, in the order in which they had their turn. */
 export class HookLanes {
   private readonly lanes = new Map<string, Lane>()
+  private readonly waitingAt = new Map<string, number>()
   private onWire = 0
   private unprovenOnWire = 0
+  /** The share of this process; see `Share`. */
+  private atOnceMax = triggersAtOnceMax
+  private hooksMax = lanesMax
 
   get size(): number {
     return this.lanes.size
@@ -36,7 +48,17 @@ export class HookLanes {
 
   /** How many triggers more may be under way. */
   get room(): number {
-    return triggersAtOnceMax - this.onWire
+    return Math.max(0, this.atOnceMax - this.onWire)
+  }
+
+  /** How many triggers are under way, or wait for their turn. */
+  get underWay(): number {
+    return this.onWire
+  }
+
+  /** How many hooks more this process may take. */
+  get hooksRoom(): number {
+    return Math.max(0, this.hooksMax - this.lanes.size)
   }
 
   /** Whether nothing is being sent. */
@@ -44,9 +66,11 @@ export class HookLanes {
     return this.onWire === 0
   }
 
-  /** Whether this process may take no more hooks. */
-  get isFull(): boolean {
-    return this.lanes.size >= lanesMax
+  /** The hosts of which this process may take no more hooks. */
+  get fullHosts(): string[] {
+    const counts = new Map<string, number>()
+    for (const { host } of this.lanes.values()) counts.set(host, (counts.get(host) ?? 0) + 1)
+    return [...counts].filter(([, count]) => count >= lanesPerHostMax).map(([host]) => host)
   }
 
   get hasRoomForUnproven(): boolean {
@@ -61,6 +85,8 @@ export class HookLanes {
       if (this.lanes.has(hook.id)) continue
       this.lanes.set(hook.id, {
         ...hook,
+        host: hostOf(hook.url),
+        isWaiting: false,
         underWay: 0,
         hasAnswered: false,
         nextAtMs: 0,
@@ -68,6 +94,18 @@ export class HookLanes {
         isClosed: false,
       })
     }
+  }
+
+  /**
+   * Sets how much this process may do. Hooks beyond its share are to be let go, those with nothing under way first: another process
+   * has nothing to do.
+   */
+  limit({ atOnce, hooks }: { atOnce: number; hooks: number }): void {
+    this.atOnceMax = atOnce
+    this.hooksMax = Math.min(hooks, lanesMax)
+    const kept = this.all().filter(({ isEmpty }) => !isEmpty)
+    kept.sort((a, b) => a.underWay - b.underWay)
+    for (const lane of kept.slice(0, Math.max(0, kept.length - this.hooksMax))) lane.isEmpty = true
   }
 
   /** Ends the lane for this run: nothing more is sent to it. */
@@ -87,43 +125,65 @@ export class HookLanes {
   /** The lanes that may get another trigger now, as many as there is room for; the one that has waited longest first. */
   findReady(nowMs: number): Lane[] {
     const ready: Lane[] = []
-    let unprovenRoom = triggersAtOnceMax - keptForProven - this.unprovenOnWire
+    const hosts = new Map(this.waitingAt)
+    let unprovenRoom = this.atOnceMax - Math.floor(this.atOnceMax * keptForProven) - this.unprovenOnWire
     for (const lane of this.lanes.values()) {
       if (ready.length >= this.room) break
       const atOnce = lane.hasAnswered ? triggersAtOncePerHookMax : 1
-      if (lane.isEmpty || lane.underWay >= atOnce || lane.nextAtMs > nowMs) continue
-      if (lane.isUnproven && unprovenRoom-- <= 0) continue
+      if (lane.isEmpty || lane.isWaiting || lane.underWay >= atOnce || lane.nextAtMs > nowMs) continue
+      const waiting = hosts.get(lane.host) ?? 0
+      if (waiting >= waitingPerHostMax || (lane.isUnproven && unprovenRoom-- <= 0)) continue
+      hosts.set(lane.host, waiting + 1)
       ready.push(lane)
     }
     return ready
   }
 
-  /** The lanes with nothing due and nothing under way: they may be let go. */
-  findDone(): Lane[] {
-    return this.all().filter(({ isEmpty, underWay }) => isEmpty && underWay === 0)
+  /**
+   * The lanes with nothing due and nothing under way, whose pace allows another trigger: they may be let go, and another process may
+   * send to them at once.
+   */
+  findDone(nowMs: number): Lane[] {
+    return this.all().filter(({ isEmpty, underWay, nextAtMs }) => isEmpty && underWay === 0 && nextAtMs <= nowMs)
   }
 
-  /** Notes that a trigger is about to be sent to `lane`; returns a function to call when it is no longer on the wire. */
-  begin(lane: Lane, nowMs: number): () => void {
+  /** Notes that a trigger was taken for `lane`; returns a function to call when it is no longer on the wire, or was given back. */
+  begin(lane: Lane): () => void {
     // to the end of the line
     this.lanes.delete(lane.id)
     this.lanes.set(lane.id, lane)
     const { isUnproven } = lane
     lane.underWay++
-    lane.nextAtMs = nowMs + spacingMs
+    lane.isWaiting = true
+    this.waitingAt.set(lane.host, (this.waitingAt.get(lane.host) ?? 0) + 1)
     this.onWire++
     if (isUnproven) this.unprovenOnWire++
     return () => {
+      this.endWaiting(lane)
       this.onWire--
       if (isUnproven) this.unprovenOnWire--
     }
   }
 
+  /** Notes that the attempt begins now. */
+  send(lane: Lane, nowMs: number): void {
+    this.endWaiting(lane)
+    lane.nextAtMs = nowMs + spacingMs
+  }
+
+  private endWaiting(lane: Lane): void {
+    if (!lane.isWaiting) return
+    lane.isWaiting = false
+    const waiting = (this.waitingAt.get(lane.host) ?? 0) - 1
+    if (waiting > 0) this.waitingAt.set(lane.host, waiting)
+    else this.waitingAt.delete(lane.host)
+  }
+
   /** In how many milliseconds the pace allows another trigger to some lane; infinite where no lane waits for that. */
   untilNextMs(nowMs: number): number {
     let untilMs = Number.POSITIVE_INFINITY
-    for (const { isEmpty, nextAtMs } of this.lanes.values()) {
-      if (!isEmpty && nextAtMs > nowMs) untilMs = Math.min(untilMs, nextAtMs - nowMs)
+    for (const { nextAtMs } of this.lanes.values()) {
+      if (nextAtMs > nowMs) untilMs = Math.min(untilMs, nextAtMs - nowMs)
     }
     return untilMs
   }
@@ -138,6 +198,6 @@ export class HookLanes {
    */
   lose(): void {
     for (const lane of this.lanes.values()) lane.isEmpty = true
-    this.letGo(this.findDone())
+    this.letGo(this.findDone(Number.POSITIVE_INFINITY))
   }
 }

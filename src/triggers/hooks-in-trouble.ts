@@ -1,6 +1,6 @@
 /**
- * Finds hooks that somebody should look at: some of their triggers failed and will be tried again, or were given up lately, or
- * they are switched off.
+ * Finds hooks that somebody should look at: some of their triggers failed and will be tried again, or were given up or dropped lately,
+ * or they are switched off.
  */
 import { sql } from 'kysely'
 import { abandonedShownDays } from '../base/limits.ts'
@@ -16,6 +16,8 @@ export interface HookInTrouble {
   /** Triggers that failed and will be tried again. */
   failing: number
   abandoned: number
+  /** Listings beyond the newest of a run. */
+  dropped: number
   /** Since when it is switched off. */
   offSince: Date | null
   /** The error of its last attempt that failed. */
@@ -29,6 +31,8 @@ const inTrouble = sql`(
   select hook_id as id from triggers where attempts > 0
   union
   select id from hooks where abandoned_at > now() - ${abandonedShownDays} * interval '1 day'
+  union
+  select id from hooks where dropped_at > now() - ${abandonedShownDays} * interval '1 day'
   union
   select id from hooks where off_since is not null
 )`
@@ -46,7 +50,7 @@ export async function findHooksInTrouble(
   keepAnswers: 'on' | 'off',
 ): Promise<HookInTrouble[]> {
   const { rows } = await sql<HookInTrouble>`
-    select h.id, h.url, i.id as "integrationId", u.email as user, h.abandoned, h.off_since as "offSince", h.last_at as "lastAt",
+    select h.id, h.url, i.id as "integrationId", u.email as user, h.abandoned, h.dropped, h.off_since as "offSince", h.last_at as "lastAt",
       (select count(*) from triggers t where t.hook_id = h.id and t.attempts > 0) as failing,
       coalesce(h.last_error, h.abandoned_error,
         (select min(t.last_error) from triggers t where t.hook_id = h.id and t.attempts > 0)) as error,

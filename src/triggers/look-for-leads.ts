@@ -1,7 +1,8 @@
 /**
- * The first half of `trigger`: finds which new leads are due for which hooks (contract 6.1). Each hook knows the import up to
- * which it was looked at. Leads of later imports are collected once for many hooks, and matched with the searches of the
- * hooks' users. A group of hooks is looked at in one transaction, so that nothing is forgotten or found twice.
+ * The first half of `trigger`: finds which new leads and which new prices are due for which hooks (contract 6.1). Each hook
+ * knows the import up to which it was looked at. What later imports brought is collected once for many hooks, and matched with
+ * the searches of the hooks' users. A group of hooks is looked at in one transaction, so that nothing is forgotten or found
+ * twice.
  */
 import { sql } from 'kysely'
 import { droppedKeptMax, leadsPerHookMax } from '../base/limits.ts'
@@ -10,6 +11,7 @@ import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
 import { isListed } from '../matching/listed.ts'
+import { lostChanges } from './lost-triggers.ts'
 
 /** Hooks that are looked at together; and hooks whose leads are recorded in one transaction, which locks them that long. */
 const hooksPerGroup = 1_000
@@ -24,7 +26,7 @@ export interface Looked {
   hooks: number
   /** Triggers that are due now. */
   found: number
-  /** Leads beyond the 300 newest of a hook, which are sent by `trigger --again` alone. */
+  /** Those beyond the 300 newest of a kind of a hook, which are sent by `trigger --again` alone. */
   dropped: number
 }
 
@@ -113,9 +115,10 @@ async function lookAtGroup(
   const since = hooks.reduce((least, { looked }) => Math.min(least, looked), upTo)
   const fresh = await collectFresh(db, hookIds, since, upTo, maxLeadAgeMs)
   await sql`create temp table due_leads (
-    hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint
+    hook_id uuid, version_id bigint, lead_id bigint, previous_price double precision, price double precision,
+    occurred_at timestamptz, found bigint
   ) on commit drop`.execute(db)
-  await sql`create temp table beyond_leads (hook_id uuid, lead_ids bigint[]) on commit drop`.execute(db)
+  await sql`create temp table beyond_leads (hook_id uuid, lead_ids bigint[], changes jsonb) on commit drop`.execute(db)
   const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
   for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
   await sql`create index on due_leads (hook_id)`.execute(db)
@@ -144,7 +147,7 @@ async function takeTurn(db: Database, [first = '']: readonly string[], waiting: 
   return rows[0]?.taken === true
 }
 
-/** Makes `fresh_leads`, the leads of the imports after `since`, and returns their number. */
+/** Makes `fresh_leads`, what is new in the imports after `since`, and returns the number of its rows. */
 async function collectFresh(
   db: Database,
   hookIds: readonly string[],
@@ -152,43 +155,69 @@ async function collectFresh(
   upTo: number,
   maxLeadAgeMs: number,
 ): Promise<number> {
-  const counted = await sql<{ n: number }>`
-    select count(distinct q.search_id) as n from hooks h join integrations i on i.id = h.integration_id
-      join queries q on q.user_id = i.user_id join searches s on s.id = q.search_id
-    where h.id = any (${hookIds}::uuid[]) and s.words is not null
+  const wanted = await sql<{ byWords: number; prices: boolean }>`
+    select (
+      select count(distinct q.search_id) from hooks h join integrations i on i.id = h.integration_id
+        join queries q on q.user_id = i.user_id join searches s on s.id = q.search_id
+      where h.id = any (${hookIds}::uuid[]) and s.words is not null
+    ) as "byWords", exists (select from hooks where id = any (${hookIds}::uuid[]) and 'price_change' = any (triggers)) as prices
   `.execute(db)
-  const byWords = counted.rows[0]?.n ?? 0
+  const { byWords, prices } = wanted.rows[0] ?? { byWords: 0, prices: false }
+  const search = byWords > 0 ? sql`l.search` : sql`null::tsvector`
   // all their versions lie above the last one before the first of these imports
   const base = sql`(select base_version_id from imports where id > ${since} order by id limit 1)`
+  const listed = isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`)
+  // a row is new to hooks that were looked at up to an import from `from_import_id` on and before `import_id`
   await sql`create temp table fresh_leads (
-    lead_id bigint, version_id bigint, postal_key text, import_id bigint, occurred_at timestamptz, search tsvector
+    lead_id bigint, version_id bigint, postal_key text, from_import_id bigint, import_id bigint, occurred_at timestamptz,
+    previous_price double precision, price double precision, search tsvector
   ) on commit drop`.execute(db)
-  const { numAffectedRows } = await sql`
+  const leads = await sql`
     insert into fresh_leads
-    select l.id, l.version_id, l.postal_key, l.first_import_id, i.started_at, ${byWords > 0 ? sql`l.search` : sql`null`}
+    select l.id, l.version_id, l.postal_key, 0, l.first_import_id, i.started_at, null, null, ${search}
     from leads l join imports i on i.id = l.first_import_id join lead_seen s on s.lead_id = l.id
-    where l.version_id > ${base} and l.first_import_id > ${since} and l.first_import_id <= ${upTo}
-      and ${isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`)}
+    where l.version_id > ${base} and l.first_import_id > ${since} and l.first_import_id <= ${upTo} and ${listed}
   `.execute(db)
+  let fresh = Number(leads.numAffectedRows ?? 0)
+  if (prices) {
+    // of several changes of a lead, each has the price that hooks saw that were looked at between it and the one before
+    const changed = await sql`
+      insert into fresh_leads
+      select l.id, c.version_id, l.postal_key, greatest(c.from_import_id, l.first_import_id), c.import_id, i.started_at,
+        c.previous_price, c.price, ${search}
+      from (
+        select lead_id, import_id, previous_price, lag(import_id, 1, 0::bigint) over changes as from_import_id,
+          last_value(version_id) over whole as version_id, last_value(price) over whole as price,
+          last_value(import_id) over whole as last_import_id
+        from price_changes where version_id > ${base} and import_id > ${since} and import_id <= ${upTo}
+        window changes as (partition by lead_id order by version_id),
+          whole as (changes rows between unbounded preceding and unbounded following)
+      ) c join leads l on l.id = c.lead_id join lead_seen s on s.lead_id = l.id join imports i on i.id = c.last_import_id
+      where c.previous_price > 0 and c.price > 0 and c.price <> c.previous_price and ${listed}
+    `.execute(db)
+    fresh += Number(changed.numAffectedRows ?? 0)
+  }
   if (byWords > searchesPerIndex) {
     await sql`create index on fresh_leads using gin (search) with (fastupdate = off)`.execute(db)
   }
   await sql`analyze fresh_leads`.execute(db)
-  return Number(numAffectedRows ?? 0)
+  return fresh
 }
 
 /**
- * Adds the due leads of the hooks to `due_leads`: for each hook the 300 newest, and how many were found; those beyond them to
- * `beyond_leads`. Queries of one meaning are matched once; a lead that several queries of a user match is due once.
+ * Adds what is due to the hooks to `due_leads`: for each hook the 300 newest of a kind, and how many were found; those beyond
+ * them to `beyond_leads`. Queries of one meaning are matched once; a lead that several queries of a user match is due once.
  */
 async function collectDue(db: Database, hookIds: readonly string[]): Promise<void> {
   await sql`
     with ranked as materialized (select * from (${rankLeads(hookIds)}) r where rank <= ${leadsPerHookMax + droppedKeptMax}),
     beyond as (
       insert into beyond_leads
-      select hook_id, array_agg(lead_id) from ranked where rank > ${leadsPerHookMax} group by hook_id
+      select hook_id, array_agg(lead_id), ${lostChanges} from ranked where rank > ${leadsPerHookMax}
+      group by hook_id, previous_price is null
     )
-    insert into due_leads select hook_id, version_id, lead_id, occurred_at, found from ranked where rank <= ${leadsPerHookMax}
+    insert into due_leads select hook_id, version_id, lead_id, previous_price, price, occurred_at, found from ranked
+    where rank <= ${leadsPerHookMax}
   `.execute(db)
 }
 
@@ -225,7 +254,8 @@ async function recordDue(
   const { rows } = await sql<Looked>`
     with due as materialized (
       select * from json_to_recordset(${due}::json)
-        as d (hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint)
+        as d (hook_id uuid, version_id bigint, lead_id bigint, previous_price double precision, price double precision,
+          occurred_at timestamptz, found bigint)
     ),
     locked as materialized (
       select h.id, h.off_since is not null as off from hooks h
@@ -234,32 +264,42 @@ async function recordDue(
       order by h.id for update of h
     ),
     recorded as (
-      insert into triggers (hook_id, version_id, lead_id, occurred_at, due_at)
-      select hook_id, version_id, lead_id, occurred_at, occurred_at from due where hook_id in (select id from locked where not off)
-      returning hook_id, due_at
+      insert into triggers (hook_id, version_id, lead_id, previous_price, price, occurred_at, due_at)
+      select hook_id, version_id, lead_id, previous_price, price, occurred_at, occurred_at from due
+      where hook_id in (select id from locked where not off)
+      returning hook_id, kind, lead_id, due_at
+    ),
+    noted as (
+      insert into became_due (hook_id, kind, lead_ids)
+      select hook_id, kind, array_agg(lead_id) from recorded group by hook_id, kind
     ),
     kept_off as materialized (
-      select hook_id, array_agg(lead_id) as lead_ids from due where hook_id in (select id from locked where off) group by hook_id
+      select hook_id, array_agg(lead_id) as lead_ids, ${lostChanges} as changes from due
+      where hook_id in (select id from locked where off) group by hook_id, previous_price is null
     ),
     kept as (
-      insert into lost_triggers (hook_id, lead_ids)
-      select hook_id, lead_ids from kept_off
+      insert into lost_triggers (hook_id, dropped, lead_ids, changes)
+      select hook_id, false, lead_ids, changes from kept_off
       union all
-      select hook_id, lead_ids from json_to_recordset(${beyond}::json) as b (hook_id uuid, lead_ids bigint[])
+      select hook_id, true, lead_ids, changes
+      from json_to_recordset(${beyond}::json) as b (hook_id uuid, lead_ids bigint[], changes jsonb)
       where hook_id in (select id from locked)
     ),
     beyond as (
-      select hook_id, max(found) - ${leadsPerHookMax} as n from due where hook_id in (select id from locked)
-      group by hook_id having max(found) > ${leadsPerHookMax}
+      select hook_id, sum(n) as n from (
+        select hook_id, max(found) - ${leadsPerHookMax} as n from due where hook_id in (select id from locked)
+        group by hook_id, previous_price is null having max(found) > ${leadsPerHookMax}
+      ) of_kind group by hook_id
     ),
     looked as (
       -- an import that a standby lacked when it took over may have its id given again (contract 4.7)
       update hooks h set looked_import_id = greatest(h.looked_import_id, least(${upTo}, (select coalesce(max(id), 0) from imports))),
         due_at = least(h.due_at, r.due_at),
-        abandoned = h.abandoned + coalesce(cardinality(o.lead_ids), 0),
+        abandoned = h.abandoned + coalesce(o.n, 0),
         dropped = h.dropped + coalesce(b.n, 0), dropped_at = case when b.n > 0 then now() else h.dropped_at end
       from locked l left join (select hook_id, min(due_at) as due_at from recorded group by hook_id) r on r.hook_id = l.id
-        left join beyond b on b.hook_id = l.id left join kept_off o on o.hook_id = l.id
+        left join beyond b on b.hook_id = l.id
+        left join (select hook_id, sum(cardinality(lead_ids)) as n from kept_off group by hook_id) o on o.hook_id = l.id
       where h.id = l.id
     )
     select (select count(*) from locked) as hooks, (select count(*) from recorded) as found,
@@ -268,10 +308,12 @@ async function recordDue(
   return rows[0] ?? nothing
 }
 
-/** SQL: the new leads of each hook, ranked from the newest, which has rank 1. */
+/** SQL: what is new to each hook, ranked within its kind from the newest, which has rank 1. */
 const rankLeads = (hookIds: readonly string[]) => sql`
   with given as materialized (
-    select h.id, h.looked_import_id, i.user_id from hooks h join integrations i on i.id = h.integration_id
+    select h.id, h.looked_import_id, i.user_id, 'new_lead' = any (h.triggers) as wants_leads,
+      'price_change' = any (h.triggers) as wants_prices
+    from hooks h join integrations i on i.id = h.integration_id
     where h.id = any (${hookIds}::uuid[])
   ),
   wanted as materialized (
@@ -295,8 +337,10 @@ const rankLeads = (hookIds: readonly string[]) => sql`
     where w.kind = 'both'
   ),
   for_user as (select distinct w.user_id, m.version_id from wanted w join matched m on m.search_id = w.search_id)
-  select g.id as hook_id, f.version_id, f.lead_id, f.occurred_at,
-    row_number() over (partition by g.id order by f.version_id desc) as rank, count(*) over (partition by g.id) as found
+  select g.id as hook_id, f.version_id, f.lead_id, f.previous_price, f.price, f.occurred_at,
+    row_number() over (partition by g.id, f.previous_price is null order by f.version_id desc) as rank,
+    count(*) over (partition by g.id, f.previous_price is null) as found
   from given g join for_user u on u.user_id = g.user_id join fresh_leads f on f.version_id = u.version_id
-  where f.import_id > g.looked_import_id
+  where g.looked_import_id >= f.from_import_id and g.looked_import_id < f.import_id
+    and case when f.previous_price is null then g.wants_leads else g.wants_prices end
 `

@@ -1,5 +1,5 @@
 /**
- * Triggers that a hook did not get: abandoned ones, and listings beyond the newest of a run. They are kept for `trigger --again`
+ * Triggers that a hook did not get: abandoned ones, and those beyond the newest of a run. They are kept for `trigger --again`
  * (contract 6.1, 6.4), which makes them due anew.
  */
 import { sql } from 'kysely'
@@ -16,9 +16,13 @@ export interface LostToRenew {
 const rowsPerStatement = 16
 const daysMs = 86_400_000
 
+/** SQL: what `lost_triggers` keeps of the changes of prices among rows of `triggers`, or the like; null where there is none. */
+export const lostChanges = sql`jsonb_agg(jsonb_build_object('lead_id', lead_id, 'version_id', version_id,
+  'previous_price', previous_price, 'price', price, 'occurred_at', occurred_at)) filter (where previous_price is not null)`
+
 /**
- * Makes lost triggers due, with their schedule from the beginning. A `webhook-id` follows from hook, lead and first import, so it
- * is that of the earlier attempts. Listings that are gone meanwhile are left out. A run at the same time takes other rows.
+ * Makes lost triggers due, with their schedule from the beginning. A `webhook-id` follows from hook and event, so it is that of
+ * the earlier attempts. Listings that are gone meanwhile are left out. A run at the same time takes other rows.
  */
 export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays * daysMs }: LostToRenew): Promise<void> {
   const { rows: start } = await sql<{ upTo: number | null; since: string }>`
@@ -35,14 +39,23 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
       locked as materialized (select id from hooks where id in (select hook_id from page) order by id for update),
       taken as (
         delete from lost_triggers where id in (select id from page) and hook_id in (select id from locked)
-        returning hook_id, lead_ids
+        returning hook_id, lead_ids, changes
       ),
       renewed as (
-        insert into triggers (hook_id, version_id, lead_id, occurred_at, due_at)
-        select distinct on (t.hook_id, l.version_id) t.hook_id, l.version_id, l.id, i.started_at, now()
+        insert into triggers (hook_id, version_id, lead_id, previous_price, price, occurred_at, due_at)
+        select distinct on (t.hook_id, l.version_id) t.hook_id, l.version_id, l.id, null::float8, null::float8, i.started_at, now()
         from taken t cross join unnest(t.lead_ids) as lost (lead_id) join leads l on l.id = lost.lead_id
           join imports i on i.id = l.first_import_id
-        on conflict do nothing returning hook_id
+        where t.changes is null
+        union all
+        select t.hook_id, c.version_id, l.id, c.previous_price, c.price, c.occurred_at, now()
+        from taken t cross join jsonb_to_recordset(t.changes) as c (lead_id bigint, version_id bigint,
+            previous_price float8, price float8, occurred_at timestamptz) join leads l on l.id = c.lead_id
+        on conflict do nothing returning hook_id, kind, lead_id
+      ),
+      noted as (
+        insert into became_due (hook_id, kind, lead_ids)
+        select hook_id, kind, array_agg(lead_id) from renewed group by hook_id, kind
       ),
       woken as (
         update hooks set due_at = least(due_at, now()) where id in (select hook_id from renewed)
@@ -55,9 +68,12 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
   }
 }
 
-/** Deletes what was lost too long ago. */
+/** Deletes what was lost, or became due, too long ago. */
 export async function forgetLost(db: Database): Promise<void> {
-  await sql`delete from lost_triggers where lost_at < now() - ${lostKeptDays} * interval '1 day'`.execute(db)
+  const since = sql`now() - ${lostKeptDays} * interval '1 day'`
+  // first: what is in it alone counts as delivered
+  await sql`delete from became_due where at < ${since}`.execute(db)
+  await sql`delete from lost_triggers where lost_at < ${since}`.execute(db)
 }
 
 /** Whether there is a hook with the id, which may be any text. */

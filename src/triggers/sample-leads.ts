@@ -4,10 +4,11 @@
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
+import type { TriggerKind } from '../index.ts'
 import { buildExampleLead } from '../leads/example-lead.ts'
 import type { Lead } from '../leads/lead.ts'
 import { findMatches, isTooSlow, type SearchToMatch } from '../matching/match.ts'
-import { buildFlatLead, type FlatLead } from './flat-lead.ts'
+import { buildFlatLead, buildPriceChange, type FlatLead, type FlatPriceChange } from './flat-lead.ts'
 
 const samples = 3
 /**
@@ -47,8 +48,9 @@ async function findInTime(db: Database, search: SearchToMatch, since: Date, msMa
 export async function findSampleLeads(
   db: Database,
   userId: number,
-  { maxLeadAgeMs }: { maxLeadAgeMs: number },
-): Promise<FlatLead[]> {
+  { maxLeadAgeMs, trigger = 'new_lead' }: { maxLeadAgeMs: number; trigger?: TriggerKind },
+): Promise<(FlatLead | FlatPriceChange)[]> {
+  const build = builders[trigger]
   const began = performance.now()
   const clock = await sql<{ since: Date }>`select now() - ${maxLeadAgeMs} * interval '1 millisecond' as since`.execute(
     db,
@@ -63,13 +65,20 @@ export async function findSampleLeads(
     for (const id of ids) found.add(id)
   }
   const newest = [...found].sort((a, b) => b - a).slice(0, samples)
-  if (newest.length === 0) return examples
+  if (newest.length === 0) return examples.map((lead) => build(lead, exampleAt))
   const { rows } = await sql<{ json: string; at: Date }>`
     select v.json, coalesce(i.started_at, s.seen_at) as at from lead_versions v join leads l on l.id = v.lead_id
       join lead_seen s on s.lead_id = l.id left join imports i on i.id = l.first_import_id
     where v.id = any (${newest}) order by v.id desc
   `.execute(db)
-  return rows.map(({ json, at }) => buildFlatLead(JSON.parse(json) as Lead, at))
+  return rows.map(({ json, at }) => build(JSON.parse(json) as Lead, at))
 }
 
-const examples = [1, 2, 3].map((n) => buildFlatLead(buildExampleLead(n), new Date('2026-01-01T00:00:00Z')))
+const examples = [1, 2, 3].map(buildExampleLead)
+const exampleAt = new Date('2026-01-01T00:00:00Z')
+
+/** A sample shows the shape: its price before is made up. */
+const builders = {
+  new_lead: buildFlatLead,
+  price_change: (lead: Lead, at: Date) => buildPriceChange(lead, at, lead.price + 10_000),
+}

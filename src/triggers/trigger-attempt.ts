@@ -4,12 +4,12 @@
  */
 import { hash } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
-import { triggerRetryAfterMsMax, triggerTimeoutMs } from '../base/limits.ts'
+import { triggerRetryAfterMsMax } from '../base/limits.ts'
 import { readAnswer, secretsOf } from '../deliveries/answer.ts'
 import { parseRetryAfter } from '../http/retry-after.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
 import type { Lead } from '../leads/lead.ts'
-import { buildFlatLead } from './flat-lead.ts'
+import { buildFlatLead, buildPriceChange, type FlatLead, type FlatPriceChange } from './flat-lead.ts'
 
 /** Everything that an attempt sends, and where. */
 export interface TriggerRequest {
@@ -36,17 +36,30 @@ export interface TriggerOutcome {
   answer?: string
 }
 
+/** The event that a trigger tells of; both prices are null but of a `price_change`. */
+export interface TriggerEvent {
+  occurredAt: Date
+  previousPrice: number | null
+  price: number | null
+}
+
+function buildFlat(lead: Lead, { occurredAt, previousPrice, price }: TriggerEvent): FlatLead | FlatPriceChange {
+  if (previousPrice === null) return buildFlatLead(lead, occurredAt)
+  // the version at hand may be a later one
+  return buildPriceChange({ ...lead, price: price ?? lead.price }, occurredAt, previousPrice)
+}
+
 /**
- * The request that brings the lead to the hook. The `webhook-id` follows from hook, lead and event, so that every attempt of
- * the trigger has the same one.
+ * The request that brings the event to the hook. The `webhook-id` follows from hook, event and time, so that every attempt of
+ * the trigger has the same one, and no other trigger has it.
  */
 export function buildTriggerRequest(
   hook: { id: string; url: string },
   signingSecrets: readonly string[],
   leadJson: string,
-  occurredAt: Date,
+  event: TriggerEvent,
 ): TriggerRequest {
-  const lead = buildFlatLead(JSON.parse(leadJson) as Lead, occurredAt)
+  const lead = buildFlat(JSON.parse(leadJson) as Lead, event)
   const webhookId = `msg_${hash('sha256', `${hook.id}\n${lead.id}\n${lead.occurredAt}`, 'base64url').slice(0, 32)}`
   return {
     url: hook.url,
@@ -55,6 +68,17 @@ export function buildTriggerRequest(
     body: JSON.stringify(lead),
     signingSecrets,
   }
+}
+
+/** The outcome where a stored signing secret is damaged: nothing was sent. */
+export const damagedSecret: TriggerOutcome = {
+  ok: false,
+  gone: false,
+  httpStatus: null,
+  error:
+    'the stored signing secret cannot be decrypted, since it was changed: `leadpush integrations rotate` makes another',
+  retryAfterMs: null,
+  durationMs: 0,
 }
 
 function describeStatus(status: number): string {
@@ -68,7 +92,7 @@ export async function sendTrigger(
   http: HookHttp,
   request: TriggerRequest,
   now: Date,
-  keepAnswers: 'on' | 'off' = 'off',
+  { timeoutMs, keepAnswers }: { timeoutMs: number; keepAnswers: 'on' | 'off' },
 ): Promise<TriggerOutcome> {
   const startedMs = performance.now()
   const { url, webhookId, body, signingSecrets } = request
@@ -79,10 +103,10 @@ export async function sendTrigger(
     'webhook-signature', signingSecrets.map((secret) => new Webhook(secret).sign(webhookId, now, body)).join(' '),
   ] // biome-ignore format: pairs
   const keepsAnswer = keepAnswers === 'on'
-  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs: triggerTimeoutMs, keepsAnswer })
+  const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs, keepsAnswer })
   const durationMs = Math.round(performance.now() - startedMs)
   if (outcome.kind === 'no-answer') {
-    const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${triggerTimeoutMs / 1_000} s)` : outcome.error
+    const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${timeoutMs / 1_000} s)` : outcome.error
     return { ok: false, gone: false, httpStatus: null, error, retryAfterMs: null, durationMs }
   }
   const { status } = outcome

@@ -3,7 +3,8 @@
  * `HookLanes` decides how much each hook gets.
  */
 
-import { triggerPausesMs, triggerTimeoutMs } from '../base/limits.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import { triggerPausesMs } from '../base/limits.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { rideOut } from '../db/away.ts'
 import type { Worker } from '../db/leases.ts'
@@ -11,9 +12,19 @@ import type { Database } from '../db/open.ts'
 import type { TriggerLine } from '../index.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
 import { LeadStore } from '../leads/lead-store.ts'
+import { signingSecretsOf } from '../secrets/cipher.ts'
+import { openIntact, type Vault } from '../secrets/vault.ts'
 import { recordHookAnswers } from './hook-answers.ts'
-import { HookLanes, type Lane } from './hook-lanes.ts'
-import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
+import { HookLanes, type Lane, lanesMax } from './hook-lanes.ts'
+import { HostPace } from './host-pace.ts'
+import { takeShare } from './shares.ts'
+import {
+  buildTriggerRequest,
+  damagedSecret,
+  sendTrigger,
+  type TriggerOutcome,
+  type TriggerRequest,
+} from './trigger-attempt.ts'
 import {
   endTrigger,
   findLeadJson,
@@ -30,10 +41,13 @@ import {
 export interface TriggerLoopContext {
   db: Database
   http: HookHttp
+  /** Opens the signing secrets. */
+  vault: Vault
   worker: Worker
   leaseMs: number
   dueUntil: string
   keepAnswers: 'on' | 'off'
+  timeoutMs: number
   /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
@@ -47,6 +61,8 @@ type Sent = TriggerToRecord & { lane: Lane; line: TriggerLine; durationMs: numbe
 const hooksPerTake = 32
 const outcomesPerStatement = 128
 const lookAgainMs = 1_000
+/** So often a process looks how many others there are. */
+const shareMs = 250
 /**
  * Limits the leads under way, so that a large one is sent beside few others. In memory a lead takes several times its bytes.
  */
@@ -60,6 +76,11 @@ export class TriggerLoop {
   private readonly context: TriggerLoopContext
   private readonly leads: LeadStore
   private readonly lanes = new HookLanes()
+  private readonly pace: HostPace
+  /** When to look for other processes again, by `performance.now()`. */
+  private shareAtMs = 0
+  /** Whether other processes have so many hooks that they will give some of them to this one. */
+  private mayGetHooks = false
   private bytesUnderWay = 0
   private workerId: number
   private server: string
@@ -73,6 +94,7 @@ export class TriggerLoop {
   constructor(context: TriggerLoopContext) {
     this.context = context
     this.leads = new LeadStore(context.db)
+    this.pace = new HostPace(context.db, context.onAway)
     this.workerId = context.worker.id
     this.server = context.worker.server
   }
@@ -101,6 +123,9 @@ export class TriggerLoop {
     while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleeper.sleep(lookAgainMs)
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
+    // another process may send to them at once
+    const paceMs = this.lanes.untilNextMs(performance.now())
+    if (Number.isFinite(paceMs)) await delay(paceMs)
     await this.release(this.lanes.all())
   }
 
@@ -121,18 +146,37 @@ export class TriggerLoop {
     while (!this.stopping) {
       this.dropLostLanes()
       const sureOfEnd = hasFoundAll()
+      if (this.shareAtMs <= performance.now()) await this.takeShare()
       const ready = this.lanes.findReady(performance.now())
       const wanted = this.lanes.room - ready.length
       let taken = 0
-      if (wanted > 0 && !this.lanes.isFull && this.lookAtMs <= performance.now()) {
-        taken = await this.takeHooks(Math.min(wanted, hooksPerTake))
+      if (wanted > 0 && this.lanes.hooksRoom > 0 && this.lookAtMs <= performance.now()) {
+        taken = await this.takeHooks(Math.min(wanted, this.lanes.hooksRoom, hooksPerTake))
       }
       if (ready.length > 0) await this.takeTriggers(ready)
-      await this.release(this.lanes.findDone())
+      await this.release(this.lanes.findDone(performance.now()))
       if (ready.length > 0 || taken > 0) continue
-      if (sureOfEnd && this.lanes.size === 0 && this.lookAtMs > performance.now() && (await this.isDone())) return
+      if (
+        sureOfEnd &&
+        this.lanes.size === 0 &&
+        !this.mayGetHooks &&
+        this.lookAtMs > performance.now() &&
+        (await this.isDone())
+      )
+        return
       await this.sleeper.sleep(this.untilNextMs())
     }
+  }
+
+  private async takeShare(): Promise<void> {
+    const { db, onAway } = this.context
+    this.shareAtMs = performance.now() + shareMs
+    const now = { underWay: this.lanes.underWay, hooksMax: lanesMax }
+    const { processes, atOnce, hooksDue } = await rideOut(() => takeShare(db, this.store, now), onAway)
+    const isAlone = processes === 1
+    this.lanes.limit({ atOnce, hooks: isAlone ? lanesMax : Math.max(1, Math.ceil(hooksDue / processes)) })
+    this.mayGetHooks = !isAlone && hooksDue >= processes
+    if (this.mayGetHooks && this.lanes.hooksRoom > 0) this.lookAtMs = 0
   }
 
   /** Whether this process still has its lease. Without one nothing seems due, so only then is an empty look believed. */
@@ -159,14 +203,16 @@ export class TriggerLoop {
   private untilNextMs(): number {
     const nowMs = performance.now()
     // a lane may have become ready during an earlier wait
-    if (this.lanes.findReady(nowMs).length > 0 || this.lanes.findDone().length > 0) return 0
-    const mayTake = this.lanes.room > 0 && !this.lanes.isFull
-    return Math.min(mayTake ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs, this.lanes.untilNextMs(nowMs))
+    if (this.lanes.findReady(nowMs).length > 0 || this.lanes.findDone(nowMs).length > 0) return 0
+    const mayTake = this.lanes.room > 0 && this.lanes.hooksRoom > 0
+    const untilLookMs = mayTake ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs
+    return Math.min(untilLookMs, Math.max(0, this.shareAtMs - nowMs), this.lanes.untilNextMs(nowMs))
   }
 
   private async takeHooks(limit: number): Promise<number> {
     const { db, onAway } = this.context
-    const which = { limit, alsoUnproven: this.lanes.hasRoomForUnproven, known: this.lanes.all().map(({ id }) => id) }
+    const { hasRoomForUnproven: alsoUnproven, fullHosts } = this.lanes
+    const which = { limit, alsoUnproven, fullHosts, known: this.lanes.all().map(({ id }) => id) }
     // set before the look: hooks that become due during it are worth another
     this.lookAtMs = performance.now() + lookAgainMs
     const hooks = await rideOut(() => takeHooks(db, this.store, which), onAway)
@@ -190,7 +236,7 @@ export class TriggerLoop {
   }
 
   private begin(lane: Lane, trigger: TakenTrigger, bytes: number, takenAtMs: number): void {
-    const end = this.lanes.begin(lane, performance.now())
+    const end = this.lanes.begin(lane)
     this.due++
     this.makeRoom(bytes)
       .then(() => this.make(lane, trigger, takenAtMs))
@@ -211,17 +257,30 @@ export class TriggerLoop {
   }
 
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
-    const { db, http, keepAnswers, onAway } = this.context
+    const { db, http, onAway } = this.context
     if (this.giveUp(lane, takenAtMs)) return
-    const request = trigger.hasLead ? await this.buildRequest(lane, trigger) : undefined
+    const opened = await this.openSecrets(trigger)
+    const request = trigger.hasLead ? await this.buildRequest(lane, opened ?? trigger) : undefined
     if (request === undefined) {
       await rideOut(() => endTrigger(db, trigger), onAway)
       lane.underWay--
       return
     }
     if (this.giveUp(lane, takenAtMs)) return
+    await this.pace.waitForTurn(lane.host)
+    if (this.giveUp(lane, takenAtMs)) return
+    this.lanes.send(lane, performance.now())
+    this.sleeper.wake()
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
-    this.note(lane, trigger, request, await sendTrigger(http, request, now, keepAnswers))
+    this.note(lane, trigger, request, opened ? await sendTrigger(http, request, now, this.context) : damagedSecret)
+  }
+
+  /** With its signing secrets decrypted; undefined where one is damaged. Throws `usage` as `Vault.open` does. */
+  private async openSecrets(trigger: TakenTrigger): Promise<TakenTrigger | undefined> {
+    const place = signingSecretsOf(trigger.userId)
+    const stored = trigger.signingSecrets.map((each) => openIntact(this.context.vault, each, place))
+    const signingSecrets = await Promise.all(stored)
+    return signingSecrets.every((secret) => secret !== undefined) ? { ...trigger, signingSecrets } : undefined
   }
 
   /**
@@ -229,8 +288,8 @@ export class TriggerLoop {
    * since it was taken that another process may have it.
    */
   private giveUp(lane: Lane, takenAtMs: number): boolean {
-    const { leaseMs } = this.context
-    const isLate = performance.now() - takenAtMs > Math.max(leaseMs - triggerTimeoutMs, leaseMs / 2)
+    const { leaseMs, timeoutMs } = this.context
+    const isLate = performance.now() - takenAtMs > Math.max(leaseMs - timeoutMs, leaseMs / 2)
     if (!this.stopping && !lane.isClosed && !isLate) return false
     this.due--
     lane.underWay--
@@ -243,7 +302,7 @@ export class TriggerLoop {
     // a version may be gone while the cache has it and the lead still exists
     const found = trigger.hasVersion ? await rideOut(() => this.leads.readJson([trigger]), onAway) : undefined
     const json = found?.[0]?.json.toString() ?? (await rideOut(() => findLeadJson(db, trigger.leadId), onAway))
-    return json === undefined ? undefined : buildTriggerRequest(lane, trigger.signingSecrets, json, trigger.occurredAt)
+    return json === undefined ? undefined : buildTriggerRequest(lane, trigger.signingSecrets, json, trigger)
   }
 
   private note(lane: Lane, trigger: TakenTrigger, { href, webhookId }: TriggerRequest, outcome: TriggerOutcome): void {
@@ -255,6 +314,7 @@ export class TriggerLoop {
     const status: TriggerLine['status'] = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
     const line: TriggerLine = {
       type: 'trigger',
+      trigger: trigger.kind,
       integration: lane.integrationId,
       hook: lane.id,
       href,
@@ -264,10 +324,11 @@ export class TriggerLoop {
       httpStatus,
       error,
     }
-    const { hookId, versionId, leadId } = trigger
+    const { hookId, versionId, kind, leadId } = trigger
     this.outcomes.push({
       hookId,
       versionId,
+      kind,
       leadId,
       answer,
       ok,

@@ -7,7 +7,9 @@ import { sql } from 'kysely'
 import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
+import type { TriggerKind } from '../index.ts'
 import { isOverlapping } from '../integrations/integrations.ts'
+import { lostChanges } from './lost-triggers.ts'
 
 /** A hook that this process has taken. */
 export interface TakenHook {
@@ -24,9 +26,14 @@ export interface TakenHook {
 export interface TakenTrigger {
   hookId: string
   versionId: number
+  kind: TriggerKind
   leadId: number
+  /** Of a `price_change`; else null. */
+  previousPrice: number | null
+  price: number | null
   occurredAt: Date
-  /** Those of the integration that count now; two while a rotation overlaps. */
+  userId: number
+  /** Those of the integration that count now, as they are stored; two while a rotation overlaps. */
   signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
@@ -42,6 +49,7 @@ export interface TakenTrigger {
 export interface TriggerToRecord {
   hookId: string
   versionId: number
+  kind: TriggerKind
   ok: boolean
   /** Whether this was the last attempt and it failed. */
   abandoned: boolean
@@ -64,8 +72,11 @@ export interface TriggerWorker {
 }
 
 /** SQL: whether hook `h` had a pause when the run began; the run then leaves it alone (contract 6.5). */
-const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
+export const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
   sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
+
+/** SQL: the host of hook `h`. Another spelling of a host may pass for another one here, but not where attempts are paced. */
+const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]/]*\\]|[^/?#:]*)'), '.'))`
 
 const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
 
@@ -78,14 +89,15 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Takes hooks for which something is due, apart from the `known` ones and those that another living process has. Hooks that
- * accepted their last trigger come first, hooks that did not answer last.
+ * Takes hooks for which something is due, apart from the `known` ones, those of `fullHosts`, and those that another living process
+ * has. Hooks that accepted their last trigger come first, hooks that did not answer last.
  */
 export async function takeHooks(
   db: Database,
   worker: TriggerWorker,
-  { limit, alsoUnproven, known }: { limit: number; alsoUnproven: boolean; known: readonly string[] },
+  which: { limit: number; alsoUnproven: boolean; known: readonly string[]; fullHosts: readonly string[] },
 ): Promise<TakenHook[]> {
+  const { limit, alsoUnproven, known, fullHosts } = which
   const isUnproven = sql<boolean>`(h.last_status is null)`
   const { rows } = await sql<TakenHook>`
     with found as materialized (
@@ -93,6 +105,7 @@ export async function takeHooks(
       where h.due_at <= ${worker.dueUntil} and not ${isPaused(worker)} and h.id <> all (${known}::uuid[])
         and (h.worker_id is null or h.worker_id = any (${worker.ids}) or not ${isLive(sql`h.worker_id`)})
         ${alsoUnproven ? sql`` : sql`and not ${isUnproven}`}
+        ${fullHosts.length === 0 ? sql`` : sql`and ${hostOfHook} <> all (${fullHosts})`}
       order by ${isUnproven}, h.last_status >= 300, h.last_at is not null, h.due_at limit ${limit} for update skip locked
     )
     update hooks h set worker_id = ${currentOf(worker)} from integrations i
@@ -110,24 +123,24 @@ export async function takeTriggers(
 ): Promise<TakenTrigger[]> {
   const { rows } = await sql<TakenTrigger>`
     with given as materialized (
-      select h.id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
+      select h.id, i.user_id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
         else array[i.signing_secret] end as secrets
       from hooks h join integrations i on i.id = h.integration_id
       where h.id = any (${hookIds}::uuid[]) and h.worker_id = ${currentOf(worker)} and not ${isPaused(worker)}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
     found as materialized (
-      select g.id as hook_id, g.secrets, n.version_id from given g cross join lateral (
-        select version_id from triggers
+      select g.id as hook_id, g.user_id, g.secrets, n.version_id, n.kind from given g cross join lateral (
+        select version_id, kind from triggers
         where hook_id = g.id and due_at <= ${worker.dueUntil} and (worker_id is null or worker_id <> all (${worker.ids}))
-        order by version_id limit 1 for update skip locked
+        order by version_id, kind limit 1 for update skip locked
       ) n
     )
     update triggers t set worker_id = ${currentOf(worker)} from found n
-    where t.hook_id = n.hook_id and t.version_id = n.version_id and ${isLive(sql`${currentOf(worker)}`)}
-    returning t.hook_id as "hookId", t.version_id as "versionId", t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      n.secrets as "signingSecrets",
-      t.attempts,
+    where t.hook_id = n.hook_id and t.version_id = n.version_id and t.kind = n.kind and ${isLive(sql`${currentOf(worker)}`)}
+    returning t.hook_id as "hookId", t.version_id as "versionId", t.kind, t.lead_id as "leadId", t.occurred_at as "occurredAt",
+      t.previous_price as "previousPrice", t.price,
+      n.user_id as "userId", n.secrets as "signingSecrets", t.attempts,
       exists (select from leads l join lead_seen s on s.lead_id = l.id where l.id = t.lead_id and not s.gone) as "hasLead",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)
@@ -145,9 +158,16 @@ export async function findLeadJson(db: Database, leadId: number): Promise<string
   return found?.json
 }
 
-/** Ends a trigger whose lead is gone. */
-export async function endTrigger(db: Database, { hookId, versionId }: TakenTrigger): Promise<void> {
-  await db.deleteFrom('triggers').where('hook_id', '=', hookId).where('version_id', '=', versionId).execute()
+/** Ends a trigger whose lead is gone. It was not delivered, so `became_due` forgets it. */
+export async function endTrigger(db: Database, { hookId, versionId, kind, leadId }: TakenTrigger): Promise<void> {
+  await sql`
+    with ended as (
+      delete from triggers where hook_id = ${hookId} and version_id = ${versionId} and kind = ${kind} returning hook_id
+    )
+    update became_due set lead_ids = array_remove(lead_ids, ${leadId}::bigint)
+    where id = (select max(id) from became_due
+      where hook_id in (select hook_id from ended) and kind = ${kind} and lead_ids @> array[${leadId}::bigint])
+  `.execute(db)
 }
 
 /** What recording changed besides the triggers themselves. */
@@ -174,19 +194,20 @@ export async function recordTriggers(
       select * from unnest(${outcomes.map(({ hookId }) => hookId)}::uuid[],
         ${outcomes.map(({ versionId }) => versionId)}::bigint[], ${outcomes.map(({ ok }) => ok)}::boolean[],
         ${outcomes.map(({ abandoned }) => abandoned)}::boolean[], ${outcomes.map(({ httpStatus }) => httpStatus)}::integer[],
-        ${outcomes.map(({ error }) => error)}::text[], ${outcomes.map(({ retryAfterMs }) => retryAfterMs)}::double precision[])
-        with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, n)
+        ${outcomes.map(({ error }) => error)}::text[], ${outcomes.map(({ retryAfterMs }) => retryAfterMs)}::double precision[],
+        ${outcomes.map(({ kind }) => kind)}::text[])
+        with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, kind, n)
     ),
     locked as materialized (
       select id, failing_since from hooks where id in (select hook_id from outcome) order by id for update
     ),
     ended_keys as materialized (
-      select hook_id, version_id from outcome where ok or abandoned
+      select hook_id, version_id, kind from outcome where ok or abandoned
     ),
     ended as (
-      delete from triggers t using outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id
+      delete from triggers t using outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id and t.kind = o.kind
         and (o.ok or (o.abandoned and t.worker_id = any (${worker.ids}))) and t.hook_id in (select id from locked)
-      returning t.hook_id, t.lead_id, t.failing_since, o.ok
+      returning t.*, o.ok
     ),
     off as materialized (
       select distinct l.id from ended e join locked l on l.id = e.hook_id
@@ -197,20 +218,21 @@ export async function recordTriggers(
         failing_since = coalesce(t.failing_since, now()),
         due_at = now() + interval '1 millisecond' * greatest(o.retry_after_ms,
           (${[...triggerPausesMs]}::double precision[])[t.attempts + 1] * (1 + ${triggerJitter}::double precision * random()))
-      from outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id and not o.ok and not o.abandoned
+      from outcome o where t.hook_id = o.hook_id and t.version_id = o.version_id and t.kind = o.kind and not o.ok and not o.abandoned
         and t.worker_id = any (${worker.ids}) and t.hook_id in (select id from locked) and t.hook_id not in (select id from off)
         and t.hook_id <> all (${goneIds}::uuid[])
     ),
     put_by as (
       delete from triggers t using off where t.hook_id = off.id
-        and not exists (select from ended_keys e where e.hook_id = t.hook_id and e.version_id = t.version_id)
-      returning t.hook_id, t.lead_id, t.due_at, t.worker_id
+        and (t.hook_id, t.version_id, t.kind) not in (select hook_id, version_id, kind from ended_keys)
+      returning t.*
     ),
     lost as materialized (
-      select hook_id, lead_id from ended where not ok union all select hook_id, lead_id from put_by
+      select hook_id, version_id, lead_id, previous_price, price, occurred_at from ended where not ok
+      union all select hook_id, version_id, lead_id, previous_price, price, occurred_at from put_by
     ),
-    kept as (insert into lost_triggers (hook_id, lead_ids) select hook_id, array_agg(lead_id) from lost
-      where hook_id <> all (${goneIds}::uuid[]) group by hook_id),
+    kept as (insert into lost_triggers (hook_id, lead_ids, changes) select hook_id, array_agg(lead_id), ${lostChanges} from lost
+      where hook_id <> all (${goneIds}::uuid[]) group by hook_id, previous_price is null),
     abandoned as (select hook_id, count(*) as n from lost group by hook_id),
     last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),
     paused as (

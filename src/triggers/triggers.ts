@@ -11,6 +11,8 @@ import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp } from '../integrations/hook-http.ts'
+import { plainVault, type Vault } from '../secrets/vault.ts'
+import { forgetHosts } from './host-pace.ts'
 import { lookForLeads } from './look-for-leads.ts'
 import { forgetLost, type LostToRenew, renewLost } from './lost-triggers.ts'
 import { TriggerLoop } from './trigger-loop.ts'
@@ -19,6 +21,8 @@ import { countLeft, findRunStart } from './trigger-store.ts'
 /** What a run needs, and whom it tells. */
 export interface TriggerContext {
   opened: OpenDatabase
+  /** Without it only signing secrets that are stored as they are can be used. */
+  vault?: Vault | undefined
   settings: {
     leaseMs: number
     maxLeadAgeMs: number
@@ -30,14 +34,18 @@ export interface TriggerContext {
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
   onNote(text: string): void
+  /** Called for each hook that was switched off, besides a note. */
+  onOff?: (hookId: string) => void
   /** Which lost triggers become due again first; undefined: none. */
   again?: LostToRenew | undefined
   /** How long the run may take; by default `triggerRunMsMax`. */
   runMsMax?: number
+  /** How long an attempt may take; by default `triggerTimeoutMs`. */
+  timeoutMs?: number
 }
 
-/** Attempts under way at the end of the run may take so long. */
-const endMs = triggerTimeoutMs + 2_000
+/** When the time of a run is up, recording what came of attempts that were under way may take so long. */
+const recordingMs = 2_000
 
 /** Other live processes that send triggers. */
 const findOthers = (db: Database, worker: Worker) =>
@@ -45,37 +53,42 @@ const findOthers = (db: Database, worker: Worker) =>
 
 /** Runs until nothing is due, the time is up, or `stop` is aborted. Throws `database` when the database stays away. */
 export async function runTriggers(context: TriggerContext): Promise<TriggerSummaryLine> {
-  const { opened, settings, onNote, runMsMax = triggerRunMsMax } = context
+  const { opened, settings, onNote, runMsMax = triggerRunMsMax, timeoutMs = triggerTimeoutMs } = context
   const { db } = opened
   const startedAt = performance.now()
   const worker = await Worker.start(db, settings.leaseMs)
   const timeIsUp = new AbortController()
-  const leftMs = startedAt + runMsMax - endMs - performance.now()
+  const leftMs = startedAt + runMsMax - timeoutMs - recordingMs - performance.now()
   const timer = setTimeout(() => timeIsUp.abort(), Math.max(0, leftMs))
   const stop = AbortSignal.any([context.stop, timeIsUp.signal])
   const onAway = noteOnce((error) => onNote(describeAbsence(error)))
   const counts = { delivered: 0, failed: 0, abandoned: 0, removed: 0 }
   let dropped = 0
-  const http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs: triggerTimeoutMs })
+  const http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs })
   let looking: Promise<unknown> = Promise.resolve()
   try {
     const again = context.again
     if (again) await rideOut(() => renewLost(db, again), onAway)
     await rideOut(() => forgetLost(db), onAway)
+    await rideOut(() => forgetHosts(db), onAway)
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)
     const loop = new TriggerLoop({
       db,
       http,
+      vault: context.vault ?? plainVault,
       worker,
       dueUntil,
       stop,
       onAway,
       leaseMs: settings.leaseMs,
       keepAnswers: settings.keepAnswers ?? 'off',
-      onOff: (id) =>
+      timeoutMs,
+      onOff(id) {
         onNote(
           `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
-        ),
+        )
+        context.onOff?.(id)
+      },
       onTrigger(line, durationMs) {
         counts[line.status]++
         context.onTrigger(line, durationMs)
@@ -107,6 +120,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   } finally {
     clearTimeout(timer)
     timeIsUp.abort()
+    worker.stopRenewing()
     await Promise.allSettled([looking, http.close()])
   }
 }

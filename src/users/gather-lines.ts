@@ -6,6 +6,7 @@ import { queriesPerUserMax, recordBytesMax } from '../base/limits.ts'
 import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
+import { markOf } from '../secrets/cipher.ts'
 import { isSameQuery, type Query, queryHash } from './query.ts'
 import { createStaging, stagedColumns } from './staged-users.ts'
 import { describeSameHash, tooManyQueries, type UserPatch } from './user.ts'
@@ -53,7 +54,7 @@ class GatheredUser {
       return
     }
     const { receiverApiKey, subscribed, queries = [] } = JSON.parse(record ?? '{}') as Partial<UserPatch>
-    this.receiverApiKey = this.agree('receiverApiKey', this.receiverApiKey, receiverApiKey, line)
+    this.receiverApiKey = this.agree('receiverApiKey', this.receiverApiKey, receiverApiKey, line, markOf)
     this.subscribed = this.agree('subscribed', this.subscribed, subscribed, line)
     for (const query of queries) this.addQuery(query, line)
   }
@@ -64,10 +65,16 @@ class GatheredUser {
     this.problem = { path, message }
   }
 
-  private agree<T>(path: string, known: Given<T> | undefined, value: T | undefined, line: number) {
+  private agree<T>(
+    path: string,
+    known: Given<T> | undefined,
+    value: T | undefined,
+    line: number,
+    meaningOf: (value: T) => unknown = (value) => value,
+  ) {
     if (value === undefined) return known
     if (known === undefined) return { value, line }
-    if (known.value !== value)
+    if (meaningOf(known.value) !== meaningOf(value))
       this.reject(line, path, `differs between line ${known.line} and line ${line}, which are one user's`)
     return known
   }

@@ -6,7 +6,7 @@ import { plural } from '../base/amounts.ts'
 import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
-import { withTransaction } from '../db/transaction.ts'
+import { kyselyOn, withTransaction } from '../db/transaction.ts'
 import { findPlaces } from '../places/places.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import {
@@ -19,6 +19,7 @@ import {
   type OnRejected,
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
+import { plainVault, type Vault } from '../secrets/vault.ts'
 import { beginComplete, type CompleteImport, dropListed, recordListed, unsubscribeUnlisted } from './complete.ts'
 import { type FoldedRecord, mergeUsers } from './merge.ts'
 import { findSharedKeys } from './shared-keys.ts'
@@ -39,6 +40,8 @@ export type UserImportOutcome = ImportOutcome<UserCounts>
 export interface UserImportOptions extends ImportOptions {
   /** Of files without a mark that are not in UTF-8. */
   encoding?: string | undefined
+  /** Without it keys are stored as they are. */
+  vault?: Vault | undefined
   /** Whether the files together have all users: others are unsubscribed. */
   complete?: boolean | undefined
   /** Whether a complete import may have fewer than half of the subscribed users. */
@@ -57,7 +60,7 @@ async function importFile(
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
-  const { signal, stdin, encoding } = options
+  const { signal, stdin, encoding, vault = plainVault } = options
   return withTransaction(
     opened,
     async (connection) => {
@@ -65,11 +68,13 @@ async function importFile(
         Object.assign(read, state)
         tell('reading')
       }
+      await vault.hold(kyselyOn(connection))
       const { staged, format, header, ignored } = await stageUsers(connection, file, {
         signal,
         stdin,
         encoding,
         resolver,
+        vault,
         onRead,
       })
       tell('merging')

@@ -10,6 +10,7 @@ import { type Connection, kyselyOn } from '../db/transaction.ts'
 import type { ResolvedSearch } from '../matching/search.ts'
 import { saveSearches } from '../matching/searches.ts'
 import { type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
+import { markOf } from '../secrets/cipher.ts'
 import { type Query, queryHash, serialiseQuery } from './query.ts'
 import type { Resolver } from './stage.ts'
 import type { UserPatch } from './user.ts'
@@ -74,9 +75,8 @@ function planChange(row: StagedRow, resolver: Resolver): Change | undefined {
   const given = row.id === null ? (patch.queries ?? []) : patch.queries
   const isSame = given?.length === known.length && given.every((query, at) => serialiseQuery(query) === known[at])
   const queries = given && !(isSame && row.id !== null) ? given : undefined
-  const isKnown =
-    (receiverKey ?? row.receiver_key) === row.receiver_key && (subscribed ?? row.subscribed) === row.subscribed
-  if (row.id !== null && !queries && isKnown) return undefined
+  const isSameKey = receiverKey === null || markOf(receiverKey) === markOf(row.receiver_key ?? '')
+  if (row.id !== null && !queries && isSameKey && (subscribed ?? row.subscribed) === row.subscribed) return undefined
   const resolved = queries?.map((query) => {
     const search = resolver.resolve(query)
     if ('refused' in search) throw new Error('a query that was refused was staged')

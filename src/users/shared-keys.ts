@@ -21,7 +21,7 @@ export async function findSharedKeys(db: Database): Promise<SharedKeys | undefin
       from (
         select *, row_number() over (order by one) as rank from (
           select count(*) as users, min(email) as one, max(email) as other from users
-          group by receiver_key having count(*) > 1
+          group by key_mark(receiver_key) having count(*) > 1
         ) s
       ) shared
     `.execute(db),

@@ -9,6 +9,8 @@ import type { ImportOptions } from '../records/import-each.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine, type ReadRecord } from '../records/record.ts'
 import { serialiseProblem } from '../records/staged-rejects.ts'
+import { receiverKeyOf } from '../secrets/cipher.ts'
+import type { Vault } from '../secrets/vault.ts'
 import { LineParser, type ParsedLine } from './csv-line.ts'
 import { gatherLines } from './gather-lines.ts'
 import { foldQueries, type Query, serialiseQuery } from './query.ts'
@@ -64,6 +66,8 @@ export interface StageUsersOptions extends Pick<ImportOptions, 'signal' | 'stdin
   /** Of a file without a mark that is not in UTF-8. */
   encoding?: string | undefined
   resolver: Resolver
+  /** Keys are staged as they are stored. */
+  vault: Vault
   onRead: (state: { records: number; bytesRead: number }) => void
 }
 
@@ -84,8 +88,20 @@ function check(parsed: ParsedLine, resolver: Resolver, isLine: boolean): ParsedL
 /** The e-mail of a record, even where the rest of it is bad. */
 const emailOf = ({ value }: ReadRecord) => emailSchema.safeParse((value as { email?: unknown } | null)?.email).data
 
-function addRow(rows: CopyRows, n: number, record: ReadRecord, parsed: ParsedLine, isLine: boolean): void {
-  const user: Partial<UserPatch> = 'user' in parsed ? parsed.user : {}
+/** The user with the key as it is stored. */
+const sealKey = (user: UserPatch, vault: Vault): UserPatch =>
+  user.receiverApiKey === undefined
+    ? user
+    : { ...user, receiverApiKey: vault.seal(user.receiverApiKey, receiverKeyOf(user.email)) }
+
+function addRow(
+  rows: CopyRows,
+  n: number,
+  record: ReadRecord,
+  parsed: ParsedLine,
+  { isLine, vault }: { isLine: boolean; vault: Vault },
+): void {
+  const user: Partial<UserPatch> = 'user' in parsed ? sealKey(parsed.user, vault) : {}
   const { email = 'user' in parsed ? undefined : parsed.email, ...rest } = user
   const queries = rest.queries && foldQueries(rest.queries)
   rows.begin(7)
@@ -119,7 +135,8 @@ export async function stageUsers(
       if (header) lines.setHeader(header)
       for (const record of page.records) {
         const isLine = header !== undefined
-        addRow(rows, ++staged, record, check(parse(record, ignored, lines), options.resolver, isLine), isLine)
+        const parsed = check(parse(record, ignored, lines), options.resolver, isLine)
+        addRow(rows, ++staged, record, parsed, { isLine, vault: options.vault })
         if (rows.isFull) await flush()
       }
       options.onRead({ records: staged, bytesRead: page.bytesRead })

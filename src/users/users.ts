@@ -5,6 +5,8 @@ import { subscriptionPauseMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import { briefly } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
+import { receiverKeyOf } from '../secrets/cipher.ts'
+import type { Vault } from '../secrets/vault.ts'
 import type { Query } from './query.ts'
 
 /** A user, and the state of their subscription. */
@@ -35,17 +37,19 @@ export async function findUser(db: Database, email: string): Promise<FoundUser> 
   return { user: { id, email: found.email }, subscribed, owed: subscription_owed_at !== null }
 }
 
-/** The key that the receiver gave a user. Throws `usage` where there is no such user. */
-export async function findReceiverKey(db: Database, email: string): Promise<string> {
+/** The key that the receiver gave a user. Throws `usage` where there is no such user, and as `Vault.open` does. */
+export async function findReceiverKey(db: Database, vault: Vault, email: string): Promise<string> {
   const { user } = await findUser(db, email)
   const found = db.selectFrom('users').select('receiver_key').where('id', '=', user.id)
-  return (await rideOut(() => found.executeTakeFirstOrThrow())).receiver_key
+  const { receiver_key } = await rideOut(() => found.executeTakeFirstOrThrow())
+  return await vault.open(receiver_key, receiverKeyOf(user.email))
 }
 
 /** Whether any user has that receiver key. */
-export async function isReceiverKey(db: Database, key: string): Promise<boolean> {
-  const found = db.selectFrom('users').select('id').where('receiver_key', '=', key).limit(1)
-  return (await found.executeTakeFirst()) !== undefined
+export async function isReceiverKey(db: Database, vault: Vault, key: string): Promise<boolean> {
+  const { rows } =
+    await sql`select from users where key_mark(receiver_key) = ${vault.markReceiverKey(key)} limit 1`.execute(db)
+  return rows.length > 0
 }
 
 /** A user as `users list` shows them. */

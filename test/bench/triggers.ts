@@ -1,6 +1,6 @@
 /**
- * `npm run bench:triggers [-- --leads N --hooks N --new N --send S --explain --version 15]`: how long `trigger` looks for what is due,
- * after an import of new listings into many, for many hooks, and how much of it a process sends in S seconds to a platform in the
+ * `npm run bench:triggers [-- --leads N --hooks N --new N --prices N --send S --explain --version 15]`: how long `trigger` looks for what is due,
+ * after an import of new listings into many, and one that changes prices, for many hooks, and how much of it a process sends in S seconds to a platform in the
  * same process; on a throw-away database.
  */
 import http from 'node:http'
@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util'
 import { sql } from 'kysely'
 import type { Database, OpenDatabase } from '../../src/db/open.ts'
 import { openDatabase } from '../../src/db/open.ts'
+import type { TriggerKind } from '../../src/index.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { findPlaces, type Places } from '../../src/places/places.ts'
 import { lookForLeads } from '../../src/triggers/look-for-leads.ts'
@@ -40,7 +41,7 @@ const toStream = (records: readonly object[]) =>
   )
 
 /** A hook a user, with two queries: mostly around a ZIP, some by words, some by both. */
-async function addHooks(opened: OpenDatabase, places: Places, count: number): Promise<void> {
+async function addHooks(opened: OpenDatabase, places: Places, count: number, triggers: TriggerKind[]): Promise<void> {
   const random = randomFrom(7)
   const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code))
   const pick = <T>(list: readonly T[]) => list[Math.floor(random() * list.length)] as T
@@ -61,8 +62,8 @@ async function addHooks(opened: OpenDatabase, places: Places, count: number): Pr
     select id, sha256(convert_to(email, 'UTF8')), 'whsec_' || encode(sha256(convert_to(email, 'UTF8')), 'base64') from users
   `.execute(opened.db)
   await sql`
-    insert into hooks (integration_id, url, url_sha256, looked_import_id)
-    select id, 'http://127.0.0.1:9/' || id, api_key_sha256, (select max(id) from imports) from integrations
+    insert into hooks (integration_id, url, url_sha256, triggers, looked_import_id)
+    select id, 'http://127.0.0.1:9/' || id, api_key_sha256, ${triggers}::text[], (select max(id) from imports) from integrations
   `.execute(opened.db)
   await opened.pool.query('vacuum analyze users, queries, searches, integrations, hooks')
 }
@@ -79,6 +80,20 @@ async function importNew(opened: OpenDatabase, places: Places, count: number): P
   }))
   const outcome = await importLeads(opened, ['-'], { stdin: toStream(records) })
   if (outcome.summary.inserted !== count) throw new Error('the import went wrong')
+}
+
+/** Notes what an import notes that changes the prices of so many of the older listings that are still seen. */
+async function changePrices(opened: OpenDatabase, count: number): Promise<void> {
+  await sql`
+    with started as (
+      insert into imports (file, base_version_id) select '-', max(version_id) from leads returning id, base_version_id as base
+    )
+    insert into price_changes (version_id, lead_id, import_id, previous_price, price)
+    select s.base + row_number() over (), l.id, s.id, 100, 110
+    from (select id from leads join lead_seen on lead_id = id where seen_at > now() - interval '7 days'
+      and first_import_id < (select max(first_import_id) from leads) order by hashint8(id) limit ${count}) l,
+      started s
+  `.execute(opened.db)
 }
 
 /** The plan of every statement of the look that takes a while, as PostgreSQL notes it. */
@@ -105,11 +120,12 @@ async function checkSome(opened: OpenDatabase): Promise<boolean> {
   const { rows } = await sql<{ id: string; due: number; found: number }>`
     select h.id, least(300, (
         select count(distinct l.id) from leads l, queries q join searches s on s.id = q.search_id
-        where q.user_id = i.user_id and l.first_import_id = (select max(id) from imports)
+        where q.user_id = i.user_id and case k.kind when 'new_lead' then l.first_import_id = (select max(first_import_id) from leads)
+            else l.id in (select lead_id from price_changes) end
           and (s.places is null or l.postal_key = any (s.places))
           and (s.words is null or l.search @@ plainto_tsquery('english', s.words))
-      )) as due, (select count(*) from triggers t where t.hook_id = h.id) as found
-    from hooks h join integrations i on i.id = h.integration_id order by h.id limit 40
+      )) as due, (select count(*) from triggers t where t.hook_id = h.id and t.kind = k.kind) as found
+    from hooks h join integrations i on i.id = h.integration_id cross join unnest(h.triggers) as k (kind) order by h.id limit 40
   `.execute(opened.db)
   const wrong = rows.filter(({ due, found }) => due !== found)
   if (wrong.length > 0) console.log('wrong:', wrong)
@@ -118,9 +134,12 @@ async function checkSome(opened: OpenDatabase): Promise<boolean> {
 
 async function measureSending(opened: OpenDatabase, seconds: number): Promise<void> {
   const server = http.createServer((request, response) => request.resume().on('end', () => response.end('{}')))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(0, resolve))
   const { port } = server.address() as { port: number }
-  await sql`update hooks set url = 'http://127.0.0.1:' || ${port}::text || '/' || integration_id`.execute(opened.db)
+  // a host each, as the pace of one host would be all that is measured
+  await sql`
+    update hooks set url = 'http://' || host('127.0.0.0'::inet + integration_id) || ':' || ${port}::text || '/' || integration_id
+  `.execute(opened.db)
   const settings = { leaseMs: 60_000, maxLeadAgeMs: 30 * day, allowInsecureHooks: '1' as const }
   const stop = AbortSignal.timeout(seconds * 1_000)
   const began = performance.now()
@@ -176,6 +195,7 @@ async function main(): Promise<void> {
       leads: { type: 'string', default: '1000000' },
       hooks: { type: 'string', default: '10000' },
       new: { type: 'string', default: '20000' },
+      prices: { type: 'string', default: '0' },
       send: { type: 'string', default: '0' },
       version: { type: 'string', default: '18' },
       explain: { type: 'boolean', default: false },
@@ -188,11 +208,15 @@ async function main(): Promise<void> {
     await maintenance.close()
     const url = withDatabase(server.url, 'bench')
     const opened = await openDatabase({ databaseUrl: url, home: '' })
-    console.log(`filling in ${values.leads} listings, ${values.hooks} hooks, ${values.new} new listings`)
+    console.log(
+      `filling in ${values.leads} listings, ${values.hooks} hooks, ${values.new} new listings, ${values.prices} new prices`,
+    )
     const places = await findPlaces(opened.db)
     await fillListings(opened, places, Number(values.leads))
-    await addHooks(opened, places, Number(values.hooks))
+    const prices = Number(values.prices)
+    await addHooks(opened, places, Number(values.hooks), prices > 0 ? ['new_lead', 'price_change'] : ['new_lead'])
     await importNew(opened, places, Number(values.new))
+    if (prices > 0) await changePrices(opened, prices)
     if (values.explain) await explainStatements(opened.db)
     await opened.close()
     await measure(url, values.explain, Number(values.send))

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createDatabase } from '../support/database.ts'
-import { buildLongPush, longPushUsers } from '../support/long-push.ts'
+import { buildLongPush, longPushUsers, slowly, timesMax } from '../support/long-push.ts'
 import { callProgram, runProgram, startProgram } from '../support/program.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
 import { startWay } from '../support/way.ts'
 
 const addressOf = (url: string) => new URL(url).host
@@ -28,6 +29,20 @@ describe('side by side', { concurrency: true }, () => {
     assert.equal(code, 0, stderr)
     assert.match(stderr, /The database answers again: going on\./)
     assert.equal(receiver.keys().size, longPushUsers)
+  })
+
+  test('a push goes on when an address that refused connections in the middle of it takes them again', async () => {
+    const { url } = await createDatabase()
+    const way = await startWay(url)
+    const { receiver, push } = await buildLongPush(url, slowly, way.url)
+    const program = push(['--all'])
+    await requestsAtLeast(receiver, 6)
+    way.refuse()
+    await program.waitFor(/The database is away/)
+    way.mend()
+    const { code, stderr } = await program.done
+    assert.equal(code, 0, stderr)
+    assert.deepEqual([receiver.keys().size, timesMax(receiver)], [longPushUsers, 1])
   })
 
   test('the other commands that change something wait too, and end with 3 after LEADPUSH_DATABASE_AWAY', async () => {
@@ -75,6 +90,36 @@ describe('side by side', { concurrency: true }, () => {
     way.mend()
     const { code, stderr } = await program.done
     assert.equal(code, 0, stderr)
+  })
+
+  // It kept its terminal for three seconds, and said nothing.
+  test('a command that waits for its database at the start ends at once when it is stopped', async () => {
+    const [refusing, silent] = await Promise.all([1, 2].map(async () => startWay((await createDatabase()).url)))
+    refusing?.refuse()
+    silent?.swallow({ all: true })
+    for (const way of [refusing, silent]) {
+      const env = { DATABASE_URL: way?.url, LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1/' }
+      await Promise.all(
+        (
+          [
+            [['push', '--all'], 'SIGINT', 130],
+            [['trigger'], 'SIGTERM', 143],
+            [['users', 'import', '-'], 'SIGINT', 130],
+            [['migrate'], 'SIGTERM', 143],
+          ] as const
+        ).map(async ([args, signal, expected]) => {
+          const program = startProgram(args, { env })
+          await program.waitFor(/is away/)
+          program.kill(signal)
+          const { code, stderr } = await program.done
+          assert.equal(code, expected, stderr)
+          assert.match(
+            stderr,
+            new RegExp(`^warning: .*\n${signal}: ended while it waited for the database; nothing was begun.\n$`),
+          )
+        }),
+      )
+    }
   })
 
   test('a server that only reads is named at once by commands that write, and looked at by the others', async () => {

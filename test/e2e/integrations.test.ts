@@ -44,10 +44,10 @@ test('a key and a signing secret are shown once, in both forms; a key that is gi
   )
   assert.deepEqual(Object.keys(json[0]), ['type', 'id', 'user', 'createdAt', 'hooks'])
   assert.deepEqual(Object.keys(json[0].hooks[0]), [
-    'id', 'url', 'createdAt', 'lastStatus', 'lastAt', 'dropped', 'abandoned', 'offSince',
+    'id', 'url', 'triggers', 'createdAt', 'lastStatus', 'lastAt', 'dropped', 'abandoned', 'offSince',
   ]) // biome-ignore format: a list
   const pretty = await house.call('integrations list')
-  assert.match(pretty.stdout, /hooks\.example\.com\/a +none yet/)
+  assert.match(pretty.stdout, /hooks\.example\.com\/a +new_lead +none yet/)
   for (const secret of [apiKey, signingSecret, 'key-from-elsewhere']) {
     assert.ok(!stdout.includes(secret) && !pretty.stdout.includes(secret))
   }

@@ -1,7 +1,7 @@
 /** What is on the wire is what the OpenAPI document says: a push, a trigger, and every answer of every endpoint. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startHookReceiver } from '../support/hook-receiver.ts'
+import { type ReceivedHookCall, startHookReceiver } from '../support/hook-receiver.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { Traffic } from '../support/openapi.ts'
 import { createKeys, startServe } from '../support/serve.ts'
@@ -48,7 +48,11 @@ test('every answer of every endpoint with its headers, and the requests of trigg
   const endpoints = [
     { id: 'test', method: 'GET' },
     { id: 'sample', method: 'GET' },
-    { id: 'subscribe', method: 'POST', body: { hookUrl: platform.url('/hook') } },
+    {
+      id: 'subscribe',
+      method: 'POST',
+      body: { hookUrl: platform.url('/hook'), trigger: ['new_lead', 'price_change'] },
+    },
     { id: 'unsubscribe', method: 'PUT', body: { hookUrl: 'https://192.0.2.1/none' } },
   ]
   const keys = await createKeys(
@@ -87,7 +91,7 @@ test('every answer of every endpoint with its headers, and the requests of trigg
   }
   assert.equal(traffic.answer('readyz', await serve.ask({ path: '/readyz' })), 503)
   const unseen = [...traffic.documented].filter(
-    (what) => !traffic.seen.has(what) && !/ default$|^(delivery|new_lead) /.test(what),
+    (what) => !traffic.seen.has(what) && !/ default$|^(delivery|new_lead|price_change) /.test(what),
   )
   assert.deepEqual(unseen, [])
 
@@ -98,4 +102,8 @@ test('every answer of every endpoint with its headers, and the requests of trigg
   assert.equal((await house.run('trigger', { env: insecure })).code, 0)
   assert.equal(platform.of('/hook').length, 2)
   for (const call of platform.of('/hook')) traffic.request('new_lead', call)
+  await house.put('leads', [{ href: hrefOf('new'), price: full.price + 1 }])
+  assert.equal((await house.run('trigger', { env: insecure })).code, 0)
+  assert.equal(platform.of('/hook').length, 3)
+  traffic.request('price_change', platform.of('/hook')[2] as ReceivedHookCall)
 })

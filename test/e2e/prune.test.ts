@@ -34,7 +34,7 @@ async function build(counts: { leads: number; users: number }, answer?: TestRece
 const shared = await build({ leads: 0, users: 0 })
 
 const none = {
-  type: 'prune', deliveries: 0, claims: 0, runs: 0, workers: 0, leads: 0, versions: 0, imports: 0, searches: 0,
+  type: 'prune', deliveries: 0, claims: 0, runs: 0, workers: 0, leads: 0, versions: 0, priceChanges: 0, imports: 0, searches: 0,
   receiverDeliveries: 0, indexes: 0,
 } // biome-ignore format: a list
 
@@ -116,7 +116,7 @@ for (const version of postgresVersions) {
     await opened.pool.query(`update deliveries set status = 'failed' where status = 'pending'`)
     await opened.pool.query(`update hooks set looked_import_id = 4`)
     // the version that was superseded 90.4 days ago, and those of the listings which went
-    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, imports: 1 }
+    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, priceChanges: 2, imports: 1 }
     const look = await house.call('prune --older-than 90d --dry-run')
     const pretty = await house.call('prune --older-than 90d')
     assert.deepEqual([pretty.code, pretty.stderr], [0, ''])

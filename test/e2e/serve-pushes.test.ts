@@ -218,7 +218,7 @@ test('a torn last line of a process tells nothing, and ends nothing', async () =
   const torn = `process.stdout.write('{"type":"delivery","status":"delivered","att', () => process.kill(process.pid, 'SIGKILL'))`
   const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(`${torn};await new Promise(() => setInterval(() => {}, 1e9))`)}`
   const child = startPushProcess('user-0@example.com', { ...house.env, NODE_OPTIONS }, () => {})
-  assert.deepEqual(await child.ended, { exitCode: null, outcome: undefined })
+  assert.deepEqual(await child.ended, { exitCode: null, outcome: undefined, isFruitless: true })
 })
 
 test('what serve starts sends nothing where nothing is owed', async () => {

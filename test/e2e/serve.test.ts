@@ -58,6 +58,27 @@ test('sample gives leads of the user as the trigger sends them', async () => {
   )
 })
 
+test('sample shows another trigger when it is asked for it by name', async () => {
+  const ask = (query: string) => serve.ask({ path: `sample?${query}`, key })
+  const change = await ask('trigger=price_change')
+  assert.equal(assertAnswer(change), 200)
+  sampleAnswerSchema.parse(change.json)
+  assert.deepEqual(
+    change.json.leads.map(({ href, trigger }: Record<string, unknown>) => [href, trigger]),
+    [[hrefOf('a'), 'price_change']],
+  )
+  const [{ id, price, previousPrice }] = change.json.leads
+  assert.ok(previousPrice > price)
+  const lead = await ask('trigger=')
+  assert.deepEqual([assertAnswer(lead), lead.json.leads[0].trigger], [200, 'new_lead'])
+  assert.notEqual(id, lead.json.leads[0].id)
+  for (const query of ['trigger=sold', 'trigger=new_lead&trigger=price_change']) {
+    const refused = await ask(query)
+    assert.equal(assertAnswer(refused), 422)
+    assert.match(refused.json.msg, /`new_lead` and `price_change`/)
+  }
+})
+
 // A search that took long was taken for an absent database: a 503 and a warning, and the statement went on for nobody.
 test('a sample that takes too long shows what there is by then, and leaves no statement behind', async () => {
   const { pool, close } = await house.database.open()
@@ -76,6 +97,40 @@ test('a sample that takes too long shows what there is by then, and leaves no st
     for (const client of [blocker, looker]) client.release()
     await close()
   }
+})
+
+test('a hook is for the triggers that it asks for; the same URL again replaces them where it names some', async () => {
+  const hookUrl = 'https://192.0.2.1/kinds'
+  const subscribe = (more: object) =>
+    serve.ask({ method: 'POST', path: 'subscribe', key: key3, body: { hookUrl, ...more } })
+  const triggers = async () => {
+    const { json } = await house.call('integrations list --json')
+    return json.flatMap(({ hooks }) => hooks).find(({ url }: { url: string }) => url === hookUrl)?.triggers
+  }
+  for (const trigger of ['sold', '', [], ['new_lead', 'sold'], 1, {}, false]) {
+    const refused = await subscribe({ trigger })
+    assert.equal(assertAnswer(refused), 422, JSON.stringify(trigger))
+    assert.match(refused.json.msg, /`trigger`.*`new_lead` and `price_change`/)
+  }
+  assert.equal(await triggers(), undefined)
+  const ids = new Set<string>()
+  for (const [more, expected] of [
+    [{}, ['new_lead']],
+    [{ trigger: 'price_change' }, ['price_change']],
+    [{ trigger: null }, ['price_change']],
+    [{}, ['price_change']],
+    [{ trigger: ['price_change', 'new_lead', 'price_change'] }, ['new_lead', 'price_change']],
+    [{ trigger: ['new_lead'] }, ['new_lead']],
+  ] as const) {
+    const { json } = await subscribe(more)
+    ids.add(json.id)
+    assert.deepEqual(await triggers(), expected)
+  }
+  assert.equal(ids.size, 1)
+  await put(key3, 'unsubscribe', { hookUrl })
+  await subscribe({ trigger: null })
+  assert.deepEqual(await triggers(), ['new_lead'])
+  await put(key3, 'unsubscribe', { hookUrl })
 })
 
 test('the same URL again is the same hook, another URL another one; unsubscribe removes one or all of them', async () => {
@@ -217,6 +272,8 @@ test('/metrics counts requests, /openapi.json is what the command prints, /ready
     'leadpush_push_processes',
     'leadpush_push_processes_waiting',
     'leadpush_subscription_pushes_owed',
+    'leadpush_triggers_due',
+    'leadpush_hooks_off',
   ])
     assert.match(text, new RegExp(`^${name} \\d+$`, 'm'))
   assert.ok(!text.includes(key))
@@ -229,7 +286,7 @@ test('/metrics counts requests, /openapi.json is what the command prints, /ready
     ...['test', 'sample', 'subscribe', 'unsubscribe'].map((name) => `/api/extern/zapier/${name}`),
     ...['/healthz', '/readyz', '/metrics', '/openapi.json'],
   ])
-  assert.deepEqual(Object.keys(json.webhooks), ['delivery', 'new_lead'])
+  assert.deepEqual(Object.keys(json.webhooks), ['delivery', 'new_lead', 'price_change'])
   assert.deepEqual(json.components.schemas.NewLead.required.length, 23)
 })
 

@@ -38,6 +38,7 @@ test('every setting takes the least that it may hold', async () => {
     LEADPUSH_RECEIVER_URL: url, LEADPUSH_DATA_SOURCE: '!', LEADPUSH_CONCURRENCY: '1', LEADPUSH_RATE: '0.001',
     LEADPUSH_TIMEOUT: '100ms', LEADPUSH_RETRY_DELAY: '0s', LEADPUSH_OUTAGE: '0s', LEADPUSH_LEASE: '1s', LEADPUSH_GUARD: 'off',
     LEADPUSH_MAX_LEAD_AGE: '1s', LEADPUSH_TIME_ZONE: 'America/Chicago', LEADPUSH_LOG_FORMAT: 'pretty', LEADPUSH_COMPRESS: 'off',
+    LEADPUSH_SECRET_KEY: `${'A'.repeat(43)}=`,
   }) // biome-ignore format: a list
   assert.ok(isAccepted(said), said)
 })
@@ -47,6 +48,7 @@ test('every setting takes the most that it may hold', async () => {
     LEADPUSH_RECEIVER_URL: 'http://[::1]:9000', LEADPUSH_DATA_SOURCE: '~'.repeat(100), LEADPUSH_CONCURRENCY: '256',
     LEADPUSH_RATE: '100000', LEADPUSH_TIMEOUT: '10m', LEADPUSH_RETRY_DELAY: '5m', LEADPUSH_OUTAGE: '1d', LEADPUSH_LEASE: '1h',
     LEADPUSH_GUARD: 'on', LEADPUSH_MAX_LEAD_AGE: '3650d', LEADPUSH_TIME_ZONE: 'UTC', LEADPUSH_COMPRESS: 'gzip',
+    LEADPUSH_SECRET_KEY: '_'.repeat(43),
   }) // biome-ignore format: a list
   assert.ok(isAccepted(said), said)
 })
@@ -71,6 +73,18 @@ for (const [what, values] of [
     }
   })
 } // biome-ignore format: a table
+
+test('a secret key that is a byte short or a byte long is refused, and not shown', async () => {
+  for (const bytes of [31, 33]) {
+    const value = Buffer.alloc(bytes, 7).toString('base64')
+    const said = await checkSettings({ LEADPUSH_RECEIVER_URL: url, LEADPUSH_SECRET_KEY: value })
+    assert.match(
+      said,
+      /LEADPUSH_SECRET_KEY: holds a value that is not allowed \(and not shown\); allowed: 32 bytes in base64/,
+    )
+    assert.ok(!said.includes(value))
+  }
+})
 
 test('the age of the feed is 1 hour to a year, or off, for the commands that ask for it', async () => {
   const said = async (value: string) =>

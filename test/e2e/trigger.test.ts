@@ -55,7 +55,7 @@ test('leads import --trigger sends the triggers right after, with the exit code 
     ['rejected', 'summary', 'trigger', 'trigger', 'summary'],
   )
   assert.deepEqual(Object.keys(json[2]), [
-    'type', 'integration', 'hook', 'href', 'webhookId', 'status', 'attempts', 'httpStatus', 'error',
+    'type', 'trigger', 'integration', 'hook', 'href', 'webhookId', 'status', 'attempts', 'httpStatus', 'error',
   ]) // biome-ignore format: a list
   assert.deepEqual(countsOf(json), { ...noTriggers, due: 2, delivered: 2 })
   assert.deepEqual(platform.calls.map(({ json: body }) => body.href).sort(), records.map(({ href }) => href).sort())

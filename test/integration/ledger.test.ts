@@ -496,7 +496,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
       from,
     })
     await findNextDue(db, { workerIds: ids, takeover: 'all', from: next })
-    await findWaitingSubscriptions(db, { own: [], othersAfterMs: 0, except: [], limit: 3 })
+    await findWaitingSubscriptions(db, { own: [], ownUntil: '-infinity', othersAfterMs: 0, except: [], limit: 3 })
     const read = (await countRead()) - before
     assert.equal(attempts.length, expected)
     return { read, next }

@@ -123,7 +123,7 @@ test('a failed trigger is tried again after 1 m, 5 m, 30 m, 2 h, 8 h, 16 h, 24 h
     const { counts, lines } = await runTrigger(opened)
     assert.deepEqual(counts, { ...noTriggers, due: 1, failed: 1 })
     assert.deepEqual(lines, [
-      { type: 'trigger', integration: failing.integrationId, hook: failing.id, href, webhookId: platform.calls[0]?.webhookId,
+      { type: 'trigger', trigger: 'new_lead', integration: failing.integrationId, hook: failing.id, href, webhookId: platform.calls[0]?.webhookId,
         status: 'failed', attempts: attempt + 1, httpStatus: 500, error: 'HTTP 500' },
     ]) // biome-ignore format: a list
     const [trigger] = await triggersOf(failing)

@@ -1,9 +1,10 @@
 /** Registers hooks and runs `trigger` within the test's process. */
 import assert from 'node:assert/strict'
 import type { OpenDatabase } from '../../src/db/open.ts'
-import type { TriggerLine } from '../../src/index.ts'
+import type { TriggerKind, TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
+import type { Vault } from '../../src/secrets/vault.ts'
 import type { LostToRenew } from '../../src/triggers/lost-triggers.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
 
@@ -14,11 +15,16 @@ export interface TestHook {
 }
 
 /** Registers `url` with an integration of its own. */
-export async function addHook(opened: OpenDatabase, email: string, url: string): Promise<TestHook> {
+export async function addHook(
+  opened: OpenDatabase,
+  email: string,
+  url: string,
+  triggers?: readonly TriggerKind[],
+): Promise<TestHook> {
   const { apiKey, signingSecret } = await createIntegration(opened.db, { email })
   const integration = await findIntegrationByKey(opened.db, apiKey)
   assert.ok(integration)
-  const registered = await registerHook(opened.db, integration, url)
+  const registered = await registerHook(opened.db, integration, url, triggers)
   assert.ok(typeof registered === 'object')
   return { id: registered.hookId, integrationId: integration.id, signingSecret }
 }
@@ -34,7 +40,14 @@ const settings = {
 /** One run of `trigger` in this process. */
 export async function runTrigger(
   opened: OpenDatabase,
-  options: { settings?: Partial<typeof settings>; runMsMax?: number; stop?: AbortSignal; again?: LostToRenew } = {},
+  options: {
+    settings?: Partial<typeof settings>
+    vault?: Vault
+    runMsMax?: number
+    timeoutMs?: number
+    stop?: AbortSignal
+    again?: LostToRenew
+  } = {},
 ) {
   const lines: TriggerLine[] = []
   const notes: string[] = []
@@ -44,12 +57,14 @@ export async function runTrigger(
     ...counts
   } = await runTriggers({
     opened,
+    vault: options.vault,
     settings: { ...settings, ...options.settings },
     stop: options.stop ?? new AbortController().signal,
     onTrigger: (line) => void lines.push(line),
     onNote: (text) => void notes.push(text),
     again: options.again,
     ...(options.runMsMax !== undefined && { runMsMax: options.runMsMax }),
+    ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
   })
   return { counts, lines, notes }
 }
@@ -62,4 +77,30 @@ export async function passPauses(opened: OpenDatabase): Promise<void> {
   await opened.pool.query(
     `update hooks h set paused_until = null, due_at = (select min(due_at) from triggers t where t.hook_id = h.id)`,
   )
+}
+
+/**
+ * Lets time pass for hooks and triggers: every moment that counts for them lies so much longer ago. When a lead was imported stays, as
+ * ids of triggers follow from it.
+ */
+export async function passTime(opened: OpenDatabase, ms: number): Promise<void> {
+  const moments = {
+    triggers: ['due_at', 'failing_since'],
+    hooks: [
+      'due_at',
+      'created_at',
+      'last_at',
+      'paused_until',
+      'failing_since',
+      'off_since',
+      'abandoned_at',
+      'dropped_at',
+    ],
+    lost_triggers: ['lost_at'],
+    hook_hosts: ['next_at'],
+  }
+  for (const [table, columns] of Object.entries(moments)) {
+    const changes = columns.map((column) => `${column} = ${column} - ${ms} * interval '1 millisecond'`)
+    await opened.pool.query(`update ${table} set ${changes.join()}`)
+  }
 }

@@ -15,6 +15,7 @@ import { judgeNode } from '../../src/inspect/doctor/installation.ts'
 import { judgeUpkeep } from '../../src/inspect/doctor/ledger.ts'
 import { judgeDisks, judgeMemory, judgeOpenFiles } from '../../src/inspect/doctor/machine.ts'
 import { checkSchedule } from '../../src/inspect/doctor/schedule.ts'
+import { judgeStandbys } from '../../src/inspect/doctor/standbys.ts'
 import { certificate } from '../support/sockets.ts'
 
 const node = (version: string, day: string) => judgeNode(version, new Date(`${day}T12:00:00Z`))
@@ -23,6 +24,9 @@ const clock = (aheadMs: number, aheadErrorMs = 0) => judgeClock({ aheadMs, ahead
 const free = (freeConnections: number, pooled = false) =>
   judgeConnections({ freeConnections, connectionsMax: 97, pooled } as ServerFacts)
 const durable = { fsync: true, fullPageWrites: true, synchronousCommit: 'on' }
+const cluster = { standby: false, role: 'app', synchronousNames: 'b', synchronousCommit: 'on', standbys: ['b'] }
+const standbys = (facts: Partial<Parameters<typeof judgeStandbys>[0]>) =>
+  judgeStandbys({ ...cluster, synchronousStandbys: 1, ...facts })
 const kept = { databaseBytes: 5e9, frozenAge: 1e9, withoutAutovacuum: [], bloated: [], invalidIndexes: [] }
 
 const pem = (file: string) => readFileSync(certificate(file), 'utf8')
@@ -66,6 +70,20 @@ const cases: [what: string, verdict: Verdict, status: Verdict['status'], words: 
   ['a server without fsync', judgeDurability({ ...durable, fsync: false }), 'warn', /fsync is off.*send them again.*fsync = on/],
   ['a server without whole pages', judgeDurability({ ...durable, fullPageWrites: false }), 'warn', /full_page_writes is off/],
   ['a server that confirms early', judgeDurability({ ...durable, synchronousCommit: 'off' }), 'warn', /synchronous_commit is off/],
+  ['a server without standbys', standbys({ synchronousNames: '', standbys: [], synchronousStandbys: 0 }), 'pass', /there are none/],
+  ['an asynchronous standby', standbys({ synchronousNames: '', synchronousStandbys: 0 }), 'warn', /1 standby attached, none of them synchronous.*more than twice.*synchronous_mode/],
+  ['the same, as every role sees it', standbys({ synchronousNames: '', synchronousStandbys: null }), 'warn', /none of them synchronous/],
+  ['a synchronous standby', standbys({}), 'pass', /1 standby attached, 1 synchronous/],
+  ['a synchronous standby that is away', standbys({ standbys: [], synchronousStandbys: 0 }), 'fail', /'b', and no such standby is attached: commits wait.*Start/],
+  ['another one in its place', standbys({ standbys: ['c'], synchronousStandbys: 0 }), 'fail', /no such standby/],
+  ['the same, without the right to see its state', standbys({ standbys: ['c'], synchronousStandbys: null }), 'fail', /no such standby/],
+  ['the right one, likewise', standbys({ standbys: ['B'], synchronousStandbys: null }), 'pass', /pg_monitor sees \(grant pg_monitor to "app"\)/],
+  ['any one, likewise', standbys({ synchronousNames: 'ANY 1 (*)', standbys: ['c'], synchronousStandbys: null }), 'pass', /pg_monitor/],
+  ['a name in quotes, likewise', standbys({ synchronousNames: 'FIRST 1 ("b", c)', synchronousStandbys: null }), 'pass', /pg_monitor/],
+  ['one of two', standbys({ synchronousNames: 'ANY 2 (b, c)' }), 'fail', /only 1 of 2 are attached/],
+  ['two of two', standbys({ synchronousNames: '2 (b, c)', standbys: ['b', 'c'], synchronousStandbys: 2 }), 'pass', /2 synchronous/],
+  ['imports that wait for no standby', standbys({ synchronousCommit: 'local' }), 'warn', /synchronous_commit is local.*last imports/],
+  ['a standby itself', standbys({ standby: true }), 'skipped', /standby itself/],
   ['tables that are kept in order', judgeUpkeep(kept, true), 'pass', /5\.0 GB; autovacuum is on/],
   ['no autovacuum', judgeUpkeep(kept, false), 'warn', /autovacuum = on/],
   ['thin indexes', judgeUpkeep(kept, true, [{ name: 'leads_pkey', bytes: 24e6, denseBytes: 3e6, isOurs: true }]), 'warn', /leads_pkey \(24\.0 MB instead of 3\.0 MB\).*`leadpush prune/],

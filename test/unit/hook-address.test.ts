@@ -23,6 +23,9 @@ const answers: Record<string, string[]> = {
   'metadata.example.com': ['169.254.169.254'],
   'six.example.com': ['fd00:ec2::254'],
   'platform.example.com': ['168.63.129.16'],
+  'zero.example.com': ['0.0.0.0'],
+  'nat64.example.com': ['64:ff9b::a00:1'],
+  'unspecified.example.com': ['93.184.215.14', '::'],
   'nowhere.example.com': [],
 }
 
@@ -39,23 +42,25 @@ const check = (url: string) => checkHookUrl(url, { allowInsecure: false, findAdd
 const hosts = [
   // this machine, in every notation that a URL allows
   '127.0.0.1', '127.1', '127.0.1', '2130706433', '0x7f000001', '0x7f.0.0.1', '0177.0.0.1', '017700000001', '127.0.0.1.',
-  '127.255.255.254', '0', '0.0.0.0', '0.1.2.3', '%31%32%37.0.0.1', '１２７.0.0.1', '127。0。0。1',
+  '127.255.255.254', '0', '0x0', '00.0', '0.0.0.0', '0.1.2.3', '%31%32%37.0.0.1', '１２７.0.0.1', '127。0。0。1',
   // private, shared, link-local, metadata, benchmarking, documentation, multicast, reserved
   '10.0.0.1', '10.255.255.255', '172.16.0.1', '172.31.255.255', '192.168.0.1', '0xc0a80001', '100.64.0.1',
   '100.127.255.255', '169.254.169.254', '0xA9FEA9FE', '2852039166', '169.254.0.1', '198.18.0.1', '198.19.255.255',
   '192.0.0.8', '192.0.2.1', '198.51.100.1', '203.0.113.1', '192.88.99.1', '224.0.0.1', '239.255.255.255', '240.0.0.1',
   '255.255.255.255',
   // the address that each machine in Azure reaches, and only from inside
-  '168.63.129.16', '0xa83f8110', 'platform.example.com',
+  '168.63.129.16', '0xa83f8110', '2822734096', '0250.077.0201.020', '168.63.33040', '[::ffff:a83f:8110]', '[64:ff9b::a83f:8110]',
+  'platform.example.com',
   // the same in IPv6, and IPv4 addresses inside IPv6 ones
   '[::]', '[::1]', '[0:0:0:0:0:0:0:1]', '[::127.0.0.1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::ffff:8.8.8.8]',
-  '[::ffff:0:127.0.0.1]', '[64:ff9b::7f00:1]', '[64:ff9b::10.0.0.1]', '[64:ff9b:1::10.0.0.1]', '[2002:7f00:1::]',
+  '[::ffff:0:127.0.0.1]', '[64:ff9b::7f00:1]', '[64:ff9b::10.0.0.1]', '[64:ff9b::8.8.8.8]', '[64:FF9B:0:0:0:0:A00:1]', '[::7f00:1]', '[0:0:0:0:0:FFFF:0:0]', '[64:ff9b:1::10.0.0.1]', '[2002:7f00:1::]',
   '[2002:a00:1::1]', '[2001::1]', '[2001:0:4136:e378:8000:63bf:3fff:fdd2]', '[2001:2::1]', '[2001:10::1]', '[2001:20::1]',
   '[2001:db8::1]', '[3fff::1]', '[fc00::1]', '[fd00:ec2::254]', '[fe80::1]', '[fec0::1]', '[febf::1]', '[ff02::1]',
   '[100::1]', '[5f00::1]', '[4000::1]', '[e000::1]',
   // names that only have a meaning inside a network, and names that DNS leads there
   'localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'a.localhost.', 'intranet', 'printer.local', 'db.internal',
-  'metadata.google.internal', 'nas.home.arpa', 'x.lan', 'inside.example.com', 'inside.example.com.', 'INSIDE.example.com',
+  'metadata.google.internal', 'nas.home.arpa', 'x.lan', 'inside.example.com', 'inside.example.com.', 'INSIDE.example.com', 'zero.example.com',
+  'nat64.example.com', 'unspecified.example.com',
   'half.example.com', 'mapped.example.com', 'metadata.example.com', 'six.example.com', ] // biome-ignore format: a list
 
 const urls = [

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HookLanes, type Lane } from '../../src/triggers/hook-lanes.ts'
 
-const hookOf = (id: string, isUnproven = false) => ({
+const hookOf = (id: string, isUnproven = false, url = `https://${id}.example.com/`) => ({
   id,
-  url: `https://hooks.example.com/${id}`,
+  url,
   integrationId: 1,
   isUnproven,
   lookedImportId: 1,
@@ -16,6 +16,13 @@ function lanesOf(ids: readonly string[], isUnproven = false): HookLanes {
   return lanes
 }
 
+/** A trigger is sent to the hook; returns what ends it. */
+function send(lanes: HookLanes, lane: Lane, nowMs = 0): () => void {
+  const end = lanes.begin(lane)
+  lanes.send(lane, nowMs)
+  return end
+}
+
 const many = (count: number, from = 0) => Array.from({ length: count }, (_, n) => `${from + n}`)
 const laneOf = (lanes: HookLanes, id: string) => lanes.get(id) as Lane
 const readyIds = (lanes: HookLanes, nowMs: number) => lanes.findReady(nowMs).map(({ id }) => id)
@@ -23,12 +30,12 @@ const readyIds = (lanes: HookLanes, nowMs: number) => lanes.findReady(nowMs).map
 test('a hook gets one at a time until it has answered, then two, and never the next within 100 ms', () => {
   const lanes = lanesOf(['a'])
   const lane = laneOf(lanes, 'a')
-  lanes.begin(lane, 0)
+  send(lanes, lane)
   assert.deepEqual(readyIds(lanes, 1_000), [])
   lane.hasAnswered = true
   assert.deepEqual([readyIds(lanes, 99), readyIds(lanes, 100)], [[], ['a']])
   assert.equal(lanes.untilNextMs(40), 60)
-  lanes.begin(lane, 100)
+  send(lanes, lane, 100)
   assert.deepEqual(readyIds(lanes, 1_000), [])
   lane.underWay = 1
   assert.deepEqual([readyIds(lanes, 199), readyIds(lanes, 200)], [[], ['a']])
@@ -39,7 +46,7 @@ test('at most 64 triggers are under way, and the hook that waited longest is nex
   const lanes = lanesOf(many(70))
   const ready = lanes.findReady(0)
   assert.deepEqual([ready.length, lanes.room], [64, 64])
-  const ends = ready.map((lane) => lanes.begin(lane, 0))
+  const ends = ready.map((lane) => send(lanes, lane))
   assert.deepEqual([readyIds(lanes, 0), lanes.room, lanes.isIdle], [[], 0, false])
   ends[5]?.()
   assert.deepEqual([readyIds(lanes, 0), lanes.room], [['64'], 1])
@@ -53,7 +60,7 @@ test('hooks that may hang get at most 48 of the 64 together', () => {
   const lanes = lanesOf(many(60), true)
   const ready = lanes.findReady(0)
   assert.equal(ready.length, 48)
-  const ends = ready.map((lane) => lanes.begin(lane, 0))
+  const ends = ready.map((lane) => send(lanes, lane))
   assert.deepEqual(readyIds(lanes, 0), [])
   lanes.add(many(20, 100).map((id) => hookOf(id)))
   assert.deepEqual(readyIds(lanes, 0), many(16, 100))
@@ -63,14 +70,15 @@ test('hooks that may hang get at most 48 of the 64 together', () => {
   assert.ok(readyIds(lanes, 0).includes('48'))
 })
 
-test('a hook with nothing due is let go once nothing is under way to it', () => {
+test('a hook with nothing due is let go once nothing is under way to it and its pace is over', () => {
   const lanes = lanesOf(['a', 'b'])
   const lane = laneOf(lanes, 'a')
-  lanes.begin(lane, 0)
+  send(lanes, lane)
   lane.isEmpty = true
-  assert.deepEqual(lanes.findDone(), [])
+  assert.deepEqual(lanes.findDone(1_000), [])
   lane.underWay--
-  assert.deepEqual(lanes.findDone(), [lane])
+  assert.deepEqual(lanes.findDone(99), [])
+  assert.deepEqual(lanes.findDone(100), [lane])
   lanes.letGo([lane])
   assert.deepEqual([lanes.size, readyIds(lanes, 1_000)], [1, ['b']])
 })
@@ -78,12 +86,12 @@ test('a hook with nothing due is let go once nothing is under way to it', () => 
 test('lost hooks get nothing more; one with a trigger under way is taken again only once that has ended', () => {
   const lanes = lanesOf(['a', 'b'])
   const lane = laneOf(lanes, 'a')
-  lanes.begin(lane, 0)
+  send(lanes, lane)
   lanes.lose()
   lanes.add([hookOf('a'), hookOf('b')])
   assert.deepEqual(readyIds(lanes, 1_000), ['b'])
   lane.underWay--
-  lanes.letGo(lanes.findDone())
+  lanes.letGo(lanes.findDone(1_000))
   lanes.add([hookOf('a')])
   assert.deepEqual(readyIds(lanes, 1_000), ['b', 'a'])
 })
@@ -94,7 +102,54 @@ test('a process has so many hooks at once at most, and so many that may hang', (
   lanes.add([hookOf('255', true)])
   assert.ok(!lanes.hasRoomForUnproven)
   lanes.add(many(255, 1_000).map((id) => hookOf(id)))
-  assert.ok(!lanes.isFull)
+  assert.equal(lanes.hooksRoom, 1)
   lanes.add([hookOf('last')])
-  assert.ok(lanes.isFull)
+  assert.equal(lanes.hooksRoom, 0)
+})
+
+test('of the hooks of one host, with any port, at most 4 wait for their turn, and no more than 64 are taken', () => {
+  const lanes = new HookLanes()
+  const urlOf = (id: string) => `https://Busy.example.com${id === '0' ? '.' : ''}:${8_000 + Number(id)}/`
+  lanes.add(many(63).map((id) => hookOf(id, false, urlOf(id))))
+  assert.deepEqual(lanes.fullHosts, [])
+  lanes.add([hookOf('63', false, urlOf('63')), hookOf('other')])
+  assert.deepEqual(lanes.fullHosts, ['busy.example.com'])
+  assert.deepEqual(readyIds(lanes, 0), ['0', '1', '2', '3', 'other'])
+  const ends = many(3).map((id) => lanes.begin(laneOf(lanes, id)))
+  assert.deepEqual(readyIds(lanes, 0), ['3', 'other'])
+  // given back instead of sent
+  ends[0]?.()
+  lanes.send(laneOf(lanes, '1'), 0)
+  assert.deepEqual(readyIds(lanes, 0), ['3', '4', '5', 'other'])
+})
+
+test('a hook whose trigger waits for its turn gets no second one, and its pace begins when that is sent', () => {
+  const lanes = lanesOf(['a'])
+  const lane = laneOf(lanes, 'a')
+  lane.hasAnswered = true
+  lanes.begin(lane)
+  assert.deepEqual(readyIds(lanes, 5_000), [])
+  lanes.send(lane, 5_000)
+  assert.deepEqual([readyIds(lanes, 5_099), readyIds(lanes, 5_100)], [[], ['a']])
+})
+
+test('a smaller share gives hooks back, those with nothing under way first, and begins nothing while too much is under way', () => {
+  const lanes = lanesOf(many(8))
+  const ends = many(5).map((id) => send(lanes, laneOf(lanes, id)))
+  lanes.limit({ atOnce: 4, hooks: 4 })
+  assert.deepEqual([lanes.room, lanes.hooksRoom], [0, 0])
+  const done = lanes.findDone(100)
+  assert.deepEqual(done.map(({ id }) => id).sort(), ['5', '6', '7'])
+  lanes.letGo(done)
+  ends[0]?.()
+  assert.deepEqual([lanes.room, readyIds(lanes, 1_000)], [0, []])
+  ends[1]?.()
+  laneOf(lanes, '1').underWay = 0
+  assert.deepEqual([lanes.room, readyIds(lanes, 1_000)], [1, ['1']])
+  lanes.limit({ atOnce: 64, hooks: 1_000_000 })
+  assert.deepEqual([lanes.room, lanes.hooksRoom], [61, 507])
+  // with little room a quarter of it is still for hooks that answered
+  const few = lanesOf(many(9), true)
+  few.limit({ atOnce: 8, hooks: 512 })
+  assert.equal(few.findReady(0).length, 6)
 })

@@ -73,10 +73,10 @@ test('they take 16 MiB at most, each with 600 bytes beside its texts', () => {
   ])
   assert.deepEqual(keysOf(known).sort(), ['b', 'c', 'd', 'small'])
   known.forget('b')
-  known.noteWritten([large('e', 4 * 1024 * 1024 - 600)])
-  assert.deepEqual(keysOf(known).sort(), ['c', 'd', 'e', 'small'])
+  known.noteWritten([large('e'), large('f', 4 * 1024 * 1024 - 600)])
+  assert.deepEqual(keysOf(known).sort(), ['c', 'd', 'e', 'f', 'small'])
   known.noteWritten([delivery('one more')])
-  assert.deepEqual(keysOf(known).sort(), ['d', 'e', 'one more', 'small'])
+  assert.deepEqual(keysOf(known).sort(), ['d', 'e', 'f', 'one more', 'small'])
 })
 
 test('an attempt was made if it, or a later one, was recorded and not taken back', () => {

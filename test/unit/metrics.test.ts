@@ -5,8 +5,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { PushMetrics } from '../../src/cli/push/metrics.ts'
-import type { DeliveryLine, SummaryLine } from '../../src/index.ts'
+import { TriggerMetrics } from '../../src/cli/trigger/metrics.ts'
+import type { DeliveryLine, SummaryLine, TriggerLine, TriggerSummaryLine } from '../../src/index.ts'
 import { createMetrics } from '../../src/server/metrics.ts'
+import type { TriggerFigures } from '../../src/triggers/trigger-figures.ts'
 import { askPromtool, type Family, readExposition } from '../support/exposition.ts'
 
 const delivery = (status: DeliveryLine['status']): DeliveryLine => ({
@@ -39,8 +41,16 @@ const endOf = (cameToEnd: boolean) => ({ summary, ok: false, stopped: false, hel
 const sampleOf = (families: Map<string, Family>, name: string, labels = '') =>
   families.get(name)?.samples.get(`command="all"${labels}`)
 
-function createServeMetrics(owed: number | undefined) {
-  return createMetrics({ pushesUnderWay: () => 1, pushesWaiting: () => 2, pushesOwed: async () => owed })
+const triggerFigures: TriggerFigures = {
+  due: 1, oldestDueSeconds: 2.5, failing: 3, abandoned: 4, dropped: 5, hooksDue: 6, hooksFailing: 7, hooksOff: 8,
+  hooksAbandoned: 9, hooksDropped: 10,
+} // biome-ignore format: short
+
+function createServeMetrics(
+  owed: number | undefined,
+  triggers = async () => triggerFigures as TriggerFigures | undefined,
+) {
+  return createMetrics({ pushesUnderWay: () => 1, pushesWaiting: () => 2, pushesOwed: async () => owed, triggers })
 }
 
 test('a push that goes on gives its figures so far, and keeps what is known of the one before', () => {
@@ -104,12 +114,79 @@ test('serve says whether the database answers, and counts what it refused', asyn
   } // biome-ignore format: a list
 })
 
+test('serve tells how triggers stand, and asks the database seldom; nothing where that cannot tell', async () => {
+  let asked = 0
+  const metrics = createServeMetrics(0, async () => {
+    asked++
+    return triggerFigures
+  })
+  await metrics.render()
+  const all = readExposition(await metrics.render())
+  const of = (name: string) => all.get(`leadpush_${name}`)?.samples.get('')
+  const triggers = ['due', 'oldest_due_seconds', 'failing', 'abandoned', 'dropped'].map((it) => of(`triggers_${it}`))
+  const hooks = ['due', 'failing', 'off', 'with_abandoned', 'with_dropped'].map((it) => of(`hooks_${it}`))
+  assert.deepEqual([...triggers, ...hooks, asked], [1, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 1])
+  const away = readExposition(await createServeMetrics(undefined, async () => undefined).render())
+  assert.equal(away.get('leadpush_hooks_off')?.samples.size, 0)
+})
+
+const triggerLine = (status: TriggerLine['status'], httpStatus: number | null): TriggerLine => ({
+  type: 'trigger', trigger: 'new_lead', integration: 1, hook: 'a', href: 'https://listings.example.com/1', webhookId: 'msg_a', status, attempts: 1,
+  httpStatus, error: null,
+}) // biome-ignore format: short
+
+/** A run of `trigger` with one trigger of each kind, and two delivered ones. */
+function runTriggers(before = ''): TriggerMetrics {
+  const metrics = new TriggerMetrics('trigger', before, 1_000_000)
+  metrics.line(triggerLine('delivered', 200), 40)
+  metrics.line(triggerLine('delivered', 204), 60)
+  metrics.line(triggerLine('failed', null), 10_000)
+  metrics.line(triggerLine('abandoned', 500), 10)
+  metrics.line(triggerLine('removed', 410), 10)
+  metrics.off()
+  return metrics
+}
+const triggerSummary: TriggerSummaryLine = {
+  type: 'summary', due: 9, delivered: 2, failed: 1, abandoned: 1, removed: 1, dropped: 7, waiting: 4, seconds: 1,
+} // biome-ignore format: short
+
+test('a run of triggers gives what came of them, and keeps how the last one ended', () => {
+  const first = runTriggers()
+  first.noteEnd(triggerSummary, false)
+  const text = first.render(2_000_000, 0)
+  const of = (of: string, name: string, labels = '') =>
+    readExposition(of).get(`leadpush_trigger_${name}`)?.samples.get(`command="trigger"${labels}`)
+  const counts = ['delivered', 'failed', 'abandoned', 'removed'].map((it) => of(text, 'triggers', `,status="${it}"`))
+  assert.deepEqual(counts, [2, 1, 1, 1])
+  const others = ['due', 'dropped', 'waiting', 'hooks_switched_off', 'running'].map((it) => of(text, it))
+  assert.deepEqual(others, [9, 7, 4, 1, 0])
+  assert.equal(of(text, 'attempts', ',http_status="none"'), 1)
+  const going = runTriggers(text).render(3_000_000, undefined)
+  assert.deepEqual([of(going, 'running'), of(going, 'due'), of(going, 'exit_code')], [1, undefined, 0])
+  const stopped = runTriggers(going)
+  stopped.noteEnd(triggerSummary, true)
+  const end = stopped.render(4_000_000, 143)
+  const last = ['end', 'completion', 'success'].map((it) => of(end, `last_${it}_timestamp_seconds`))
+  assert.deepEqual([...last, of(end, 'exit_code')], [4_000, 2_000, 2_000, 143])
+  // the figures of a push are another matter
+  assert.equal(
+    of(runTriggers(text.replaceAll('_trigger_', '_push_')).render(3_000_000, undefined), 'exit_code'),
+    undefined,
+  )
+})
+
 test('names follow the conventions, and alerts name what there is', async (t) => {
   const ended = runPush()
   ended.noteEnd(endOf(true))
   const serve = createServeMetrics(0)
   serve.noteRequest({ method: 'GET', route: '/api/extern/zapier/test', status: 200, durationMs: 1 })
-  const texts = [ended.render(2_000_000, 0), (await serve.render()).replaceAll(/^.*(process|nodejs)_.*\n/gm, '')]
+  const sent = runTriggers()
+  sent.noteEnd(triggerSummary, false)
+  const texts = [
+    ended.render(2_000_000, 0),
+    sent.render(2_000_000, 0),
+    (await serve.render()).replaceAll(/^.*(process|nodejs)_.*\n/gm, ''),
+  ]
   const names = new Set(['up'])
   for (const text of texts) {
     for (const [name, { type, samples }] of readExposition(text)) {

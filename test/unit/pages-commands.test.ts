@@ -13,8 +13,10 @@ const isComment = (line: string) => /^\s*#/.test(line)
 /** Every command that does something, by its words. */
 function leavesOf(command: Command, words: string[] = []): Map<string, Command> {
   const subcommands = command.commands.filter((one) => one.name() !== 'help')
-  if (subcommands.length === 0) return new Map([[words.join(' '), command]])
-  return new Map(subcommands.flatMap((one) => [...leavesOf(one, [...words, one.name()])]))
+  // `settings` shows them, and has a subcommand too
+  const isLeaf = subcommands.length === 0 || words.join(' ') === 'settings'
+  const own = isLeaf ? [[words.join(' '), command] as const] : []
+  return new Map([...own, ...subcommands.flatMap((one) => [...leavesOf(one, [...words, one.name()])])])
 }
 
 const build = () =>

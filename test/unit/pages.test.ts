@@ -155,7 +155,7 @@ test('the package exports the types that the pages import', () => {
 
 test('every metric that the pages name exists', () => {
   const named = manual.prose.flatMap(spansOf).filter((span) => /^leadpush_\w+$/.test(span))
-  const sources = ['src/server/metrics.ts', 'src/cli/push/metrics.ts', 'src/http/listen.ts'].map((file) => readFileSync(join(packageRoot, file), 'utf8'))
+  const sources = ['src/server/metrics.ts', 'src/cli/push/metrics.ts', 'src/cli/trigger/metrics.ts', 'src/http/listen.ts'].map((file) => readFileSync(join(packageRoot, file), 'utf8'))
   assert.ok(named.length >= 4)
   assert.deepEqual(named.filter((name) => !sources.some((source) => source.includes(name))), [])
 }) // biome-ignore format: dense

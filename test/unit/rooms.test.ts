@@ -11,6 +11,7 @@ const rooms = [
   'index.ts',
   'base',
   'db',
+  'secrets',
   'http',
   'records',
   'places',

@@ -14,13 +14,15 @@ interface ExplainOptions {
   json?: true
 }
 
-/** The most queries, matching ones first, and deliveries that are printed without --json. */
+/** The most queries, matching ones first, deliveries and triggers that are printed without --json. */
 const shownMax = 50
 
 export function addExplain(program: Command, act: Act): void {
   program
     .command('explain')
-    .description('Tell why a listing was, or was not, sent to a user: queries, distance, rank, age, deliveries.')
+    .description(
+      'Tell why a listing was, or was not, sent to a user: queries, distance, rank, age, deliveries, triggers.',
+    )
     .argument('<href>', 'the URL of the listing, as it was imported')
     .requiredOption('--user <email>', 'the user who got the listing, or should have')
     .option('--json', 'print one JSON object')
@@ -37,7 +39,9 @@ answer rests on: "subscribed","servedAt","owed","held"; "postalCode","importedAt
 "sources" (each with "goneAt": null while it has the listing); "queries", each with "matches",
 "distanceMiles","words","rank","matching" (null: more than "counted" newest);
 "planned" (the query that brings it, and the part); "deliveries" that held it, each
-with "changed", the fields that have changed since, and "attemptLog"; "untold".`,
+with "changed", the fields that have changed since, and "attemptLog"; "untold";
+"triggers", one for each hook of the user and each trigger that it asked for, with
+"status" (due, failing, delivered, dropped, abandoned, not due), "at", "reason".`,
     )
     .action(act(explainListing))
 }
@@ -65,11 +69,12 @@ function toLine({ user, href, period, deliveries, ...facts }: Explanation, answe
   return { type: 'explanation', user, href, period, answer, ...facts, deliveries: shown }
 }
 
-async function writeTold({ answer, user, listing, queries, deliveries }: Told) {
+async function writeTold({ answer, user, listing, queries, deliveries, triggers }: Told) {
   await writeLine(paint('bold', answer), '', user, listing)
   for (const [title, sentences] of [
     ['Queries', queries],
     ['Deliveries', deliveries],
+    ['Triggers', triggers],
   ] as const) {
     if (sentences.length > 0) await writeLine('', paint('dim', title))
     for (const sentence of sentences.slice(0, shownMax)) await writeLine(sentence)

@@ -1,6 +1,6 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
-import { type Act, type ExitCode, usageError, waiting, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import {
   commandThatFits,
@@ -116,7 +116,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   const { buildNulls } = await import('../../leads/read-value.ts')
   const { parseWhere } = await import('../../leads/where.ts')
   const { runImport } = await import('../import-view.ts')
-  const { sendTriggers, triggerSettings } = await import('../trigger.ts')
+  const { sendTriggers, triggerSettings } = await import('../trigger/command.ts')
   const { readSource } = await import('./source.ts')
   if (options.dryRun && options.trigger)
     throw usageError('--trigger sends, and --dry-run only looks: give one of them.')
@@ -130,6 +130,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   const where = parseWhere(options.where ?? [])
   return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     const onNote = (note: string) => log.info(note)
+    const vault = toSend && (await openSecrets(opened.db, toSend))
     const ways = {
       map,
       encoding,
@@ -144,7 +145,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
     const imported = await runImport(log, { ...options, files }, (how) =>
       importLeads(opened, files, { ...how, ...ways }),
     )
-    if (!toSend || isStopCode(imported)) return imported
-    return Math.max(imported, await sendTriggers(log, opened, toSend, options))
+    if (!toSend || !vault || isStopCode(imported)) return imported
+    return Math.max(imported, await sendTriggers(log, opened, toSend, { vault, json: options.json }))
   })
 }

@@ -3,8 +3,18 @@ import { type Command, Option } from 'commander'
 import { plural } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import type { PushRequest } from '../../push/run-push.ts'
+import type { Vault } from '../../secrets/vault.ts'
 import { agrees } from '../ask.ts'
-import { type Act, type ExitCode, inShort, onEarlyEnd, usageError, waiting, withDatabase } from '../command.ts'
+import {
+  type Act,
+  type ExitCode,
+  inShort,
+  onEarlyEnd,
+  openSecrets,
+  usageError,
+  waiting,
+  withDatabase,
+} from '../command.ts'
 import { boundHeap } from '../heap.ts'
 import type { Log } from '../log.ts'
 import { parseCount } from '../options.ts'
@@ -18,7 +28,7 @@ export interface PushOptions {
   resume?: true
   failed?: true
   unknown?: true
-  /** For `serve`: if another process has sent the owed push first, this one sends nothing. */
+  /** For `serve`: sends only what is owed by subscribing, to all users or, with `user`, to one. */
   owed?: true
   /** Other tools have it: the error points to `preview`. */
   dryRun?: true
@@ -44,7 +54,7 @@ export function addPush(program: Command, act: Act): void {
     .option('--yes', 'with --force: go on without asking first')
     .option('--limit <n>', 'with --all: serve this many users, then end', parseCount)
     .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
-    .addOption(new Option('--owed', 'with --user: only what is owed by the subscription').hideHelp())
+    .addOption(new Option('--owed', 'only what is owed by subscribing; with --user: to that user').hideHelp())
     .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
     .option('--accept', 'send what is held back: by the guard, or because the receiver is down or refuses everybody')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
@@ -82,6 +92,7 @@ function checkOptions(options: PushOptions): void {
     options.user !== undefined && '--user',
     options.resume && '--resume',
     options.failed && '--failed',
+    options.owed && options.user === undefined && '--owed',
   ]
   const given = forms.filter((form) => typeof form === 'string')
   if (given.length === 0)
@@ -90,7 +101,6 @@ function checkOptions(options: PushOptions): void {
   if (options.force && !options.all) throw usageError('--force goes with --all only.')
   if (options.yes && !options.force) throw usageError('--yes goes with --all --force only.')
   if (options.limit !== undefined && !options.all) throw usageError('--limit goes with --all only.')
-  if (options.owed && options.user === undefined) throw usageError('--owed goes with --user only.')
   if (options.unknown && !options.failed) throw usageError('--unknown goes with --failed only.')
 }
 
@@ -113,6 +123,7 @@ export const pushSettingNames = [
   'guard',
   'maxLeadAgeMs',
   'timeZone',
+  'secretKey',
   'logFormat',
   'pingUrl',
   'pingBody',
@@ -148,9 +159,11 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   try {
     const exitCode = await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
       log.info(`Database: ${opened.description}`)
+      const vault = await openSecrets(opened.db, settings)
       if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
       return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {
         ...options,
+        vault,
         metrics,
         ping,
       })
@@ -173,11 +186,11 @@ async function agreeToForce(
   limit: number | undefined,
 ): Promise<void> {
   if (!process.stdin.isTTY || !process.stdout.isTTY) return
-  const { rideOut } = await import('../../db/away.ts')
   const { findPeriod } = await import('../../deliveries/runs.ts')
-  const { countUsersToServe, forcedPass } = await import('../../push/users-to-serve.ts')
+  const { countUsersOfPass } = await import('../../push/users-left.ts')
+  const { forcedPass } = await import('../../push/users-to-serve.ts')
   const { period } = await findPeriod(db, settings)
-  const { free, held } = await rideOut(() => countUsersToServe(db, forcedPass(period)))
+  const { free, held } = await countUsersOfPass(db, forcedPass(period))
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
   if (users === 0) return
   log.warn(`${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`)
@@ -190,7 +203,8 @@ async function agreeToForce(
 
 async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics | undefined> {
   if (options.metricsFile === undefined) return undefined
-  const { keepMetricsFile } = await import('./metrics-file.ts')
+  const { keepMetricsFile } = await import('../metrics-file.ts')
+  const { PushMetrics } = await import('./metrics.ts')
   const command = options.all
     ? options.force
       ? 'force'
@@ -199,16 +213,19 @@ async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics 
       ? 'resume'
       : options.failed
         ? 'failed'
-        : 'user'
-  return keepMetricsFile(log, options.metricsFile, command)
+        : options.user === undefined
+          ? 'owed'
+          : 'user'
+  return keepMetricsFile(log, options.metricsFile, (before) => new PushMetrics(command, before, Date.now()))
 }
 
 async function findRequest(log: Log, db: Database, options: PushOptions): Promise<PushRequest> {
   if (options.all) return { what: 'all', force: options.force ?? false, limit: options.limit }
   if (options.resume) return { what: 'resume' }
   if (options.failed) return { what: 'failed', unknown: options.unknown ?? false }
+  if (options.user === undefined) return { what: 'owed' }
   const { findUser } = await import('../../users/users.ts')
-  const { user, owed, subscribed } = await findUser(db, options.user ?? '')
+  const { user, owed, subscribed } = await findUser(db, options.user)
   if (options.owed) return { what: 'user', user, owed, owedOnly: true }
   if (!subscribed) log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
   return { what: 'user', user, owed }
@@ -220,9 +237,10 @@ export async function sendPush(
   opened: { db: Database },
   settings: Awaited<ReturnType<typeof readPushSettings>>,
   request: PushRequest,
-  options: { json?: true; accept?: true; metrics?: PushMetrics | undefined; ping?: Ping | undefined },
+  options: { vault: Vault; json?: true; accept?: true; metrics?: PushMetrics | undefined; ping?: Ping | undefined },
 ): Promise<ExitCode> {
   await boundHeap()
+  const { onCommitsHang } = await import('../../db/silence.ts')
   const { createHttp } = await import('../../http/client.ts')
   const { runPush } = await import('../../push/run-push.ts')
   const { tellAll } = await import('../../push/reporter.ts')
@@ -236,16 +254,27 @@ export async function sendPush(
     view.reporter.waits('what is under way')
     log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
   })
+  const forget = onCommitsHang((hangs) => view.reporter.waits(hangs ? 'a synchronous standby' : undefined))
   try {
     const { db } = opened
-    const { metrics, ping } = options
+    const { vault, metrics, ping } = options
     const reporter = tellAll(view.reporter, ...[metrics, ping?.reporter].filter((each) => each !== undefined))
-    const end = await runPush({ db, http, settings, request, accept: options.accept, reporter, stop: stop.signal })
+    const end = await runPush({
+      db,
+      http,
+      vault,
+      settings,
+      request,
+      accept: options.accept,
+      reporter,
+      stop: stop.signal,
+    })
     metrics?.noteEnd(end)
     await view.end(end.summary, end)
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {
     view.stop()
+    forget()
     stop.dispose()
     await http.close()
   }

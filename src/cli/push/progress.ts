@@ -67,7 +67,7 @@ export class ProgressCount {
     const waitedSeconds = waiting ? Math.floor((this.now() - waiting.sinceMs) / 1_000) : 0
     const left = Math.max(0, (this.total ?? 0) - this.done)
     const pieces: [text: string | false, weight: number][] = [
-      [users, 4],
+      [this.total !== undefined && users, 4],
       [!waiting && `${rate.toFixed(rate < 10 ? 1 : 0)}/s`, 0],
       [!waiting && left > 0 && rate > 0 && `${seconds(left / rate)} left`, 2],
       [this.allowed !== undefined && !waiting && `the receiver allows ${formatRate(this.allowed)}`, 1.5],

@@ -3,7 +3,8 @@ import type { Command } from 'commander'
 import { messageOf } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
 import type { Faults } from '../../receiver-kit/receiver/faults.ts'
-import { type Act, type ExitCode, usageError, withDatabase } from '../command.ts'
+import type { SecretSettings } from '../../secrets/vault.ts'
+import { type Act, type ExitCode, openSecrets, usageError, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { writeLine } from '../output.ts'
 import { listenForStop } from '../signals.ts'
@@ -69,13 +70,16 @@ async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitC
     ...(options.host !== undefined && { host: { flag: '--host', value: options.host } }),
     ...(options.port !== undefined && { port: { flag: '--port', value: options.port } }),
   }
-  const settings = readSettings(['databaseUrl', 'home', 'host', 'port', 'logFormat'], processSource(flags))
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'host', 'port', 'logFormat', ...(options.keys === 'users' ? (['secretKey'] as const) : [])],
+    processSource(flags),
+  )
   const faults = await readFaults(options)
   const chooseKeys = await readKeys(options)
   return await withDatabase(settings, { create: true, writes: true }, async (opened) => {
     const stop = listenForStop(() => {})
     const { host, port } = settings
-    const knowsKey = chooseKeys(opened.db)
+    const knowsKey = await chooseKeys(opened.db, settings)
     const view = await createReceiverView(log, { json: options.json ?? false })
     try {
       const receiver = await startReceiver({
@@ -111,13 +115,17 @@ async function readInput(): Promise<string> {
 }
 
 type KnowsKey = (key: string) => boolean | Promise<boolean>
+type ChooseKeys = (db: Database, settings: SecretSettings) => Promise<KnowsKey | undefined>
 
 /** Decides which receiver keys are taken, once there is a database. Keys come from a file, since arguments show in the list of processes. */
-async function readKeys({ keys }: ReceiverCommandOptions): Promise<(db: Database) => KnowsKey | undefined> {
-  if (keys === undefined) return () => undefined
+async function readKeys({ keys }: ReceiverCommandOptions): Promise<ChooseKeys> {
+  if (keys === undefined) return async () => undefined
   if (keys === 'users') {
     const { isReceiverKey } = await import('../../users/users.ts')
-    return (db) => (key) => isReceiverKey(db, key)
+    return async (db, settings) => {
+      const vault = await openSecrets(db, settings)
+      return (key) => isReceiverKey(db, vault, key)
+    }
   }
   const { readSmallFile } = await import('../../base/small-file.ts')
   const { receiverKeySchema } = await import('../../users/user.ts')
@@ -135,7 +143,7 @@ async function readKeys({ keys }: ReceiverCommandOptions): Promise<(db: Database
     if (!parsed.success) throw usageError(`--keys: line ${at + 1} ${parsed.error.issues[0]?.message}`)
     known.add(key)
   }
-  return () => (key) => known.has(key)
+  return async () => (key) => known.has(key)
 }
 
 async function readFaults({ fail = [], delay, drop, limit, refuse, html }: ReceiverCommandOptions): Promise<Faults> {

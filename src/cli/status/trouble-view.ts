@@ -38,10 +38,11 @@ export async function writeEnded(
 
 export async function writeHooks(hooks: HookInTrouble[], total: number, time: Time): Promise<void> {
   await writeLine('', paint('bold', 'Hooks in trouble'))
-  for (const { lastAt, user, url, failing, abandoned, offSince, error, answer } of hooks) {
+  for (const { lastAt, user, url, failing, abandoned, dropped, offSince, error, answer } of hooks) {
     const counts = [
       failing > 0 && `${formatCount(failing)} failing`,
       abandoned > 0 && `${formatCount(abandoned)} abandoned`,
+      dropped > 0 && `${formatCount(dropped)} dropped`,
       offSince !== null && `switched off ${time(offSince)}`,
     ]
     const last = `last attempt ${time(lastAt)}: ${error ?? 'it was delivered'}`

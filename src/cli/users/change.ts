@@ -9,7 +9,7 @@ import type { ToldHook } from '../../integrations/hook-http.ts'
 import type { RemovedHook } from '../../integrations/hooks.ts'
 import type { UserToServe } from '../../push/users-to-serve.ts'
 import type { FoundUser } from '../../users/users.ts'
-import { type ExitCode, inShort, withDatabase } from '../command.ts'
+import { type ExitCode, inShort, openSecrets, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { writeFacts, writeJson, writeLine } from '../output.ts'
 import { isStopCode } from '../signals.ts'
@@ -28,10 +28,11 @@ export async function subscribe(log: Log, given: string[], options: JsonOption):
   const settings = await readPushSettings({})
   return await withDatabase(settings, { ...inShort, writes: true }, async (opened) => {
     const { findUser } = await import('../../users/users.ts')
+    const toSend = { ...options, vault: await openSecrets(opened.db, settings) }
     const record = ({ user }: FoundUser) => recordAndTell(log, opened, user, options)
     if (single !== undefined) {
       const { user, isDue } = await record(await findUser(opened.db, single))
-      return isDue ? await sendPush(log, opened, settings, { what: 'user', user, owed: true }, options) : 0
+      return isDue ? await sendPush(log, opened, settings, { what: 'user', user, owed: true }, toSend) : 0
     }
     const counts = { subscribed: 0, already: 0 }
     let due: UserToServe[] = []
@@ -42,7 +43,7 @@ export async function subscribe(log: Log, given: string[], options: JsonOption):
       if (!user || isStopCode(exitCode)) return
       exitCode = Math.max(
         exitCode,
-        await sendPush(log, opened, settings, { what: 'user', user, further, owed: true }, options),
+        await sendPush(log, opened, settings, { what: 'user', user, further, owed: true }, toSend),
       )
     }
     const { unknown } = await forEachUser(opened.db, given, options, async (found) => {

@@ -1,7 +1,7 @@
 /** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
 import type { Command } from 'commander'
 import type { SettingName } from '../../base/config.ts'
-import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, inShort, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { writeJson, writeLine, writeTable } from '../output.ts'
 import { paint } from '../painted.ts'
@@ -125,7 +125,7 @@ async function readDatabaseSettings<const K extends SettingName = never>(more: r
 type UserImportOptions = JsonOption & { rejects?: string; complete?: true; accept?: true; encoding?: string }
 
 async function importFiles(log: Log, files: string[], options: UserImportOptions): Promise<ExitCode> {
-  const settings = await readDatabaseSettings(['databaseAwayMs'])
+  const settings = await readDatabaseSettings(['databaseAwayMs', 'secretKey'])
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importUsers, userFormats } = await import('../../users/import.ts')
   const { runImport } = await import('../import-view.ts')
@@ -136,9 +136,10 @@ async function importFiles(log: Log, files: string[], options: UserImportOptions
   if (accept && !complete) throw usageError('--accept goes with --complete: it overrules its guard.')
   findRecordFiles(files, userFormats)
   return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
+    const vault = await openSecrets(opened.db, settings, { begins: true })
     let unsubscribed = 0
     const imported = await runImport(log, { ...options, files }, async (how) => {
-      const outcome = await importUsers(opened, files, { ...how, complete, accept, encoding })
+      const outcome = await importUsers(opened, files, { ...how, vault, complete, accept, encoding })
       unsubscribed = outcome.summary.unsubscribed
       return outcome
     })

@@ -17,6 +17,7 @@ import {
   warning,
 } from './check.ts'
 import { judgeDatabaseError } from './database-trouble.ts'
+import { standbysCheck } from './standbys.ts'
 
 const unreachable = 'the database cannot be reached'
 /** Longer than connecting may take; the embedded server may have to recover first. */
@@ -169,6 +170,7 @@ export const databaseChecks: readonly Check[] = [
     needs: 'database',
     run: async (context) => judgeDurability(factsOf(context)),
   },
+  standbysCheck,
   { name: 'schema', title: 'Schema', needs: 'database', run: checkSchema },
   { name: 'rights', title: 'Rights', needs: 'database', run: checkRights },
   {

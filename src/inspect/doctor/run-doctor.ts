@@ -9,6 +9,7 @@ import { type Check, type DoctorContext, failure, judge, type Status, skipped, t
 import { clientCertificateCheck } from './client-certificate.ts'
 import { clockChecks } from './clock.ts'
 import { databaseChecks } from './database.ts'
+import { encryptionCheck } from './encryption.ts'
 import { installationChecks } from './installation.ts'
 import { ledgerChecks } from './ledger.ts'
 import { machineChecks } from './machine.ts'
@@ -53,6 +54,7 @@ const checks: readonly Check[] = [
   ...installationChecks,
   ...settingsChecks,
   ...databaseChecks,
+  encryptionCheck,
   ...clockChecks,
   clientCertificateCheck,
   ...receiverChecks,

@@ -13,6 +13,7 @@ import { findUser } from '../../users/users.ts'
 import { type ExplainedDelivery, explainDeliveries } from './deliveries.ts'
 import { findListing } from './listing.ts'
 import { type ExplainedQuery, explainQueries } from './queries.ts'
+import { type ExplainedTrigger, explainTriggers } from './triggers.ts'
 
 /** The facts of an explanation; `--json` prints them. */
 export interface Explanation {
@@ -52,6 +53,8 @@ export interface Explanation {
   untold: string[]
   /** There are older deliveries that were not looked at. */
   more: boolean
+  /** Of each hook of the user, and each trigger that it asked for. */
+  triggers: ExplainedTrigger[]
 }
 
 /** Explains the listing `href` for the user `email`. Throws `usage` where one of them does not exist. */
@@ -107,6 +110,7 @@ export async function explain(
     deliveries: found.with,
     untold: [...(isLost ? [period] : []), ...found.untold],
     more: found.more,
+    triggers: await explainTriggers(db, user.id, listing.leadId),
   }
 }
 

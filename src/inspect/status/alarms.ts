@@ -144,7 +144,7 @@ function* listHooks({ hooks }: Concerns): Generator<Alarm> {
   if (failing.count > 0) {
     yield {
       about: `${plural(failing.count, 'hook')} that fail${failing.count === 1 ? 's' : ''}`,
-      what: `${plural(failing.count, 'hook')} ${have(failing.count)} failed for more than ${aDay}`,
+      what: `${plural(failing.count, 'hook')} ${have(failing.count)} failed for more than ${aDay}${failing.off === 0 ? '' : `, ${formatCount(failing.off)} of them ${failing.off === 1 ? 'is' : 'are'} switched off`}`,
       toDo: `see in \`leadpush status\` why, mend it and run \`leadpush trigger --again\`, or end a connection that is over with ${revoke(failing)}.`,
     }
   }

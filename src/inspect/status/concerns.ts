@@ -39,6 +39,8 @@ interface HookConcerns {
 /** `integrationId`: the integration of one of the hooks; null where there is none. */
 interface Hooks {
   count: number
+  /** How many of them are switched off. */
+  off: number
   integrationId: number | null
 }
 
@@ -63,7 +65,7 @@ async function findHookConcerns(db: Database): Promise<HookConcerns> {
   const found = await Promise.all(
     Object.entries(hookConcerns).map(async ([name, condition]) => {
       const { rows } = await sql<Hooks>`
-        select count(*) as count, min(h.integration_id) as "integrationId" from hooks h where ${condition}
+        select count(*) as count, count(h.off_since) as off, min(h.integration_id) as "integrationId" from hooks h where ${condition}
       `.execute(db)
       return [name, rows[0]]
     }),

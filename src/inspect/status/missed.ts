@@ -7,15 +7,8 @@ import { leftDays } from '../../base/limits.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { hasBegun, isPeriodOver } from '../../deliveries/runs.ts'
-import {
-  countUsersToServe,
-  forcedPass,
-  hasQueries,
-  isClaimed,
-  isOwedSubscription,
-  isOwedWeekly,
-  weeklyScope,
-} from '../../push/users-to-serve.ts'
+import { countUnclaimed } from '../../push/users-left.ts'
+import { forcedPass, isClaimed, isOwedSubscription, weeklyPass, weeklyScope } from '../../push/users-to-serve.ts'
 
 /** SQL: whether the run `r` was a push of all users, is over (also by a dead process), and is still known to have served whom. */
 const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and ${hasBegun(sql`r`)}
@@ -27,49 +20,52 @@ const isLeftForDays = sql<boolean>`(
   coalesce(r.ended_at, (select w.lease_end from workers w where w.id = r.worker_id), '-infinity')
     <= now() - ${leftDays} * interval '1 day')`
 
-/** SQL: when the last such push of the period began: a user who was due by then was due at one of them. */
-const lastBegun = (period: string, condition = sql<boolean>`true`) => sql<Date>`(
-  select max(r.started_at) from runs r where r.period = ${period} and ${isOver} and ${condition})`
+/** When the last such push of the period began: a user who was due by then was due at one of them. Null: there was none. */
+async function findLastBegun(db: Database, period: string, condition = sql<boolean>`true`): Promise<string | null> {
+  // as text: a JavaScript date has no microseconds
+  const { rows } = await sql<{ begun: string | null }>`
+    select max(r.started_at)::text as begun from runs r where r.period = ${period} and ${isOver} and ${condition}
+  `.execute(db)
+  return rows[0]?.begun ?? null
+}
 
-const hasDelivery = (period: RawBuilder<string>) => sql<boolean>`exists (
+const hasDelivery = (period: string) => sql<boolean>`exists (
   select from deliveries d where d.user_id = u.id and d.period = ${period} offset 0)`
 
-/** SQL: whether the user `u`, who was due in the period, got no delivery in it. The claim tells where deliveries are deleted. */
-const gotNothing = (period: RawBuilder<string>) => sql<boolean>`
-  not exists (select from claims c where c.scope = 'weekly:' || ${period} and c.email = u.email offset 0)
-  and not ${hasDelivery(period)} and ${hasQueries}`
+/** Counts the users who were due when a push of the period began, and who have no claim in it. */
+async function countDue(
+  db: Database,
+  period: string,
+  begun: string | null,
+  only: RawBuilder<boolean>,
+): Promise<number> {
+  if (begun === null) return 0
+  return await countUnclaimed(db, { ...weeklyPass(period), only: sql`u.due_since <= ${begun} and ${only}` })
+}
 
 async function countForcedLeft(db: Database, period: string): Promise<number> {
   const { rows } = await sql<{ id: number }>`
     select id from runs r where r.period = ${period} and r.command = 'force' and not r.came_to_end and ${isOver} and ${isLeftForDays}
   `.execute(db)
   let users = 0
-  for (const { id } of rows) users += (await countUsersToServe(db, forcedPass(period, id))).free
+  for (const { id } of rows) users += await countUnclaimed(db, forcedPass(period, id))
   return users
 }
 
 /** Users who have been owed a delivery for a day: the `weekly` one of the period, or another (subscription, forced). */
 export async function countLeft(db: Database, period: string): Promise<{ weekly: number; others: number }> {
-  const { rows } = await sql<{ weekly: number; subscriptions: number }>`
-    select count(*) filter (where weekly) as weekly, count(*) filter (where not weekly) as subscriptions from (
-      select true as weekly from users u
-      where ${isOwedWeekly(period)} and u.due_since <= ${lastBegun(period, isLeftForDays)}
-      union all
-      select false from users u
-      where ${isOwedSubscription} and u.subscription_owed_at <= now() - ${leftDays} * interval '1 day'
-    ) left_behind
+  const weekly = await countDue(db, period, await findLastBegun(db, period, isLeftForDays), sql`true`)
+  const { rows } = await sql<{ n: number }>`
+    select count(*) as n from users u
+    where ${isOwedSubscription} and u.subscription_owed_at <= now() - ${leftDays} * interval '1 day'
   `.execute(db)
-  const { weekly = 0, subscriptions = 0 } = rows[0] ?? {}
-  return { weekly, others: subscriptions + (await countForcedLeft(db, period)) }
+  return { weekly, others: (rows[0]?.n ?? 0) + (await countForcedLeft(db, period)) }
 }
 
 /** Users who were due in the period before, got no delivery in it, and have none in this one. */
 export async function countWithoutTwoPeriods(db: Database, before: string, period: string): Promise<number> {
-  const { rows } = await sql<{ n: number }>`
-    select count(*) as n from users u where u.subscribed and u.due_since <= ${lastBegun(before)} and ${gotNothing(sql`${before}::text`)}
-      and not ${isClaimed(weeklyScope(period))} and not ${hasDelivery(sql`${period}::text`)}
-  `.execute(db)
-  return rows[0]?.n ?? 0
+  const hasNothing = sql<boolean>`not ${hasDelivery(before)} and not ${isClaimed(weeklyScope(period))} and not ${hasDelivery(period)}`
+  return await countDue(db, before, await findLastBegun(db, before), hasNothing)
 }
 
 /**
@@ -77,14 +73,14 @@ export async function countWithoutTwoPeriods(db: Database, before: string, perio
  * for periods with a push that left somebody, and for the last two, in case the database has lost confirmed rows.
  */
 export async function countMissed(db: Database, periods: readonly string[]): Promise<Map<string, number>> {
-  const { rows } = await sql<{ period: string; n: number }>`
-    select p.period, (
-      select count(*) from users u where u.subscribed and u.due_since <= p.begun and ${gotNothing(sql`p.period`)}
-    ) as n
-    from (
-      select r.period, max(r.started_at) as begun from runs r where r.period = any (${periods}) and ${isOver} group by r.period
-      having r.period = any (${periods.slice(-2)}) or bool_or(not r.came_to_end or r.held_users > 0)
-    ) p
+  const { rows } = await sql<{ period: string }>`
+    select r.period from runs r where r.period = any (${periods}) and ${isOver} group by r.period
+    having r.period = any (${periods.slice(-2)}) or bool_or(not r.came_to_end or r.held_users > 0)
   `.execute(db)
-  return new Map(rows.filter(({ n }) => n > 0).map(({ period, n }) => [period, n]))
+  const missed = new Map<string, number>()
+  for (const { period } of rows) {
+    const users = await countDue(db, period, await findLastBegun(db, period), sql`not ${hasDelivery(period)}`)
+    if (users > 0) missed.set(period, users)
+  }
+  return missed
 }

@@ -8,7 +8,8 @@ import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
 import { findRefused } from '../../push/known-trouble.ts'
-import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord } from '../../push/users-to-serve.ts'
+import { countUnclaimed } from '../../push/users-left.ts'
+import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord, weeklyPass } from '../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
 
@@ -80,17 +81,17 @@ async function countWithoutLater(db: Database, period: string) {
 }
 
 async function countUsers(db: Database, period: string) {
-  const { rows } = await sql<{ subscribed: number; owed: number }>`
-    select (select count(*) from users where subscribed) as subscribed, count(*) as owed from (
-      select u.id from users u
-      where ${isOwedWeekly(period)}
-      union
+  const weekly = await countUnclaimed(db, weeklyPass(period))
+  const { rows } = await sql<{ subscribed: number; others: number }>`
+    select (select count(*) from users where subscribed) as subscribed, count(*) as others from users u
+    where not ${isOwedWeekly(period)} and u.id in (
       select u.id from users u where ${isOwedSubscription}
       union
       select u.id from deliveries d join users u on u.id = d.user_id where d.status = 'pending'
-    ) owed
+    )
   `.execute(db)
-  return rows[0] ?? { subscribed: 0, owed: 0 }
+  const { subscribed = 0, others = 0 } = rows[0] ?? {}
+  return { subscribed, owed: weekly + others }
 }
 
 async function findHeld(db: Database, period: string): Promise<Status['held']> {

@@ -4,6 +4,7 @@ import { type Database, findReadOnly } from '../../db/open.ts'
 import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
 import { hasOutdated } from '../../matching/searches.ts'
 import { findPlaces } from '../../places/places.ts'
+import { plainVault, type Vault } from '../../secrets/vault.ts'
 import type { Findings } from './finding.ts'
 import { checkHooks, type HookCounts } from './hooks.ts'
 import { checkLeads } from './leads.ts'
@@ -20,6 +21,7 @@ export async function* checkDatabase(
   settings: SettingsToCheck & { maxLeadAgeMs: number },
   counts: DatabaseCounts,
   signal?: AbortSignal,
+  vault: Vault = plainVault,
 ): Findings {
   await findPeriod(db, settings)
   const readOnly = await findReadOnly(db)
@@ -30,7 +32,7 @@ export async function* checkDatabase(
     const message = 'were resolved by an older version of this program: they may match other listings now'
     yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }
   }
-  yield* checkUsers(db, await rideOut(() => findPlaces(db)), counts, signal)
-  yield* checkHooks(db, settings, counts, signal)
+  yield* checkUsers(db, { places: await rideOut(() => findPlaces(db)), vault }, counts, signal)
+  yield* checkHooks(db, settings, vault, counts, signal)
   yield* checkLeads(db, counts, signal)
 }

@@ -3,6 +3,8 @@ import { LRUCache } from 'lru-cache'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { checkHookUrl, findUrlProblem, type HookRules, hookRulesOf } from '../../integrations/hook-address.ts'
+import { signingSecretsOf } from '../../secrets/cipher.ts'
+import { openIntact, type Vault } from '../../secrets/vault.ts'
 import type { Finding, Findings } from './finding.ts'
 
 export interface HookCounts {
@@ -18,6 +20,9 @@ interface HookRow {
   id: string
   url: string
   email: string
+  userId: number
+  integrationId: number
+  secret: string
 }
 
 async function findPage(db: Database, last: string | undefined): Promise<HookRow[]> {
@@ -25,7 +30,7 @@ async function findPage(db: Database, last: string | undefined): Promise<HookRow
     .selectFrom('hooks as h')
     .innerJoin('integrations as i', 'i.id', 'h.integration_id')
     .innerJoin('users as u', 'u.id', 'i.user_id')
-    .select(['h.id', 'h.url', 'u.email'])
+    .select(['h.id', 'h.url', 'u.email', 'u.id as userId', 'i.id as integrationId', 'i.signing_secret as secret'])
     .orderBy('h.id')
     .limit(hooksPerPage)
   return await (last === undefined ? page : page.where('h.id', '>', last)).execute()
@@ -55,6 +60,7 @@ const hint = 'Its triggers fail until the platform registers another one; `leadp
 export async function* checkHooks(
   db: Database,
   settings: Parameters<typeof hookRulesOf>[0],
+  vault: Vault,
   counts: HookCounts,
   signal?: AbortSignal,
 ): Findings {
@@ -67,9 +73,12 @@ export async function* checkHooks(
       const some = page.slice(at, at + lookupsAtOnce)
       const problems = await Promise.all(some.map(({ url }) => hosts.findProblem(url)))
       counts.hooks += some.length
-      for (const [n, { id, email }] of some.entries()) {
+      for (const [n, { id, email, userId, integrationId, secret }] of some.entries()) {
         const problem = problems[n]
         if (problem !== undefined) yield describe(id, email, problem)
+        if ((await openIntact(vault, secret, signingSecretsOf(userId))) === undefined) {
+          yield describeDamaged(id, email, integrationId)
+        }
       }
     }
   }
@@ -78,4 +87,10 @@ export async function* checkHooks(
 function describe(id: string, email: string, problem: string): Finding {
   const message = `may not be called: ${problem.replace(/\.$/, '')}`
   return { type: 'problem', where: `hook ${id} of ${email}`, path: 'url', message, hint }
+}
+
+function describeDamaged(id: string, email: string, integrationId: number): Finding {
+  const message = 'cannot be decrypted: the stored one was changed'
+  const toDo = `\`leadpush integrations rotate ${integrationId}\` makes another.`
+  return { type: 'problem', where: `hook ${id} of ${email}`, path: 'signingSecret', message, hint: toDo }
 }

@@ -11,6 +11,8 @@ import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { type RefusedSearch, type ResolvedSearch, resolverVersion, resolveSearch } from '../../matching/search.ts'
 import type { Places } from '../../places/places.ts'
+import { receiverKeyOf } from '../../secrets/cipher.ts'
+import { openIntact, type Vault } from '../../secrets/vault.ts'
 import { deliveredQuerySchema, type Query, queryHash, serialiseQuery } from '../../users/query.ts'
 import { emailSchema, receiverKeySchema } from '../../users/user.ts'
 import type { Finding, Findings } from './finding.ts'
@@ -39,8 +41,8 @@ export interface UserCounts {
 
 const usersPerPage = 1_000
 const queriesPerPage = 4_000
-/** Many users have the same queries. What a query resolves to is kept without its places, and so is small. */
-const resolvedKept = 20_000
+/** Many users have the same queries. What is known of a query is kept without its places, and so is small. */
+const queriesKept = 20_000
 
 const importAgain = 'Import the user again with `leadpush users import`.'
 
@@ -70,22 +72,32 @@ async function* findQueries(db: Database, firstId: number, lastId: number): Asyn
 /** What a query resolves to, as far as it is checked here. */
 type Resolved = RefusedSearch | { meaning: string; radiusIgnored: boolean; isNowhere: boolean }
 
-class QueryResolver {
+/** What is known of a query, whoever has it. */
+type KnownQuery = { issues: Parameters<typeof describeIssues>[0] } | { hash: string; json: string; resolved: Resolved }
+
+class KnownQueries {
   private readonly places: Places
-  private readonly kept = new LRUCache<string, Resolved>({ max: resolvedKept })
+  private readonly kept = new LRUCache<string, KnownQuery>({ max: queriesKept })
 
   constructor(places: Places) {
     this.places = places
   }
 
-  resolve(query: Query): Resolved {
-    const key = JSON.stringify([query.type, query.value, query.radius])
+  find(query: Query): KnownQuery {
+    const key = `${query.type} ${query.radius} ${query.value}`
     const kept = this.kept.get(key)
     if (kept) return kept
+    const parsed = deliveredQuerySchema.safeParse(query)
+    const known = parsed.success
+      ? { hash: queryHash(query), json: serialiseQuery(query), resolved: this.resolve(query) }
+      : { issues: parsed.error.issues }
+    this.kept.set(key, known)
+    return known
+  }
+
+  private resolve(query: Query): Resolved {
     const search = resolveSearch(this.places, query)
-    const resolved = 'refused' in search ? search : this.describe(search)
-    this.kept.set(key, resolved)
-    return resolved
+    return 'refused' in search ? search : this.describe(search)
   }
 
   private describe({ meaningSha256, radiusIgnored, places }: ResolvedSearch): Resolved {
@@ -97,11 +109,14 @@ class QueryResolver {
 class UserCheck {
   private readonly found: Finding[] = []
   private readonly user: UserRow
-  private readonly resolver: QueryResolver
+  private readonly receiverKey: string | undefined
+  private readonly known: KnownQueries
 
-  constructor(user: UserRow, resolver: QueryResolver) {
+  /** `receiverKey` is undefined where the stored one is damaged. */
+  constructor(user: UserRow, receiverKey: string | undefined, known: KnownQueries) {
     this.user = user
-    this.resolver = resolver
+    this.receiverKey = receiverKey
+    this.known = known
   }
 
   private add(type: Finding['type'], path: string, message: string, hint?: string): void {
@@ -109,12 +124,14 @@ class UserCheck {
   }
 
   run(queries: readonly QueryRow[]): Finding[] {
-    const { email, receiver_key, subscribed } = this.user
+    const { email, subscribed } = this.user
     const isAddress = emailSchema.safeParse(email)
     if (!isAddress.success) this.add('problem', 'email', isAddress.error.issues[0]?.message ?? 'is wrong', importAgain)
     else if (isAddress.data !== email) this.add('problem', 'email', 'must be in lower case', importAgain)
-    const isKey = receiverKeySchema.safeParse(receiver_key)
-    if (!isKey.success) {
+    const isKey = receiverKeySchema.safeParse(this.receiverKey)
+    if (this.receiverKey === undefined) {
+      this.add('problem', 'receiverApiKey', 'cannot be decrypted: the stored one was changed', importAgain)
+    } else if (!isKey.success) {
       this.add('problem', 'receiverApiKey', isKey.error.issues[0]?.message ?? 'is wrong', importAgain)
     }
     if (queries.length > queriesPerUserMax) {
@@ -134,14 +151,14 @@ class UserCheck {
     const path = `queries[${at}]`
     const { type, value, radius } = row
     const query = { type, value, radius }
-    const parsed = deliveredQuerySchema.safeParse(query)
-    if (!parsed.success) {
-      for (const issue of describeIssues(parsed.error.issues, query)) {
+    const known = this.known.find(query)
+    if ('issues' in known) {
+      for (const issue of describeIssues(known.issues, query)) {
         this.add('problem', formatPath(['queries', at, ...issue.path]), issue.message, importAgain)
       }
       return
     }
-    const hash = queryHash(query)
+    const { hash, json, resolved } = known
     const earlier = seen.get(hash)
     if (earlier === undefined) seen.set(hash, at)
     else {
@@ -149,14 +166,13 @@ class UserCheck {
       this.add('problem', path, message, 'Change the value or the radius of one of them, and import the user again.')
     }
     if (row.hash !== hash) this.add('problem', path, 'is stored with the hash of another query', importAgain)
-    if (row.json !== serialiseQuery(query)) {
+    if (row.json !== json) {
       this.add('problem', path, 'is stored with the JSON of another query', importAgain)
     }
-    this.checkMeaning(path, row, query)
+    this.checkMeaning(path, row, resolved)
   }
 
-  private checkMeaning(path: string, row: QueryRow, query: Query): void {
-    const resolved = this.resolver.resolve(query)
+  private checkMeaning(path: string, row: QueryRow, resolved: Resolved): void {
     if ('refused' in resolved) {
       this.add(
         'problem',
@@ -183,8 +199,13 @@ class UserCheck {
 }
 
 /** Yields the findings on all users, in the order of their ids; `counts` grows as users are checked. */
-export async function* checkUsers(db: Database, places: Places, counts: UserCounts, signal?: AbortSignal): Findings {
-  const resolver = new QueryResolver(places)
+export async function* checkUsers(
+  db: Database,
+  { places, vault }: { places: Places; vault: Vault },
+  counts: UserCounts,
+  signal?: AbortSignal,
+): Findings {
+  const known = new KnownQueries(places)
   let lastId = 0
   while (!signal?.aborted) {
     const { rows: users } = await rideOut(() =>
@@ -207,7 +228,8 @@ export async function* checkUsers(db: Database, places: Places, counts: UserCoun
       counts.users++
       counts.queries += own.length
       if (user.subscribed) counts.subscribed++
-      yield* new UserCheck(user, resolver).run(own)
+      const receiverKey = await openIntact(vault, user.receiver_key, receiverKeyOf(user.email))
+      yield* new UserCheck(user, receiverKey, known).run(own)
     }
   }
 }

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { deliveryBodySchema } from '../../deliveries/body-schema.ts'
 import { buildExampleLead } from '../../leads/example-lead.ts'
 import { deliveredLeadSchema } from '../../leads/lead.ts'
-import { buildFlatLead, flatLeadSchema } from '../../triggers/flat-lead.ts'
+import { buildFlatLead, buildPriceChange, flatLeadSchema, flatPriceChangeSchema } from '../../triggers/flat-lead.ts'
 import { deliveredQuerySchema } from '../../users/query.ts'
 import {
   doneSchema,
@@ -27,6 +27,7 @@ const schemas = {
   Query: deliveredQuerySchema,
   FsboLead: deliveredLeadSchema,
   NewLead: flatLeadSchema,
+  PriceChange: flatPriceChangeSchema,
 } satisfies Record<string, z.ZodType>
 
 /** The names below `components.schemas`. */
@@ -46,13 +47,14 @@ const examples: { [N in SchemaName]: z.input<(typeof schemas)[N]> } = {
     userEmail: 'user@example.com',
   },
   SampleAnswer: { ok: true, msg: 'Leads as the trigger `new_lead` sends them.', leads: [newLead] },
-  SubscribeBody: { hookUrl: hook.hookUrl },
+  SubscribeBody: { hookUrl: hook.hookUrl, trigger: 'new_lead' },
   SubscribeAnswer: { ok: true, msg: 'The hook is registered.', id: hook.id },
   UnsubscribeBody: { id: hook.id },
   Delivery: { queryList: [{ type: 'zipcode', value: '78704', radius: 25 }], fsbos: [lead] },
   Query: { type: 'zipcode', value: '78704', radius: 25 },
   FsboLead: lead,
   NewLead: newLead,
+  PriceChange: buildPriceChange(lead, new Date('2026-01-08T00:00:00Z'), 335_000),
 }
 
 const refTo = (name: string) => `#/components/schemas/${name}`

@@ -3,7 +3,8 @@
  * (contract 6).
  */
 import { bodyBytesMax, receiverKeyCharsMax } from '../../base/limits.ts'
-import { buildContent } from './schemas.ts'
+import type { TriggerKind } from '../../index.ts'
+import { buildContent, type SchemaName } from './schemas.ts'
 
 const text = { type: 'string', minLength: 1 }
 const ascii = (most: number) => ({ type: 'string', pattern: `^[!-~]{1,${most}}$` })
@@ -73,12 +74,12 @@ export const delivery = {
   },
 }
 
-/** The operation of a trigger to a hook. */
-export const newLead = {
-  operationId: 'new_lead',
-  summary: 'A trigger to a hook',
+const trigger = (operationId: TriggerKind, schema: SchemaName, summary: string, each: string) => ({
+  operationId,
+  summary,
   description:
-    'POSTed to the URL that `subscribe` registered, once for each new lead; again, with the same webhook-id, where an attempt failed ' +
+    `POSTed to the URL that \`subscribe\` registered, once for each ${each}; again,` +
+    ' with the same webhook-id, where an attempt failed ' +
     'or its outcome is unknown. Signed as Standard Webhooks 1.0 has it, with the signing secret of the integration.',
   security: [],
   parameters: [
@@ -98,7 +99,7 @@ export const newLead = {
     contentLength(),
     userAgent,
   ],
-  requestBody: { required: true, content: buildContent('NewLead') },
+  requestBody: { required: true, content: buildContent(schema) },
   responses: {
     '2XX': { description: 'The request is accepted.' },
     410: { description: 'The hook is removed: nothing more is sent to it.' },
@@ -109,4 +110,17 @@ export const newLead = {
       headers: retryAfter('a week'),
     },
   },
-}
+})
+
+/** The operations of the triggers to hooks, by their kinds. */
+export const triggers = {
+  new_lead: { post: trigger('new_lead', 'NewLead', 'A new lead to a hook', 'new lead') },
+  price_change: {
+    post: trigger(
+      'price_change',
+      'PriceChange',
+      'A new price of a lead to a hook',
+      'lead whose price is another than before',
+    ),
+  },
+} satisfies Record<TriggerKind, object>

@@ -114,6 +114,16 @@ export function pruneVersions(context: PruneContext): Promise<number> {
   )
 }
 
+/** Deletes changes of prices, but for those for which a hook has not been looked at. */
+export function prunePriceChanges(context: PruneContext): Promise<number> {
+  return sweepRows(
+    context,
+    'price_changes',
+    sql`t.import_id <= (select max(id) from imports where started_at < ${context.before}::timestamptz)
+      and t.import_id <= coalesce((select min(looked_import_id) from hooks), t.import_id)`,
+  )
+}
+
 /**
  * Deletes imports, but for the last one and those whose listings a hook has not been looked at for. A listing whose import is
  * gone is known to be old.

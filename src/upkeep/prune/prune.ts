@@ -14,10 +14,11 @@ import {
   pruneRuns,
   pruneWorkers,
 } from './ledger.ts'
-import { pruneImports, pruneLeads, pruneSearches, pruneVersions } from './listings.ts'
+import { pruneImports, pruneLeads, prunePriceChanges, pruneSearches, pruneVersions } from './listings.ts'
 import type { PruneContext } from './sweep.ts'
 
-/** In this order: claims before the runs that name their scopes, listings before their versions. */
+/** In this order: claims before the runs that name their scopes, listings before their versions, and
+ * what an import brought before the import. */
 const parts = {
   deliveries: pruneDeliveries,
   claims: pruneClaims,
@@ -25,6 +26,7 @@ const parts = {
   workers: pruneWorkers,
   leads: pruneLeads,
   versions: pruneVersions,
+  priceChanges: prunePriceChanges,
   imports: pruneImports,
   searches: pruneSearches,
   receiverDeliveries: pruneReceiver,

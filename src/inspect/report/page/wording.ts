@@ -9,6 +9,7 @@ export const commandNames: Readonly<Record<RunReport['command'], string>> = {
   resume: '--resume',
   failed: '--failed',
   user: '--user',
+  owed: '--owed',
 }
 
 export interface Wording {

@@ -1,21 +1,24 @@
-/** `leadpush trigger`: new leads to the hooks of automation platforms. */
+/** `leadpush trigger`: new leads and new prices to the hooks of automation platforms. */
 import type { Command } from 'commander'
-import { formatCount, plural, seconds } from '../base/amounts.ts'
-import { lostKeptDays } from '../base/limits.ts'
-import type { OpenDatabase } from '../db/open.ts'
-import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
-import type { LostToRenew } from '../triggers/lost-triggers.ts'
-import { type Act, type ExitCode, inShort, usageError, waiting, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { readDuration } from './options.ts'
-import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from './output.ts'
-import { paint } from './painted.ts'
-import { listenForStop } from './signals.ts'
+import { formatCount, plural, seconds } from '../../base/amounts.ts'
+import { lostKeptDays } from '../../base/limits.ts'
+import type { OpenDatabase } from '../../db/open.ts'
+import type { TriggerLine, TriggerSummaryLine } from '../../index.ts'
+import type { Vault } from '../../secrets/vault.ts'
+import type { LostToRenew } from '../../triggers/lost-triggers.ts'
+import { type Act, type ExitCode, inShort, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
+import type { Log } from '../log.ts'
+import { readDuration } from '../options.ts'
+import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from '../output.ts'
+import { paint } from '../painted.ts'
+import { listenForStop } from '../signals.ts'
+import type { TriggerMetrics } from './metrics.ts'
 
 interface TriggerOptions {
   again?: true
   hook?: string
   since?: string
+  metricsFile?: string
   json?: true
 }
 
@@ -26,10 +29,11 @@ const progressMs = 10_000
 export function addTrigger(program: Command, act: Act): void {
   program
     .command('trigger')
-    .description('Send new listings to the hooks that automation platforms registered, and failed triggers again.')
+    .description('Send new listings and new prices to the hooks of automation platforms, and failed triggers again.')
     .option('--again', 'also send what was abandoned or dropped, for 30 days after that')
     .option('--hook <id>', 'with --again: of this hook alone')
     .option('--since <duration>', 'with --again: only what was lost since, such as 2d')
+    .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -38,37 +42,57 @@ Examples:
   leadpush trigger                               for cron, every few minutes
   leadpush leads import listings.csv --trigger   right after an import
   leadpush trigger --again --since 2d            after a platform was down
+  leadpush trigger --metrics-file /var/lib/node_exporter/leadpush-trigger.prom
 
 A hook gets, once, each listing that was imported after the hook was registered
-and matches one of its user's queries. Later runs try again what failed,
+and matches one of its user's queries, and, where it asked for price_change, each
+one whose price is another than at the last run. Later runs try again what failed,
 after 1, 5 and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that failed gets
-nothing more for a minute, or for as long as its Retry-After asks.`,
+nothing more for a minute, or for as long as its Retry-After asks. A host gets
+at most 30 a second, from all runs together.`,
     )
     .action(act(trigger))
 }
 
-export const triggerSettings = ['leaseMs', 'maxLeadAgeMs', 'allowInsecureHooks', 'hookHosts', 'keepAnswers'] as const
+export const triggerSettings = [
+  'leaseMs',
+  'maxLeadAgeMs',
+  'allowInsecureHooks',
+  'hookHosts',
+  'keepAnswers',
+  'secretKey',
+] as const
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
+  const since = options.since
+  if (!options.again && (since !== undefined || options.hook !== undefined)) {
+    throw usageError('--hook and --since go with --again.', '`leadpush trigger --help` has examples.')
+  }
+  const metrics = await openMetrics(log, options)
+  const { processSource, readSettings } = await import('../../base/config.ts')
   const settings = readSettings(
     ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', ...triggerSettings],
     processSource(),
   )
-  const since = options.since
   const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', `${lostKeptDays}d`)
-  if (!options.again && (since !== undefined || options.hook !== undefined)) {
-    throw usageError('--hook and --since go with --again.', '`leadpush trigger --help` has examples.')
-  }
   return await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
-    const { hasHookId } = await import('../triggers/lost-triggers.ts')
+    const vault = await openSecrets(opened.db, settings)
+    const { hasHookId } = await import('../../triggers/lost-triggers.ts')
     const hookId = options.hook?.toLowerCase()
     if (hookId !== undefined && !(await hasHookId(opened.db, hookId))) {
       throw usageError(`There is no hook ${JSON.stringify(hookId)}.`, '`leadpush integrations list --json` shows them.')
     }
     const again = options.again && { hookId, sinceMs }
-    return await sendTriggers(log, opened, settings, { ...options, again })
+    return await sendTriggers(log, opened, settings, { ...options, vault, again, metrics })
   })
+}
+
+async function openMetrics(log: Log, options: TriggerOptions): Promise<TriggerMetrics | undefined> {
+  if (options.metricsFile === undefined) return undefined
+  const { keepMetricsFile } = await import('../metrics-file.ts')
+  const { TriggerMetrics } = await import('./metrics.ts')
+  const command = options.again ? 'again' : 'trigger'
+  return keepMetricsFile(log, options.metricsFile, (before) => new TriggerMetrics(command, before, Date.now()))
 }
 
 /** Runs `trigger` with everything that a person or a machine sees of it. */
@@ -82,9 +106,14 @@ export async function sendTriggers(
     hookHosts: string[] | undefined
     keepAnswers: 'on' | 'off'
   },
-  { json, again }: { json?: true | undefined; again?: LostToRenew | undefined },
+  {
+    vault,
+    json,
+    again,
+    metrics,
+  }: { vault: Vault; json?: true | undefined; again?: LostToRenew | undefined; metrics?: TriggerMetrics | undefined },
 ): Promise<ExitCode> {
-  const { runTriggers } = await import('../triggers/triggers.ts')
+  const { runTriggers } = await import('../../triggers/triggers.ts')
   const stop = listenForStop((signal) =>
     log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
   )
@@ -94,12 +123,15 @@ export async function sendTriggers(
   try {
     const summary = await runTriggers({
       opened,
+      vault,
       settings,
       stop: stop.signal,
       again,
       onNote: (text) => log.warn(text),
+      onOff: () => metrics?.off(),
       onTrigger(line, durationMs) {
         done++
+        metrics?.line(line, durationMs)
         const { integration, webhookId, hook, attempts, httpStatus, error } = line
         const what = error === null ? 'trigger delivered' : 'trigger not delivered'
         log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
@@ -107,6 +139,7 @@ export async function sendTriggers(
         else if (line.status !== 'delivered' && ++undelivered <= shownMax) writeLineNow(describe(line))
       },
     })
+    metrics?.noteEnd(summary, stop.signal.aborted)
     if (json) await writeJson(summary)
     else {
       if (undelivered > shownMax) await writeLine(`… and ${formatCount(undelivered - shownMax)} more; --json lists all`)

@@ -1,5 +1,5 @@
 /**
- * The file of `push --metrics-file`: replaced as a whole by a rename, readable for node exporter, and written last when the process
+ * The file of `--metrics-file`: replaced as a whole by a rename, readable for node exporter, and written last when the process
  * exits, however it ends.
  */
 import { randomBytes } from 'node:crypto'
@@ -15,11 +15,9 @@ import {
   writeSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { codeOf, messageOf } from '../../base/errors.ts'
-import type { RunCommand } from '../../deliveries/runs.ts'
-import { usageError } from '../command.ts'
-import type { Log } from '../log.ts'
-import { PushMetrics } from './metrics.ts'
+import { codeOf, messageOf } from '../base/errors.ts'
+import { usageError } from './command.ts'
+import type { Log } from './log.ts'
 
 /** How often the file is written while a push runs. */
 const updateMs = 30_000
@@ -66,8 +64,16 @@ function openFile(file: string): string {
   }
 }
 
-/** Keeps the file for this process. Throws `usage` if the file cannot be written; a later failure is only a warning. */
-export function keepMetricsFile(log: Log, file: string, command: RunCommand): PushMetrics {
+/** What writes the text of the file; `exitCode` is undefined while the run goes on. */
+interface Metrics {
+  render(nowMs: number, exitCode: number | undefined): string
+}
+
+/**
+ * Keeps the file for this process; `make` gets the text that an earlier run left in it. Throws `usage` if the file cannot be written;
+ * a later failure is only a warning.
+ */
+export function keepMetricsFile<M extends Metrics>(log: Log, file: string, make: (before: string) => M): M {
   let before: string
   try {
     before = openFile(file)
@@ -76,7 +82,7 @@ export function keepMetricsFile(log: Log, file: string, command: RunCommand): Pu
     const hint = 'Name a file in a folder that this user may write to: it is written beside it, then renamed.'
     throw usageError(`--metrics-file ${file} cannot be written: ${why ?? messageOf(error)}`, hint)
   }
-  const metrics = new PushMetrics(command, before, Date.now())
+  const metrics = make(before)
   let isTroubled = false
   const write = (exitCode: number | undefined) => {
     try {

@@ -1,0 +1,50 @@
+/** How triggers and hooks stand, for the metrics of `serve`. */
+import { sql } from 'kysely'
+import { leftDays } from '../base/limits.ts'
+import type { Database } from '../db/open.ts'
+
+/** Triggers are counted up to so many: a scrape must stay cheap after a large import. */
+const countedMax = 100_000
+
+/** Counts, but for `oldestDueSeconds`. */
+export interface TriggerFigures {
+  /** Triggers that a run would send now, counted up to 100,000. */
+  due: number
+  /** How long the one that was due first has been due; 0 where none is. */
+  oldestDueSeconds: number
+  /** Triggers that failed and will be tried again, counted up to 100,000. */
+  failing: number
+  /** What was given up, and what was dropped, ever, for hooks that are registered. */
+  abandoned: number
+  dropped: number
+  hooksDue: number
+  /** Hooks all of whose attempts have failed lately. */
+  hooksFailing: number
+  hooksOff: number
+  /** Hooks for which a trigger was given up, or a listing dropped, in the last day. */
+  hooksAbandoned: number
+  hooksDropped: number
+}
+
+/** Reads the figures: by partial indexes of the hooks in question, and no more than `countedMax` triggers. */
+export async function findTriggerFigures(db: Database): Promise<TriggerFigures> {
+  const lately = sql`now() - ${leftDays} * interval '1 day'`
+  const { rows } = await sql<TriggerFigures>`
+    with due as materialized (
+      select id, due_at from hooks where due_at <= now() and (paused_until is null or paused_until <= now())
+    )
+    select (select count(*) from (
+        select from due h cross join lateral (select from triggers where hook_id = h.id and due_at <= now() offset 0) t
+        limit ${countedMax}) d) as due,
+      (select coalesce(extract(epoch from now() - min(due_at)), 0)::double precision from due) as "oldestDueSeconds",
+      (select count(*) from (select from triggers where attempts > 0 limit ${countedMax}) f) as failing,
+      (select coalesce(sum(abandoned), 0)::bigint from hooks where abandoned_at is not null) as abandoned,
+      (select coalesce(sum(dropped), 0)::bigint from hooks where dropped_at is not null) as dropped,
+      (select count(*) from due) as "hooksDue",
+      (select count(*) from hooks where failing_since is not null) as "hooksFailing",
+      (select count(*) from hooks where off_since is not null) as "hooksOff",
+      (select count(*) from hooks where abandoned_at > ${lately}) as "hooksAbandoned",
+      (select count(*) from hooks where dropped_at > ${lately}) as "hooksDropped"
+  `.execute(db)
+  return rows[0] as TriggerFigures
+}

@@ -1,0 +1,129 @@
+/** What `explain` tells of a listing's triggers, beside what the hooks really got. */
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { tellTrigger } from '../../src/cli/explain/triggers-view.ts'
+import { explain } from '../../src/inspect/explain/explain.ts'
+import { createDatabase } from '../support/database.ts'
+import { startHookReceiver } from '../support/hook-receiver.ts'
+import { addHook, passPauses, runTrigger } from '../support/hooks.ts'
+import { seedLeads, seedUsers } from '../support/seed.ts'
+
+const opened = await (await createDatabase()).open()
+const receiver = await startHookReceiver()
+after(() => receiver.close())
+const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' as const }
+const hrefOf = (name: string) => `https://listings.example.com/${name}`
+const put = (prices: Record<string, number>, postalCode = '78704') =>
+  seedLeads(
+    opened,
+    Object.entries(prices).map(([name, price]) => ({ href: hrefOf(name), postalCode, price })),
+  )
+
+let users = 0
+/** The one user with a hook, and what `explain` says of a listing: status, or reason, of each trigger. */
+async function addUser(triggers?: ('new_lead' | 'price_change')[]) {
+  await opened.pool.query('delete from integrations')
+  receiver.answer = () => 200
+  const email = `user-${++users}@example.com`
+  await seedUsers(opened.db, [{ email, queries: [{ value: '78704', places: ['78704'] }] }])
+  const path = `/${users}`
+  const hook = await addHook(opened, email, receiver.url(path), triggers)
+  const facts = async (name: string) => (await explain(opened.db, { email, href: hrefOf(name) }, settings)).triggers
+  const ask = async (name: string) => (await facts(name)).map(({ status, reason }) => reason ?? status)
+  const tell = async (name: string) => (await facts(name)).map((each) => tellTrigger(each, () => 'THEN')).join('\n')
+  return { hook, path, email, facts, ask, tell }
+}
+
+test('a listing is due, then delivered; one from before the hook, one that does not match and one not looked at say so', async () => {
+  await put({ before: 100 })
+  const { hook, ask, facts, tell } = await addUser()
+  await put({ match: 100 })
+  await put({ elsewhere: 100 }, '10001')
+  assert.deepEqual(await ask('match'), ['not looked at'])
+  receiver.answer = () => 500
+  await runTrigger(opened)
+  const [failing] = await facts('match')
+  assert.deepEqual(
+    { ...failing, at: failing?.at instanceof Date, nextAt: failing?.nextAt instanceof Date },
+    { hook: hook.id, integration: hook.integrationId, trigger: 'new_lead', status: 'failing', reason: null,
+      at: true, attempts: 1, nextAt: true, error: 'HTTP 500', offSince: null },
+  ) // biome-ignore format: a list
+  assert.match(
+    await tell('match'),
+    /^new_lead, hook .* due since THEN, and 1 attempt failed \(HTTP 500\): it is sent from THEN on\.$/,
+  )
+  receiver.answer = () => 200
+  await passPauses(opened)
+  await runTrigger(opened)
+  assert.deepEqual(await ask('match'), ['delivered'])
+  assert.match(await tell('match'), /: delivered: it became due on THEN, and the hook took it\.$/)
+  assert.deepEqual(await ask('before'), ['before the hook'])
+  assert.deepEqual(await ask('elsewhere'), ['not matching'])
+  await opened.pool.query(`update imports set started_at = started_at - interval '31 days'`)
+  await opened.pool.query(`update hooks set created_at = created_at - interval '32 days'`)
+  assert.deepEqual(await ask('elsewhere'), ['not kept'])
+})
+
+test('what was abandoned, dropped or missed by a hook that is switched off is told, and delivered after --again', async () => {
+  const { hook, ask, tell } = await addUser()
+  const many = Array.from({ length: 301 }, (_, at) => [`many-${at}`, 100])
+  await put(Object.fromEntries(many))
+  receiver.answer = () => 500
+  await runTrigger(opened)
+  assert.deepEqual(await ask('many-300'), ['dropped'])
+  assert.match(
+    await tell('many-300'),
+    /dropped on THEN, beyond the 300 newest of one run: `leadpush trigger --again --hook/,
+  )
+  await opened.pool.query('delete from triggers where attempts = 0')
+  await opened.pool.query('update triggers set attempts = 8')
+  await passPauses(opened)
+  await runTrigger(opened)
+  const { rows } = await opened.pool.query('select lead_ids[1]::integer as id from lost_triggers where not dropped')
+  const { rows: [found] } = await opened.pool.query(
+    'select json::json ->> \'href\' as href from lead_versions where lead_id = $1', [rows[0].id]) // biome-ignore format: one
+  const abandoned = found.href.replace(hrefOf(''), '')
+  assert.deepEqual(await ask(abandoned), ['abandoned'])
+  await opened.pool.query('update hooks set off_since = now()')
+  await put({ missed: 100 })
+  await runTrigger(opened)
+  assert.deepEqual(await ask('missed'), ['abandoned'])
+  assert.match(await tell('missed'), /kept on THEN, since the hook is switched off/)
+  receiver.answer = () => 200
+  await passPauses(opened)
+  await runTrigger(opened, { again: { hookId: hook.id, sinceMs: undefined } })
+  for (const name of ['many-300', abandoned, 'missed']) assert.deepEqual(await ask(name), ['delivered'], name)
+})
+
+test('a price that changed is due, or says why not: unchanged, changed and back, not looked at', async () => {
+  await put({ same: 100, changed: 100, back: 100, early: 90 })
+  await put({ early: 100 })
+  const { ask, tell } = await addUser(['price_change', 'new_lead'])
+  await put({ changed: 110, back: 110 })
+  await put({ back: 100, fresh: 100 })
+  await put({ fresh: 110 })
+  const prices = async (name: string) => (await ask(name))[1]
+  assert.deepEqual(await Promise.all(['same', 'changed', 'back', 'early', 'fresh'].map(prices)), [
+    'unchanged', 'not looked at', 'unchanged', 'unchanged', 'unchanged',
+  ]) // biome-ignore format: a list
+  await runTrigger(opened)
+  assert.deepEqual(await ask('changed'), ['before the hook', 'delivered'])
+  assert.deepEqual(await ask('fresh'), ['delivered', 'not matching'])
+  assert.deepEqual(await Promise.all(['same', 'back', 'early'].map(prices)), ['unchanged', 'not matching', 'unchanged'])
+  assert.match(await tell('back'), /or its price was unknown, or what it had been at the look before\.$/)
+  await put({ changed: 120 })
+  assert.equal(await prices('changed'), 'not looked at')
+})
+
+test('a trigger that ended since its listing was gone does not count as delivered', async () => {
+  const { ask, path } = await addUser()
+  await put({ leaves: 100 })
+  receiver.answer = () => 500
+  await runTrigger(opened)
+  await opened.pool.query('update lead_seen set gone = true where lead_id = (select max(id) from leads)')
+  receiver.answer = () => 200
+  await passPauses(opened)
+  await runTrigger(opened)
+  assert.equal(receiver.of(path).length, 1)
+  assert.deepEqual(await ask('leaves'), ['not matching'])
+})
