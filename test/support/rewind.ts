@@ -6,7 +6,17 @@ import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
 
 /** What pushes write. */
-const tables = ['workers', 'runs', 'run_sources', 'user_ranges', 'claims', 'deliveries', 'answers', 'erased_deliveries']
+const tables = [
+  'workers',
+  'runs',
+  'run_sources',
+  'user_ranges',
+  'claims',
+  'deliveries',
+  'answers',
+  'erased_deliveries',
+  'trigger_processes',
+]
 
 /** Notes the state; the function that it returns takes the database back to it. */
 export async function rememberState(pool: pg.Pool): Promise<() => Promise<void>> {
