@@ -1,9 +1,16 @@
 -- The ledger: an attempt is recorded before it is sent, and its outcome after. It relies on the database's clock alone, and on no
 -- state of a session.
 
+-- An id by which a process knows itself or its run. A sequence may give an id twice: a standby that takes over may lack the last rows, and
+-- a process that still goes by a lost row must not be taken for another.
+create function random_id() returns bigint language sql volatile as $$ select 1 + floor(random() * 281474976710655)::bigint $$;
+
+-- Which server this is, as text: it changes with every start, and where another server takes over (contract 4.7).
+create function this_server() returns text language sql stable as $$ select extract(epoch from pg_postmaster_start_time())::text $$;
+
 -- One row per process that pushes. While its lease runs, its ranges and deliveries are its own; then any process may take them over.
 create table workers (
-  id bigint generated always as identity primary key,
+  id bigint primary key default random_id(),
   host text not null,
   process_id integer not null,
   started_at timestamptz not null default now(),
@@ -20,7 +27,7 @@ begin
 end $$;
 
 create table runs (
-  id bigint generated always as identity primary key,
+  id bigint primary key default random_id(),
   command text not null check (command in ('all', 'force', 'resume', 'failed', 'user', 'owed')),
   period text not null check (period ~ '^[0-9]{4}-W[0-9]{2}$'),
   time_zone text not null,

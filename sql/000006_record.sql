@@ -42,14 +42,14 @@ begin
 end $$;
 
 -- Begins pushes, then records the outcomes of other attempts. A push is claimed in its scope, and its deliveries are written with the
--- attempts that start; but only if the worker holds its lease and `erasures_planned` is the count behind the lock. `pushes` holds each
--- delivery's push, counted from 1; its recipe is a stretch of `recipes`.
+-- attempts that start; but only if the worker holds its lease, this is the server on which they were planned, and `erasures_planned` is
+-- the count behind the lock. `pushes` holds each delivery's push, counted from 1; its recipe is a stretch of `recipes`.
 -- The first row returned has the state of the lease and the count. Rows with a push and an e-mail are pushes that were begun; rows with
 -- a push alone are subscription pushes whose users another transaction is changing, and which stay owed. The other rows are those of
 -- `record_outcomes`.
 create function record_pushes(
-  worker bigint, run bigint, run_period text, erasure_lock bigint, erasures_planned bigint,
-  user_ids bigint[], kinds text[], scopes text[], leads_of_pushes integer[], marks_of_pushes integer[],
+  worker bigint, server text, run bigint, run_period text, erasure_lock bigint, erasures_planned bigint,
+  user_ids bigint[], emails text[], kinds text[], scopes text[], leads_of_pushes integer[], marks_of_pushes integer[],
   keys text[], pushes integer[], parts integer[], parts_in_all integer[], queries integer[], leads integer[], bytes integer[],
   query_lists text[], recipes bytea, recipe_bytes integer[], started boolean[], compressed boolean,
   of_keys text[], of_attempts integer[], oks boolean[], maybe_arrived boolean[], http_statuses integer[], errors text[],
@@ -62,17 +62,19 @@ begin
   perform set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') in ('off', 'local');
   perform pg_advisory_xact_lock_shared(erasure_lock);
   select last_value into erasures from erasure_count;
-  live := exists (select from workers w where w.id = worker and w.lease_end > clock_timestamp());
+  live := exists (select from workers w where w.id = worker and w.lease_end > clock_timestamp())
+    and server = this_server();
   return next;
   if live and erasures = erasures_planned then
     return query
       with eligible as (
         -- a user whose place changed meanwhile may have been planned twice
         select distinct on (p.user_id, p.kind, p.scope) p.*, u.email, u.receiver_key
-        from unnest(user_ids, kinds, scopes, leads_of_pushes, marks_of_pushes) with ordinality
-          as p (user_id, kind, scope, leads, mark, push)
+        from unnest(user_ids, emails, kinds, scopes, leads_of_pushes, marks_of_pushes) with ordinality
+          as p (user_id, planned_email, kind, scope, leads, mark, push)
         cross join lateral (select * from users where id = p.user_id offset 0) u
-        where u.subscribed or p.kind in ('single', 'subscription')
+        -- a server that took over may have given the id to another user; as a case, it leaves the estimates of the plan as they are
+        where case when u.email = p.planned_email then u.subscribed or p.kind in ('single', 'subscription') else false end
       ),
       free as (
         -- a user who is being changed is not waited for: the other pushes of this statement would wait too

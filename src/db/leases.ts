@@ -18,6 +18,10 @@ const deadPerStart = 100
  */
 export const holdsLease = (worker: RawBuilder<unknown>) => sql<boolean>`${worker}.lease_end > now()`
 
+/** SQL: yields a row only while the worker holds its lease, on the server that it knows. */
+export const liveWorker = ({ id, server }: { id: number; server: string }) =>
+  sql`workers w where w.id = ${id} and ${holdsLease(sql`w`)} and this_server() = ${server}`
+
 /** SQL: whether the lease of the worker in the row `worker` has been over for so long that its row may go. */
 export const isLongDead = (worker: RawBuilder<unknown>) =>
   sql<boolean>`${worker}.lease_end < now() - ${workerDaysMax} * interval '1 day'`
@@ -27,8 +31,23 @@ export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql<boolean>`exists (select from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)})`
 }
 
-/** This process as a worker: registers it, renews its lease, and gives it a new id where the lease was lost. */
+/** Which server answers. */
+export async function findServer(db: Database): Promise<string> {
+  const { rows } = await rideOut(() => sql<{ server: string }>`select this_server() as server`.execute(db))
+  return rows[0]?.server ?? ''
+}
+
+/**
+ * This process as a worker: registers it, renews its lease, and gives it a new id where the lease was lost.
+ *
+ * It also knows the server that it works on. Where that server restarts or another one takes over, confirmed rows may be gone (contract
+ * 4.7): statements that begin attempts name the server and do nothing on any other, until `renew` has called `onMoved`.
+ */
 export class Worker {
+  /** Makes good what the database may have lost. Runs before anything is begun on the server that was found. */
+  onMoved: () => Promise<void> = async () => {}
+  private knownServer = ''
+  private doubts = 0
   private readonly db: Database
   private readonly leaseMs: number
   private timer: NodeJS.Timeout | undefined
@@ -44,7 +63,7 @@ export class Worker {
   /** Registers this process with a lease of `leaseMs`. Throws `database` when the database stays away. */
   static async start(db: Database, leaseMs: number): Promise<Worker> {
     const worker = new Worker(db, leaseMs)
-    await worker.register()
+    worker.knownServer = await worker.register()
     await rideOut(() => worker.forgetDead())
     worker.timer = setInterval(() => void worker.renew().catch(() => {}), Math.max(100, leaseMs / 3))
     worker.timer.unref()
@@ -53,6 +72,17 @@ export class Worker {
 
   get id(): number {
     return this.allIds.at(-1) ?? 0
+  }
+
+  /** The server whose rows this process has looked at; no server, once rows are known to be gone. */
+  get server(): string {
+    return this.knownServer
+  }
+
+  /** Rows of this process are gone: nothing is begun until the next `renew` has called `onMoved`. */
+  distrust(): void {
+    this.doubts++
+    this.knownServer = ''
   }
 
   /** All ids under which this process may have recorded something. */
@@ -72,26 +102,47 @@ export class Worker {
   }
 
   private async renewOnce(): Promise<void> {
-    const renewed = await this.db
-      .updateTable('workers')
-      .set({ lease_until: this.leaseEnd(), renewed_at: sql`now()` })
-      .where('id', '=', this.id)
-      .where(holdsLease(sql`workers`))
-      .executeTakeFirst()
-    if (renewed.numUpdatedRows === 0n) await this.register()
+    const { rows } = await sql<{ server: string }>`
+      update workers w set lease_until = ${this.leaseEnd()}, renewed_at = now()
+      where id = ${this.id} and ${holdsLease(sql`w`)} returning this_server() as server
+    `.execute(this.db)
+    if (rows[0] === undefined) await this.replace()
+    else if (rows[0].server !== this.knownServer) await this.follow(rows[0].server)
   }
 
-  private async register(): Promise<void> {
+  /** Goes on under a new id. The row of the old one stays for a day: where it is missing, other rows may be too. */
+  private async replace(): Promise<void> {
+    const { id } = this
+    const server = await this.register()
+    const old = await rideOut(() => this.db.selectFrom('workers').select('id').where('id', '=', id).executeTakeFirst())
+    if (old === undefined || server !== this.knownServer) await this.follow(server)
+  }
+
+  /** Comes to know the server. What `onMoved` wrote may be gone again if yet another server answers after it. */
+  private async follow(server: string): Promise<void> {
+    let [before, now] = ['', server]
+    for (let doubts = -1; before !== now || doubts !== this.doubts; ) {
+      doubts = this.doubts
+      await this.onMoved()
+      before = now
+      now = await findServer(this.db)
+    }
+    this.knownServer = now
+  }
+
+  /** Returns the server that has the new row. */
+  private async register(): Promise<string> {
     const { rows } = await rideOut(() =>
-      sql<{ id: number }>`
+      sql<{ id: number; server: string }>`
         with durable as materialized (${durably})
         insert into workers (host, process_id, lease_until)
-        select ${hostname()}, ${process.pid}, ${this.leaseEnd()} from durable returning id
+        select ${hostname()}, ${process.pid}, ${this.leaseEnd()} from durable returning id, this_server() as server
       `.execute(this.db),
     )
-    const id = rows[0]?.id ?? 0
+    const { id, server } = rows[0] as { id: number; server: string }
     if (this.allIds.length > 0) await this.takeRunAlong(id)
     this.allIds.push(id)
+    return server
   }
 
   /** Deletes rows of killed processes. Their work is free in any case, as their leases are over. */

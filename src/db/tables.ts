@@ -79,7 +79,7 @@ export interface Tables {
     search_id: number
   }
   workers: {
-    id: GeneratedAlways<number>
+    id: Generated<number>
     host: string
     process_id: number
     started_at: Generated<Date>
@@ -87,7 +87,7 @@ export interface Tables {
     renewed_at: Generated<Date>
   }
   runs: {
-    id: GeneratedAlways<number>
+    id: Generated<number>
     command: 'all' | 'force' | 'resume' | 'failed' | 'user' | 'owed'
     period: string
     time_zone: string

@@ -5,6 +5,8 @@
 import { sql } from 'kysely'
 import { retryAfterMsMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
+import { durably } from '../db/durably.ts'
+import { liveWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import {
   isAbandoned,
@@ -12,7 +14,6 @@ import {
   isWanted,
   type LedgerDelivery,
   ledgerColumns,
-  liveWorker,
   outcomeLost,
   type RecordedAttempt,
   type Takeover,
@@ -71,6 +72,7 @@ export async function recordDueAttempts(
   db: Database,
   {
     workerIds,
+    server,
     limit,
     takeover,
     known,
@@ -79,6 +81,7 @@ export async function recordDueAttempts(
     gzip = false,
   }: {
     workerIds: readonly number[]
+    server: string
     limit: number
     takeover: Takeover
     known: readonly string[]
@@ -97,7 +100,7 @@ export async function recordDueAttempts(
     where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and d.due_at <= now() and ${isToMake} and ${isForUs(workerIds, takeover)}
     order by d.due_at limit ${limit} for update of d skip locked`
   const { rows } = await sql<AttemptRow & { dueMs: number | null }>`
-    with live as materialized (${liveWorker(workerId)}),
+    with live as materialized (${durably} from ${liveWorker({ id: workerId, server })}),
     lost as (
       select d.idempotency_key, d.user_id from deliveries d
       where ${from === undefined && isAskedFor('second')} and ${isLost(takeover)} and ${isToMake}

@@ -4,8 +4,9 @@
  * number of processes may run it at once. Durations are milliseconds; every time is the database's.
  */
 import { type RawBuilder, sql } from 'kysely'
+import { rideOut } from '../db/away.ts'
 import { durably } from '../db/durably.ts'
-import { holdsLease, isLive } from '../db/leases.ts'
+import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import type { LeadInBody } from '../leads/lead-store.ts'
@@ -65,10 +66,6 @@ export interface LedgerDelivery extends DeliveryState {
 export const wasErased = 'a listing was erased'
 export const outcomeLost = 'nobody recorded what came of the attempt'
 
-/** Yields a row only while the worker holds its lease. */
-export const liveWorker = (workerId: number) =>
-  sql`${durably} from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)}`
-
 export const ledgerColumns = sql`
   d.idempotency_key as "idempotencyKey", d.status, d.attempts, http_status_of(d) as "httpStatus", error_of(d) as error,
   d.run_id as "runId", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
@@ -118,6 +115,21 @@ export async function isAnythingAbandoned(db: Database): Promise<boolean> {
     select from deliveries d where d.status = 'pending' and ${isAbandoned('all')} limit 1
   `.execute(db)
   return rows.length > 0
+}
+
+/** How many pending deliveries live processes other than ours have in hand. */
+export const countPendingElsewhere = (db: Database, workerIds: readonly number[]) =>
+  countPending(db, sql`d.worker_id <> all (${workerIds}) and ${isLive(sql`d.worker_id`)}`)
+
+/** How many pending deliveries are in our hands. */
+export const countPendingOf = (db: Database, workerIds: readonly number[]) =>
+  countPending(db, sql`d.worker_id = any (${workerIds})`)
+
+async function countPending(db: Database, condition: RawBuilder<unknown>): Promise<number> {
+  const { rows } = await rideOut(() =>
+    sql<{ n: number }>`select count(*) as n from deliveries d where d.status = 'pending' and ${condition}`.execute(db),
+  )
+  return rows[0]?.n ?? 0
 }
 
 /** SQL over `d`: the columns to set for an attempt that `isLost`: under way, and its outcome will never be recorded. */

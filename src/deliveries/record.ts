@@ -23,6 +23,19 @@ export interface PlannedPush {
   deliveries: readonly (PlannedDelivery & { idempotencyKey: string })[]
   /** The count of erasures from before any lead of the push was read. */
   erasures: number
+  /** The server from which it was planned: on another, ids and versions may mean something else. */
+  server: string
+}
+
+/** A delivery that was begun, as the ledger has it. */
+export interface WrittenDelivery extends Omit<RecordedAttempt, 'attempt' | 'contents' | 'receiverKey'> {
+  recipe: Buffer
+  /** Its first attempt was recorded with it. */
+  isStarted: boolean
+  /** Of its push, as in its claim: the scope, the leads of all parts, and the hash of the queries. */
+  scope: string | null
+  leadsOfPush: number | null
+  queriesMark: number | null
 }
 
 export interface RecordedOutcome {
@@ -69,6 +82,33 @@ export async function recordOutcomes(db: Database, outcomes: readonly RecordedOu
 /** The leads of all parts. */
 const countLeads = ({ deliveries }: PlannedPush) => deliveries.reduce((sum, { leads }) => sum + leads, 0)
 
+/** The columns of a delivery of `push`, without what only its body needs. */
+function toWritten(
+  push: PlannedPush,
+  delivery: PlannedPush['deliveries'][number],
+  by: Pick<WrittenDelivery, 'runId' | 'period' | 'gzip' | 'isStarted' | 'recipe'>,
+): WrittenDelivery {
+  const { userId, email, kind, scope, queriesMark = null } = push
+  const { idempotencyKey, part, parts, queries, leads, bytes, queryList } = delivery
+  const leadsOfPush = countLeads(push)
+  return {
+    ...by,
+    userId,
+    email,
+    kind,
+    scope,
+    queriesMark,
+    leadsOfPush,
+    idempotencyKey,
+    part,
+    parts,
+    queries,
+    leads,
+    bytes,
+    queryList,
+  }
+}
+
 export interface RecordedPushes {
   /** False: the worker lost its lease, and nothing was begun. */
   live: boolean
@@ -76,6 +116,8 @@ export interface RecordedPushes {
   erasures: number
   /** The pushes that were begun. The users of the others had theirs, or may not be served any more. */
   begun: PlannedPush[]
+  /** Their deliveries. */
+  written: WrittenDelivery[]
   /** The first attempts that were recorded with them. */
   attempts: RecordedAttempt[]
   /** Subscription pushes of users whom another transaction is changing: they were not begun, and are still owed. */
@@ -91,16 +133,19 @@ export interface RecordedPushes {
  */
 export async function recordPushes(
   db: Database,
-  context: { workerId: number; runId: number; period: string; attemptsMax: number; gzip?: boolean },
+  context: { workerId: number; server: string; runId: number; period: string; attemptsMax: number; gzip?: boolean },
   pushes: readonly PlannedPush[],
   outcomes: readonly RecordedOutcome[] = [],
 ): Promise<RecordedPushes> {
-  const { workerId, runId, period, attemptsMax, gzip = false } = context
+  const { workerId, server, runId, period, attemptsMax, gzip = false } = context
   await recordAnswers(db, outcomes)
   const deliveries = pushes.flatMap((push) => push.deliveries)
   const pushOf = pushes.flatMap((push, at) => push.deliveries.map(() => at + 1))
   const started = deliveries.map((_, at) => at < attemptsMax)
   const recipes = encodeRecipes(deliveries.map(({ contents }) => contents))
+  const recipeEnds: number[] = []
+  for (const length of recipes.lengths) recipeEnds.push((recipeEnds.at(-1) ?? 0) + length)
+  const recipeAt = (at: number) => Buffer.from(recipes.bytes.subarray(recipeEnds[at - 1] ?? 0, recipeEnds[at]))
   type Of<T> = { [name in keyof T]: T[name] | null }
   type Found = Of<DeliveryState> & {
     live: boolean
@@ -111,8 +156,8 @@ export async function recordPushes(
   }
   const { rows: found } = await sql<Found>`
     select live, erasures, push, email, receiver_key as "receiverKey", ${stateColumns} from record_pushes(
-      ${workerId}, ${runId}, ${period}, ${locks.erasure}, ${pushes[0]?.erasures ?? 0},
-      ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ kind }) => kind)}, ${pushes.map(({ scope }) => scope)},
+      ${workerId}, ${server}, ${runId}, ${period}, ${locks.erasure}, ${pushes[0]?.erasures ?? 0},
+      ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ email }) => email)}, ${pushes.map(({ kind }) => kind)}, ${pushes.map(({ scope }) => scope)},
       ${column(pushes, countLeads)}, ${column(pushes, ({ queriesMark }) => queriesMark ?? null)},
       ${deliveries.map((d) => d.idempotencyKey)}, ${column(pushOf, (push) => push)}, ${column(deliveries, (d) => d.part)},
       ${column(deliveries, (d) => d.parts)}, ${column(deliveries, (d) => d.queries)}, ${column(deliveries, (d) => d.leads)},
@@ -121,7 +166,7 @@ export async function recordPushes(
       ${outcomeColumns(outcomes)})
   `.execute(db)
   const [{ live, erasures } = { live: false, erasures: 0 }] = found
-  const recorded: RecordedPushes = { live, erasures, begun: [], attempts: [], busy: [], told: [] }
+  const recorded: RecordedPushes = { live, erasures, begun: [], written: [], attempts: [], busy: [], told: [] }
   for (const { push: nth, email, receiverKey, idempotencyKey, status, attempts, httpStatus, error } of found) {
     const push = nth === null ? undefined : (pushes[nth - 1] as PlannedPush)
     if (push && email !== null && receiverKey !== null) {
@@ -129,9 +174,13 @@ export async function recordPushes(
       const of = { userId, email, receiverKey, kind, runId, period, attempt: 1 as const, gzip }
       const first = pushOf.indexOf(nth as number)
       recorded.begun.push(push)
-      recorded.attempts.push(
-        ...push.deliveries.slice(0, Math.max(0, attemptsMax - first)).map((delivery) => ({ ...delivery, ...of })),
-      )
+      for (const [at, delivery] of push.deliveries.entries()) {
+        const isStarted = first + at < attemptsMax
+        recorded.written.push(
+          toWritten(push, delivery, { runId, period, gzip, isStarted, recipe: recipeAt(first + at) }),
+        )
+        if (isStarted) recorded.attempts.push({ ...delivery, ...of })
+      }
     } else if (push) recorded.busy.push(push)
     if (idempotencyKey !== null)
       recorded.told.push({ idempotencyKey, status, attempts, httpStatus, error } as DeliveryState)

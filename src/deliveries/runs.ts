@@ -61,17 +61,16 @@ export async function findPeriod(
   }
 }
 
+/** What is recorded of a run when it begins. */
+export interface RunToStart {
+  command: RunCommand
+  resumable: boolean
+  timeZone: string
+  maxLeadAgeMs: number
+}
+
 /** Begins the one run of the process that has `workerIds`. */
-export async function startRun(
-  db: Database,
-  run: {
-    command: RunCommand
-    workerIds: readonly number[]
-    resumable: boolean
-    timeZone: string
-    maxLeadAgeMs: number
-  },
-): Promise<Run> {
+export async function startRun(db: Database, run: RunToStart & { workerIds: readonly number[] }): Promise<Run> {
   const { period, seenSince } = await findPeriod(db, run)
   const otherTimeZone = await findOtherTimeZone(db, run.timeZone)
   const { id } = await rideOut(async () => {
@@ -92,6 +91,26 @@ export async function startRun(
     return rows[0] as { id: number }
   })
   return { id, period, seenSince, otherTimeZone }
+}
+
+/** Writes the row of a run again where it is gone (contract 4.7), and returns whether it was; the run goes on in the worker's name. */
+export async function restoreRun(
+  db: Database,
+  { id, period }: Run,
+  { command, resumable, timeZone }: RunToStart,
+  { workerId, startedAt }: { workerId: number; startedAt: number },
+): Promise<boolean> {
+  const { rows } = await rideOut(() =>
+    sql<{ isNew: boolean }>`
+      with durable as materialized (${durably})
+      insert into runs (id, command, period, time_zone, worker_id, resumable, started_at)
+      select ${id}, ${command}, ${period}, ${timeZone}, ${workerId}, ${resumable},
+        now() - ${performance.now() - startedAt} * interval '1 millisecond' from durable
+      on conflict (id) do update set worker_id = excluded.worker_id
+      returning xmax = 0 as "isNew"
+    `.execute(db),
+  )
+  return rows[0]?.isNew ?? false
 }
 
 /** One name for all names of a time zone. */
@@ -167,32 +186,40 @@ export async function wasHeldBefore(db: Database, period: string, runId: number)
       .selectFrom('runs')
       .select('held')
       .where('period', '=', period)
-      .where('id', '<', runId)
+      .where('id', '<>', runId)
       .where('listings', 'is not', null)
-      .orderBy('id', 'desc')
+      .where('started_at', '<=', (of) => of.selectFrom('runs').select('started_at').where('id', '=', runId))
+      .orderBy('started_at', 'desc')
       .limit(1)
       .executeTakeFirst(),
   )
   return typeof last?.held === 'string'
 }
 
-/** Records the end of a run; `heldUsers`: how many users the guard held back. */
+/**
+ * Records the end of a run; `heldUsers`: how many users the guard held back. Returns false, and records nothing, where the run is gone or
+ * another server answers than the worker knows: then what was counted may be gone too.
+ */
 export async function endRun(
   db: Database,
   runId: number,
+  server: string,
   { outcome, cameToEnd, heldUsers }: { outcome: RunOutcome; cameToEnd: boolean; heldUsers: number },
-): Promise<void> {
-  await rideOut(() =>
+): Promise<boolean> {
+  const { numUpdatedRows } = await rideOut(() =>
     db
       .updateTable('runs')
       .set({ ended_at: sql`now()`, outcome, came_to_end: cameToEnd, held_users: heldUsers })
       .where('id', '=', runId)
-      .execute(),
+      .where(sql<boolean>`this_server() = ${server}`)
+      .executeTakeFirst(),
   )
+  return numUpdatedRows > 0n
 }
 
 export interface OpenRun {
   id: number
+  startedAt: Date
   command: RunCommand
   /** The run was begun with `--accept` and has not served all its users. */
   accepted: boolean
@@ -204,10 +231,10 @@ export interface OpenRun {
 export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
   const { rows } = await rideOut(() =>
     sql<OpenRun>`
-      select id, command, accepted and not came_to_end as accepted, came_to_end as "cameToEnd" from runs
+      select id, started_at as "startedAt", command, accepted and not came_to_end as accepted, came_to_end as "cameToEnd" from runs
       where period = ${period} and (not came_to_end or held_users > 0) and resumable and command in ('all', 'force')
         and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)}) and ${hasBegun(sql`runs`)}
-      order by id
+      order by started_at, id
     `.execute(db),
   )
   return rows

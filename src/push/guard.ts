@@ -55,11 +55,11 @@ async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
     ),
     earlier as (
       select distinct on (period, "isComparable") id, period, "startedAt", listings, "filledFields", "isComparable"
-      from weekly where period < ${period} order by period, "isComparable", is_limited, id
+      from weekly where period < ${period} order by period, "isComparable", is_limited, "startedAt", id
     ),
     accepted as (
       select id, period, "startedAt", listings, "filledFields", "isComparable"
-      from weekly where period = ${period} and accepted and "isComparable" order by id desc limit 1
+      from weekly where period = ${period} and accepted and "isComparable" order by "startedAt" desc, id limit 1
     )
     select * from (select * from earlier union all select * from accepted) found order by period desc
   `.execute(db)

@@ -106,6 +106,13 @@ export class PushLoop {
     if (this.lackOfKey !== undefined) throw this.lackOfKey
   }
 
+  /** Another server answers: the same ids may mean other listings, and rows that were gone are there again. */
+  lookAnew(): void {
+    this.gzipBodies.clear()
+    this.attempts.due.lookAnew()
+    this.sleeper.wake()
+  }
+
   /** The loop gave up on a receiver that an earlier push had found to be in trouble. */
   get gaveUpAgain(): boolean {
     return this.gaveUp && this.watch.beganInTrouble
@@ -162,7 +169,7 @@ export class PushLoop {
   private async fill(): Promise<void> {
     while (!this.stopping) {
       this.hasPacedSeconds = this.pace.untilSecond() > 0
-      this.attempts.holdSeconds(this.watch.isInTrouble || this.watch.isInQuestion || this.hasPacedSeconds)
+      this.attempts.due.holdSeconds(this.watch.isInTrouble || this.watch.isInQuestion || this.hasPacedSeconds)
       this.drain()
       this.heldBy = this.context.firstAnswers.findReasonToHold(false)
       this.gaveUp = this.heldBy !== undefined
@@ -223,8 +230,8 @@ export class PushLoop {
   }
 
   private untilNextWork(): number {
-    const { dueAt } = this.attempts
-    const due = dueAt === undefined ? 60_000 : dueAt - performance.now()
+    const { at } = this.attempts.due
+    const due = at === undefined ? 60_000 : at - performance.now()
     // the pace may let them go by now: the loop must look again, or they are slept over
     const paced = this.hasPacedSeconds ? this.pace.untilSecond() : 60_000
     return Math.max(5, Math.min(due > 0 ? due : 1_000, paced))
@@ -241,8 +248,8 @@ export class PushLoop {
       await this.sleeper.sleep(this.untilNextWork())
       return false
     }
-    if (this.attempts.dueAt === undefined) return true
-    this.isLeaving = this.attempts.dueAt - performance.now() > this.context.patienceMs
+    if (this.attempts.due.at === undefined) return true
+    this.isLeaving = this.attempts.due.at - performance.now() > this.context.patienceMs
     if (this.isLeaving) return true
     // a stop that came meanwhile has woken nobody
     if (this.stopping) return false
@@ -265,8 +272,8 @@ export class PushLoop {
 
   private async beginPlanned(room: number): Promise<void> {
     const batch: PlannedPush[] = []
-    const erasures = this.planned[0]?.erasures ?? 0
-    for (let free = room; free > 0 && this.planned[0]?.erasures === erasures; ) {
+    const { erasures, server } = this.planned[0] ?? {}
+    for (let free = room; free > 0 && this.planned[0]?.erasures === erasures && this.planned[0]?.server === server; ) {
       const push = this.planned.shift() as PlannedPush
       batch.push(push)
       free -= push.deliveries.length
@@ -276,7 +283,7 @@ export class PushLoop {
     // planning goes on while the database has the statement, not before
     setImmediate(() => this.planningSleeper.wake())
     const counted = await recording
-    if (counted === erasures) return
+    if (counted === undefined) return
     this.gzipBodies.clear()
     this.planned.unshift(...(await this.context.planned.again(batch, counted)))
   }

@@ -53,7 +53,7 @@ export class PlannedPushes {
 
   constructor(context: PlannedPushesContext) {
     this.context = context
-    this.planner = new Planner(context.db, context.run.seenSince)
+    this.planner = new Planner(context.db, context.run.seenSince, () => context.worker.server)
   }
 
   /** The store that the leads of the plans are read from. */
@@ -85,11 +85,14 @@ export class PlannedPushes {
     const unbegunMax = 2 * usersPerGroupMax + plannedMax + settings.concurrency
     let cursor: Cursor | undefined
     while (!stop.aborted && room() > 0) {
-      const take = { workerId: worker.id, pass, cursor, size: Math.min(size, room()) }
       const users = await rideOut(async (isRepeat) => {
         // a call whose answer was lost may have taken a range that nobody would look into then
-        if (isRepeat) await releaseRanges(db, take.workerId, pass, [...this.heldRanges, ...taken])
-        return await takeRange(db, take)
+        if (isRepeat) await releaseRanges(db, worker.ids, pass, [...this.heldRanges, ...taken])
+        for (;;) {
+          const found = await takeRange(db, { worker, pass, cursor, size: Math.min(size, room()) })
+          if (found !== undefined) return found
+          await worker.renew()
+        }
       })
       const first = users[0]
       if (first === undefined) {
@@ -101,7 +104,7 @@ export class PlannedPushes {
       const read = taken.reduce((sum, range) => sum + range.users, 0)
       if (taken[0] !== undefined && read - taken[0].users >= unbegunMax) {
         taken.shift()
-        await rideOut(() => releaseRanges(db, take.workerId, pass, [...this.heldRanges, ...taken, first]))
+        await rideOut(() => releaseRanges(db, worker.ids, pass, [...this.heldRanges, ...taken, first]))
       }
       const range = { homeKey: first.homeKey, id: first.id, users: users.length }
       taken.push(range)
@@ -128,6 +131,11 @@ export class PlannedPushes {
     }
   }
 
+  /** Drops what was read of the database. */
+  forget(): void {
+    this.planner.forget()
+  }
+
   /** `pushes` planned anew, without what was erased; `erasures` are counted now. */
   async again(pushes: readonly PlannedPush[], erasures: number): Promise<PlannedPush[]> {
     await this.planner.forgetErased(erasures)
@@ -145,7 +153,7 @@ export class PlannedPushes {
   }
 
   private toPush(
-    { user, deliveries, erasures, queriesMark }: UserPlan,
+    { user, deliveries, erasures, server, queriesMark }: UserPlan,
     kind: DeliveryKind,
     scope: string | null,
   ): PlannedPush {
@@ -158,6 +166,7 @@ export class PlannedPushes {
       kind,
       scope,
       erasures,
+      server,
       queriesMark,
       deliveries: deliveries.map((delivery) => ({ ...delivery, idempotencyKey: keyOf(delivery.part) })),
     }

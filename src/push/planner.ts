@@ -28,14 +28,17 @@ export interface UserPlan {
   tooSlow: string | undefined
   /** The count of erasures from before any of the plan's leads was read. */
   erasures: number
+  /** The server from which it was read. */
+  server: string
   queriesMark: number
   /** The number of leads in the weekly delivery to compare with (contract 4.14); undefined: there is none. */
   leadsBefore: number | undefined
 }
 
-/** A matcher, with the count of erasures from before it read anything. */
+/** A matcher, with the server that it reads from, and the count of erasures from before it read anything. */
 interface Reading {
   matcher: Matcher
+  server: string
   erasures: Promise<number> | undefined
 }
 
@@ -56,6 +59,7 @@ export interface UserGroup {
   slow: ReadonlySet<number>
   leads: SharedLeads
   erasures: number
+  server: string
   marks: ReadonlyMap<number, number>
   leadsBefore: ReadonlyMap<number, number>
 }
@@ -69,19 +73,30 @@ export class Planner {
   readonly leads: LeadStore
   private readonly db: Database
   private readonly seenSince: Date
+  private readonly findServer: () => string
   private reading: Reading
 
-  constructor(db: Database, seenSince: Date) {
+  /** `findServer`: the server that a push reads from, as its worker knows it. */
+  constructor(db: Database, seenSince: Date, findServer = () => '') {
     this.db = db
     this.seenSince = seenSince
+    this.findServer = findServer
     this.leads = new LeadStore(db)
-    this.reading = { matcher: new Matcher(db, seenSince), erasures: undefined }
+    this.reading = this.newReading()
+  }
+
+  private newReading(): Reading {
+    return { matcher: new Matcher(this.db, this.seenSince), server: this.findServer(), erasures: undefined }
   }
 
   /** Drops everything that was read under another count than `erasures`, and everything that is being read now. */
   async forgetErased(erasures: number): Promise<void> {
-    if ((await this.reading.erasures) === erasures) return
-    this.reading = { matcher: new Matcher(this.db, this.seenSince), erasures: undefined }
+    if ((await this.reading.erasures) !== erasures) this.forget()
+  }
+
+  /** Drops what was read. On another server the same ids may mean other leads. */
+  forget(): void {
+    this.reading = this.newReading()
     this.leads.clear()
   }
 
@@ -148,23 +163,25 @@ export class Planner {
     queriesOf: ReadonlyMap<number, readonly UserQuery[]>,
     compared: readonly string[],
   ): Promise<UserGroup> {
+    if (this.reading.server !== this.findServer()) this.forget()
+    const { reading } = this
     const marks = new Map(users.map(({ id }) => [id, markQueries((queriesOf.get(id) ?? []).map(({ json }) => json))]))
     const leadsBefore = await findLeadsBefore(this.db, users, marks, compared)
     const searchIds = new Set(users.flatMap(({ id }) => queriesOf.get(id) ?? []).map(({ search_id }) => search_id))
-    const { reading } = this
     const erasures = await this.countErasures(reading)
     const matched = await reading.matcher.match(searchIds)
     const { leads, indexes } = await this.leads.find(matched.values())
     const matches = new Map(
       [...matched].map(([id, versionIds], at) => [id, { versionIds, indexes: indexes[at] as Int32Array }]),
     )
-    const { slow } = reading.matcher
-    return { users, queriesOf, matches, slow, leads: new SharedLeads(leads), erasures, marks, leadsBefore }
+    const { server, matcher } = reading
+    const { slow } = matcher
+    return { users, queriesOf, matches, slow, leads: new SharedLeads(leads), erasures, server, marks, leadsBefore }
   }
 
   /** Each plan is made when it is asked for. */
   async *planGroup(group: UserGroup): AsyncGenerator<UserPlan, void> {
-    const { users, queriesOf, matches, slow, leads, erasures, marks, leadsBefore } = group
+    const { users, queriesOf, matches, slow, leads, erasures, server, marks, leadsBefore } = group
     for (const user of users) {
       const own = queriesOf.get(user.id) ?? []
       const queries = own.map(({ json, search_id }) => {
@@ -177,7 +194,7 @@ export class Planner {
         queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : { deliveries: [], tooLarge: [] }
       const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
       yield {
-        ...{ user, queries, deliveries, matches: matched, tooLarge: hrefs, tooSlow, erasures },
+        ...{ user, queries, deliveries, matches: matched, tooLarge: hrefs, tooSlow, erasures, server },
         queriesMark: marks.get(user.id) ?? 0,
         leadsBefore: leadsBefore.get(user.id),
       }

@@ -4,17 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { rideOut } from '../db/away.ts'
-import type { Worker } from '../db/leases.ts'
-import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
-import {
-  type AttemptKind,
-  type DueFrom,
-  findNextDue,
-  findRecordedUnheard,
-  recordDueAttempts,
-  recordGivenBack,
-} from '../deliveries/due.ts'
+import { type AttemptKind, recordGivenBack } from '../deliveries/due.ts'
 import {
   type DeliveryState,
   endAbandoned,
@@ -23,7 +14,6 @@ import {
   type LedgerDelivery,
   type RecordedAttempt,
   recordUnsent,
-  type Takeover,
 } from '../deliveries/ledger.ts'
 import {
   type PlannedPush,
@@ -33,15 +23,12 @@ import {
   recordPushes,
 } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
+import { DueAttempts, type DueAttemptsContext } from './due-attempts.ts'
 import { type PushReporter, toDeliveryLine } from './reporter.ts'
 import type { UserCount } from './user-count.ts'
 
-export interface RecordedAttemptsContext {
-  db: Database
-  worker: Worker
+export interface RecordedAttemptsContext extends DueAttemptsContext {
   run: Run
-  /** Which abandoned deliveries the run may take over. */
-  takeover: Takeover
   /** Counts each user whose push is begun or resumed here. */
   users: UserCount
   settings: { retryDelayMs: number; concurrency: number }
@@ -81,14 +68,11 @@ export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
  * may have recorded attempts: `findRecordedUnheard` finds these, and they become `ready`.
  */
 export class RecordedAttempts {
-  /** When the next attempt of this process may be due, by its own clock; undefined: none is known. */
-  dueAt: number | undefined
   ready: RecordedAttempt[] = []
+  readonly due: DueAttempts
 
   private readonly context: RecordedAttemptsContext
   private readonly events: RecordedAttemptsEvents
-  /** Where the next look for due attempts begins; undefined: a look at all of them. */
-  private dueFrom: DueFrom | undefined
   private busyMsLeft = busyMsMax
   private readonly underWay = new Map<string, RecordedAttempt>()
   private readonly outcomes: RecordedOutcome[] = []
@@ -96,9 +80,6 @@ export class RecordedAttempts {
   private takingBack: readonly string[] = []
   private flushing: Promise<void> | undefined
   private isBeginning = false
-  private holdsSeconds = false
-  /** Second attempts were left out when `dueAt` was determined. */
-  private hasPassedOver = false
   private hasTakenOver = false
   private gathering: NodeJS.Timeout | undefined
   private flushNext: NodeJS.Immediate | undefined
@@ -106,7 +87,7 @@ export class RecordedAttempts {
   constructor(context: RecordedAttemptsContext, events: RecordedAttemptsEvents) {
     this.context = context
     this.events = events
-    this.dueAt = context.takeover === 'own' ? undefined : 0
+    this.due = new DueAttempts(context)
   }
 
   /** How many attempts the ledger has as under way, made or not. */
@@ -128,15 +109,7 @@ export class RecordedAttempts {
   }
 
   get isDue(): boolean {
-    return this.dueAt !== undefined && this.dueAt <= performance.now()
-  }
-
-  /** While second attempts are held, only first ones count as due. */
-  holdSeconds(holds: boolean): void {
-    this.holdsSeconds = holds
-    if (holds || !this.hasPassedOver) return
-    this.hasPassedOver = false
-    this.dueAt = 0
+    return this.due.at !== undefined && this.due.at <= performance.now()
   }
 
   /** The next attempt to make; the caller makes it. */
@@ -148,48 +121,26 @@ export class RecordedAttempts {
   /** The kind of attempt that is due, first ones before second ones, held or not; or in how many milliseconds the next is due. */
   async findNext(): Promise<AttemptKind | number | undefined> {
     await this.endAbandoned()
-    const [firstMs, secondMs] = [await this.findNextDue('first'), await this.findNextDue('second')]
+    const [firstMs, secondMs] = [await this.due.findNext('first'), await this.due.findNext('second')]
     if (firstMs !== null) return firstMs > 0 ? firstMs : 'first'
     if (secondMs !== null) return secondMs > 0 ? secondMs : 'second'
     return undefined
   }
 
-  private get only(): AttemptKind | undefined {
-    return this.holdsSeconds ? 'first' : undefined
-  }
-
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
-  async recordDue(room: number, only: AttemptKind | undefined = this.only): Promise<number> {
-    let attempts = await this.takeDue(room, only)
-    // the look began where the last one ended: earlier rows that were locked then may be free now
-    if (attempts.length === 0 && this.dueFrom !== undefined) {
-      this.dueFrom = undefined
-      attempts = await this.takeDue(room, only)
-    }
+  async recordDue(room: number, only: AttemptKind | undefined = this.due.only): Promise<number> {
+    const { due, events } = this
+    const attempts = await due.take(room, only, () => this.knownKeys(), events.usesGzip, events.onAway)
     if (attempts.length === 0) await this.endAbandoned()
-    if (attempts.length < room) await this.noteNextDue(only)
+    if (attempts.length < room) await due.noteNext(only)
     // an attempt is due and could not be taken: its row is locked, or the lease was lost a moment ago
-    if (attempts.length === 0 && this.dueAt !== undefined) this.dueAt = Math.max(this.dueAt, performance.now() + 100)
+    if (attempts.length === 0 && due.at !== undefined) due.at = Math.max(due.at, performance.now() + 100)
     const hasTakenOver = attempts.some(({ runId }) => runId !== this.context.run.id)
-    if (hasTakenOver && !this.hasTakenOver) await this.events.onTakenOver()
+    if (hasTakenOver && !this.hasTakenOver) await events.onTakenOver()
     this.hasTakenOver = hasTakenOver
     await this.countUsers(attempts)
     this.ready.push(...attempts)
     return attempts.length
-  }
-
-  private async takeDue(room: number, only: AttemptKind | undefined): Promise<RecordedAttempt[]> {
-    const { db, worker, takeover } = this.context
-    return await rideOut(async (isRepeat) => {
-      const known = this.knownKeys()
-      const unheard = isRepeat ? await findRecordedUnheard(db, worker.ids, known) : []
-      if (unheard.length > 0) return unheard
-      const gzip = this.events.usesGzip()
-      const look = { workerIds: worker.ids, limit: room, takeover, known, only, from: this.dueFrom, gzip }
-      const { attempts, next } = await recordDueAttempts(db, look)
-      if (next !== undefined) this.dueFrom = next
-      return attempts
-    }, this.events.onAway)
   }
 
   private async endAbandoned(): Promise<void> {
@@ -214,30 +165,18 @@ export class RecordedAttempts {
     for (const id of ids) if (!begun?.has(id)) users.add(id, true)
   }
 
-  private async findNextDue(only: AttemptKind | undefined): Promise<number | null> {
-    const { db, worker, takeover } = this.context
-    return await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only }))
-  }
-
-  private async noteNextDue(only: AttemptKind | undefined): Promise<void> {
-    const { db, worker, takeover } = this.context
-    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only, from: this.dueFrom }))
-    this.hasPassedOver ||= only !== undefined
-    this.dueAt = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
-  }
-
   private knownKeys(): string[] {
     return [...this.underWay.keys(), ...this.ready.map(({ idempotencyKey }) => idempotencyKey), ...this.takingBack]
   }
 
   /**
    * Begins `pushes`, which were planned under one count of erasures, with up to `room` first attempts of their deliveries; the
-   * others are due at once. Records the outcomes of other attempts along with that. Returns how many erasures are counted now: if
-   * more, nothing was begun.
+   * others are due at once. Records the outcomes of other attempts along with that. Returns a number where nothing was begun, since
+   * the pushes were planned under another count of erasures, or from another server: how many erasures are counted now.
    */
-  async recordPushes(pushes: readonly PlannedPush[], room: number): Promise<number> {
+  async recordPushes(pushes: readonly PlannedPush[], room: number): Promise<number | undefined> {
     const { db, worker, run } = this.context
-    const erasures = pushes[0]?.erasures ?? 0
+    const { erasures = 0, server = '' } = pushes[0] ?? {}
     const outcomes = this.unrecorded()
     const gzip = this.events.usesGzip()
     this.isBeginning = true
@@ -245,20 +184,22 @@ export class RecordedAttempts {
     this.gathering = undefined
     try {
       return await rideOut(async (isRepeat) => {
-        if (isRepeat)
-          for (const attempt of await findRecordedUnheard(db, worker.ids, this.knownKeys())) this.begin(attempt)
+        if (isRepeat) for (const attempt of await this.due.findUnheard(this.knownKeys())) this.begin(attempt)
         for (let [left, attemptsMax] = [pushes, room]; ; ) {
-          const by = { workerId: worker.id, runId: run.id, period: run.period, attemptsMax, gzip }
+          const on = worker.server === server ? server : ''
+          const by = { workerId: worker.id, server: on, runId: run.id, period: run.period, attemptsMax, gzip }
           const recorded = await recordPushes(db, by, left, outcomes)
           this.noteRecorded(outcomes.splice(0), recorded.told)
           this.noteBegun(recorded)
-          // the caller plans anew only a batch of which nothing was begun
-          if (left !== pushes && recorded.erasures !== erasures) return erasures
           if (!recorded.live) await worker.renew()
-          else if (recorded.busy.length === 0) return recorded.erasures
-          else if (this.busyMsLeft <= 0) {
+          // the caller plans anew only a batch of which nothing was begun
+          if (recorded.erasures !== erasures || worker.server !== server)
+            return left === pushes && recorded.begun.length === 0 ? recorded.erasures : undefined
+          if (!recorded.live) continue
+          if (recorded.busy.length === 0) return undefined
+          if (this.busyMsLeft <= 0) {
             for (const { userId } of recorded.busy) this.context.users.leftOwed.add(userId)
-            return recorded.erasures
+            return undefined
           } else {
             this.busyMsLeft -= busyMs
             await delay(busyMs)
@@ -273,26 +214,29 @@ export class RecordedAttempts {
     }
   }
 
-  private noteBegun({ begun, attempts }: RecordedPushes): void {
+  private noteBegun({ begun, written, attempts }: RecordedPushes): void {
+    this.context.known.noteWritten(written)
     // the statement returns them in any order: who may be met again comes first, or would be counted twice
     const isSubscription = ({ kind }: PlannedPush) => kind === 'subscription'
     for (const push of begun.filter(isSubscription)) this.context.users.add(push.userId, true)
     for (const push of begun) this.context.users.add(push.userId, false)
     this.ready.push(...attempts)
-    if (attempts.length < begun.reduce((sum, { deliveries }) => sum + deliveries.length, 0)) this.dueAt = 0
+    if (attempts.length < begun.reduce((sum, { deliveries }) => sum + deliveries.length, 0)) this.due.at = 0
   }
 
   private begin(attempt: RecordedAttempt): void {
     const { part, userId, kind } = attempt
     if (part === 1 && attempt.attempt === 1) this.context.users.add(userId, kind === 'subscription')
     this.ready.push(attempt)
-    this.dueAt = 0
+    this.due.at = 0
   }
 
   /** Notes the outcome of an attempt; a later statement records it. */
   noteOutcome({ idempotencyKey, attempt }: RecordedAttempt, outcome: AttemptOutcome): void {
     const retryDelayMs = Math.max(this.context.settings.retryDelayMs, outcome.retryAfterMs ?? 0)
-    this.outcomes.push({ ...outcome, idempotencyKey, attempt, retryDelayMs })
+    const recorded = { ...outcome, idempotencyKey, attempt, retryDelayMs }
+    this.context.known.noteOutcome(recorded)
+    this.outcomes.push(recorded)
     this.flushSoon()
   }
 
@@ -334,16 +278,28 @@ export class RecordedAttempts {
 
   private async recordOutcomes(): Promise<void> {
     const outcomes = this.unrecorded()
-    const told = await rideOut(() => recordOutcomes(this.context.db, outcomes), this.events.onAway)
-    this.noteRecorded(outcomes, told)
+    const { db, worker } = this.context
+    const told = await rideOut(() => recordOutcomes(db, outcomes), this.events.onAway)
+    if (this.noteRecorded(outcomes, told)) await rideOut(() => worker.renew())
   }
 
-  /** `outcomes` are the first ones of `this.outcomes`. */
-  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): void {
-    this.outcomes.splice(0, outcomes.length)
-    for (const state of told) this.noteState(state, outcomes)
-    // also where the row was deleted meanwhile, which `told` does not name
-    for (const { idempotencyKey } of outcomes) this.underWay.delete(idempotencyKey)
+  /**
+   * `outcomes` are the first ones of `this.outcomes`. Those whose rows are gone are recorded once these are there again; returns whether
+   * there are such.
+   */
+  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): boolean {
+    const { known, worker } = this.context
+    const again = known.noteRecorded(outcomes, told)
+    const lacking = new Set(again.map(({ idempotencyKey }) => idempotencyKey))
+    this.outcomes.splice(0, outcomes.length, ...again)
+    if (again.length > 0) {
+      worker.distrust()
+      this.due.lookAnew()
+    }
+    const isThere = ({ idempotencyKey }: { idempotencyKey: string }) => !lacking.has(idempotencyKey)
+    for (const state of told.filter(isThere)) this.noteState(state, outcomes)
+    for (const { idempotencyKey } of outcomes.filter(isThere)) this.underWay.delete(idempotencyKey)
+    return again.length > 0
   }
 
   private noteState(state: DeliveryState, outcomes: readonly RecordedOutcome[]): void {
@@ -355,17 +311,18 @@ export class RecordedAttempts {
       return
     }
     const delayMs = outcomes.find(({ idempotencyKey }) => idempotencyKey === state.idempotencyKey)?.retryDelayMs ?? 0
-    this.dueAt = Math.min(this.dueAt ?? Number.POSITIVE_INFINITY, performance.now() + delayMs)
+    this.due.noteIn(delayMs)
   }
 
   /** Gives up an attempt whose body cannot be built any more, since a listing of it was erased. */
   async endErased({ idempotencyKey, email }: RecordedAttempt): Promise<void> {
     const { db, worker } = this.context
     const ended = await rideOut(() => endErased(db, worker.ids, idempotencyKey))
+    this.context.known.forget(idempotencyKey)
     for (const delivery of ended) this.tell({ ...delivery, email })
     this.underWay.delete(idempotencyKey)
     // a first attempt is due again, without the listing
-    this.dueAt = 0
+    this.due.at = 0
   }
 
   /** Takes back the attempts that are recorded and were not made, also `unmade`, which was taken: they are due again. */
@@ -380,8 +337,9 @@ export class RecordedAttempts {
     for (const ended of await rideOut(() => recordUnsent(db, worker.ids, unsent))) {
       this.tell({ ...ended, email: emailOf.get(ended.idempotencyKey) ?? null })
     }
+    this.context.known.noteTakenBack(unsent)
     this.takingBack = this.takingBack.filter((key) => !unsent.includes(key))
-    this.dueAt = 0
+    this.due.at = 0
   }
 
   /** Gives back the deliveries that this process still has: due now, or `then`, when they would have been. */

@@ -1,12 +1,11 @@
 /**
  * A run: the order of its work and how it ended, for each form of `push`. The loop sends; `planned-pushes` turns users into pushes.
  */
-import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
-import { isLive, type Worker, waitForLeases, withWorker } from '../db/leases.ts'
+import { type Worker, waitForLeases, withWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { endFarPauses } from '../deliveries/due.ts'
-import { isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
+import { countPendingElsewhere, countPendingOf, isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
 import type { PlannedPush } from '../deliveries/record.ts'
 import {
   closeInterruptedRuns,
@@ -14,63 +13,30 @@ import {
   findInterruptedRuns,
   findOthersAtWork,
   type Run,
+  type RunToStart,
   recordImportVolume,
-  startRun,
   wasHeldBefore,
 } from '../deliveries/runs.ts'
-import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
-import { plainVault, type Vault } from '../secrets/vault.ts'
-import { Agenda, type AgendaRequest, type CountedUsers, type UsersLeft } from './agenda.ts'
+import { plainVault } from '../secrets/vault.ts'
+import { Agenda, type CountedUsers, type UsersLeft } from './agenda.ts'
+import { beginRun } from './begin-run.ts'
 import { Doubt } from './doubt.ts'
 import { FirstAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
 import { PushLoop } from './loop.ts'
-import type { LoopSettings } from './loop-context.ts'
+import { adviseAfterLoss, LostRows } from './lost-rows.ts'
 import { PlannedPushes } from './planned-pushes.ts'
+import type { Ending, PushContext, PushEnd, PushRequest } from './push-request.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { UserCount } from './user-count.ts'
 
-export interface PushSettings extends LoopSettings {
-  leaseMs: number
-  timeZone: string
-  maxLeadAgeMs: number
-  guard: 'on' | 'off'
-}
-
-export type PushRequest =
-  /** `limit`: how many users are served at most. */
-  { what: 'all'; force: boolean; limit: number | undefined } | Exclude<AgendaRequest, { what: 'all' }>
-
-export interface PushContext {
-  db: Database
-  http: Http
-  /** Without it only keys that are stored as they are can be sent. */
-  vault?: Vault | undefined
-  settings: PushSettings
-  request: PushRequest
-  /** Sends what is held back. */
-  accept?: boolean | undefined
-  reporter: PushReporter
-  /** Aborted: finish what is under way, begin nothing, give back the rest. */
-  stop: AbortSignal
-}
-
-export interface PushEnd {
-  summary: SummaryLine
-  /** All deliveries were delivered, and no user was left or held back. */
-  ok: boolean
-  /** The run was not stopped or held as a whole, and did not give up: `status --check` looks for such a run. */
-  cameToEnd: boolean
-  /** Some users are held back, or all. */
-  held: boolean
-  /** `--resume` did nothing, and an earlier run has already reported why: users are held back, or the receiver is down. */
-  toldBefore: boolean
-  stopped: boolean
-}
+export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-request.ts'
 
 /** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
+/** How often a run looks once more for who is owed, after rows were lost. A database that loses more each time is not waited for. */
+const lookAgainMax = 5
 
 class PushRun {
   private readonly db: Database
@@ -84,6 +50,7 @@ class PushRun {
   private readonly planned: PlannedPushes
   private readonly tally = new Tally()
   private readonly users = new UserCount()
+  private readonly startedAt: number
   /** What the last count of the users found. */
   private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, claimed: 0, withoutQueries: 0 }
   private served = 0
@@ -94,11 +61,13 @@ class PushRun {
   private heldAgain = 0
   private readonly doubt: Doubt
   private readonly firstAnswers: FirstAnswers
+  private readonly lost: LostRows
+  private loop: PushLoop | undefined
   private loops = 0
   /** Attempts a second, since the receiver asked for less. */
   private allowed: number | undefined
 
-  constructor(context: PushContext, worker: Worker, run: Run) {
+  constructor(context: PushContext, worker: Worker, run: Run, start: RunToStart, startedAt: number) {
     const { db, settings, request, accept = false, stop } = context
     this.context = context
     this.db = db
@@ -106,6 +75,7 @@ class PushRun {
     this.stop = stop
     this.worker = worker
     this.run = run
+    this.startedAt = startedAt
     this.doubt = new Doubt(settings.outageMs > 0)
     this.firstAnswers = new FirstAnswers(accept)
     this.reporter = {
@@ -128,9 +98,18 @@ class PushRun {
       ...{ period: run.period, runId: run.id, otherTimeZone: run.otherTimeZone },
     })
     this.planned = new PlannedPushes({ db, worker, run, settings, reporter: this.reporter, stop })
+    this.lost = new LostRows({
+      ...{ db, worker, run, start, startedAt, reporter: this.reporter },
+      onRunRestored: () => this.recordVerdict(),
+      onLooked: () => {
+        this.planned.forget()
+        this.loop?.lookAnew()
+      },
+    })
+    worker.onMoved = () => this.lost.restore()
   }
 
-  async execute(startedAt: number): Promise<PushEnd> {
+  async execute(): Promise<PushEnd> {
     await rideOut(() => endFarPauses(this.db))
     const already = await this.prepare()
 
@@ -151,7 +130,32 @@ class PushRun {
       left = await this.countLeft()
     }
 
-    return await this.end(loop, already, left, startedAt)
+    return await this.end(loop, already, left)
+  }
+
+  /**
+   * Makes good what the database lost, and then sends to whoever is owed by what it has; returns the loop that did so last, and what is
+   * left. What other processes had in hand may be free once their leases are over.
+   */
+  private async lookAgain(last: PushLoop, counted: UsersLeft): Promise<{ loop: PushLoop; left: UsersLeft }> {
+    const { worker, request } = this
+    let [loop, left] = [last, counted]
+    for (let times = 0; times < lookAgainMax; times++) {
+      const { server } = worker
+      await rideOut(() => worker.renew())
+      if (worker.server !== server) left = await this.countLeft()
+      if (!this.lost.takeNews() || !this.isThrough(loop)) break
+      const mayRepeat = request.what !== 'user' && request.what !== 'failed'
+      if (mayRepeat) {
+        if (left.elsewhere > 0) await this.isMoreLeft()
+        this.users.leftOwed.clear()
+        await this.findWork()
+      }
+      loop = this.newLoop()
+      await loop.run(mayRepeat ? this.pushes(true) : nobody())
+      left = await this.countLeft()
+    }
+    return { loop, left }
   }
 
   private readonly isThrough = (loop: PushLoop) => !this.stop.aborted && !loop.gaveUp && !this.isHeld
@@ -160,11 +164,42 @@ class PushRun {
   private readonly isAnyLeft = (owed: number) =>
     this.request.what !== 'failed' && this.limit === undefined && owed > this.planned.heldUsers
 
-  private async end(loop: PushLoop, already: number, left: UsersLeft, startedAt: number): Promise<PushEnd> {
+  /** Records how the run ended, once nothing is gone of what that was concluded from. */
+  private async conclude(last: PushLoop, counted: UsersLeft): Promise<{ loop: PushLoop; ending: Ending }> {
+    const { db, run, worker } = this
+    let [loop, left] = [last, counted]
+    for (let times = 0; ; times++) {
+      ;({ loop, left } = await this.lookAgain(loop, left))
+      const ending = await this.judge(loop, left)
+      const { stopped, cameToEnd, complete } = ending
+      const outcome = stopped ? 'stopped' : complete ? 'complete' : 'failures'
+      const end = { outcome, cameToEnd, heldUsers: this.planned.heldUsers } as const
+      if (await endRun(db, run.id, worker.server, end)) return { loop, ending }
+      if (times >= lookAgainMax)
+        return { loop, ending: { ...ending, cameToEnd: false, complete: false, owesAfterLoss: true } }
+      worker.distrust()
+    }
+  }
+
+  private async judge(loop: PushLoop, left: UsersLeft): Promise<Ending> {
     const heldBy = loop.heldBy ?? (this.isThrough(loop) ? this.firstAnswers.findReasonToHold(true) : undefined)
-    if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
     const stopped = this.stop.aborted
     const cameToEnd = this.isThrough(loop) && heldBy === undefined && !this.isAnyLeft(left.free)
+    const { failed, unknown, pending } = this.tally
+    // these were asked for nothing else; after other forms `--resume` sends it
+    const leftOwed = this.isForSome ? this.users.leftOwed.size : 0
+    // after a loss, deliveries may wait that this process does not know of
+    const unknownOf = this.lost.found ? await countPendingOf(this.db, this.worker.ids) : 0
+    const owed = pending + leftOwed + unknownOf
+    const complete = cameToEnd && owed + failed + unknown + this.planned.heldUsers === 0
+    const owesAfterLoss = this.lost.found && (owed > 0 || this.isAnyLeft(left.free))
+    return { left, heldBy, stopped, cameToEnd, complete, owesAfterLoss }
+  }
+
+  private async end(last: PushLoop, already: number, leftBefore: UsersLeft): Promise<PushEnd> {
+    const { loop, ending } = await this.conclude(last, leftBefore)
+    const { heldBy, left, stopped, cameToEnd, complete } = ending
+    if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
     // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
     if (cameToEnd && left.elsewhere === 0 && this.limit === undefined)
       await closeInterruptedRuns(
@@ -176,20 +211,13 @@ class PushRun {
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)
     const failures = failed + unknown
-    // these were asked for nothing else; after other forms `--resume` sends it
-    const leftOwed = this.isForSome ? this.users.leftOwed.size : 0
-    const complete = cameToEnd && failures + pending + heldUsers + leftOwed === 0
-    await endRun(this.db, this.run.id, {
-      outcome: stopped ? 'stopped' : complete ? 'complete' : 'failures',
-      cameToEnd,
-      heldUsers,
-    })
+    if (ending.owesAfterLoss) this.reporter.note(adviseAfterLoss)
     const toldBefore = !stopped && this.isTold(loop, pending, heldBy)
     if (this.heldAgain > 0)
       this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
     const counted = { skipped, heldUsers: heldUsers - this.heldAgain, uncounted: left.uncounted }
     const users = this.request.what === 'user' ? 1 : this.users.totalWith(counted)
-    const seconds = Math.round(performance.now() - startedAt) / 1_000
+    const seconds = Math.round(performance.now() - this.startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary',
       period: this.run.period,
@@ -247,13 +275,18 @@ class PushRun {
     const { db, run, agenda } = this
     const wasAsked = agenda.verdict !== undefined
     await agenda.look()
-    if (agenda.verdict && !wasAsked) await recordImportVolume(db, run.id, { ...agenda.verdict, accepted: this.accepts })
+    if (!wasAsked) await this.recordVerdict()
     this.counted = await agenda.count()
     const reason = agenda.findReasonToHoldAll(this.counted)
     if (reason === undefined || this.isHeld) return
     this.isHeld = true
     this.wasHeldBefore = await wasHeldBefore(db, run.period, run.id)
     this.reporter.line({ type: 'skip', reason })
+  }
+
+  private async recordVerdict(): Promise<void> {
+    const { verdict } = this.agenda
+    if (verdict) await recordImportVolume(this.db, this.run.id, { ...verdict, accepted: this.accepts })
   }
 
   private get accepts(): boolean {
@@ -284,8 +317,8 @@ class PushRun {
   private newLoop(): PushLoop {
     const { db, worker, run, planned, users, reporter, stop, takeover, request } = this
     const { http, settings, vault = plainVault } = this.context
-    return new PushLoop({
-      ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover },
+    this.loop = new PushLoop({
+      ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover, known: this.lost.known },
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       doubt: this.doubt,
       firstAnswers: this.firstAnswers,
@@ -293,6 +326,7 @@ class PushRun {
       looksFor: request.what === 'user' ? 'nothing' : this.accepts ? 'recovery' : 'trouble',
       tellsAgain: request.what !== 'resume',
     })
+    return this.loop
   }
 
   private async *pushes(isAgain = false): AsyncGenerator<PlannedPush> {
@@ -332,38 +366,17 @@ class PushRun {
     const { db, worker, users, agenda } = this
     const left = await agenda.count(worker.ids, users.remembered)
     if (this.isForSome) return { ...left, free: this.users.leftOwed.size }
-    const { rows } = await rideOut(() =>
-      sql<{ n: number }>`
-        select count(*) as n from deliveries d
-        where d.status = 'pending' and d.worker_id <> all (${worker.ids}) and ${isLive(sql`d.worker_id`)}
-      `.execute(db),
-    )
-    return { ...left, elsewhere: left.elsewhere + (rows[0]?.n ?? 0) }
+    return { ...left, elsewhere: left.elsewhere + (await countPendingElsewhere(db, worker.ids)) }
   }
 }
+
+async function* nobody(): AsyncGenerator<PlannedPush> {}
 
 /** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away. */
 export async function runPush(context: PushContext): Promise<PushEnd> {
   const startedAt = performance.now()
   return await withWorker(context.db, context.settings.leaseMs, async (worker) => {
-    const run = await beginRun(context, worker)
-    return await new PushRun(context, worker, run).execute(startedAt)
+    const { run, start } = await beginRun(context, worker)
+    return await new PushRun(context, worker, run, start, startedAt).execute()
   })
-}
-
-async function beginRun({ db, request, settings, reporter }: PushContext, worker: Worker): Promise<Run> {
-  const { timeZone, maxLeadAgeMs } = settings
-  const run = await startRun(db, {
-    command: request.what === 'all' && request.force ? 'force' : request.what,
-    workerIds: worker.ids,
-    resumable: request.what === 'all' && request.limit === undefined,
-    ...{ timeZone, maxLeadAgeMs },
-  })
-  // a weekly push is held for it, or was accepted
-  if (run.otherTimeZone !== undefined && request.what !== 'all') {
-    reporter.note(
-      `The last run used the time zone ${run.otherTimeZone}, this one ${timeZone}: machines that share a database must agree on LEADPUSH_TIME_ZONE, or weeks overlap.`,
-    )
-  }
-  return run
 }

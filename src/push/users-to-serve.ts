@@ -4,7 +4,7 @@
  */
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
-import { holdsLease, isLive } from '../db/leases.ts'
+import { holdsLease, isLive, liveWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { periodBegins } from '../deliveries/runs.ts'
 
@@ -203,16 +203,22 @@ export async function* findUsersOwedSubscription(db: Database, untilNone = false
 }
 
 /**
- * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users; an empty list: none are left.
- * It is one statement, so a process that freezes holds no lock that others wait for.
+ * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users; an empty list: none are left;
+ * undefined: the worker has lost its lease, or another server answers than it knows. It is one statement, so a process that freezes holds no lock that others wait for.
  */
 export async function takeRange(
   db: Database,
-  { workerId, pass, cursor, size }: { workerId: number; pass: Pass; cursor: Cursor | undefined; size: number },
-): Promise<(UserToServe & Cursor)[]> {
+  {
+    worker,
+    pass,
+    cursor,
+    size,
+  }: { worker: { id: number; server: string }; pass: Pass; cursor: Cursor | undefined; size: number },
+): Promise<(UserToServe & Cursor)[] | undefined> {
   for (let behind = cursor; ; ) {
-    const { rows } = await sql<UserToServe & Cursor & { taken: boolean }>`
-      with next as materialized (
+    const { rows } = await sql<UserToServe & Cursor & { live: boolean; taken: boolean }>`
+      with live as materialized (select w.id from ${liveWorker(worker)}),
+      next as materialized (
         select u.id, u.email, u.home_key from ${lookedAt(behind)} u
         where ${owed(pass)} and not ${isHeld(pass, [])}
         order by u.home_key, u.id limit ${size}
@@ -224,33 +230,33 @@ export async function takeRange(
       ),
       taken as (
         insert into user_ranges as s (worker_id, scope, first_home_key, first_user_id, last_home_key, last_user_id)
-        select ${workerId}, ${pass.rangeScope}, first_home_key, first_id, last_home_key, last_id from bounds
+        select live.id, ${pass.rangeScope}, first_home_key, first_id, last_home_key, last_id from bounds, live
         on conflict (scope, first_home_key, first_user_id)
         do update set worker_id = excluded.worker_id, last_home_key = excluded.last_home_key, last_user_id = excluded.last_user_id
         where s.worker_id = excluded.worker_id or not ${isLive(sql`s.worker_id`)}
         returning 1
       )
-      select id, email, home_key as "homeKey", exists (select from taken) as taken
+      select id, email, home_key as "homeKey", exists (select from live) as live, exists (select from taken) as taken
       from next order by home_key, id
     `.execute(db)
     if (rows.length === 0) {
       behind = await findLookEnd(db, behind)
       if (behind === undefined) return []
-    }
+    } else if (rows[0]?.taken === true) return rows.map(({ id, email, homeKey }) => ({ id, email, homeKey }))
+    else if (rows[0]?.live === false) return undefined
     // another process took the range first: the next look sees it
-    else if (rows[0]?.taken === true) return rows.map(({ taken: _, ...user }) => user)
   }
 }
 
-/** Gives back the worker's ranges of a pass, except those that begin with one of `kept`. */
+/** Gives back the process's ranges of a pass, except those that begin with one of `kept`. */
 export async function releaseRanges(
   db: Database,
-  workerId: number,
+  workerIds: readonly number[],
   pass: Pass,
   kept: readonly Cursor[] = [],
 ): Promise<void> {
   await sql`
-    delete from user_ranges s where s.worker_id = ${workerId} and s.scope = ${pass.rangeScope} and not exists (
+    delete from user_ranges s where s.worker_id = any (${workerIds}) and s.scope = ${pass.rangeScope} and not exists (
       select from unnest(${kept.map(({ homeKey }) => homeKey)}::text[], ${kept.map(({ id }) => id)}::bigint[]) as k (home_key, id)
       where k.home_key = s.first_home_key and k.id = s.first_user_id)
   `.execute(db)

@@ -300,7 +300,9 @@ async function recordDue(
       ) of_kind group by hook_id
     ),
     looked as (
-      update hooks h set looked_import_id = ${upTo}, due_at = least(h.due_at, r.due_at),
+      -- an import that a standby lacked when it took over may have its id given again (contract 4.7)
+      update hooks h set looked_import_id = greatest(h.looked_import_id, least(${upTo}, (select coalesce(max(id), 0) from imports))),
+        due_at = least(h.due_at, r.due_at),
         abandoned = h.abandoned + coalesce(o.n, 0),
         dropped = h.dropped + coalesce(b.n, 0), dropped_at = case when b.n > 0 then now() else h.dropped_at end
       from locked l left join (select hook_id, min(due_at) as due_at from recorded group by hook_id) r on r.hook_id = l.id

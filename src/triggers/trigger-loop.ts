@@ -83,6 +83,7 @@ export class TriggerLoop {
   private mayGetHooks = false
   private bytesUnderWay = 0
   private workerId: number
+  private server: string
   private readonly outcomes: Sent[] = []
   private recording: Promise<void> | undefined
   /** When to look for hooks again, by `performance.now()`. */
@@ -95,6 +96,7 @@ export class TriggerLoop {
     this.leads = new LeadStore(context.db)
     this.pace = new HostPace(context.db, context.onAway)
     this.workerId = context.worker.id
+    this.server = context.worker.server
   }
 
   /** Makes the loop look again: something may have become due. */
@@ -188,8 +190,14 @@ export class TriggerLoop {
   }
 
   private dropLostLanes(): void {
-    if (this.context.worker.id === this.workerId) return
-    this.workerId = this.context.worker.id
+    const { worker } = this.context
+    if (worker.server !== this.server) {
+      // contract 4.7: the same ids may mean other listings on another server
+      this.server = worker.server
+      this.leads.clear()
+    }
+    if (worker.id === this.workerId) return
+    this.workerId = worker.id
     this.lanes.lose()
     this.lookAtMs = 0
   }

@@ -18,6 +18,8 @@ export interface CompleteImport {
   subscribed: number
   /** Whether the guard is overruled. */
   accept: boolean
+  /** How many users of earlier files were recorded. */
+  listed: number
 }
 
 /** Rows that a killed import left behind are deleted after so long. */
@@ -30,25 +32,32 @@ export async function beginComplete(db: Database, accept: boolean): Promise<Comp
     sql`delete from listed_users where listed_at < now() - ${leftBehindHours} * interval '1 hour'`.execute(db),
   )
   const { rows } = await rideOut(() => sql<{ n: number }>`select count(*) as n from users where subscribed`.execute(db))
-  return { id: randomUUID(), subscribed: rows[0]?.n ?? 0, accept }
+  return { id: randomUUID(), subscribed: rows[0]?.n ?? 0, accept, listed: 0 }
 }
 
-/** Records the users of a file, whose records are in `staged_users`: rejected ones too, if their e-mail could be read. */
-export async function recordListed(connection: Connection, { id }: CompleteImport): Promise<void> {
-  await sql`
+/**
+ * Records the users of a file, whose records are in `staged_users`: rejected ones too, if their e-mail could be read. Returns how many
+ * no earlier file had.
+ */
+export async function recordListed(connection: Connection, { id }: CompleteImport): Promise<number> {
+  const { numAffectedRows } = await sql`
     insert into listed_users (import_id, email_sha256)
     select distinct ${id}::uuid, ${emailHash} from staged_users where email is not null on conflict do nothing
   `.execute(kyselyOn(connection))
+  return Number(numAffectedRows ?? 0)
 }
 
 /**
  * Unsubscribes the users who were in no file, and ends what is owed to them and not begun; returns their number. Throws `failed`
- * where the files have fewer than half of those who were subscribed, unless that is accepted.
+ * where the files have fewer than half of those who were subscribed, unless that is accepted, and where the database lost what an
+ * earlier file had (contract 4.7).
  */
 export async function unsubscribeUnlisted(connection: Connection, complete: CompleteImport): Promise<number> {
   const { id, subscribed, accept } = complete
   const db = kyselyOn(connection)
   await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
+  const { rows } = await sql<{ n: number }>`select count(*) as n from listed_users where import_id = ${id}`.execute(db)
+  if ((rows[0]?.n ?? 0) < complete.listed) throw lostFiles()
   await sql`create temp table unlisted_users (id bigint) on commit drop`.execute(db)
   const { numAffectedRows } = await sql`
     insert into unlisted_users select id from users where subscribed and not exists (
@@ -73,6 +82,11 @@ export async function unsubscribeUnlisted(connection: Connection, complete: Comp
 export async function dropListed(db: Database, { id }: CompleteImport): Promise<void> {
   await sql`delete from listed_users where import_id = ${id}`.execute(db)
 }
+
+const lostFiles = () =>
+  new LeadpushError('failed', 'the database lost what earlier files of this import had, so nobody is unsubscribed', {
+    hint: 'A standby without the last changes took over: run the import again.',
+  })
 
 const tooFew = (listed: number, subscribed: number) =>
   new LeadpushError(

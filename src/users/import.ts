@@ -56,7 +56,7 @@ async function importFile(
   { resolver, complete, isLast }: { resolver: Resolver; complete: CompleteImport | undefined; isLast: boolean },
   options: UserImportOptions & { onFolded: (record: FoldedRecord) => void },
   onRejected: OnRejected,
-): Promise<{ counts: UserCounts; ignored: IgnoredFields }> {
+): Promise<{ counts: UserCounts; ignored: IgnoredFields; listed: number }> {
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
@@ -78,7 +78,7 @@ async function importFile(
         onRead,
       })
       tell('merging')
-      if (complete) await recordListed(connection, complete)
+      const listed = complete ? await recordListed(connection, complete) : 0
       const merged = await mergeUsers(connection, {
         resolver,
         signal,
@@ -86,7 +86,7 @@ async function importFile(
         onFolded: options.onFolded,
       })
       const unsubscribed = complete && isLast ? await unsubscribeUnlisted(connection, complete) : 0
-      return { counts: { read: staged, ...merged, unsubscribed }, ignored }
+      return { counts: { read: staged, ...merged, unsubscribed }, ignored, listed }
     },
     signal,
   )
@@ -106,12 +106,14 @@ export async function importUsers(
   const complete = options.complete ? await beginComplete(opened.db, options.accept ?? false) : undefined
   const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0, unsubscribed: 0 }
   let folded: string | undefined
-  const outcome = await importEach(found, none, options, (file, onRejected) => {
+  const outcome = await importEach(found, none, options, async (file, onRejected) => {
     const how = { resolver, complete, isLast: file === found.at(-1) }
     const onFolded = ({ email, line }: FoldedRecord) => {
       folded ??= `${file.name}:${line}: ${email} has the same query twice, which is kept once.`
     }
-    return importFile(opened, file, how, { ...options, onFolded }, onRejected)
+    const imported = await importFile(opened, file, how, { ...options, onFolded }, onRejected)
+    if (complete) complete.listed += imported.listed
+    return imported
   })
   const isCut = outcome.broken !== undefined || outcome.stopped
   if (complete && isCut) await rideOut(() => dropListed(opened.db, complete))

@@ -80,9 +80,9 @@ for (const version of postgresVersions) {
       insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
       update leads set first_import_id = 2 where id = 2;
       update lead_versions set superseded_at = now() - (89.4 + lead_id / 2.0) * interval '1 day' where superseded_at is not null;
-      insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
-      select 'all', '2020-W01', 'UTC', 1, true, now() - days * interval '1 day', now() - days * interval '1 day', 'complete', true
-      from unnest(array[200, 90.1, 89.9]) as days;
+      insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
+      select n, 'all', '2020-W01', 'UTC', 1, true, now() - days * interval '1 day', now() - days * interval '1 day', 'complete', true
+      from unnest(array[200, 90.1, 89.9]) with ordinality as r (days, n);
       insert into workers (host, process_id, lease_until)
       select 'a', 1, now() - hours * interval '1 hour' from unnest(array[25, 23]) as hours;
       insert into imports (file, started_at) select '', now() - days * interval '1 day' from unnest(array[90.1, 89.9]) as days;

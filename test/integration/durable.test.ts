@@ -1,7 +1,7 @@
 /** A server confirms commits before they are on disk, and dies: the commits on which the ledger relies must have survived. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { Worker } from '../../src/db/leases.ts'
+import { findServer, Worker } from '../../src/db/leases.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { recordDueAttempts } from '../../src/deliveries/due.ts'
@@ -71,7 +71,7 @@ test('an attempt that was recorded with its delivery survives', async () => {
   }
   const { begun } = await recordPushes(
     opened.db,
-    { workerId: worker.id, runId: 1, period: '2026-W47', attemptsMax: 1 },
+    { workerId: worker.id, server: await findServer(opened.db), runId: 1, period: '2026-W47', attemptsMax: 1 },
     [
       {
         userId: rows[0].id,
@@ -80,6 +80,7 @@ test('an attempt that was recorded with its delivery survives', async () => {
         scope: null,
         deliveries: [{ ...delivery, idempotencyKey: key }],
         erasures: 1,
+        server: '',
       },
     ],
   )
@@ -90,7 +91,13 @@ test('an attempt that was recorded with its delivery survives', async () => {
 test('taking an attempt back, and recording it again, survive', async () => {
   await recordUnsent(opened.db, worker.ids, [key])
   assert.deepEqual(await stateAfterDeath(), [0, false, null])
-  await recordDueAttempts(opened.db, { workerIds: worker.ids, limit: 1, takeover: 'own', known: [] })
+  await recordDueAttempts(opened.db, {
+    workerIds: worker.ids,
+    server: await findServer(opened.db),
+    limit: 1,
+    takeover: 'own',
+    known: [],
+  })
   assert.deepEqual(await stateAfterDeath(), [1, true, null])
 })
 

@@ -44,15 +44,16 @@ async function build(t: TestContext) {
     return worker
   }
   const begin = async (worker: Worker, idempotencyKey: string, started: boolean, by = db, planned?: number) =>
-    recordPushes(by, { workerId: worker.id, runId: 1, period, attemptsMax: started ? 1 : 0 }, [
+    recordPushes(by, { workerId: worker.id, server: worker.server, runId: 1, period, attemptsMax: started ? 1 : 0 }, [
       {
         ...{ userId, email, kind: 'weekly', scope: `weekly:${period}` },
         deliveries: [{ ...delivery, idempotencyKey }],
+        server: worker.server,
         erasures: planned ?? (await findErasureCount(db)),
       },
     ])
-  const take = async (from: Database, { ids }: Worker) =>
-    (await recordDueAttempts(from, { workerIds: ids, limit: 10, takeover: 'all', known: [] })).attempts
+  const take = async (from: Database, { ids, server }: Worker) =>
+    (await recordDueAttempts(from, { workerIds: ids, server, limit: 10, takeover: 'all', known: [] })).attempts
   return { db, newWorker, begin, take }
 }
 
@@ -64,6 +65,7 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
     live: false,
     erasures: 1,
     begun: [],
+    written: [],
     attempts: [],
     busy: [],
     told: [],
@@ -73,6 +75,7 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
     live: true,
     erasures: 1,
     begun: [],
+    written: [],
     attempts: [],
     busy: [],
     told: [],
@@ -144,7 +147,7 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
   const [stale, fresh] = [await begin(worker, 'stale', true, db, 1), await begin(worker, 'fresh', true)]
   assert.deepEqual(
     [stale, fresh.erasures, fresh.begun.length],
-    [{ live: true, erasures: 2, begun: [], attempts: [], busy: [], told: [] }, 2, 1],
+    [{ live: true, erasures: 2, begun: [], written: [], attempts: [], busy: [], told: [] }, 2, 1],
   )
   // its snapshot is older than the erasure: it learns of it all the same
   await db.transaction().execute(async (tx) => {
@@ -152,7 +155,7 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
     await sql`select count(*) from claims`.execute(tx)
     await erase()
     assert.deepEqual(await begin(worker, 'older', true, tx, 2), {
-      ...{ live: true, erasures: 3, begun: [], attempts: [], busy: [], told: [] },
+      ...{ live: true, erasures: 3, begun: [], written: [], attempts: [], busy: [], told: [] },
     })
   })
 })
@@ -177,15 +180,20 @@ test('what came of attempts is recorded along with what is begun, also by a work
     ...{ durationMs: 1, retryDelayMs: 60_000 },
   })
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
-  const context = { workerId: worker.id, runId: 1, period, attemptsMax: 1 }
+  const context = { workerId: worker.id, server: worker.server, runId: 1, period, attemptsMax: 1 }
   const push = (idempotencyKey: string) => ({
-    ...{ userId, email, kind: 'weekly' as const, scope: `weekly:${period}`, erasures: 1 },
+    ...{ userId, email, kind: 'weekly' as const, scope: `weekly:${period}`, erasures: 1, server: '' },
     deliveries: [{ ...delivery, idempotencyKey }],
   })
   const next = push('next')
   const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
   const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
-  assert.deepEqual(both, {
+  const { written, ...rest } = both
+  assert.deepEqual(
+    written.map(({ idempotencyKey, isStarted, scope, recipe }) => [idempotencyKey, isStarted, scope, [...recipe]]),
+    [['next', true, `weekly:${period}`, [1]]],
+  )
+  assert.deepEqual(rest, {
     ...{ live: true, erasures: 1, busy: [], told: [delivered] },
     begun: [next],
     attempts: [
@@ -205,7 +213,7 @@ test('what came of attempts is recorded along with what is begun, also by a work
   await endLease(db, worker.id)
   const late = await recordPushes(db, context, [push('late')], [outcome('other', false)])
   const pending = { idempotencyKey: 'other', status: 'pending', attempts: 1, httpStatus: 500, error: 'HTTP 500' }
-  assert.deepEqual(late, { live: false, erasures: 1, begun: [], attempts: [], busy: [], told: [pending] })
+  assert.deepEqual(late, { live: false, erasures: 1, begun: [], written: [], attempts: [], busy: [], told: [pending] })
 })
 
 // Each delivery was written once for every push of its user that was begun with it: the second broke the statement.
@@ -213,12 +221,13 @@ test('two pushes of one user are begun together, each with its own deliveries', 
   const { db, newWorker } = await build(t)
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
   await db.updateTable('users').set({ subscription_owed_at: new Date() }).execute()
-  const context = { workerId: (await newWorker()).id, runId: 1, period, attemptsMax: 3 }
+  const { id: workerId, server } = await newWorker()
+  const context = { workerId, server, runId: 1, period, attemptsMax: 3 }
   const part = (idempotencyKey: string, number: number) => ({
     ...{ ...delivery, idempotencyKey, part: number, parts: 2 },
   })
-  const weekly = { userId, email, kind: 'weekly' as const, scope: `weekly:${period}`, erasures: 1 }
-  const subscription = { userId, email, kind: 'subscription' as const, scope: null, erasures: 1 }
+  const weekly = { userId, email, kind: 'weekly' as const, scope: `weekly:${period}`, erasures: 1, server: '' }
+  const subscription = { userId, email, kind: 'subscription' as const, scope: null, erasures: 1, server: '' }
   const pushes = [
     { ...subscription, deliveries: [part('s1', 1), part('s2', 2)] },
     { ...weekly, deliveries: [part('w1', 1), part('w2', 2)] },
@@ -250,10 +259,10 @@ test('what was recorded and never sent is not sent once its week is over, or its
   const { id: runId } = await startRun(db, {
     ...{ command: 'all', workerIds: worker.ids, resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 },
   })
-  const past = { workerId: worker.id, runId, period: '2025-W01', attemptsMax: 1 }
+  const past = { workerId: worker.id, server: worker.server, runId, period: '2025-W01', attemptsMax: 1 }
   await recordPushes(db, past, [
-    { userId, email, kind: 'subscription', scope: null, deliveries: [{ ...delivery, idempotencyKey: 'sent' }], erasures: 1 },
-    { userId, email, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late' }], erasures: 1 },
+    { userId, email, kind: 'subscription', scope: null, deliveries: [{ ...delivery, idempotencyKey: 'sent' }], erasures: 1, server: '' },
+    { userId, email, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late' }], erasures: 1, server: '' },
   ]) // biome-ignore format: a list
   await sql`update deliveries set status = 'delivered', under_way = false where idempotency_key = 'sent'`.execute(db)
   await giveBack(db, worker.ids)
@@ -269,15 +278,37 @@ test('what was recorded and never sent is not sent once its week is over, or its
 })
 
 // Plans that were made for an empty ledger read a full one as a whole, for every statement.
+// after a failover without the last changes a user's id meant another user, and one process was taken for another
+test('on another server than it knows a worker begins and takes nothing, and no push is begun for another user', async (t) => {
+  const { db, newWorker, begin, take } = await build(t)
+  const worker = await newWorker()
+  await begin(worker, 'waiting', false)
+  const elsewhere = { id: worker.id, ids: worker.ids, server: 'another' } as unknown as Worker
+  assert.equal((await begin(elsewhere, 'begun', true)).live, false)
+  assert.deepEqual(await take(db, elsewhere), [])
+  await sql`update users set email = 'another@example.com'`.execute(db)
+  assert.deepEqual((await begin(worker, 'for another', true)).begun, [])
+  assert.equal((await take(db, worker)).length, 1)
+})
+
 test('what is written for every delivery looks up its rows alone, also where it was planned for an empty ledger', async (t) => {
   const { db, newWorker } = await build(t)
-  const context = { workerId: (await newWorker()).id, runId: 1, period, attemptsMax: 1_000 }
+  const { id: workerId, server } = await newWorker()
+  const context = { workerId, server, runId: 1, period, attemptsMax: 1_000 }
   const users = 500
   await sql`vacuum analyze deliveries, claims`.execute(db)
   await db.connection().execute(async (session) => {
     await sql`set plan_cache_mode = force_generic_plan`.execute(session)
+    let firstOfMany = Number.POSITIVE_INFINITY
     const push = (userId: number, kind: 'weekly' | 'subscription') => ({
-      ...{ userId, email, erasures: 1, kind, scope: kind === 'weekly' ? `weekly:${period}` : null },
+      ...{
+        userId,
+        email: userId < firstOfMany ? email : `user-${userId - firstOfMany}@example.com`,
+        erasures: 1,
+        server: '',
+        kind,
+        scope: kind === 'weekly' ? `weekly:${period}` : null,
+      },
       deliveries: [{ ...delivery, idempotencyKey: `${kind}-${userId}` }],
     })
     const outcome = (of: number) => ({
@@ -310,6 +341,7 @@ test('what is written for every delivery looks up its rows alone, also where it 
       .select('id')
       .where('email', '=', 'user-0@example.com')
       .executeTakeFirstOrThrow()
+    firstOfMany = first
     await sql`update users set subscription_owed_at = now()`.execute(db)
     const started = Array.from({ length: users - 10 }, (_, at) => push(first + at, 'weekly'))
     await recordPushes(db, context, started)
@@ -436,7 +468,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
   const { db, pool } = await database.open({ connectionsMax: 1 })
   const workers = await Promise.all([Worker.start(db, 3_600_000), Worker.start(db, 3_600_000)])
   t.after(() => Promise.all(workers.map((worker) => worker.stop().catch(() => {}))))
-  const [{ ids }, other] = workers as [Worker, Worker]
+  const [{ ids, server }, other] = workers as [Worker, Worker]
   const count = 20_000
   await pool.query(
     `insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, ${count}) n`,
@@ -457,6 +489,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
     const before = await countRead()
     const { attempts, next } = await recordDueAttempts(db, {
       workerIds: ids,
+      server,
       limit: 16,
       takeover: 'all',
       known: [],
@@ -491,6 +524,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
   for (let taken = 0; taken < 10_000; taken += 2_000) {
     const { attempts, next } = await recordDueAttempts(db, {
       workerIds: ids,
+      server,
       limit: 2_000,
       takeover: 'all',
       known: [],

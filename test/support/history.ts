@@ -69,9 +69,9 @@ async function fillUsers(db: Database, users: number): Promise<void> {
 async function fillDeliveries(db: Database, { users, weeks }: HistorySize): Promise<void> {
   // on the Monday of each week, but an hour ago in this week
   await sql`
-    insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end, listings,
+    insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end, listings,
       filled_fields, held_users)
-    select 'all', to_char(monday, 'IYYY-"W"IW'), 'UTC', 0, true, least(monday + interval '6 hours', now() - interval '1 hour'),
+    select row_number() over (order by back desc), 'all', to_char(monday, 'IYYY-"W"IW'), 'UTC', 0, true, least(monday + interval '6 hours', now() - interval '1 hour'),
       least(monday + interval '6 hours', now() - interval '1 hour') + interval '4 minutes',
       case when back % 4 = 2 then 'complete' else 'failures' end, true, 20000 - 137 * back, 180000, case when back % 6 = 4 then ${users} / 40 else 0 end
     from (select back, date_trunc('week', now()) - back * interval '1 week' as monday from generate_series(${weeks - 1}::integer, 0, -1) as back) w

@@ -23,18 +23,18 @@ import {
 const overdueHours = 2
 
 /** Counts deliveries whose attempt is long overdue, and finds the last whole push that could have made them. */
-async function findLeftBehind(db: Database): Promise<{ overdue: number; lastRunId: number | null }> {
-  const { rows } = await sql<{ overdue: number; lastRunId: number | null }>`
+async function findLeftBehind(db: Database): Promise<{ overdue: number; lastRunAt: Date | null }> {
+  const { rows } = await sql<{ overdue: number; lastRunAt: Date | null }>`
     select (
         select count(*) from deliveries d where d.status = 'pending'
           and d.due_at < now() - ${overdueHours} * interval '1 hour' and not ${isLive(sql`d.worker_id`)}
       ) as overdue,
       (
-        select max(id) from runs where command in ('all', 'force', 'resume') and outcome in ('complete', 'failures')
+        select max(started_at) from runs where command in ('all', 'force', 'resume') and outcome in ('complete', 'failures')
           and started_at > now() - ${overdueHours} * interval '1 hour'
-      ) as "lastRunId"
+      ) as "lastRunAt"
   `.execute(db)
-  return rows[0] ?? { overdue: 0, lastRunId: null }
+  return rows[0] ?? { overdue: 0, lastRunAt: null }
 }
 
 const resume = 'Run `leadpush push --resume`, and let cron do so every hour.'
@@ -46,12 +46,12 @@ async function checkLedger(context: DoctorContext): Promise<Verdict> {
   if (timeZone === undefined || maxLeadAgeMs === undefined) return skipped('settings that it needs are wrong')
   const { db } = context.opened as OpenDatabase
   const status = await findStatus(db, { timeZone, maxLeadAgeMs })
-  const { overdue, lastRunId } = await findLeftBehind(db)
+  const { overdue, lastRunAt } = await findLeftBehind(db)
   const interrupted = await findInterruptedRuns(db, status.period)
-  const runs = interrupted.filter(({ id }) => lastRunId === null || id >= lastRunId)
+  const runs = interrupted.filter(({ startedAt }) => lastRunAt === null || startedAt >= lastRunAt)
   const troubles: Trouble[] = []
   // the last push printed why it left these; another push would leave them too
-  if (lastRunId !== null && status.stuck > 0 && runs.length === 0) {
+  if (lastRunAt !== null && status.stuck > 0 && runs.length === 0) {
     const message = `Deliveries that the last push left with an attempt to come: ${status.stuck}.`
     troubles.push(warning(message, seeWhy))
     status.stuck = 0

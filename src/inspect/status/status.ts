@@ -100,7 +100,7 @@ async function findHeld(db: Database, period: string): Promise<Status['held']> {
     select max(held) filter (where is_last and not came_to_end) as reason,
       coalesce(max(held_users) filter (where is_last or resumable), 0) as users
     from (
-      select *, id = max(id) over () as is_last from runs
+      select *, id = first_value(id) over (order by started_at desc, id) as is_last from runs
       where period = ${period} and command in ('all', 'force', 'resume') and listings is not null and ${hasBegun(sql`runs`)}
     ) weekly
   `.execute(db)

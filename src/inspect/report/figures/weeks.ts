@@ -43,7 +43,7 @@ async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
       where status in ('delivered', 'failed', 'unknown') and period >= (select min(period) from weeks) group by period, status
     ),
     runs_of_all as (
-      select period, held_users, resumable, id = max(id) over (partition by period) as is_last from runs
+      select period, held_users, resumable, id = first_value(id) over (partition by period order by started_at desc, id) as is_last from runs
       where command in ('all', 'force', 'resume') and listings is not null and ${hasBegun(sql`runs`)} and period >= (select min(period) from weeks)
     ),
     -- the users that a run held count until another run has resumed it; a run with a limit is never resumed

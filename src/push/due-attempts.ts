@@ -1,0 +1,127 @@
+/**
+ * Which attempts are due to this process, and when the next one is, by its own clock. The ledger says so, but for attempts that this
+ * process knows to have made: those are never made again (contract 4.7).
+ */
+import { rideOut } from '../db/away.ts'
+import type { Worker } from '../db/leases.ts'
+import type { Database } from '../db/open.ts'
+import {
+  type AttemptKind,
+  type DueFrom,
+  findNextDue,
+  findRecordedUnheard,
+  recordDueAttempts,
+} from '../deliveries/due.ts'
+import type { KnownDeliveries } from '../deliveries/known-deliveries.ts'
+import type { RecordedAttempt, Takeover } from '../deliveries/ledger.ts'
+
+export interface DueAttemptsContext {
+  db: Database
+  worker: Worker
+  /** Which abandoned deliveries the run may take over. */
+  takeover: Takeover
+  /** What this process knows of deliveries, beside the ledger. */
+  known: KnownDeliveries
+}
+
+export class DueAttempts {
+  /** When the next attempt of this process may be due, by its own clock; undefined: none is known. */
+  at: number | undefined
+
+  private readonly context: DueAttemptsContext
+  /** Where the next look for due attempts begins; undefined: a look at all of them. */
+  private from: DueFrom | undefined
+  private holdsSeconds = false
+  /** Second attempts were left out when `at` was determined. */
+  private hasPassedOver = false
+
+  constructor(context: DueAttemptsContext) {
+    this.context = context
+    this.at = context.takeover === 'own' ? undefined : 0
+  }
+
+  /** While second attempts are held, only first ones count as due. */
+  holdSeconds(holds: boolean): void {
+    this.holdsSeconds = holds
+    if (holds || !this.hasPassedOver) return
+    this.hasPassedOver = false
+    this.at = 0
+  }
+
+  get only(): AttemptKind | undefined {
+    return this.holdsSeconds ? 'first' : undefined
+  }
+
+  /** The next look finds everything. */
+  lookAnew(): void {
+    this.from = undefined
+    this.at = 0
+  }
+
+  /** An attempt is due in so many milliseconds. */
+  noteIn(ms: number): void {
+    this.at = Math.min(this.at ?? Number.POSITIVE_INFINITY, performance.now() + ms)
+  }
+
+  /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns; compressed with `gzip`. */
+  async take(
+    room: number,
+    only: AttemptKind | undefined,
+    inHand: () => string[],
+    gzip: () => boolean,
+    onAway: (error: unknown) => void,
+  ): Promise<RecordedAttempt[]> {
+    const look = () => rideOut((isRepeat) => this.takeOnce(room, only, isRepeat, inHand(), gzip()), onAway)
+    const attempts = await look()
+    if (attempts.length > 0 || this.from === undefined) return attempts
+    // the look began where the last one ended: earlier rows that were locked then may be free now
+    this.from = undefined
+    return await look()
+  }
+
+  private async takeOnce(
+    room: number,
+    only: AttemptKind | undefined,
+    isRepeat: boolean,
+    inHand: string[],
+    gzip: boolean,
+  ): Promise<RecordedAttempt[]> {
+    const { db, worker, takeover } = this.context
+    const unheard = isRepeat ? await this.findUnheard(inHand) : []
+    if (unheard.length > 0) return unheard
+    const { ids: workerIds, server } = worker
+    const look = { workerIds, server, limit: room, takeover, known: inHand, only, from: this.from, gzip }
+    const { attempts, next } = await recordDueAttempts(db, look)
+    if (next !== undefined) this.from = next
+    return this.withoutMade(attempts)
+  }
+
+  /** Attempts that a statement has recorded whose answer was lost. */
+  async findUnheard(inHand: readonly string[]): Promise<RecordedAttempt[]> {
+    const { db, worker } = this.context
+    return this.withoutMade(await findRecordedUnheard(db, worker.ids, inHand))
+  }
+
+  /** Leaves out attempts that this process has made: the database has lost that they were recorded. */
+  private withoutMade(attempts: RecordedAttempt[]): RecordedAttempt[] {
+    const { known, worker } = this.context
+    const unmade = attempts.filter((attempt) => !known.wasMade(attempt))
+    if (unmade.length < attempts.length) worker.distrust()
+    for (const attempt of unmade) known.noteAttempt(attempt)
+    return unmade
+  }
+
+  /** In how many milliseconds the next attempt of that kind is due; null: none is known. */
+  async findNext(only: AttemptKind | undefined): Promise<number | null> {
+    const { db, worker, takeover } = this.context
+    return await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only }))
+  }
+
+  /** Finds out when the next attempt is due, behind those that were taken. */
+  async noteNext(only: AttemptKind | undefined): Promise<void> {
+    const { db, worker, takeover } = this.context
+    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only, from: this.from }))
+    this.hasPassedOver ||= only !== undefined
+    this.at = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
+  }
+}

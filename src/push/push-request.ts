@@ -1,0 +1,58 @@
+/** What a push is asked to do, what it works with, and how it ended. */
+import type { Database } from '../db/open.ts'
+import type { Http } from '../http/client.ts'
+import type { SummaryLine } from '../index.ts'
+import type { Vault } from '../secrets/vault.ts'
+import type { AgendaRequest, UsersLeft } from './agenda.ts'
+import type { LoopSettings } from './loop-context.ts'
+import type { PushReporter } from './reporter.ts'
+
+export interface PushSettings extends LoopSettings {
+  leaseMs: number
+  timeZone: string
+  maxLeadAgeMs: number
+  guard: 'on' | 'off'
+}
+
+export type PushRequest =
+  /** `limit`: how many users are served at most. */
+  { what: 'all'; force: boolean; limit: number | undefined } | Exclude<AgendaRequest, { what: 'all' }>
+
+export interface PushContext {
+  db: Database
+  http: Http
+  /** Without it only keys that are stored as they are can be sent. */
+  vault?: Vault | undefined
+  settings: PushSettings
+  request: PushRequest
+  /** Sends what is held back. */
+  accept?: boolean | undefined
+  reporter: PushReporter
+  /** Aborted: finish what is under way, begin nothing, give back the rest. */
+  stop: AbortSignal
+}
+
+export interface PushEnd {
+  summary: SummaryLine
+  /** All deliveries were delivered, and no user was left or held back. */
+  ok: boolean
+  /** The run was not stopped or held as a whole, and did not give up: `status --check` looks for such a run. */
+  cameToEnd: boolean
+  /** Some users are held back, or all. */
+  held: boolean
+  /** `--resume` did nothing, and an earlier run has already reported why: users are held back, or the receiver is down. */
+  toldBefore: boolean
+  stopped: boolean
+}
+
+/** How a run ends, as far as it is known before that is recorded. */
+export interface Ending {
+  left: UsersLeft
+  /** Why the loop gave up, or what all first answers say. */
+  heldBy: string | undefined
+  stopped: boolean
+  cameToEnd: boolean
+  complete: boolean
+  /** The database lost rows, and somebody is owed. */
+  owesAfterLoss: boolean
+}

@@ -1,0 +1,34 @@
+/**
+ * Takes a database back to an earlier state while programs use it, as an asynchronous standby does that takes over without the last
+ * changes: what they had been told is committed is gone, and the server is another one by its name.
+ */
+import { randomBytes } from 'node:crypto'
+import type pg from 'pg'
+
+/** What pushes write. */
+const tables = [
+  'workers',
+  'runs',
+  'run_sources',
+  'user_ranges',
+  'claims',
+  'deliveries',
+  'answers',
+  'erased_deliveries',
+  'trigger_processes',
+]
+
+/** Notes the state; the function that it returns takes the database back to it. */
+export async function rememberState(pool: pg.Pool): Promise<() => Promise<void>> {
+  const schema = `kept_${randomBytes(4).toString('hex')}`
+  await pool.query(`begin isolation level repeatable read; create schema ${schema};
+    ${tables.map((table) => `create table ${schema}.${table} as table ${table};`).join('\n')}
+    create table ${schema}.users as select id, subscription_owed_at, subscription_begun_at from users; commit`)
+  return async () => {
+    await pool.query(`begin; truncate ${tables.join()};
+      ${tables.map((table) => `insert into ${table} select * from ${schema}.${table};`).join('\n')}
+      update users u set subscription_owed_at = k.subscription_owed_at, subscription_begun_at = k.subscription_begun_at
+        from ${schema}.users k where k.id = u.id;
+      create or replace function this_server() returns text language sql stable as $$ select '${schema}'::text $$; commit`)
+  }
+}
