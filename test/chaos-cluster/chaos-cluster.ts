@@ -23,6 +23,7 @@ import { findScript } from '../support/scripts.ts'
 import { checkRound, readEvidence } from './check-round.ts'
 import { type Cluster, OwnCluster } from './cluster.ts'
 import { forgettableListings, hooked, hookedEmail, subscribersMax, townListings, userEmail, users } from './listings.ts'
+import { PatroniCluster } from './patroni.ts'
 import { type Kind, planRound, planShortRound, type RoundPlan } from './plan-round.ts'
 import { runRound } from './round.ts'
 import { query } from './server.ts'
@@ -156,9 +157,9 @@ function readArguments() {
 }
 
 async function main(): Promise<number> {
-  const { seed, plan, first, last, endsMs } = readArguments()
+  const { seed, patroni, plan, first, last, endsMs } = readArguments()
   console.log(`seed ${seed}`)
-  const chaos = await ClusterChaos.start(seed, () => OwnCluster.start())
+  const chaos = await ClusterChaos.start(seed, () => (patroni ? PatroniCluster.start() : OwnCluster.start()))
   const began = performance.now()
   let stopped = false
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => (stopped = true))
