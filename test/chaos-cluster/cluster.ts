@@ -66,6 +66,10 @@ export class OwnCluster implements Cluster {
     const fronts = await Promise.all(servers.map(({ port }) => Front.start(port)))
     const front = await Front.start(servers[0]?.port ?? 0)
     const cluster = new OwnCluster(home, servers, fronts, front)
+    // those that outlive it would write again what the watcher removes
+    process.on('exit', () => {
+      for (const server of servers) server.kill()
+    })
     try {
       await cluster.primary.startFrom(paths.data)
       await cluster.restore()

@@ -148,6 +148,11 @@ export class Server {
     for (const pid of pids) if (await this.owns(pid)) signal(pid, 'SIGKILL')
   }
 
+  /** At once, its sessions left to themselves. */
+  kill(): void {
+    if (this.child?.pid && !hasEnded(this.child)) signal(this.child.pid, 'SIGKILL')
+  }
+
   private async findSessions(pid: number): Promise<number[]> {
     const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '')
     return text.split(' ').filter(Boolean).map(Number)
