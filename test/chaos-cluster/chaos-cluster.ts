@@ -162,7 +162,11 @@ async function main(): Promise<number> {
   const chaos = await ClusterChaos.start(seed, () => (patroni ? PatroniCluster.start() : OwnCluster.start()))
   const began = performance.now()
   let stopped = false
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => (stopped ? process.exit(1) : (stopped = true)))
+  for (const name of ['SIGINT', 'SIGTERM'] as const)
+    process.on(name, () => {
+      if (stopped) process.exit(1)
+      stopped = true
+    })
   try {
     for (let round = first; round <= last && performance.now() - began < endsMs && !stopped; round++)
       await chaos.round(round, plan(round))

@@ -59,9 +59,9 @@ export function planRound(seed: string, round: number, kinds: readonly Kind[]): 
     users,
     pushes: Array.from({ length: random.one([1, 3]) }, () => random.one(['front', 'hosts'] as const)),
     concurrency: random.from(2, 16),
-    rate: Math.round(users / random.from(8, 16)),
+    rate: Math.round(users / random.from(10, 20)),
     lease: `${random.one([2, 5, 10])}s`,
-    failovers: Array.from({ length: random.from(1, 3) }, () => planFailover(random, kind)).sort(
+    failovers: Array.from({ length: random.from(2, 5) }, () => planFailover(random, kind)).sort(
       (a, b) => a.atShare - b.atShare,
     ),
   }
