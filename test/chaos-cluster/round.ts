@@ -167,13 +167,13 @@ class Round {
         ended = await this.run(['leads', 'import', this.write(townListings(`change ${nth}`))], by, 910)
       } else ended = await this.run(['trigger'], by, 910)
       ran.beside.push(ended)
-      await sleep(random.from(100, 1_500))
+      await sleep(random.from(300, 2_500))
     }
   }
 
   private async subscribe(port: string): Promise<void> {
     for (const [at, key] of this.stage.apiKeys.entries()) {
-      await sleep(this.random.from(200, 1_200))
+      await sleep(this.random.from(500, 4_000))
       if (!this.pushing || at >= this.plan.users) return
       const body = JSON.stringify({ hookUrl: this.stage.hooks.url('/subscribed') })
       const url = `http://127.0.0.1:${port}/api/extern/zapier/subscribe?api_key=${key}`
