@@ -19,6 +19,8 @@ import { query, succeed } from './server.ts'
 
 const binaries = '/usr/lib/postgresql/15/bin'
 const programs = { patroni: '/usr/bin/patroni', etcd: '/usr/bin/etcd', haproxy: '/usr/sbin/haproxy' }
+/** A member that was killed starts, recovers, is wound back and follows, each in Patroni's turns of 10 s. */
+const rejoinMsMax = 240_000
 const control = '/usr/bin/patronictl'
 
 interface Member {
@@ -179,7 +181,7 @@ export class PatroniCluster implements Cluster {
       const found = await query(url, "select sync_state from pg_stat_replication where state = 'streaming'")
       const synchronous = found.filter(({ sync_state }) => sync_state === 'sync').length
       if (found.length < 2 || synchronous !== (kind === 'synchronous' ? 1 : 0)) throw new Error('the standbys lag')
-    })
+    }, rejoinMsMax)
     const [row] = await query(url, 'select pg_current_wal_insert_lsn() as lsn')
     await succeed(async () => {
       const found = await query(url, 'select from pg_stat_replication where flush_lsn >= $1', [row?.lsn])

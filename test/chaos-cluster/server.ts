@@ -19,9 +19,9 @@ export async function query(url: string, statement: string, values: unknown[] = 
   }
 }
 
-/** Tries until `work` succeeds, 60 s at most. */
-export async function succeed<T>(work: () => Promise<T>): Promise<T> {
-  for (const endAt = Date.now() + 60_000; ; await sleep(50)) {
+/** Tries until `work` succeeds, by default 60 s at most. */
+export async function succeed<T>(work: () => Promise<T>, msMax = 60_000): Promise<T> {
+  for (const endAt = Date.now() + msMax; ; await sleep(50)) {
     try {
       return await work()
     } catch (error) {
