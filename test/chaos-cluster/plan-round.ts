@@ -46,7 +46,8 @@ function planFailover(random: Random, kind: Kind): Failover {
     how,
     address,
     awayMs: planAwayMs(random, address),
-    lagMs: kind === 'synchronous' || random.chance(0.2) ? 0 : random.from(50, 2_000),
+    // one that is shut down waits until its standbys have everything
+    lagMs: kind === 'synchronous' || how === 'fast' || random.chance(0.2) ? 0 : random.from(50, 2_000),
   }
 }
 

@@ -201,7 +201,7 @@ class Round {
       const { pending, owed } = await this.findLeft()
       if (turn >= 1 && pending + owed === 0) break
     }
-    for (let turn = 0; turn < 2; turn++) this.ran.settling.push(await this.run(['trigger'], 'front', 930))
+    this.ran.settling.push(await this.run(['trigger'], 'front', 930))
   }
 }
 
