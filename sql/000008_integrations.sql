@@ -85,8 +85,7 @@ create table triggers (
   -- the process that makes the next attempt, or did so when it died
   worker_id bigint,
   last_error text,
-  primary key (hook_id, version_id, kind),
-  check (num_nulls(previous_price, price) in (0, 2))
+  primary key (hook_id, version_id, kind)
 ) with (fillfactor = 80);
 
 -- contract 6.5: when the next attempt may begin at a host, for all processes that send triggers. After a crash of the server the

@@ -83,6 +83,7 @@ async function dropUnused(transaction: Database): Promise<void> {
 export async function sealStored(opened: OpenDatabase, vault: Vault): Promise<SealedCounts> {
   const { db } = opened
   const counts: SealedCounts = { receiverKeys: 0, signingSecrets: 0, damaged: 0 }
+  if (!vault.isInUse) return counts
   for (const column of columns) {
     for (let lastId = 0; ; ) {
       const page = await rideOut(() => db.transaction().execute((each) => sealPage(each, vault, column, lastId)))

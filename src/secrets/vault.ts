@@ -36,11 +36,25 @@ const isWrong = () =>
     'Set it to the key that is in force. `leadpush settings rekey` changes the key.',
   )
 
+const isDamaged = (error: unknown) =>
+  new LeadpushError('failed', 'A key in the table data_keys cannot be decrypted: it was changed.', {
+    hint: 'Restore the table from a backup; without it what is encrypted is lost, and users must be imported anew.',
+    cause: error,
+  })
+
 const wasChanged = () =>
   refused(
     'what secrets are encrypted with was changed meanwhile',
     'Run the command again, with the key that is in force.',
   )
+
+function unwrap(secretKey: CipherKey, { id, wrapped }: Pick<DataKeyRow, 'id' | 'wrapped'>): Buffer {
+  try {
+    return Buffer.from(secretKey.open(wrapped, dataKeyOf(id)), 'base64')
+  } catch (error) {
+    throw isDamaged(error)
+  }
+}
 
 /** The SQLSTATE of `hold_data_key`. */
 const keyWasChanged = 'LP001'
@@ -58,6 +72,11 @@ export class Vault {
     this.secretKey = secretKey
   }
 
+  /** Whether anything may be encrypted. */
+  get isInUse(): boolean {
+    return this.keys.size > 0
+  }
+
   /** Whether a change of the key is not finished: values may be encrypted with another one than new values are. */
   get isChanging(): boolean {
     return this.keys.size > (this.current ? 1 : 0)
@@ -68,13 +87,13 @@ export class Vault {
     return this.current?.id
   }
 
-  /** Throws `usage` where the setting is missing or is not the key in force. */
+  /** Throws `usage` where the setting is missing or is not the key in force, `failed` where a row is damaged. */
   load(rows: readonly DataKeyRow[]): void {
     this.current = undefined
     for (const { id, wrapped, current } of rows) {
       if (!this.secretKey) throw isNotSet()
       if (keyIdOf(wrapped) !== this.secretKey.id) throw isWrong()
-      const key = new CipherKey(Buffer.from(this.secretKey.open(wrapped, dataKeyOf(id)), 'base64'))
+      const key = new CipherKey(unwrap(this.secretKey, { id, wrapped }))
       this.keys.set(id, key)
       if (current) this.current = key
     }
@@ -211,8 +230,8 @@ export async function changeSecretKey(db: Database, from: Buffer | undefined, to
       if (!key) return
       if (!isDone) {
         for (const { id, wrapped } of rows) {
-          const secret = old?.open(wrapped, dataKeyOf(id)) ?? ''
-          const anew = { wrapped: key.seal(secret, dataKeyOf(id)) }
+          const secret = unwrap(old as CipherKey, { id, wrapped })
+          const anew = { wrapped: key.seal(secret.toString('base64'), dataKeyOf(id)) }
           await transaction.updateTable('data_keys').set(anew).where('id', '=', id).execute()
         }
       }

@@ -226,19 +226,23 @@ interface HookToLook {
   looked: number
 }
 
-/** The rows of `due_leads` and of `beyond_leads` for the hooks, each as a JSON array. */
+/** The rows of `due_leads`, apart for each kind, and of `beyond_leads` for the hooks, each as a JSON array. */
 interface DueLeads {
-  due: string
+  leads: string
+  changes: string
   beyond: string
 }
 
 async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<DueLeads> {
-  const ids = hooks.map(({ id }) => id)
+  const isOfHook = sql`hook_id = any (${hooks.map(({ id }) => id)}::uuid[])`
   const { rows } = await sql<DueLeads>`
-    select (select coalesce(json_agg(d), '[]')::text from due_leads d where hook_id = any (${ids}::uuid[])) as due,
-      (select coalesce(json_agg(b), '[]')::text from beyond_leads b where hook_id = any (${ids}::uuid[])) as beyond
+    select (select coalesce(json_agg(d), '[]')::text from (
+        select hook_id, version_id, lead_id, occurred_at, found from due_leads where ${isOfHook} and previous_price is null
+      ) d) as leads,
+      (select coalesce(json_agg(d), '[]')::text from due_leads d where ${isOfHook} and previous_price is not null) as changes,
+      (select coalesce(json_agg(b), '[]')::text from beyond_leads b where ${isOfHook}) as beyond
   `.execute(db)
-  return rows[0] ?? { due: '[]', beyond: '[]' }
+  return rows[0] ?? { leads: '[]', changes: '[]', beyond: '[]' }
 }
 
 /**
@@ -248,12 +252,16 @@ async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<DueL
 async function recordDue(
   db: Database,
   hooks: readonly HookToLook[],
-  { due, beyond }: DueLeads,
+  { leads, changes, beyond }: DueLeads,
   upTo: number,
 ): Promise<Looked> {
   const { rows } = await sql<Looked>`
     with due as materialized (
-      select * from json_to_recordset(${due}::json)
+      select hook_id, version_id, lead_id, null::double precision as previous_price, null::double precision as price, occurred_at, found
+      from json_to_recordset(${leads}::json)
+        as d (hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint)
+      union all
+      select * from json_to_recordset(${changes}::json)
         as d (hook_id uuid, version_id bigint, lead_id bigint, previous_price double precision, price double precision,
           occurred_at timestamptz, found bigint)
     ),

@@ -4,11 +4,13 @@
  * end at once, so that nobody waits for long.
  */
 import { sql } from 'kysely'
+import { LRUCache } from 'lru-cache'
+import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
 import type { ResolvedSearch } from '../matching/search.ts'
-import { saveSearches } from '../matching/searches.ts'
+import { type SearchIds, saveSearches } from '../matching/searches.ts'
 import { type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
 import { markOf } from '../secrets/cipher.ts'
 import { type Query, queryHash, serialiseQuery } from './query.ts'
@@ -39,6 +41,9 @@ export interface UserMergeCounts {
 const batchUsers = 1_000
 const batchBytes = 256 * 1024
 
+/** Searches whose ids are remembered, each some 200 bytes. */
+const searchIdsMax = 20_000
+
 /** A record that has the same query twice. */
 export interface FoldedRecord {
   email: string
@@ -65,6 +70,8 @@ interface Change {
   /** Undefined where the queries are unchanged. */
   queries: { query: Query; search: ResolvedSearch }[] | undefined
 }
+
+type KnownChange = Change & { id: number }
 
 /** What the record changes; undefined where it changes nothing. */
 function planChange(row: StagedRow, resolver: Resolver): Change | undefined {
@@ -136,46 +143,72 @@ async function findFolded(db: Database): Promise<{ folded: number; first: Folded
   return { folded: rows[0]?.total ?? 0, first: rows[0] }
 }
 
-async function insertUsers(db: Database, changes: readonly Change[]): Promise<Map<string, number>> {
-  if (changes.length === 0) return new Map()
-  const { rows } = await sql<{ id: number; email: string }>`
-    insert into users (email, receiver_key, subscribed, home_key)
-    select * from unnest(${changes.map(({ email }) => email)}::text[], ${changes.map((change) => change.receiverKey)}::text[],
-      ${changes.map(({ subscribed }) => subscribed ?? true)}::boolean[],
-      ${changes.map(({ queries }) => homeKeyOf(queries ?? []))}::text[])
-    returning id, email`.execute(db)
-  return new Map(rows.map(({ id, email }) => [email, id]))
+/** The identity of a new user, taken before the row is written: its queries go into a copy of their own. */
+async function takeIds(db: Database, count: number): Promise<number[]> {
+  if (count === 0) return []
+  const { rows } = await sql<{ id: number }>`
+    select nextval(pg_get_serial_sequence('users', 'id')) as id from generate_series(1, ${count})`.execute(db)
+  return rows.map(({ id }) => id)
 }
 
-async function collectUpdates(db: Database, changes: readonly Change[]): Promise<void> {
+async function insertUsers(connection: Connection, changes: readonly KnownChange[]): Promise<void> {
   if (changes.length === 0) return
-  await sql`
-    insert into changed_users (id, receiver_key, subscribed, home_key)
-    select * from unnest(${changes.map(({ id }) => id)}::bigint[], ${changes.map((change) => change.receiverKey)}::text[],
-      ${changes.map(({ subscribed }) => subscribed)}::boolean[],
-      ${changes.map(({ queries }) => (queries ? homeKeyOf(queries) : null))}::text[])`.execute(db)
+  await copyInto(connection, 'users (id, email, receiver_key, subscribed, home_key)', async (rows, flush) => {
+    for (const { id, email, receiverKey, subscribed, queries } of changes) {
+      rows.begin(5)
+      rows.bigint(id)
+      rows.text(email)
+      rows.text(receiverKey ?? undefined)
+      rows.boolean(subscribed ?? true)
+      rows.text(homeKeyOf(queries ?? []))
+      if (rows.isFull) await flush()
+    }
+  })
 }
+
+async function collectUpdates(connection: Connection, changes: readonly KnownChange[]): Promise<void> {
+  if (changes.length === 0) return
+  await copyInto(connection, 'changed_users (id, receiver_key, subscribed, home_key)', async (rows, flush) => {
+    for (const { id, receiverKey, subscribed, queries } of changes) {
+      rows.begin(4)
+      rows.bigint(id)
+      rows.text(receiverKey ?? undefined)
+      if (subscribed === null) rows.null()
+      else rows.boolean(subscribed)
+      rows.text(queries && homeKeyOf(queries))
+      if (rows.isFull) await flush()
+    }
+  })
+}
+
+const queryColumns = 'user_id, position, type, value, radius, hash, json, search_id'
 
 async function insertQueries(
-  db: Database,
+  connection: Connection,
   table: 'queries' | 'changed_queries',
-  changes: readonly Change[],
-  ids: ReadonlyMap<string, number>,
+  changes: readonly KnownChange[],
+  searchIds: SearchIds,
 ): Promise<void> {
-  const rows = changes.flatMap(({ id, email, queries = [] }) =>
-    queries.map(({ query, search }, position) => ({ userId: id ?? ids.get(email), position, query, search })),
-  )
-  if (rows.length === 0) return
-  const searchIds = await saveSearches(
-    db,
-    rows.map(({ search }) => search),
-  )
-  await sql`
-    insert into ${sql.table(table)} (user_id, position, type, value, radius, hash, json, search_id)
-    select * from unnest(${rows.map(({ userId }) => userId)}::bigint[], ${rows.map(({ position }) => position)}::integer[],
-      ${rows.map(({ query }) => query.type)}::text[], ${rows.map(({ query }) => query.value)}::text[],
-      ${rows.map(({ query }) => query.radius)}::double precision[], ${rows.map(({ query }) => queryHash(query))}::text[],
-      ${rows.map(({ query }) => serialiseQuery(query))}::text[], ${searchIds}::bigint[])`.execute(db)
+  const queriesOf = ({ queries = [] }: KnownChange) => queries
+  const searches = changes.flatMap((change) => queriesOf(change).map(({ search }) => search))
+  if (searches.length === 0) return
+  const ids = (await saveSearches(kyselyOn(connection), searches, searchIds)).values()
+  await copyInto(connection, `${table} (${queryColumns})`, async (rows, flush) => {
+    for (const change of changes) {
+      for (const [position, { query }] of queriesOf(change).entries()) {
+        rows.begin(8)
+        rows.bigint(change.id)
+        rows.integer(position)
+        rows.text(query.type)
+        rows.text(query.value)
+        rows.double(query.radius)
+        rows.text(queryHash(query))
+        rows.text(serialiseQuery(query))
+        rows.bigint(ids.next().value)
+        if (rows.isFull) await flush()
+      }
+    }
+  })
 }
 
 async function createChanges(db: Database): Promise<void> {
@@ -219,17 +252,20 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const { folded, first } = await findFolded(db)
   if (first) options.onFolded?.(first)
   await createChanges(db)
+  const searchIds = new LRUCache<string, number>({ max: searchIdsMax })
   let [inserted, updated, unchanged] = [0, 0, 0]
   for (const batch of await planBatches(db)) {
     options.signal?.throwIfAborted()
     const rows = await findBatch(db, batch)
     const changes = rows.flatMap((row) => planChange(row, options.resolver) ?? [])
-    const added = changes.filter(({ id }) => id === null)
-    const changed = changes.filter(({ id }) => id !== null)
-    const ids = await insertUsers(db, added)
-    await insertQueries(db, 'queries', added, ids)
-    await collectUpdates(db, changed)
-    await insertQueries(db, 'changed_queries', changed, ids)
+    const fresh = changes.filter(({ id }) => id === null)
+    const ids = await takeIds(db, fresh.length)
+    const added = fresh.map((change, at) => ({ ...change, id: ids[at] as number }))
+    const changed = changes.filter((change): change is KnownChange => change.id !== null)
+    await insertUsers(connection, added)
+    await insertQueries(connection, 'queries', added, searchIds)
+    await collectUpdates(connection, changed)
+    await insertQueries(connection, 'changed_queries', changed, searchIds)
     inserted += added.length
     updated += changed.length
     unchanged += rows.length - changes.length

@@ -206,7 +206,7 @@ test('a rotation is made once, also if the answer of the database is lost', asyn
     json: [made],
   } = await house.call('integrations create --user user-1@example.com --json')
   const way = await startWay(house.database.url)
-  way.loseAnswer('with rotated')
+  way.loseAnswer('rotated as')
   const { code, json, stderr } = await house.run(`integrations rotate ${made.id} --json`, {
     env: { DATABASE_URL: way.url },
   })

@@ -8,9 +8,8 @@ import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { createDatabase } from '../support/database.ts'
 import { deliveriesOf } from '../support/house.ts'
 import { buildLongPush, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
-import { runProgram, startProgram } from '../support/program.ts'
+import { runProgram } from '../support/program.ts'
 import { requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
-import { until } from '../support/until.ts'
 import { startWay } from '../support/way.ts'
 
 let postgres: BreakablePostgres
@@ -78,33 +77,6 @@ describe('side by side', { concurrency: true }, () => {
     assert.equal(code, 3, stderr)
     assert.match(stderr, /did not answer for 25 s/)
     other.release()
-  })
-
-  // Nothing ended an import whose server was gone without a word, since its statements may take long.
-  test('an import whose database falls silent is begun again, and one whose statement takes long is not', async () => {
-    const { url, open } = await createDatabase()
-    const way = await startWay(url)
-    const { pool } = await open()
-    const [other, ours] = [await pool.connect(), "datname = current_database() and wait_event_type = 'Lock'"]
-    await other.query('begin')
-    await other.query('lock table leads')
-    const input = '{"href":"https://example.com/1","postalCode":"78701"}\n'
-    const [long, silent] = [url, way.url].map((DATABASE_URL) =>
-      startProgram(['leads', 'import', '-'], { env: { DATABASE_URL }, input }),
-    )
-    const find = async () =>
-      (await pool.query(`select pid, client_addr is null as direct from pg_stat_activity where ${ours}`)).rows
-    await until('both wait for the table', async () => (await find()).length === 2)
-    way.swallow({ all: false })
-    for (const { pid, direct } of await find()) if (!direct) await pool.query('select pg_terminate_backend($1)', [pid])
-    await silent?.waitFor(/The database is away: the file is begun again/, 60_000)
-    await other.query('rollback')
-    other.release()
-    for (const program of [long, silent]) {
-      const { code, stderr } = (await program?.done) ?? {}
-      assert.equal(code, 0, stderr)
-    }
-    assert.doesNotMatch(long?.stderr() ?? '', /away/)
   })
 
   test('a database that is silent on every connection that there was is found again on new ones', async () => {

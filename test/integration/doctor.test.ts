@@ -23,6 +23,8 @@ import { startThrowAway, type ThrowAwayServer } from '../../src/db/embedded/thro
 import { enterEmbedded } from '../../src/db/embedded.ts'
 import { openDatabase } from '../../src/db/open.ts'
 import { type CheckLine, runDoctor } from '../../src/inspect/doctor/run-doctor.ts'
+import { sealStored } from '../../src/secrets/seal-stored.ts'
+import { changeSecretKey, openVault } from '../../src/secrets/vault.ts'
 import { createDatabase, hasPostgres } from '../support/database.ts'
 import { cleanEnvironment, type ProgramResult, runProgram } from '../support/program.ts'
 import { startSecureWay } from '../support/secure-way.ts'
@@ -122,7 +124,7 @@ test('name, port, silence, password, user, database and what no server is are to
   ] as const) {
     const lines = await diagnose({ DATABASE_URL: databaseUrl })
     says(lines, 'database', words)
-    for (const name of ['writing', 'durability', 'schema', 'rights', 'connections', 'clock', 'time-zone', 'ledger', 'upkeep']) {
+    for (const name of ['writing', 'durability', 'schema', 'rights', 'connections', 'encryption', 'clock', 'time-zone', 'ledger', 'upkeep']) {
       says(lines, name, /^skipped: because the database cannot be reached/)
     }
     says(lines, 'receiver', /^pass: /)
@@ -254,6 +256,37 @@ test('what past pushes left behind, a time zone of others, and tables that nobod
   assert.doesNotMatch(tell(resumed.ledger), /Run `leadpush push --resume`|Interrupted/)
   await opened.close()
 }) // biome-ignore format: long statements
+
+test('encryption: not set, keys that are plain, a key file that is open to all, a change that is not finished, a wrong key', async () => {
+  const database = await createDatabase()
+  const opened = await database.open()
+  await seedUsers(opened.db, [{ email: 'user@example.com' }])
+  const [key, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
+  const file = join(folder, 'secret.key')
+  writeFileSync(file, key.toString('base64'))
+  chmodSync(file, 0o604)
+  const env = { DATABASE_URL: database.url, LEADPUSH_SECRET_KEY_FILE: file }
+  says(
+    await diagnose({ DATABASE_URL: database.url }),
+    'encryption',
+    /^pass: .* stored as they are: LEADPUSH_SECRET_KEY is not set/,
+  )
+  const plain = await diagnose(env)
+  says(
+    plain,
+    'encryption',
+    /^warn: Receiver keys and signing secrets that are not encrypted: 1 of 1\. Run `leadpush migrate`/,
+  )
+  says(plain, 'secrets', /^warn: Every user of this machine may read .*secret\.key \(LEADPUSH_SECRET_KEY_FILE\)/)
+  await sealStored(opened, await openVault(opened.db, { secretKey: key }, { begins: true }))
+  says(await diagnose(env), 'encryption', /^pass: receiver keys and signing secrets are encrypted/)
+  await changeSecretKey(opened.db, key, other)
+  says(await diagnose(env), 'encryption', /^fail: LEADPUSH_SECRET_KEY: holds another key than the one/)
+  says(await diagnose({ DATABASE_URL: database.url }), 'encryption', /^fail: LEADPUSH_SECRET_KEY: is not set/)
+  writeFileSync(file, other.toString('base64'))
+  says(await diagnose(env), 'encryption', /^warn: A change of the secret key is not finished\. Run `leadpush migrate`/)
+  await opened.close()
+})
 
 test('settings that are wrong are all told, no secret of them is shown, and the rest is checked all the same', async () => {
   const cwd = join(folder, 'settings')
@@ -400,7 +433,7 @@ test('where there is no database none is made; every line of text stands in colu
   )
   assert.match(stdout, /^skipped {2}Schema {7}because there is no database yet$/m)
   assert.match(stdout, /^ok {7}Receiver {5}127/m)
-  assert.match(stdout, /\nIt works; see the warnings: 22 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
+  assert.match(stdout, /\nIt works; see the warnings: 23 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
   for (const line of stdout.split('\n').slice(0, -3))
     assert.match(line, /^(ok|warn|fail|skipped| {7}) +(\S.{10}|to do:|\S)/)
   assert.equal(existsSync(noHome), false)
