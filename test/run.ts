@@ -22,6 +22,7 @@ const concurrency = 4
 const longest = [
   'push-away',
   'chaos',
+  'cluster',
   'trigger',
   'validate',
   'push-interrupted',

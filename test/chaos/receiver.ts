@@ -33,7 +33,7 @@ export interface Answer {
   refusing?: boolean
 }
 
-export type Temper = 'well' | 'rough' | 'failing' | 'throttling' | 'down'
+export type Temper = 'calm' | 'well' | 'rough' | 'failing' | 'throttling' | 'down'
 
 /** For so long it is not there, answers 503, or lets few through. */
 export interface Command {
@@ -51,7 +51,7 @@ interface Mood {
   retryMs: number
 }
 
-const faults = { well: 0.05, rough: 0.35, failing: 0.75, throttling: 0.05, down: 1 }
+const faults = { calm: 0, well: 0.05, rough: 0.35, failing: 0.75, throttling: 0.05, down: 1 }
 /**
  * So many are let through in so long: while it throttles, and by a receiver that always does. One that asked for less at random,
  * however slowly it is asked, would bring every push to a standstill.
@@ -71,6 +71,8 @@ function busy(random: Random, status: 429 | 503): Required<Pick<Mood, 'status' |
 }
 
 function findMood(random: Random, temper: Temper): Mood {
+  if (temper === 'calm')
+    return { delayMs: random.from(5, 30), how: 'whole', unread: false, status: 200, headers: {}, retryMs: 0 }
   const delayMs = random.chance(0.7) ? random.from(10, 120) : random.from(120, 400)
   const well: Mood = {
     delayMs,

@@ -11,6 +11,7 @@ export const buildVariable = 'TEST_BUILD'
 export const scripts = [
   'support/embedded-visitor.ts',
   'support/import-process.ts',
+  'chaos-cluster/chaos-cluster.ts',
   'chaos/chaos.ts',
   'chaos/receiver.ts',
   'chaos/serve.ts',
