@@ -223,7 +223,8 @@ export class PatroniCluster implements Cluster {
     const backMs = Date.now()
     if (failover.how === 'kill') this.startMember(old)
     await this.prepare(kind === '' ? 'asynchronous' : 'synchronous')
-    return { failover, wentMs, backMs }
+    const how = failover.how === 'none' ? 'fast' : failover.how
+    return { failover: { ...failover, how, address: 'refuses' }, wentMs, backMs }
   }
 
   private killAll(): void {
