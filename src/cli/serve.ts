@@ -121,8 +121,11 @@ function logRequest(log: Log, { method, route, status, durationMs, integration, 
 }
 
 function logPush(log: Log, userId: number | undefined, { exitCode, outcome }: PushProcessEnd): void {
-  const what = userId === undefined ? 'subscription pushes of a long line' : `subscription push of user ${userId}`
-  const message = `The ${what} ended: ${outcome ?? (exitCode === 0 ? 'nothing was owed any more' : 'nothing was sent')}.`
+  const ended = outcome ?? (exitCode === 0 ? 'nothing was owed any more' : 'nothing was sent')
+  const message =
+    userId === undefined
+      ? `The subscription pushes of a long line ended: ${ended}.`
+      : `The subscription push of user ${userId} ended: ${ended}.`
   const fields = { ...(userId !== undefined && { userId }), exitCode }
   if (exitCode === 0) log.info(message, fields)
   else log.warn(`${message} Its process ended with ${exitCode ?? 'a signal'}.`, fields)

@@ -433,7 +433,7 @@ test('where there is no database none is made; every line of text stands in colu
   )
   assert.match(stdout, /^skipped {2}Schema {7}because there is no database yet$/m)
   assert.match(stdout, /^ok {7}Receiver {5}127/m)
-  assert.match(stdout, /\nIt works; see the warnings: 23 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
+  assert.match(stdout, /\nIt works; see the warnings: 24 checks in [\d.]+ s: \d+ ok, \d+ warn, 0 fail, \d+ skipped\n$/)
   for (const line of stdout.split('\n').slice(0, -3))
     assert.match(line, /^(ok|warn|fail|skipped| {7}) +(\S.{10}|to do:|\S)/)
   assert.equal(existsSync(noHome), false)
