@@ -46,7 +46,8 @@ test('a push whose commits wait for a standby that is away says so, goes on when
   const confirm = await waitForStandby('b')
   const waits =
     "its commits wait for a synchronous standby, and no standby is attached \\(synchronous_standby_names is 'b'\\)"
-  const pushing = patient.push(['--all'])
+  // it goes on for some seconds: one that ends at once says nothing of that
+  const pushing = patient.push(['--all'], { LEADPUSH_RATE: '20' })
   const env = { DATABASE_URL: postgres.url('leadpush') }
   const [ended, unsubscribed] = await Promise.all([
     brief.push(['--all'], { LEADPUSH_DATABASE_AWAY: '1s' }).done,
