@@ -1,6 +1,6 @@
 /**
- * Counts whom a pass has not served yet, and whom it has. Users and claims are read side by side in the order of e-mails, and taken
- * apart as two sets, a page at a time: a look into the claims for each user takes four times as long.
+ * Counts whom a pass has not served yet, and whom it has. Users and claims are read in the order of e-mails, a page at a time, and
+ * compared as two sets: a look into the index of claims for each user costs several times as much.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'

@@ -13,6 +13,16 @@ import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord, weeklyPass
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
 
+/** What follows `push` in each form of it. */
+export const commandNames: Readonly<Record<RunCommand, string>> = {
+  all: '--all',
+  force: '--all --force',
+  resume: '--resume',
+  failed: '--failed',
+  user: '--user',
+  owed: '--owed',
+}
+
 /** One run, as `status` lists it. */
 export interface RunReport {
   command: RunCommand

@@ -5,13 +5,14 @@ import { buildDocument, buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildHatches } from '../../page/plot.ts'
 import { buildTable } from '../../page/table.ts'
+import { commandNames } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { buildHeader, buildHeadline, isEmpty } from './headline.ts'
 import { buildListings } from './listings.ts'
 import { buildReceiver } from './receiver.ts'
 import { buildTroubles } from './troubles.ts'
 import { buildWeeks } from './weeks.ts'
-import { commandNames, createWording, type Wording } from './wording.ts'
+import { createWording, type Wording } from './wording.ts'
 
 function buildRuns({ runs }: Figures, { time }: Wording): Html {
   const tones: Partial<Record<string, 'good' | 'doubtful'>> = {

@@ -3,9 +3,9 @@ import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { sentenceOf } from '../../status/alarms.ts'
-import { describeHeld } from '../../status/status.ts'
+import { commandNames, describeHeld } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
-import { commandNames, size, type Wording } from './wording.ts'
+import { size, type Wording } from './wording.ts'
 
 /** Nothing was imported, nobody is subscribed, nothing was ever sent. */
 export const isEmpty = ({ status, runs, where, days }: Figures): boolean =>

@@ -1,16 +1,6 @@
-/** How a report words times, shares and commands. */
+/** How a report words times and shares. */
 import { timeFormat } from '../../../base/amounts.ts'
 import { type Html, html } from '../../page/html.ts'
-import type { RunReport } from '../../status/status.ts'
-
-export const commandNames: Readonly<Record<RunReport['command'], string>> = {
-  all: '--all',
-  force: '--all --force',
-  resume: '--resume',
-  failed: '--failed',
-  user: '--user',
-  owed: '--owed',
-}
 
 export interface Wording {
   timeZone: string
