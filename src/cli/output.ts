@@ -3,7 +3,6 @@
  * commands whether something may move on the terminal.
  */
 import { once } from 'node:events'
-import { stripVTControlCharacters } from 'node:util'
 import { codeOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
 import { isPlain } from '../base/terminal.ts'
@@ -92,13 +91,21 @@ export interface Column {
 }
 
 const gap = 3
+const ascii = /^[ -~]*$/
+const colourOrCharacter = /(\p{Cc}\[\d+m)|./gsu
 
 /** A table that fits the terminal: wide columns cut long texts with an ellipsis. */
 export async function writeTable(columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
-  const { default: Table } = await import('cli-table3')
-  const cells = rows.map((row) => row.map(escapeControls))
-  const charsOf = (cell = '') => [...stripVTControlCharacters(cell)].length
-  const widths = columns.map(({ head }, at) => Math.max(head.length, ...cells.map((row) => charsOf(row[at]))))
+  const { default: stringWidth } = await import('string-width')
+  const widthOf = (text: string) => (ascii.test(text) ? text.length : stringWidth(text))
+  const heads = columns.map(({ head }) => paint('dim', head))
+  const cells = [heads, ...rows].map((row) =>
+    columns.map((_, at) => {
+      const text = escapeControls(row[at] ?? '')
+      return { text, width: widthOf(text) }
+    }),
+  )
+  const widths = columns.map((_, at) => Math.max(...cells.map((row) => row[at]?.width ?? 0)))
   const total = widths.reduce((sum, width) => sum + width + gap, 0)
   const room = process.stdout.columns || Number.POSITIVE_INFINITY
   const wide = columns.flatMap((column, at) => (column.wide ? [at] : []))
@@ -107,34 +114,24 @@ export async function writeTable(columns: readonly Column[], rows: readonly (rea
     if ((widths[widest] ?? 0) <= 8) break
     widths[widest] = (widths[widest] ?? 0) - 1
   }
-  const none = Object.fromEntries(
-    [
-      'top',
-      'top-mid',
-      'top-left',
-      'top-right',
-      'bottom',
-      'bottom-mid',
-      'bottom-left',
-      'bottom-right',
-      'left',
-      'left-mid',
-      'mid',
-      'mid-mid',
-      'right',
-      'right-mid',
-      'middle',
-    ].map((part) => [part, '']),
-  )
-  const table = new Table({
-    head: columns.map(({ head }) => escapeControls(paint('dim', head))),
-    chars: { ...none, middle: '  ' },
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 1 },
-    colAligns: columns.map(({ align }) => align ?? 'left'),
-    colWidths: widths.map((width) => width + 1),
+  const cut = (text: string, room: number) => {
+    let left = room - 1
+    const keep = (found: string, code: string | undefined) => {
+      if (code === undefined) left -= widthOf(found)
+      return code !== undefined || left >= 0 ? found : ''
+    }
+    return `${text.replace(colourOrCharacter, keep)}…`
+  }
+  const lines = cells.map((row) => {
+    const fitted = row.map(({ text, width }, at) => {
+      const room = widths[at] ?? 0
+      if (width > room) return cut(text, room)
+      const blanks = ' '.repeat(room - width)
+      return columns[at]?.align === 'right' ? blanks + text : text + blanks
+    })
+    return `${fitted.join(' '.repeat(gap)).replace(/[ \t]+$/, '')}\n`
   })
-  table.push(...cells)
-  await write(`${table.toString().replace(/[ \t]+$/gm, '')}\n`)
+  await write(lines.join(''))
 }
 
 /** Two columns: names and values. */

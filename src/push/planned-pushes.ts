@@ -2,6 +2,8 @@
  * From users to planned pushes. The users of a pass are taken range by range, so that any number of processes share them. Users whom
  * the guard holds back are reported, counted and left.
  */
+
+import { oneAhead } from '../base/one-ahead.ts'
 import { rideOut } from '../db/away.ts'
 import type { Worker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
@@ -13,7 +15,6 @@ import type { WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
 import { skipWithoutQueries } from './agenda.ts'
 import { findReasonToHold } from './guard.ts'
-import { oneAhead } from './one-ahead.ts'
 import { Planner, type UserGroup, type UserPlan, usersPerGroupMax } from './planner.ts'
 import type { PushReporter } from './reporter.ts'
 import { type Cursor, type Pass, releaseRanges, takeRange, type UserToServe } from './users-to-serve.ts'

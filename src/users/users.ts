@@ -59,24 +59,21 @@ export interface ListedUser {
   queries: Query[]
 }
 
-const usersPerPage = 500
+const usersPerPage = 1_000
 
-/** All users in the order of their e-mails, read page by page. */
-export async function* listUsers(db: Database): AsyncGenerator<ListedUser> {
+/** All users in the order of their e-mails, page by page. */
+export async function* listUsers(db: Database): AsyncGenerator<ListedUser[]> {
   let last = ''
   for (;;) {
     const { rows } = await rideOut(() =>
       sql<ListedUser>`
         select u.email, u.subscribed, coalesce((
-          select jsonb_agg(jsonb_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
+          select json_agg(json_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
           from queries q where q.user_id = u.id), '[]') as queries
         from users u where u.email > ${last} order by u.email limit ${usersPerPage}
       `.execute(db),
     )
-    for (const { email, subscribed, queries } of rows) {
-      // jsonb does not keep the order of keys
-      yield { email, subscribed, queries: queries.map(({ type, value, radius }) => ({ type, value, radius })) }
-    }
+    yield rows
     if (rows.length < usersPerPage) return
     last = rows.at(-1)?.email ?? ''
   }

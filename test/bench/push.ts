@@ -6,14 +6,14 @@
  *   npm run bench -- [--users 2000,20000] [--listings 50000] [--repetitions 5] [--only leadpush,wire] [--small]
  *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT …] [--statements] [--line 1000]
  *
+ * With 500,000 users or more it is another benchmark: what it is like to live with so many (`large.ts`).
  * With `--line` the receiver reads no more than that many Mbit/s, as over a network.
  * Contenders that look leads up for each user, and take as long for each however many there are, serve 2,000 of them at most.
  * BENCH_NODE_OPTIONS='--cpu-prof --cpu-prof-dir=…' profiles leadpush.
  */
-import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { mkdir, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { loadavg, tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -23,6 +23,8 @@ import { packageRoot } from '../../src/base/package-root.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { startPostgres } from '../chaos/postgres.ts'
+import { measureLarge } from './large.ts'
+import { askReceived, findServerPid, readCpu, readWal, runProcess } from './measure.ts'
 import { fill, fillPlain } from './workload.ts'
 
 const folder = dirname(fileURLToPath(import.meta.url))
@@ -52,6 +54,7 @@ const rootOf = new Map([
 ])
 const contenders = [...values.only.split(','), ...values.against.map((root) => basename(root))]
 const plainUsersMax = 2_000
+const largeUsers = 500_000
 const plain = ['script', 'graphile-worker', 'pg-boss']
 
 interface Bench {
@@ -75,75 +78,7 @@ interface Result {
   bodyBytes: number
 }
 
-/** Processor seconds of a process with all that it has started; undefined where the system does not tell (no Linux). */
-function readCpu(pid: number): number | undefined {
-  if (!existsSync('/proc/self/stat')) return undefined
-  const statOf = (of: string) => {
-    try {
-      return readFileSync(`/proc/${of}/stat`, 'utf8')
-        .replace(/^.*\) /, '')
-        .split(' ')
-    } catch {
-      return undefined
-    }
-  }
-  const ticks = (fields: string[] | undefined, from: number, to: number) =>
-    (fields ?? []).slice(from, to).reduce((sum, field) => sum + Number(field), 0)
-  let sum = ticks(statOf(String(pid)), 11, 15)
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    const fields = statOf(name)
-    if (Number(fields?.[1]) === pid) sum += ticks(fields, 11, 15)
-  }
-  return sum / 100
-}
-
-async function findServerPid({ pool }: OpenDatabase): Promise<number> {
-  const { rows } = await pool.query(`select split_part(pg_read_file('postmaster.pid'), E'\n', 1)::integer as pid`)
-  return rows[0].pid
-}
-
-async function readWal({ pool }: OpenDatabase): Promise<number> {
-  const { rows } = await pool.query(`select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::double precision as bytes`)
-  return rows[0].bytes
-}
-
-interface Received {
-  requests: number
-  bytes: number
-  keys: number
-  users: number
-  cpuSeconds: number
-}
-
-async function askReceived(receiver: ChildProcess): Promise<Received> {
-  receiver.send('tell')
-  const [received] = await once(receiver, 'message')
-  return received
-}
-
 type Told = Pick<Result, 'deliveries' | 'seconds'> & { cpuSeconds: number; peakBytes: number }
-
-/** Runs a process to its end; its last line of standard output is JSON. */
-async function runProcess(args: string[], env: NodeJS.ProcessEnv, work: string, name: string) {
-  const usageFile = join(work, `usage-${name}`)
-  // as an operator has it: results and log go to files
-  const [out, log] = [await open(join(work, `out-${name}`), 'w+'), await open(join(work, `log-${name}`), 'w+')]
-  const child = spawn(process.execPath, ['--import', join(folder, 'usage.js'), ...args], {
-    env: { PATH: process.env.PATH, HOME: work, USAGE_FILE: usageFile, ...env },
-    cwd: work,
-    stdio: ['ignore', out.fd, log.fd],
-  })
-  const [code] = await once(child, 'close')
-  await Promise.all([out.close(), log.close()])
-  const output = await readFile(join(work, `out-${name}`), 'utf8')
-  if (code !== 0)
-    throw new Error(`${name}: exit ${code}\n${(await readFile(join(work, `log-${name}`), 'utf8')).slice(-4_000)}`)
-  return {
-    last: JSON.parse(output.trim().split('\n').at(-1) ?? '{}'),
-    usage: JSON.parse(await readFile(usageFile, 'utf8')),
-  }
-}
 
 async function runLeadpush(bench: Bench, root: string, isGzip: boolean): Promise<Told> {
   const { opened, databaseUrl, receiverUrl, work } = bench
@@ -315,6 +250,11 @@ for (const users of values.users.split(',').map(Number)) {
     const opened = await openDatabase({ databaseUrl, home: '' }, { schema: 'any' })
     if (values.statements) await opened.pool.query('create extension pg_stat_statements')
     await migrate(opened.db)
+    if (users >= largeUsers) {
+      await opened.close()
+      await measureLarge({ databaseUrl, receiver, receiverUrl: `http://127.0.0.1:${port}/`, work, users, listings })
+      continue
+    }
     await fill(opened, { users, listings, small: values.small })
     const bench = { opened, databaseUrl, receiver, receiverUrl: `http://127.0.0.1:${port}/`, work, users }
     await compare(bench)

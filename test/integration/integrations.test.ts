@@ -233,7 +233,7 @@ test('a lost answer of the database ends nothing, and nothing is done twice', as
   const email = 'broken@example.com'
   await seedUsers(opened.db, [{ email, subscribed: false }])
   const listUser = async (db: typeof opened.db) => {
-    for await (const user of listUsers(db)) if (user.email === email) return user.subscribed
+    for await (const page of listUsers(db)) for (const user of page) if (user.email === email) return user.subscribed
     return undefined
   }
   assert.equal(await through('from users u', listUser), false)

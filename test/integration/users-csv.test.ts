@@ -29,7 +29,8 @@ for (const version of postgresVersions) {
     const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, folded: 0 }
 
     async function findUser(name: string) {
-      for await (const user of listUsers(opened.db)) if (user.email === `${name}@example.com`) return user
+      for await (const page of listUsers(opened.db))
+        for (const user of page) if (user.email === `${name}@example.com`) return user
       return undefined
     }
     const valuesOf = async (name: string) => (await findUser(name))?.queries.map(({ value }) => value)

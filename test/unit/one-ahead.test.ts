@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { oneAhead } from '../../src/push/one-ahead.ts'
+import { oneAhead } from '../../src/base/one-ahead.ts'
 
 /** Yields 1, 2, … to `last`, and notes what is asked for and that it was ended. */
 async function* numbers(last: number, noted: string[], failAt?: number): AsyncGenerator<number> {

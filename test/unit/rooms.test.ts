@@ -130,7 +130,7 @@ const owners: Record<string, string> = {
   undici: 'http/',
   commander: 'cli/',
   ora: 'cli/',
-  'cli-table3': 'cli/',
+  'string-width': 'cli/',
   fastify: 'server/',
   'prom-client': 'server/',
   'd3-scale': 'inspect/page/',

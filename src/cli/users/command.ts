@@ -1,9 +1,10 @@
 /** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
 import type { Command } from 'commander'
 import type { SettingName } from '../../base/config.ts'
+import type { ListedUser } from '../../users/users.ts'
 import { type Act, type ExitCode, inShort, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
-import { writeJson, writeLine, writeTable } from '../output.ts'
+import { toJsonLine, write, writeLine, writeTable } from '../output.ts'
 import { paint } from '../painted.ts'
 import { encodingOption } from '../record-options.ts'
 
@@ -151,20 +152,23 @@ const tableUsersMax = 200
 async function list({ json }: JsonOption): Promise<ExitCode> {
   return await withDatabase(await readDatabaseSettings(), inShort, async ({ db }) => {
     const { listUsers } = await import('../../users/users.ts')
+    const { oneAhead } = await import('../../base/one-ahead.ts')
+    const columns = [{ head: 'user', wide: true }, { head: 'subscribed' }, { head: 'queries', wide: true }]
+    const toRow = ({ email, subscribed, queries }: ListedUser) => [
+      email,
+      subscribed ? 'yes' : paint('dim', 'no'),
+      queries.map(describeQuery).join('; '),
+    ]
     let rows: string[][] = []
-    const flush = async () => {
-      const columns = [{ head: 'user', wide: true }, { head: 'subscribed' }, { head: 'queries', wide: true }]
-      if (rows.length > 0) await writeTable(columns, rows)
-      rows = []
-    }
     let users = 0
-    for await (const { email, subscribed, queries } of listUsers(db)) {
-      users++
-      if (json) await writeJson({ type: 'user', email, subscribed, queries })
-      else rows.push([email, subscribed ? 'yes' : paint('dim', 'no'), queries.map(describeQuery).join('; ')])
-      if (rows.length >= tableUsersMax) await flush()
+    for await (const page of oneAhead(listUsers(db))) {
+      users += page.length
+      if (json) await write(page.map((user) => toJsonLine({ type: 'user', ...user })).join(''))
+      else rows.push(...page.map(toRow))
+      for (; rows.length >= tableUsersMax; rows = rows.slice(tableUsersMax))
+        await writeTable(columns, rows.slice(0, tableUsersMax))
     }
-    await flush()
+    if (rows.length > 0) await writeTable(columns, rows)
     if (users === 0 && !json) await writeLine('There are no users yet: `leadpush users import FILE` brings them in.')
     return 0
   })

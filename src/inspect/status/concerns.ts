@@ -105,13 +105,13 @@ async function findPeriodBefore(db: Database, period: string): Promise<string> {
 /** Reads the concerns of the period in `status`, and of the one before. */
 export async function findConcerns(
   db: Database,
-  { period, seenSince, held }: Pick<Status, 'period' | 'seenSince' | 'held'>,
+  { period, seenSince, held, owed }: Pick<Status, 'period' | 'seenSince' | 'held' | 'owed'>,
   settings: ConcernSettings,
 ): Promise<Concerns> {
   return await rideOut(async () => {
     const before = await findPeriodBefore(db, period)
     const [left, users, weekly, hooks, feed, lateSources] = await Promise.all([
-      countLeft(db, period),
+      countLeft(db, period, owed > 0),
       countWithoutTwoPeriods(db, before, period),
       findWeekly(db),
       findHookConcerns(db),

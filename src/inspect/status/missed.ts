@@ -52,9 +52,16 @@ async function countForcedLeft(db: Database, period: string): Promise<number> {
   return users
 }
 
-/** Users who have been owed a delivery for a day: the `weekly` one of the period, or another (subscription, forced). */
-export async function countLeft(db: Database, period: string): Promise<{ weekly: number; others: number }> {
-  const weekly = await countDue(db, period, await findLastBegun(db, period, isLeftForDays), sql`true`)
+/**
+ * Users who have been owed a delivery for a day: the `weekly` one of the period, or another (subscription, forced). `isAnyOwed`: whether
+ * `status` found anybody owed; without that the users need not be read for the weekly one.
+ */
+export async function countLeft(
+  db: Database,
+  period: string,
+  isAnyOwed = true,
+): Promise<{ weekly: number; others: number }> {
+  const weekly = isAnyOwed ? await countDue(db, period, await findLastBegun(db, period, isLeftForDays), sql`true`) : 0
   const { rows } = await sql<{ n: number }>`
     select count(*) as n from users u
     where ${isOwedSubscription} and u.subscription_owed_at <= now() - ${leftDays} * interval '1 day'
@@ -70,15 +77,21 @@ export async function countWithoutTwoPeriods(db: Database, before: string, perio
 
 /**
  * How many users of each period were due and got no delivery; periods without such a user are left out. It reads the users only
- * for periods with a push that left somebody, and for the last two, in case the database has lost confirmed rows.
+ * for periods with a push that left somebody, and for the last two, in case the database has lost confirmed rows; not for `served`,
+ * a period in which nobody is owed a delivery.
  */
-export async function countMissed(db: Database, periods: readonly string[]): Promise<Map<string, number>> {
+export async function countMissed(
+  db: Database,
+  periods: readonly string[],
+  served?: string,
+): Promise<Map<string, number>> {
   const { rows } = await sql<{ period: string }>`
     select r.period from runs r where r.period = any (${periods}) and ${isOver} group by r.period
     having r.period = any (${periods.slice(-2)}) or bool_or(not r.came_to_end or r.held_users > 0)
   `.execute(db)
   const missed = new Map<string, number>()
   for (const { period } of rows) {
+    if (period === served) continue
     const users = await countDue(db, period, await findLastBegun(db, period), sql`not ${hasDelivery(period)}`)
     if (users > 0) missed.set(period, users)
   }

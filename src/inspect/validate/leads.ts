@@ -8,6 +8,7 @@ import { plural } from '../../base/amounts.ts'
 import { formatPath } from '../../base/errors.ts'
 import { describeIssues } from '../../base/issues.ts'
 import { bodyBytesMax } from '../../base/limits.ts'
+import { oneAhead } from '../../base/one-ahead.ts'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { countBodyBytes } from '../../deliveries/body.ts'
@@ -67,6 +68,16 @@ async function findPage(db: Database, lastId: number): Promise<LeadRow[]> {
   return rows
 }
 
+async function* readPages(db: Database): AsyncGenerator<LeadRow[]> {
+  for (let lastId = 0; ; ) {
+    const page = await findPage(db, lastId)
+    const last = page.at(-1)
+    if (last === undefined) return
+    yield page
+    lastId = last.id
+  }
+}
+
 const sha256 = (text: string) => hash('sha256', text, 'buffer')
 
 function parse(json: string): unknown {
@@ -122,15 +133,11 @@ function checkLead(row: LeadRow): Finding[] {
 
 /** Yields the findings on all listings, in the order of their ids; `counts` grows as listings are checked. */
 export async function* checkLeads(db: Database, counts: { leads: number }, signal?: AbortSignal): Findings {
-  let lastId = 0
-  while (!signal?.aborted) {
-    const page = await findPage(db, lastId)
-    const last = page.at(-1)
-    if (last === undefined) break
-    lastId = last.id
+  for await (const page of oneAhead(readPages(db))) {
+    if (signal?.aborted) return
     for (const row of page) {
       counts.leads++
-      yield* checkLead(row)
+      for (const finding of checkLead(row)) yield finding
     }
   }
   if (!signal?.aborted) yield* checkSources(db)

@@ -7,6 +7,7 @@ import { LRUCache } from 'lru-cache'
 import { formatPath } from '../../base/errors.ts'
 import { describeIssues } from '../../base/issues.ts'
 import { queriesPerUserMax } from '../../base/limits.ts'
+import { oneAhead } from '../../base/one-ahead.ts'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { type RefusedSearch, type ResolvedSearch, resolverVersion, resolveSearch } from '../../matching/search.ts'
@@ -26,7 +27,6 @@ interface UserRow {
 
 interface QueryRow extends Query {
   user_id: number
-  position: number
   hash: string
   json: string
   meaning: string | null
@@ -40,32 +40,52 @@ export interface UserCounts {
 }
 
 const usersPerPage = 1_000
+/** More than a user can have. */
 const queriesPerPage = 4_000
 /** Many users have the same queries. What is known of a query is kept without its places, and so is small. */
 const queriesKept = 20_000
 
 const importAgain = 'Import the user again with `leadpush users import`.'
 
-/** The queries of the users from `firstId` to `lastId`, by user and position. */
-async function* findQueries(db: Database, firstId: number, lastId: number): AsyncGenerator<QueryRow> {
-  let cursor = { user_id: firstId, position: -1 }
-  for (;;) {
-    const { user_id, position } = cursor
-    const { rows } = await rideOut(() =>
-      sql<QueryRow>`
-        select q.user_id, q.position, q.type, q.value, q.radius, q.hash, q.json, s.resolver,
-          encode(s.meaning_sha256, 'hex') as meaning
-        from (
-          select * from queries where (user_id, position) > (${user_id}, ${position}) and user_id <= ${lastId}
-          order by user_id, position limit ${queriesPerPage}
-        ) q left join searches s on s.id = q.search_id
-        order by q.user_id, q.position
+interface UserWithQueries {
+  user: UserRow
+  /** By position. */
+  queries: QueryRow[]
+}
+
+/** The queries of the users from `firstId` to `lastId`, by user and position; of them the first `queriesPerPage`. */
+async function findQueries(db: Database, firstId: number, lastId: number): Promise<QueryRow[]> {
+  const { rows } = await rideOut(() =>
+    sql<QueryRow>`
+      select q.user_id, q.type, q.value, q.radius, q.hash, q.json, s.resolver, encode(s.meaning_sha256, 'hex') as meaning
+      from (
+        select * from queries where user_id between ${firstId} and ${lastId} order by user_id, position limit ${queriesPerPage}
+      ) q left join searches s on s.id = q.search_id
+      order by q.user_id, q.position
+    `.execute(db),
+  )
+  return rows
+}
+
+/** All users in the order of their ids, page by page. */
+async function* readUsers(db: Database): AsyncGenerator<UserWithQueries[]> {
+  for (let lastId = 0; ; ) {
+    const { rows: users } = await rideOut(() =>
+      sql<UserRow>`
+        select id, email, receiver_key, subscribed from users where id > ${lastId} order by id limit ${usersPerPage}
       `.execute(db),
     )
-    yield* rows
-    const last = rows.at(-1)
-    if (last === undefined || rows.length < queriesPerPage) return
-    cursor = last
+    const [first, last] = [users[0], users.at(-1)]
+    if (first === undefined || last === undefined) return
+    const queries = await findQueries(db, first.id, last.id)
+    // of a full page the last user's queries may be cut off, so the next page begins with that user
+    const isCut = queries.length === queriesPerPage
+    lastId = isCut ? Math.max(first.id, (queries.at(-1)?.user_id ?? 0) - 1) : last.id
+    const queriesOf = new Map<number, QueryRow[]>(users.map(({ id }) => [id, []]))
+    // those of a user who was imported between the two statements are skipped
+    for (const query of queries) queriesOf.get(query.user_id)?.push(query)
+    const whole = isCut ? users.filter(({ id }) => id <= lastId) : users
+    yield whole.map((user) => ({ user, queries: queriesOf.get(user.id) ?? [] }))
   }
 }
 
@@ -73,25 +93,29 @@ async function* findQueries(db: Database, firstId: number, lastId: number): Asyn
 type Resolved = RefusedSearch | { meaning: string; radiusIgnored: boolean; isNowhere: boolean }
 
 /** What is known of a query, whoever has it. */
-type KnownQuery = { issues: Parameters<typeof describeIssues>[0] } | { hash: string; json: string; resolved: Resolved }
+type KnownQuery = { query: Query } & (
+  | { issues: Parameters<typeof describeIssues>[0] }
+  | { hash: string; json: string; resolved: Resolved }
+)
 
 class KnownQueries {
   private readonly places: Places
+  /** By the stored JSON, which is at hand and names a query unless somebody changed it. */
   private readonly kept = new LRUCache<string, KnownQuery>({ max: queriesKept })
 
   constructor(places: Places) {
     this.places = places
   }
 
-  find(query: Query): KnownQuery {
-    const key = `${query.type} ${query.radius} ${query.value}`
-    const kept = this.kept.get(key)
-    if (kept) return kept
+  find({ type, value, radius, json }: QueryRow): KnownQuery {
+    const kept = this.kept.get(json)
+    if (kept?.query.value === value && kept.query.radius === radius && kept.query.type === type) return kept
+    const query = { type, value, radius }
     const parsed = deliveredQuerySchema.safeParse(query)
     const known = parsed.success
-      ? { hash: queryHash(query), json: serialiseQuery(query), resolved: this.resolve(query) }
-      : { issues: parsed.error.issues }
-    this.kept.set(key, known)
+      ? { query, hash: queryHash(query), json: serialiseQuery(query), resolved: this.resolve(query) }
+      : { query, issues: parsed.error.issues }
+    this.kept.set(json, known)
     return known
   }
 
@@ -149,11 +173,9 @@ class UserCheck {
 
   private checkQuery(at: number, row: QueryRow, seen: Map<string, number>): void {
     const path = `queries[${at}]`
-    const { type, value, radius } = row
-    const query = { type, value, radius }
-    const known = this.known.find(query)
+    const known = this.known.find(row)
     if ('issues' in known) {
-      for (const issue of describeIssues(known.issues, query)) {
+      for (const issue of describeIssues(known.issues, known.query)) {
         this.add('problem', formatPath(['queries', at, ...issue.path]), issue.message, importAgain)
       }
       return
@@ -206,30 +228,15 @@ export async function* checkUsers(
   signal?: AbortSignal,
 ): Findings {
   const known = new KnownQueries(places)
-  let lastId = 0
-  while (!signal?.aborted) {
-    const { rows: users } = await rideOut(() =>
-      sql<UserRow>`
-        select id, email, receiver_key, subscribed from users where id > ${lastId} order by id limit ${usersPerPage}
-      `.execute(db),
-    )
-    const [first, last] = [users[0], users.at(-1)]
-    if (first === undefined || last === undefined) return
-    lastId = last.id
-    const queries = findQueries(db, first.id, last.id)
-    let next = await queries.next()
-    for (const user of users) {
-      const own: QueryRow[] = []
-      // queries of a user who was imported between the two statements are skipped
-      while (!next.done && next.value.user_id <= user.id) {
-        if (next.value.user_id === user.id) own.push(next.value)
-        next = await queries.next()
-      }
+  for await (const page of oneAhead(readUsers(db))) {
+    if (signal?.aborted) return
+    for (const { user, queries } of page) {
       counts.users++
-      counts.queries += own.length
+      counts.queries += queries.length
       if (user.subscribed) counts.subscribed++
       const receiverKey = await openIntact(vault, user.receiver_key, receiverKeyOf(user.email))
-      yield* new UserCheck(user, receiverKey, known).run(own)
+      // not yield*, which waits for the end of each list
+      for (const finding of new UserCheck(user, receiverKey, known).run(queries)) yield finding
     }
   }
 }

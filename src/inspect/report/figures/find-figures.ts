@@ -51,14 +51,14 @@ export async function findFigures(db: Database, settings: ReportSettings): Promi
   const [alarms, runs, found] = await Promise.all([
     findAlarms(db, status, settings),
     findLastRuns(db, runsShown),
-    readSnapshot(db, (snapshot) => readFigures(snapshot, settings)),
+    readSnapshot(db, (snapshot) => readFigures(snapshot, settings, status)),
   ])
   return { status, alarms, runs, ...found }
 }
 
-async function readFigures(snapshot: Snapshot, settings: ReportSettings) {
+async function readFigures(snapshot: Snapshot, settings: ReportSettings, { owed, period }: Status) {
   const ledger = await findLedger(snapshot, settings.ledgerBytesMax)
-  const weeks = await findWeeks(snapshot, ledger, settings.timeZone)
+  const weeks = await findWeeks(snapshot, ledger, settings.timeZone, owed === 0 ? period : undefined)
   const periods = weeks.map(({ period }) => period)
   const troubled = periods.slice(-weeksOfTrouble)
   return {

@@ -91,12 +91,21 @@ async function findAmounts(snapshot: Snapshot, ledger: Ledger, since: string): P
   return rows
 }
 
-/** The last weeks, the oldest first; weeks without a delivery are among them, but for those before the first delivery. */
-export async function findWeeks(snapshot: Snapshot, ledger: Ledger, timeZone: string): Promise<Week[]> {
+/**
+ * The last weeks, the oldest first; weeks without a delivery are among them, but for those before the first delivery. `served`: a period in
+ * which nobody is owed a delivery.
+ */
+export async function findWeeks(
+  snapshot: Snapshot,
+  ledger: Ledger,
+  timeZone: string,
+  served: string | undefined,
+): Promise<Week[]> {
   const found = await findEnds(snapshot, timeZone)
   const missed = await countMissed(
     snapshot,
     found.map(({ period }) => period),
+    served,
   )
   // where the claims of a week are deleted, only its runs tell
   const all = found.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
