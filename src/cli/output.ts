@@ -92,11 +92,14 @@ export interface Column {
 
 const gap = 3
 const ascii = /^[ -~]*$/
-const colourOrCharacter = /(\p{Cc}\[\d+m)|./gsu
 
 /** A table that fits the terminal: wide columns cut long texts with an ellipsis. */
 export async function writeTable(columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
-  const { default: stringWidth } = await import('string-width')
+  const [{ default: stringWidth }, { default: cliTruncate }] = await Promise.all([
+    import('string-width'),
+    import('cli-truncate'),
+  ])
+  // most texts are ASCII, and there may be a million of them
   const widthOf = (text: string) => (ascii.test(text) ? text.length : stringWidth(text))
   const heads = columns.map(({ head }) => paint('dim', head))
   const cells = [heads, ...rows].map((row) =>
@@ -114,18 +117,10 @@ export async function writeTable(columns: readonly Column[], rows: readonly (rea
     if ((widths[widest] ?? 0) <= 8) break
     widths[widest] = (widths[widest] ?? 0) - 1
   }
-  const cut = (text: string, room: number) => {
-    let left = room - 1
-    const keep = (found: string, code: string | undefined) => {
-      if (code === undefined) left -= widthOf(found)
-      return code !== undefined || left >= 0 ? found : ''
-    }
-    return `${text.replace(colourOrCharacter, keep)}…`
-  }
   const lines = cells.map((row) => {
     const fitted = row.map(({ text, width }, at) => {
       const room = widths[at] ?? 0
-      if (width > room) return cut(text, room)
+      if (width > room) return cliTruncate(text, room)
       const blanks = ' '.repeat(room - width)
       return columns[at]?.align === 'right' ? blanks + text : text + blanks
     })
