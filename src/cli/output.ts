@@ -95,6 +95,15 @@ const ascii = /^[ -~]*$/
 
 /** A table that fits the terminal: wide columns cut long texts with an ellipsis. */
 export async function writeTable(columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
+  await write(await layOutTable(columns, rows, process.stdout.columns || Number.POSITIVE_INFINITY))
+}
+
+/** The lines of a table in `room` characters, or more where the columns that are not wide need more. */
+export async function layOutTable(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  room: number,
+): Promise<string> {
   const [{ default: stringWidth }, { default: cliTruncate }] = await Promise.all([
     import('string-width'),
     import('cli-truncate'),
@@ -110,23 +119,27 @@ export async function writeTable(columns: readonly Column[], rows: readonly (rea
   )
   const widths = columns.map((_, at) => Math.max(...cells.map((row) => row[at]?.width ?? 0)))
   const total = widths.reduce((sum, width) => sum + width + gap, 0)
-  const room = process.stdout.columns || Number.POSITIVE_INFINITY
   const wide = columns.flatMap((column, at) => (column.wide ? [at] : []))
   for (let over = total - room; over > 0 && wide.length > 0; over--) {
     const widest = wide.reduce((a, b) => ((widths[a] ?? 0) >= (widths[b] ?? 0) ? a : b))
     if ((widths[widest] ?? 0) <= 8) break
     widths[widest] = (widths[widest] ?? 0) - 1
   }
+  /** A wide character at the edge would stand out by one. */
+  const cut = (text: string, most: number) => {
+    const shown = cliTruncate(text, most)
+    return widthOf(shown) > most ? cliTruncate(text, most - 1) : shown
+  }
   const lines = cells.map((row) => {
     const fitted = row.map(({ text, width }, at) => {
-      const room = widths[at] ?? 0
-      if (width > room) return cliTruncate(text, room)
-      const blanks = ' '.repeat(room - width)
-      return columns[at]?.align === 'right' ? blanks + text : text + blanks
+      const most = widths[at] ?? 0
+      const shown = width > most ? cut(text, most) : text
+      const blanks = ' '.repeat(most - (width > most ? widthOf(shown) : width))
+      return columns[at]?.align === 'right' ? blanks + shown : shown + blanks
     })
     return `${fitted.join(' '.repeat(gap)).replace(/[ \t]+$/, '')}\n`
   })
-  await write(lines.join(''))
+  return lines.join('')
 }
 
 /** Two columns: names and values. */
