@@ -93,6 +93,21 @@ export class CopyRows {
     this.at += 4 + bytes
   }
 
+  /** `lexemes` are distinct, have no NUL, and get no positions. */
+  tsvector(lexemes: readonly string[] | undefined): void {
+    if (lexemes === undefined) {
+      this.null()
+      return
+    }
+    // each ends with a NUL, and has the number of its positions, 0, in two bytes
+    const text = [...lexemes, ''].join('\0\0\0')
+    this.ensure(8 + text.length * 3)
+    const bytes = this.buffer.write(text, this.at + 8, 'utf8')
+    this.buffer.writeInt32BE(4 + bytes, this.at)
+    this.buffer.writeInt32BE(lexemes.length, this.at + 4)
+    this.at += 8 + bytes
+  }
+
   /** Returns the bytes encoded so far. The next rows go to another buffer, because the connection may still read this one. */
   take(): Buffer {
     const taken = this.buffer.subarray(0, this.at)

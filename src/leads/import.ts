@@ -3,9 +3,11 @@
  * off, or is under way when the import is stopped, leaves nothing behind; the files before it stay. The files of a complete import
  * of a source share one transaction.
  */
+import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { type Connection, withTransaction } from '../db/transaction.ts'
+import { Lexemes } from '../matching/lexemes.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import {
   findRecordFiles,
@@ -55,6 +57,9 @@ export interface LeadImportOptions
   source?: SourceOptions | undefined
 }
 
+/** With what the files share. */
+type Importing = LeadImportOptions & Pick<StageOptions, 'lexemes'>
+
 /** What came of one file. */
 interface ImportedFile {
   counts: LeadCounts
@@ -68,7 +73,7 @@ type Imported = ImportOutcome<LeadCounts> & { unreadable: UnreadableValues }
 async function stageAndMerge(
   connection: Connection,
   file: RecordFile,
-  options: LeadImportOptions,
+  options: Importing,
   onRejected: OnRejected,
 ): Promise<ImportedFile> {
   const { name, bytesTotal } = file
@@ -100,7 +105,7 @@ async function stageAndMerge(
 function importFile(
   opened: OpenDatabase,
   file: RecordFile,
-  options: LeadImportOptions,
+  options: Importing,
   onRejected: OnRejected,
 ): Promise<ImportedFile> {
   const { source, signal } = options
@@ -121,7 +126,7 @@ async function importOneByOne(
   opened: OpenDatabase,
   files: readonly RecordFile[],
   none: LeadCounts,
-  options: LeadImportOptions,
+  options: Importing,
 ): Promise<Imported> {
   const unreadable = new UnreadableValues()
   const outcome = await importEach(files, none, options, async (file, onRejected) => {
@@ -140,7 +145,7 @@ async function importTogether(
   opened: OpenDatabase,
   files: readonly RecordFile[],
   none: LeadCounts,
-  options: LeadImportOptions & { source: SourceOptions },
+  options: Importing & { source: SourceOptions },
 ): Promise<Imported> {
   const { source, signal } = options
   const importAll = async (connection: Connection, onRejected: OnRejected) => {
@@ -200,9 +205,13 @@ export async function importLeads(
   const nothing = { ...none, gone: 0, unplaced: 0 }
   const found = findRecordFiles(files, leadFormats)
   const { source } = options
+  // a first import: where most listings are known, finding words before comparing would be work in vain
+  const known = await rideOut(() => opened.pool.query('select from leads limit 1'), options.onAway)
+  // asked of the pool: the import's own connection is busy with the copy
+  const importing = { ...options, lexemes: known.rowCount === 0 ? new Lexemes(opened.pool) : undefined }
   const { unreadable, ...outcome } = await (source?.complete
-    ? importTogether(opened, found, nothing, { ...options, source })
-    : importOneByOne(opened, found, nothing, options))
+    ? importTogether(opened, found, nothing, { ...importing, source })
+    : importOneByOne(opened, found, nothing, importing))
   const { inserted, updated, unchanged } = outcome.summary
   if (!options.isDryRun) {
     await tidyTables(opened, ['leads', 'lead_versions'], inserted + updated)

@@ -5,6 +5,7 @@
 import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
+import { Lexemes, type Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import { missing, type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findErasedAmong } from './erasures.ts'
@@ -93,18 +94,18 @@ interface ChangedRow {
 }
 
 /**
- * Takes new and changed records through the process, in buckets: applies the null rule, and finds the words to search.
- * `merged_leads` then holds the records that bring something; the JSON of a new one stays in `staged_leads`.
+ * Takes changed records, and new ones whose words were not staged, through the process, in buckets: applies the null rule, and
+ * finds the words to search. `merged_leads` then holds what they bring; the JSON of a new one stays in `staged_leads`.
  */
 async function mergeChanged(connection: Connection): Promise<void> {
   await run(
     connection,
     `create temp table merged_leads (
        n integer not null, lead_id bigint not null, version_id bigint, postal_key text, json text, json_sha256 bytea,
-       words text, previous_price double precision, price double precision
+       search tsvector, previous_price double precision, price double precision
      ) on commit drop`,
   )
-  await run(connection, 'alter table merged_leads alter json set storage external, alter words set storage external')
+  await run(connection, 'alter table merged_leads alter json set storage external, alter search set storage external')
   await run(
     connection,
     `create temp table changed_leads (
@@ -115,7 +116,8 @@ async function mergeChanged(connection: Connection): Promise<void> {
     connection,
     `insert into changed_leads
      select sum(octet_length(s.json)) over (order by s.n) / ${bucketBytes}, s.n, m.lead_id, m.version_id
-     from matched_leads m join staged_leads s on s.n = m.n where not m.same`,
+     from matched_leads m join staged_leads s on s.n = m.n
+     where not m.same and (m.version_id is not null or s.search is null)`,
   )
   if (changed === 0) return
   await run(connection, 'create index on staged_leads (n)')
@@ -124,6 +126,7 @@ async function mergeChanged(connection: Connection): Promise<void> {
   const buckets = await connection.query<{ bucket: number }>(
     'select distinct bucket from changed_leads order by bucket',
   )
+  const lexemes = new Lexemes(connection)
   for (const { bucket } of buckets.rows) {
     const { rows } = await connection.query<ChangedRow>(
       `select c.n, c.lead_id, c.version_id, s.given, s.postal_key, s.json as later, v.json as current
@@ -131,7 +134,7 @@ async function mergeChanged(connection: Connection): Promise<void> {
        where c.bucket = $1 order by c.n`,
       [bucket],
     )
-    await writeMerged(connection, rows)
+    await writeMerged(connection, rows, lexemes)
   }
   await run(connection, 'analyze merged_leads')
 }
@@ -139,41 +142,43 @@ async function mergeChanged(connection: Connection): Promise<void> {
 interface Merged {
   json: string | undefined
   /** Undefined where the words have not changed. */
-  words: string | undefined
+  words: Words | undefined
   /** Undefined where the price is the same. */
   prices?: { previous: number; now: number } | undefined
 }
 
 /** Undefined where the record brings nothing new. */
-function mergeRow({ current, later, given }: ChangedRow): Merged | undefined {
+function mergeRow({ current, later, given }: ChangedRow, lexemes: Lexemes): Merged | undefined {
   const laterLead = JSON.parse(later) as Lead
-  if (current === null) return { json: undefined, words: listingWords(laterLead) }
+  if (current === null) return { json: undefined, words: lexemes.wordsOf(listingWords(laterLead)) }
   const currentLead = JSON.parse(current) as Lead
   const merged = mergeLead(currentLead, laterLead, given)
   const json = JSON.stringify(merged)
   if (json === current) return undefined
   const words = listingWords(merged)
-  // building the tsvector is the costly part of an update
   const prices = merged.price === currentLead.price ? undefined : { previous: currentLead.price, now: merged.price }
-  return { json, words: words === listingWords(currentLead) ? undefined : words, prices }
+  return { json, words: words === listingWords(currentLead) ? undefined : lexemes.wordsOf(words), prices }
 }
 
-function writeMerged(connection: Connection, changed: readonly ChangedRow[]): Promise<void> {
-  const target = 'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, words, previous_price, price)'
-  return copyInto(connection, target, async (rows, flush) => {
-    for (const row of changed) {
-      const merged = mergeRow(row)
-      if (!merged) continue
+async function writeMerged(connection: Connection, changed: readonly ChangedRow[], lexemes: Lexemes): Promise<void> {
+  lexemes.trim()
+  const merged = changed.map((row) => mergeRow(row, lexemes))
+  await lexemes.learn()
+  const target = 'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, search, previous_price, price)'
+  await copyInto(connection, target, async (rows, flush) => {
+    for (const [at, row] of changed.entries()) {
+      const now = merged[at]
+      if (!now) continue
       rows.begin(9)
       rows.integer(row.n)
       rows.bigint(row.lead_id)
       rows.bigint(row.version_id ?? undefined)
       rows.text(row.postal_key ?? undefined)
-      rows.text(merged.json)
-      rows.bytea(merged.json === undefined ? undefined : sha256(merged.json))
-      rows.text(merged.words)
-      rows.double(merged.prices?.previous)
-      rows.double(merged.prices?.now)
+      rows.text(now.json)
+      rows.bytea(now.json === undefined ? undefined : sha256(now.json))
+      rows.tsvector(now.words && lexemes.lexemesOf(now.words))
+      rows.double(now.prices?.previous)
+      rows.double(now.prices?.now)
       if (rows.isFull) await flush()
     }
   })
@@ -188,8 +193,8 @@ async function insertNew(connection: Connection, base: number, staged: number, i
     `insert into leads (id, href_sha256, postal_key, version_id, json_sha256, first_import_id, search)
      overriding system value
      select m.lead_id, s.href_sha256, s.postal_key, ${versionId('s.n')}, s.json_sha256, $3,
-       strip(to_tsvector('english'::regconfig, m.words))
-     from staged_leads s join merged_leads m on m.n = s.n where m.version_id is null`,
+       coalesce(s.search, g.search)
+     from staged_leads s join matched_leads m on m.n = s.n left join merged_leads g on g.n = s.n where m.version_id is null`,
     [base, staged, importId],
   )
   if (inserted === 0) return 0
@@ -229,18 +234,18 @@ async function updateChanged(
     connection,
     `update leads l set version_id = ${versionId('m.n')}, json_sha256 = m.json_sha256,
        postal_key = coalesce(m.postal_key, l.postal_key),
-       search = coalesce(strip(to_tsvector('english'::regconfig, m.words)), l.search)
+       search = coalesce(m.search, l.search)
      from merged_leads m where m.version_id is not null and l.id = m.lead_id`,
     [base, staged],
   )
   return updated
 }
 
-/** What of `merged_leads` is new, and what a change. */
+/** How many listings are new, and how many change. */
 async function countMerged(connection: Connection): Promise<{ inserted: number; updated: number }> {
   const { rows } = await connection.query<{ inserted: number; updated: number }>(
-    `select count(*) filter (where version_id is null)::integer as inserted, count(version_id)::integer as updated
-     from merged_leads`,
+    `select (select count(*) from matched_leads where version_id is null)::integer as inserted,
+       (select count(version_id) from merged_leads)::integer as updated`,
   )
   return rows[0] as { inserted: number; updated: number }
 }

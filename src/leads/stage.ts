@@ -5,6 +5,8 @@
 import { hash } from 'node:crypto'
 import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
+import type { Lexemes, Words } from '../matching/lexemes.ts'
+import { listingWords } from '../matching/words.ts'
 import { postalKey } from '../places/postal-key.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords } from '../records/read-records.ts'
@@ -12,7 +14,7 @@ import { type CsvHeader, onOneLine } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { serialiseUnread } from './examples.ts'
 import type { FieldMap } from './field-map.ts'
-import { givenFields, type LeadPatch, serialiseLead } from './lead.ts'
+import { completeLead, givenFields, type Lead, type LeadPatch } from './lead.ts'
 import { type Lack, lackError, NeededFields } from './needed-fields.ts'
 import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
 import { showValue, type UnreadableValue } from './read-value.ts'
@@ -34,6 +36,8 @@ export interface StageOptions extends RecordReadOptions, ReadOptions {
   map?: FieldMap | undefined
   /** The command with the `--map` options that fit a file whose columns have other names. */
   commandThatFits?: ((fits: Fits) => string) | undefined
+  /** Given where most listings will be new: their words are then found here, while the database stores others. */
+  lexemes?: Lexemes | undefined
   /** Called with what is worth knowing about the file. */
   onNote?: ((note: string) => void) | undefined
   /** After each page. */
@@ -69,17 +73,18 @@ const columns = [
   'problem',
   'unread',
   'unread_contacts',
+  'search',
 ]
 
-/** Long values are not compressed: each is written once and read once. */
+/** Long values are not compressed, and stay in their row where they fit: each is written once and read once. */
 async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_leads (
       n integer not null, line bigint not null, href_sha256 bytea, postal_key text, given integer, json text,
-      json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text
-    ) on commit drop`)
+      json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text, search tsvector
+    ) with (toast_tuple_target = 8160) on commit drop`)
   await connection.query(`
-    alter table staged_leads alter json set storage external, alter raw set storage external`)
+    alter table staged_leads alter json set storage external, alter raw set storage external, alter search set storage external`)
 }
 
 export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
@@ -103,8 +108,18 @@ function joinUnreadContacts(values: readonly UnreadableValue[]): string | undefi
   return contacts.length === 0 ? undefined : JSON.stringify(contacts).slice(0, contactCharsMax).toWellFormed()
 }
 
-function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: Patch, unread: readonly UnreadableValue[]): void {
-  const json = serialiseLead(patch)
+/** A record that may go in. */
+interface GoodRecord {
+  patch: Patch
+  lead: Lead
+  unread: readonly UnreadableValue[]
+  /** Undefined where words are not found while staging. */
+  words: Words | undefined
+}
+
+function addRow(rows: CopyRows, { n, line, raw }: Origin, record: GoodRecord, lexemes: Lexemes | undefined): void {
+  const { patch, lead, unread, words } = record
+  const json = JSON.stringify(lead)
   const key = patch.postalCode === undefined ? undefined : postalKey(patch.postalCode)
   rows.begin(columns.length)
   rows.integer(n)
@@ -119,9 +134,12 @@ function addRow(rows: CopyRows, { n, line, raw }: Origin, patch: Patch, unread: 
   rows.null()
   rows.text(unread.length === 0 ? undefined : serialiseUnread(unread))
   rows.text(unread.length === 0 ? undefined : joinUnreadContacts(unread))
+  rows.tsvector(words && lexemes?.lexemesOf(words))
 }
 
-function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & { href?: string }): void {
+type BadRecord = Problem & { href?: string }
+
+function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: BadRecord): void {
   rows.begin(columns.length)
   rows.integer(n)
   rows.bigint(line)
@@ -129,8 +147,7 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: Problem & 
   for (let nulls = 0; nulls < 4; nulls++) rows.null()
   rows.bytea(raw)
   rows.text(serialiseProblem(problem))
-  rows.null()
-  rows.null()
+  for (let nulls = 0; nulls < 3; nulls++) rows.null()
 }
 
 /** A given postal code must be valid; a missing one may be known from an earlier import. */
@@ -146,6 +163,7 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
   await createStaging(connection)
   const picker = new FieldPicker(options.map, options)
   const needs = new NeededFields(options.map)
+  const { lexemes } = options
   let hasUnread = false
   let [staged, filtered] = [0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
@@ -158,6 +176,8 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       if (header) for (const note of picker.setHeader(header)) options.onNote?.(note)
       const lack = needs.look(page)
       if (lack) throw lackError(lack, options.commandThatFits ?? importWith)
+      lexemes?.trim()
+      const found: { origin: Origin; record: GoodRecord | BadRecord }[] = []
       for (const record of page.records) {
         const picked = checkPostalCode(picker.pick(record))
         if ('filtered' in picked) {
@@ -170,8 +190,15 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
         if ('patch' in picked) {
           const { patch, unread = [] } = picked
           hasUnread ||= unread.length > 0
-          addRow(rows, origin, patch, unread)
-        } else addBadRow(rows, origin, picked)
+          const lead = completeLead(patch)
+          const words = lexemes?.wordsOf(listingWords(lead))
+          found.push({ origin, record: { patch, lead, unread, words } })
+        } else found.push({ origin, record: picked })
+      }
+      await lexemes?.learn()
+      for (const { origin, record } of found) {
+        if ('patch' in record) addRow(rows, origin, record, lexemes)
+        else addBadRow(rows, origin, record)
         if (rows.isFull) await flush()
       }
       options.onRead?.({ records: staged + filtered, bytesRead: page.bytesRead })

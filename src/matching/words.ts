@@ -21,11 +21,16 @@ const stopWords: ReadonlySet<string> = new Set(
   just don should now`.split(/\s+/),
 )
 
+const splitBy = (separators: RegExp, text: string) =>
+  text.split(separators).filter((word) => word !== '' && word.length <= wordCharsMax)
+
 function normalise(text: string): string[] {
+  // ASCII, as most text is, has no marks
+  if (!/[^\0-\x7f]/.test(text)) return splitBy(/[^a-z0-9]+/, text.toLowerCase())
   const withoutMarks = (marked: string) => marked.normalize('NFKD').replace(/\p{M}+/gu, '')
   // lower case may add marks (İ); composing again keeps Korean as short as it was
   const plain = withoutMarks(withoutMarks(text).toLowerCase()).normalize('NFC')
-  return plain.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '' && word.length <= wordCharsMax)
+  return splitBy(/[^\p{L}\p{N}]+/u, plain)
 }
 
 /** The words of `text` as they are searched, with a space between; empty where it has none. */
