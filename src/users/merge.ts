@@ -143,12 +143,15 @@ async function findFolded(db: Database): Promise<{ folded: number; first: Folded
   return { folded: rows[0]?.total ?? 0, first: rows[0] }
 }
 
-/** The identity of a new user, taken before the row is written: its queries go into a copy of their own. */
-async function takeIds(db: Database, count: number): Promise<number[]> {
-  if (count === 0) return []
-  const { rows } = await sql<{ id: number }>`
-    select nextval(pg_get_serial_sequence('users', 'id')) as id from generate_series(1, ${count})`.execute(db)
-  return rows.map(({ id }) => id)
+/**
+ * The first of `count` identities of new users, which follow each other: only imports take any, and they take turns. They are taken
+ * before the rows are written, since the queries go into a copy of their own.
+ */
+async function takeIds(db: Database, count: number): Promise<number> {
+  const { rows } = await sql<{ first: number }>`
+    select setval(ids, nextval(ids) + ${count}::bigint - 1) - ${count}::bigint + 1 as first
+    from (select pg_get_serial_sequence('users', 'id')::regclass) s (ids)`.execute(db)
+  return rows[0]?.first as number
 }
 
 async function insertUsers(connection: Connection, changes: readonly KnownChange[]): Promise<void> {
@@ -259,8 +262,8 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
     const rows = await findBatch(db, batch)
     const changes = rows.flatMap((row) => planChange(row, options.resolver) ?? [])
     const fresh = changes.filter(({ id }) => id === null)
-    const ids = await takeIds(db, fresh.length)
-    const added = fresh.map((change, at) => ({ ...change, id: ids[at] as number }))
+    const firstId = fresh.length === 0 ? 0 : await takeIds(db, fresh.length)
+    const added = fresh.map((change, at) => ({ ...change, id: firstId + at }))
     const changed = changes.filter((change): change is KnownChange => change.id !== null)
     await insertUsers(connection, added)
     await insertQueries(connection, 'queries', added, searchIds)
