@@ -112,7 +112,8 @@ async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
 
 function logRequest(log: Log, { method, route, status, durationMs, integration, address }: RequestEntry): void {
   const fields = { method, route, status, durationMs: Math.round(durationMs * 10) / 10, integration, address }
-  if (log.format === 'json') log.info('request', fields)
+  // in one write with those that are answered at the same moment
+  if (log.format === 'json') log.detail('request', fields)
   else {
     log.info(
       `${method} ${route} ${status}, ${fields.durationMs} ms, ${address}${integration === undefined ? '' : `, integration ${integration}`}`,

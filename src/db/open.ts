@@ -209,7 +209,7 @@ export async function openDatabase(
     streams.add(stream)
     stream.once('close', () => streams.delete(stream))
   })
-  const { onAway, writes = onAway !== undefined } = options
+  const { onAway, writes = onAway !== undefined, schema = 'current' } = options
   // neither the kernel nor pg notices in time that the other end is gone without a word; the embedded server is on this
   // machine
   const watch = server
@@ -242,11 +242,14 @@ export async function openDatabase(
     },
   }
   try {
-    if (onAway) await waitForServer(() => checkServer(db, writes), route.servers, onAway)
-    else await checkServer(db, writes)
-    if (options.schema === 'untouched') return opened
-    if (server) opened.migrated = await migrate(db)
-    else if (options.schema !== 'any') await checkSchema(db)
+    const check = async () => {
+      await checkServer(db, writes)
+      // the embedded one is brought up to date instead
+      if (schema === 'current' && !server) await checkSchema(db)
+    }
+    if (onAway) await waitForServer(check, route.servers, onAway)
+    else await check()
+    if (server && schema !== 'untouched') opened.migrated = await migrate(db)
     return opened
   } catch (error) {
     await opened.close()

@@ -16,6 +16,7 @@ import { openDatabase } from '../../src/db/open.ts'
 import { createIntegration } from '../../src/integrations/integrations.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { importUsers } from '../../src/users/import.ts'
+import { chooseRounds, playRounds, roundOptions } from '../chaos/rounds.ts'
 import { type HookReceiver, startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
 import { startProgram } from '../support/program.ts'
@@ -30,7 +31,6 @@ import { query } from './server.ts'
 import { Totals } from './totals.ts'
 
 const template = 'cluster_template'
-const roundsByDefault = 20
 
 /** Fills the database from which each round's is cloned; returns the API keys of those who subscribe. */
 async function fill(cluster: Cluster, hooks: HookReceiver): Promise<string[]> {
@@ -131,49 +131,34 @@ class ClusterChaos {
 function readArguments() {
   const { values } = parseArgs({
     options: {
-      rounds: { type: 'string' },
-      minutes: { type: 'string' },
-      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-      round: { type: 'string' },
+      ...roundOptions,
       sync: { type: 'boolean' },
       async: { type: 'boolean' },
       patroni: { type: 'boolean', default: false },
       short: { type: 'boolean', default: false },
     },
   })
-  const { seed, patroni, short } = values
-  const minutes = Number(values.minutes ?? Number.POSITIVE_INFINITY)
-  const rounds = Number(values.rounds ?? (values.minutes === undefined ? roundsByDefault : Number.POSITIVE_INFINITY))
-  if (!(minutes > 0) || !(rounds > 0)) throw new Error('--rounds and --minutes are numbers above 0')
+  const { patroni, short } = values
   const chosen = (['synchronous', 'asynchronous'] as const).filter(
     (kind) => values[kind === 'synchronous' ? 'sync' : 'async'],
   )
   const kinds: readonly Kind[] = chosen.length > 0 ? chosen : ['synchronous', 'synchronous', 'asynchronous']
-  const first = Number(values.round ?? 1)
-  const last = short ? 2 : values.round === undefined ? rounds : first
+  const rounds = chooseRounds(values)
   const plan = (round: number) =>
-    short ? planShortRound(round === 1 ? 'synchronous' : 'asynchronous') : planRound(seed, round, kinds)
-  return { seed, patroni, plan, first, last, endsMs: minutes * 60_000 }
+    short ? planShortRound(round === 1 ? 'synchronous' : 'asynchronous') : planRound(rounds.seed, round, kinds)
+  return { rounds: short ? { ...rounds, last: 2 } : rounds, patroni, plan }
 }
 
 async function main(): Promise<number> {
-  const { seed, patroni, plan, first, last, endsMs } = readArguments()
-  console.log(`seed ${seed}`)
-  const chaos = await ClusterChaos.start(seed, () => (patroni ? PatroniCluster.start() : OwnCluster.start()))
-  const began = performance.now()
-  let stopped = false
-  for (const name of ['SIGINT', 'SIGTERM'] as const)
-    process.on(name, () => {
-      if (stopped) process.exit(1)
-      stopped = true
-    })
+  const { rounds, patroni, plan } = readArguments()
+  console.log(`seed ${rounds.seed}`)
+  const chaos = await ClusterChaos.start(rounds.seed, () => (patroni ? PatroniCluster.start() : OwnCluster.start()))
   try {
-    for (let round = first; round <= last && performance.now() - began < endsMs && !stopped; round++)
-      await chaos.round(round, plan(round))
+    await playRounds(rounds, (round) => chaos.round(round, plan(round)))
   } finally {
     await chaos.end()
   }
-  chaos.totals.print(seed)
+  chaos.totals.print(rounds.seed)
   return chaos.totals.violations > 0 ? 1 : 0
 }
 

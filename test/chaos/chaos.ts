@@ -24,8 +24,8 @@ import { type BreakablePostgres, startPostgres } from './postgres.ts'
 import { Random } from './random.ts'
 import type { Command } from './receiver.ts'
 import { type RanRound, runRound } from './round.ts'
+import { chooseRounds, playRounds, roundOptions } from './rounds.ts'
 
-const roundsByDefault = 20
 const templateName = 'chaos_template'
 
 async function query(url: string, ...statements: string[]): Promise<void> {
@@ -147,35 +147,17 @@ class Chaos {
   }
 }
 
-function readArguments() {
-  const { values } = parseArgs({
-    options: {
-      rounds: { type: 'string' },
-      minutes: { type: 'string' },
-      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-      round: { type: 'string' },
-    },
-  })
-  const minutes = Number(values.minutes ?? Number.POSITIVE_INFINITY)
-  const rounds = Number(values.rounds ?? (values.minutes === undefined ? roundsByDefault : Number.POSITIVE_INFINITY))
-  if (!(minutes > 0) || !(rounds > 0)) throw new Error('--rounds and --minutes are numbers above 0')
-  const first = Number(values.round ?? 1)
-  return { seed: values.seed, first, last: values.round === undefined ? rounds : first, endsMs: minutes * 60_000 }
-}
-
 async function main(): Promise<number> {
-  const { seed, first, last, endsMs } = readArguments()
+  const rounds = chooseRounds(parseArgs({ options: roundOptions }).values)
+  const { seed } = rounds
   console.log(`seed ${seed}`)
   const chaos = await Chaos.start(seed)
-  // what it takes to begin on a busy machine is no reason to play no round
   const began = performance.now()
-  let stopped = false
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => (stopped = true))
   try {
-    for (let round = first; round <= last && performance.now() - began < endsMs && !stopped; round++) {
+    await playRounds(rounds, async (round) => {
       await chaos.round(round)
       if (round % 10 === 0) console.log(`${round} rounds, ${chaos.total.violations} violations`)
-    }
+    })
   } finally {
     await chaos.end()
   }

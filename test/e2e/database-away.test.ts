@@ -66,6 +66,24 @@ describe('side by side', { concurrency: true }, () => {
     )
   })
 
+  test('a connection that breaks at the start, while the schema is looked at, is made anew', async () => {
+    // the server was waited for, and then what it answered next was not
+    const { url, open } = await createDatabase()
+    await open()
+    const way = await startWay(url)
+    const env = { DATABASE_URL: way.url }
+    const input = '{"href":"https://example.com/1","postalCode":"78701"}\n'
+    for (const args of [
+      ['leads', 'import', '-'],
+      ['leads', 'forget', '--href', 'https://example.com/1'],
+    ]) {
+      way.loseAnswer('from "schema_migrations"')
+      const { code, stderr } = await runProgram(args, { env, input })
+      assert.deepEqual([code, way.toLose()], [0, 0], stderr)
+      assert.match(stderr, /is away[\s\S]*The database answers again: going on\./)
+    }
+  })
+
   test('with LEADPUSH_DATABASE_AWAY=0s, and in commands that only look, nothing is waited for', async () => {
     const way = await startWay((await createDatabase()).url)
     way.refuse()

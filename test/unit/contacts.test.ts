@@ -95,11 +95,17 @@ test('what is neither, or more than one, is no contact to be given', () => {
   assert.deepEqual(findContacts('Unit 12, since 2019, 78704-1'), [])
 })
 
-test('a long text without a contact is read in no more than a moment', () => {
+/** Of all threads; other work of the machine does not count. */
+function measureProcessorMs(work: () => void): number {
+  const before = process.cpuUsage()
+  work()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1_000
+}
+
+test('a long text without a contact takes some milliseconds of the processor, not minutes', () => {
   for (const piece of ['a', '1', '1 ', '@', 'a@', "'", '.', '(']) {
-    const startedMs = performance.now()
-    findContacts(piece.repeat(1_000_000 / piece.length))
-    assert.ok(performance.now() - startedMs < 2_000, piece)
+    assert.ok(measureProcessorMs(() => findContacts(piece.repeat(1_000_000 / piece.length))) < 2_000, piece)
   }
 })
 
@@ -119,10 +125,11 @@ test('the contact fields stand together in the JSON of a lead, whatever its othe
 
 test('a domain that goes on and on is read as fast as any other', () => {
   // each of its signs was tried as the beginning of those at its end: a long one held up an import for minutes
-  const beganMs = performance.now()
-  const [found] = findContacts(`owner-1@${'.'.repeat(200_000)}com`)
-  assert.equal(found?.length, 200_011)
-  assert.ok(performance.now() - beganMs < 2_000)
+  const tookMs = measureProcessorMs(() => {
+    const [found] = findContacts(`owner-1@${'.'.repeat(200_000)}com`)
+    assert.equal(found?.length, 200_011)
+  })
+  assert.ok(tookMs < 2_000)
 })
 
 test('SQL cuts the contacts out of the JSON between two keys, so the fields keep their order', () => {

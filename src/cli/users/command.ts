@@ -68,47 +68,44 @@ Several users, or those that standard input has, one a line: each is done, and a
 summary follows. A user who does not exist is exit code 2 where it is the only one,
 else 1.`
 
+/** A command that changes each of several users in the same way. */
+function addChange(users: Command, name: string, description: string): Command {
+  const examples = [`users ${name} user@example.com`, `users ${name} - < emails.txt`]
+  return users
+    .command(name)
+    .description(description)
+    .argument('<email...>', 'the users; - reads them from standard input')
+    .option('--json', 'print one JSON object a line')
+    .addHelpText('after', `\nExamples:\n${examples.map((line) => `  leadpush ${line}\n`).join('')}${several}`)
+}
+
 function addChanges(users: Command, act: Act): void {
-  users
-    .command('subscribe')
-    .description('Subscribe users to the lead push. Who was not subscribed gets the subscription push now.')
-    .argument('<email...>', 'the users; - reads them from standard input')
-    .option('--json', 'print one JSON object a line')
-    .addHelpText(
-      'after',
-      `\nExamples:\n  leadpush users subscribe user@example.com\n  leadpush users subscribe - < emails.txt\n${several}`,
-    )
-    .action(
-      act(async (log: Log, emails: string[], options: JsonOption) => {
-        const { subscribe } = await import('./change.ts')
-        return await subscribe(log, emails, options)
-      }),
-    )
-  users
-    .command('unsubscribe')
-    .description('End a subscription, and all that is owed by it and was not begun. Second attempts are still made.')
-    .argument('<email...>', 'the users; - reads them from standard input')
-    .option('--json', 'print one JSON object a line')
-    .addHelpText(
-      'after',
-      `\nExamples:\n  leadpush users unsubscribe user@example.com\n  leadpush users unsubscribe - < emails.txt\n${several}`,
-    )
-    .action(
-      act(async (_log: Log, emails: string[], options: JsonOption) => {
-        const { unsubscribe } = await import('./change.ts')
-        return await unsubscribe(emails, options)
-      }),
-    )
-  users
-    .command('remove')
-    .description('Remove users, end all that is owed to them, and revoke their integrations; the platforms are told.')
-    .argument('<email...>', 'the users; - reads them from standard input')
+  addChange(
+    users,
+    'subscribe',
+    'Subscribe users to the lead push. Who was not subscribed gets the subscription push now.',
+  ).action(
+    act(async (log: Log, emails: string[], options: JsonOption) => {
+      const { subscribe } = await import('./change.ts')
+      return await subscribe(log, emails, options)
+    }),
+  )
+  addChange(
+    users,
+    'unsubscribe',
+    'End a subscription, and all that is owed by it and was not begun. Second attempts are still made.',
+  ).action(
+    act(async (_log: Log, emails: string[], options: JsonOption) => {
+      const { unsubscribe } = await import('./change.ts')
+      return await unsubscribe(emails, options)
+    }),
+  )
+  addChange(
+    users,
+    'remove',
+    'Remove users, end all that is owed to them, and revoke their integrations; the platforms are told.',
+  )
     .option('--dry-run', 'remove nobody: tell what would go')
-    .option('--json', 'print one JSON object a line')
-    .addHelpText(
-      'after',
-      `\nExamples:\n  leadpush users remove user@example.com\n  leadpush users remove user@example.com --dry-run\n  leadpush users remove - < emails.txt\n${several}`,
-    )
     .action(
       act(async (_log: Log, emails: string[], options: JsonOption & { dryRun?: true }) => {
         const { remove } = await import('./change.ts')
