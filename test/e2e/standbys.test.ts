@@ -76,14 +76,15 @@ test('a push whose commits wait for a standby that is away says so, goes on when
 
 // The server was asked to cancel the commit. It then shows to everybody, as committed, what no standby has.
 test('a commit that waits for a standby is not cancelled when it is silent for too long', async () => {
+  // half of it is the time that the server has to say that it is at work
   const open = (name: string) =>
-    openDatabase({ databaseUrl: postgres.url(name), home: '' }, { schema: 'any', silentMsMax: 2_000 })
+    openDatabase({ databaseUrl: postgres.url(name), home: '' }, { schema: 'any', silentMsMax: 4_000 })
   const [waits, sleeps] = [await open('postgres'), await open('leadpush')]
   await find('create table kept ()')
   const confirm = await waitForStandby('b')
   const inserting = waits.pool.query('insert into kept default values')
   // silent for as long, in another database
-  await assert.rejects(sleeps.pool.query('select pg_sleep(60)'), /it did not answer for 2 s/)
+  await assert.rejects(sleeps.pool.query('select pg_sleep(60)'), /it did not answer for 4 s/)
   assert.equal((await find('select from kept')).length, 0)
   await confirm()
   await inserting
