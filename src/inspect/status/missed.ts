@@ -59,7 +59,7 @@ async function countForcedLeft(db: Database, period: string): Promise<number> {
 export async function countLeft(
   db: Database,
   period: string,
-  isAnyOwed = true,
+  isAnyOwed: boolean,
 ): Promise<{ weekly: number; others: number }> {
   const weekly = isAnyOwed ? await countDue(db, period, await findLastBegun(db, period, isLeftForDays), sql`true`) : 0
   const { rows } = await sql<{ n: number }>`
