@@ -20,6 +20,8 @@ interface Outcome {
   version: string
   node: string
   tests: Record<string, string>
+  /** What the run says of each test that failed. */
+  failures: string[]
   seconds: number
   ok: boolean
 }
@@ -57,8 +59,8 @@ async function install(version: string): Promise<string> {
 
 async function test(version: string): Promise<Outcome> {
   const startedAt = performance.now()
-  const outcome = (node: string, ok: boolean, tests = {}) => {
-    return { version, node, ok, tests, seconds: Math.round((performance.now() - startedAt) / 1_000) }
+  const outcome = (node: string, ok: boolean, tests = {}, failures: string[] = []) => {
+    return { version, node, ok, tests, failures, seconds: Math.round((performance.now() - startedAt) / 1_000) }
   }
   try {
     const bin = await install(version)
@@ -72,7 +74,8 @@ async function test(version: string): Promise<Outcome> {
     // the counts of the whole run stand before those of files that were run once more
     const counts = [...end.matchAll(/^\W*(tests|pass|fail|skipped) (\d+)$/gm)].reverse()
     const tests = Object.fromEntries(counts.map(([, what, n]) => [what, n]))
-    return outcome(found.trim(), code === 0, tests)
+    const failures = [...end.matchAll(/^(Failed|Unsteady).*: .*$/gm)].map(([line]) => line)
+    return outcome(found.trim(), code === 0, tests, failures)
   } catch (error) {
     console.error(error)
     return outcome('?', false)
@@ -90,5 +93,6 @@ for (const { node, tests, seconds, ok } of outcomes) {
   const columns = counts.map((value, at) => String(value ?? '-').padStart(widths[at] ?? 0))
   console.log(`${node.padEnd(12)} ${columns.join('')}  ${ok ? 'passed' : 'FAILED'}`)
 }
+for (const { node, failures } of outcomes) for (const failure of failures) console.log(`${node}  ${failure}`)
 rmSync(folder, { recursive: true, force: true })
 if (!outcomes.every(({ ok }) => ok)) process.exitCode = 1

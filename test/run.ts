@@ -77,6 +77,8 @@ interface Outcome {
   tests: number
   /** The built files in which a test failed. */
   failed: string[]
+  /** Each test that failed: its file, and its name. */
+  failures: string[]
 }
 
 /** `e2e/push.test` of a test file and of the built one: newer Node.js name the former, others the latter. */
@@ -93,8 +95,8 @@ async function runTests(
   options: string[],
   { folder, env, stop, atOnce = concurrency }: TestRun,
 ): Promise<Outcome> {
-  const list = join(folder, 'failed-files.txt')
-  const reporter = join(packageRoot, 'test', 'support', 'failed-files.js')
+  const list = join(folder, 'failures.txt')
+  const reporter = join(packageRoot, 'test', 'support', 'failures.js')
   const args = [
     ...['--enable-source-maps', '--test', `--test-concurrency=${atOnce}`, `--test-timeout=${testTimeoutMs}`],
     ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
@@ -113,20 +115,31 @@ async function runTests(
     end = (end + chunk).slice(-100_000)
   })
   const [code] = (await once(child, 'close')) as [number | null]
-  const lines = existsSync(list) ? readFileSync(list, 'utf8').split('\n') : []
-  const failed = files.filter((file) => lines.some((line) => nameShort(line) === nameShort(file)))
-  return { code: code ?? 1, tests: Number(/^\W*tests (\d+)/m.exec(end)?.[1] ?? 0), failed }
+  const lines = existsSync(list) ? readFileSync(list, 'utf8').split('\n').filter(Boolean) : []
+  const failures = lines.map((line) => line.split('\t') as [string, string])
+  const failed = files.filter((file) => failures.some(([name]) => nameShort(name) === nameShort(file)))
+  return {
+    code: code ?? 1,
+    tests: Number(/^\W*tests (\d+)/m.exec(end)?.[1] ?? 0),
+    failed,
+    failures: failures.map(([file, name]) => `${nameShort(file)}: ${name}`),
+  }
 }
 
 /** Once more those that failed, by themselves, where they are few: its exit code, and which they were. */
-async function runAgain({ code, failed }: Outcome, options: string[], run: TestRun): Promise<number> {
-  if (!process.env.CI || run.stop.aborted || failed.length === 0 || failed.length > filesRunAgainMax) return code
-  const names = failed.map(nameShort).join(', ')
-  console.log(`\nOnce more, one at a time, what failed: ${names}`)
+async function runAgain({ code, failed, failures }: Outcome, options: string[], run: TestRun): Promise<number> {
+  const say = (verdict: string, tests: string[]) => {
+    for (const name of tests) console.log(`${verdict}: ${name}`)
+  }
+  if (!process.env.CI || run.stop.aborted || failed.length === 0 || failed.length > filesRunAgainMax) {
+    say('Failed', failures)
+    return code
+  }
+  console.log(`\nOnce more, one at a time, what failed: ${failed.map(nameShort).join(', ')}`)
   const again = await runTests(failed, options, { ...run, atOnce: 1 })
   const passed = again.code === 0 && again.tests > 0
-  const failedTwice = again.failed.map(nameShort).join(', ') || names
-  console.log(passed ? `\nUnsteady, for they passed at the second try: ${names}` : `\nFailed twice: ${failedTwice}`)
+  say(passed ? 'Unsteady, passed at the second try' : 'Failed at the first try', failures)
+  say('Failed at the second try', again.failures)
   return passed ? 0 : code
 }
 
