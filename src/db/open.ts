@@ -233,11 +233,11 @@ export async function openDatabase(
     close: async () => {
       forget()
       watch?.stop()
-      const timer = setTimeout(() => {
+      // the pool counts as ended before its connections are: each keeps the process alive until it is closed or cut
+      setTimeout(() => {
         for (const stream of streams) stream.destroy()
-      }, leaveMsMax)
+      }, leaveMsMax).unref()
       await db.destroy()
-      clearTimeout(timer)
       await server?.leave()
     },
   }
