@@ -78,13 +78,16 @@ begin
       ),
       free as (
         -- a user who is being changed is not waited for: the other pushes of this statement would wait too
-        select id from users where id = any (user_ids) and 'subscription' = any (kinds) and subscription_owed_at is not null
+        -- as a case: a plan made while nobody was owed would else read the index of the owed as a whole, here and below
+        select id from users where id = any (user_ids) and 'subscription' = any (kinds)
+          and case when subscription_owed_at is null then false else true end
         for no key update skip locked
       ),
       owed as (
         update users u set subscription_owed_at = null, subscription_begun_at = now()
         from eligible e join free f on f.id = e.user_id
-        where u.id = any (user_ids) and u.id = e.user_id and e.kind = 'subscription' and u.subscription_owed_at is not null
+        where u.id = any (user_ids) and u.id = e.user_id and e.kind = 'subscription'
+          and case when u.subscription_owed_at is null then false else true end
         returning e.push
       ),
       claimed as (
@@ -119,7 +122,9 @@ begin
       union all
       select live, erasures, push, null, null, null, null, null, null, null from eligible e
       where e.kind = 'subscription' and not exists (select from owed o where o.push = e.push)
-        and exists (select from users where id = e.user_id and subscription_owed_at is not null offset 0);
+        and exists (
+          select from users where id = e.user_id and case when subscription_owed_at is null then false else true end
+        );
   end if;
   if cardinality(of_keys) > 0 then
     return query select live, erasures, null::bigint, null, null, o.*

@@ -336,6 +336,8 @@ test('what is written for every delivery looks up its rows alone, also where it 
       db,
       Array.from({ length: users }, (_, at) => ({ email: `user-${at}@example.com` })),
     )
+    // autovacuum may do so at any time: the planner then knows many users, none of whom is owed anything
+    await sql`analyze users`.execute(db)
     const { id: first } = await db
       .selectFrom('users')
       .select('id')
