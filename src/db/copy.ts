@@ -63,7 +63,9 @@ export class CopyRows {
     }
     this.ensure(12)
     this.at = this.buffer.writeInt32BE(8, this.at)
-    this.at = this.buffer.writeBigInt64BE(BigInt(value), this.at)
+    // in two halves: a BigInt for each value would be garbage
+    this.at = this.buffer.writeInt32BE(Math.floor(value / 2 ** 32), this.at)
+    this.at = this.buffer.writeUInt32BE(value >>> 0, this.at)
   }
 
   double(value: number | undefined): void {

@@ -9,7 +9,7 @@ import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
-import { saveSearches } from '../matching/searches.ts'
+import { type SearchIds, saveSearches } from '../matching/searches.ts'
 import { type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
 import { type Query, queryHash } from './query.ts'
 import type { Resolver } from './stage.ts'
@@ -34,8 +34,11 @@ export interface UserMergeCounts {
   folded: number
 }
 
-/** Limits the checks of foreign keys that PostgreSQL keeps in memory until the statement ends. */
-const rowsPerInsert = 100_000
+/**
+ * Limits the users and queries of a part: PostgreSQL keeps the checks of their foreign keys until the statement ends, and their
+ * distinct queries fit its working memory.
+ */
+const rowsPerPart = 30_000
 
 /** Limits the searches in memory at a time: 50 of them may mean 4,000 postal codes each. */
 const queriesPerFetch = 1_000
@@ -73,16 +76,19 @@ async function findFolded(db: Database): Promise<{ folded: number; first: Folded
   return { folded: rows[0]?.total ?? 0, first: rows[0] }
 }
 
+interface CollectedChanges extends Pick<UserMergeCounts, 'inserted' | 'updated' | 'unchanged'> {
+  parts: number
+}
+
 /**
- * Collects in `changed_users` what the records change, and returns how many users are new, changed and unchanged. Of a new user `added`
- * counts from 1; of a known one `id` is set, and null means that the record does not change the field. `part` cuts them into groups of
- * at most `rowsPerInsert` users and queries.
+ * Collects in `changed_users` what the records change, in parts from 0. Of a new user `added` counts from 1; of a known one `id` is
+ * set, and null means that the record does not change the field.
  */
-async function collectChanges(db: Database): Promise<{ inserted: number; updated: number; unchanged: number }> {
+async function collectChanges(db: Database): Promise<CollectedChanges> {
   await sql`
     create temp table changed_users on commit drop as
     select u.id, case when u.id is null then count(*) filter (where u.id is null) over before end as added,
-      sum(1 + coalesce(cardinality(c.queries), 0)) over before / ${sql.lit(rowsPerInsert)} as part,
+      sum(1 + coalesce(cardinality(c.queries), 0)) over before / ${sql.lit(rowsPerPart)} as part,
       s.email, s.receiver_key, s.subscribed, c.queries, case when c.queries is not null then s.home_key end as home_key
     -- looks each user up by itself: after many deletions the statistics take the users for few
     from staged_users s left join lateral (select * from users where email = s.email offset 0) u on true
@@ -94,83 +100,104 @@ async function collectChanges(db: Database): Promise<{ inserted: number; updated
       or key_mark(s.receiver_key) <> key_mark(u.receiver_key)
     window before as (rows unbounded preceding)`.execute(db)
   await sql`create index on changed_users (part)`.execute(db)
-  const { rows } = await sql<{ inserted: number; updated: number; unchanged: number }>`
-    select count(added) as inserted, count(id) as updated, (select count(*) from staged_users) - count(*) as unchanged
-    from changed_users`.execute(db)
-  return rows[0] as { inserted: number; updated: number; unchanged: number }
+  await sql`analyze changed_users (id, added, part)`.execute(db)
+  const { rows } = await sql<CollectedChanges>`
+    select count(added) as inserted, count(id) as updated, (select count(*) from staged_users) - count(*) as unchanged,
+      coalesce(max(part) + 1, 0) as parts from changed_users`.execute(db)
+  return rows[0] as CollectedChanges
 }
 
-/** Resolves each query of `changed_users` once, into `given_queries`. */
-async function resolveQueries(connection: Connection, { resolver, signal }: MergeUsersOptions): Promise<void> {
+/**
+ * The identity before the first of `count` new users, whose identities follow each other: only imports take any, and they take
+ * turns.
+ */
+async function takeIds(db: Database, count: number): Promise<number> {
+  const { rows } = await sql<{ last: number }>`
+    select setval(ids, nextval(ids) + ${count}::bigint - 1) as last
+    from (select pg_get_serial_sequence('users', 'id')::regclass) s (ids)`.execute(db)
+  return (rows[0]?.last ?? 0) - count
+}
+
+/** Fills `given_queries` with the queries of a part, each once. */
+async function resolveQueries(
+  connection: Connection,
+  part: number,
+  searchIds: SearchIds,
+  { resolver, signal }: MergeUsersOptions,
+): Promise<void> {
   const db = kyselyOn(connection)
-  const searchIds = new LRUCache<string, number>({ max: searchIdsMax })
+  await sql`truncate given_queries`.execute(db)
   await sql`
-    create temp table given_queries (
-      json text not null, type text not null, value text not null, radius double precision not null, hash text not null,
-      search_id bigint not null
-    ) on commit drop`.execute(db)
-  await sql`
-    declare given no scroll cursor for select distinct json from changed_users cross join unnest(queries) json`.execute(
-    db,
-  )
+    declare given no scroll cursor for
+    select distinct json from changed_users cross join unnest(queries) json where part = ${sql.lit(part)}`.execute(db)
   for (;;) {
     signal?.throwIfAborted()
     const { rows } = await sql<{ json: string }>`fetch ${sql.lit(queriesPerFetch)} from given`.execute(db)
     if (rows.length === 0) break
-    const queries = rows.map(({ json }) => JSON.parse(json) as Query)
-    const searches = queries.map((query) => {
+    const queries = rows.map(({ json }) => ({ json, query: JSON.parse(json) as Query }))
+    const searches = queries.map(({ query }) => {
       const search = resolver.resolve(query)
       if ('refused' in search) throw new Error('a query that was refused was staged')
       return search
     })
     const ids = await saveSearches(db, searches, searchIds)
     await copyInto(connection, 'given_queries', async (copied, flush) => {
-      for (const [at, query] of queries.entries()) {
+      for (const [at, { json, query }] of queries.entries()) {
         copied.begin(6)
-        copied.text(rows[at]?.json)
         copied.text(query.type)
         copied.text(query.value)
         copied.double(query.radius)
         copied.text(queryHash(query))
+        copied.text(json)
         copied.bigint(ids[at])
         if (copied.isFull) await flush()
       }
     })
   }
   await sql`close given`.execute(db)
-  await sql`create index on given_queries (json)`.execute(db)
-  await sql`analyze changed_users (id, added, part), given_queries`.execute(db)
 }
 
 /** Inserts the queries of the users in `changed_users c` for whom `where` holds. `id` is SQL for their identity. */
-async function insertQueries(db: Database, id: RawBuilder<unknown>, where: RawBuilder<boolean>): Promise<void> {
+async function insertQueries(
+  db: Database,
+  table: 'queries' | 'changed_queries',
+  id: RawBuilder<unknown>,
+  where: RawBuilder<boolean>,
+): Promise<void> {
   await sql`
-    insert into queries (user_id, position, type, value, radius, hash, json, search_id)
+    insert into ${sql.table(table)} (user_id, position, type, value, radius, hash, json, search_id)
     select ${id}, given.at - 1, q.type, q.value, q.radius, q.hash, q.json, q.search_id
     from changed_users c cross join unnest(c.queries) with ordinality given (json, at) join given_queries q on q.json = given.json
     where ${where}`.execute(db)
 }
 
-/** Their identities follow each other: only imports take any, and they take turns. */
-async function insertUsers(db: Database, count: number, signal: AbortSignal | undefined): Promise<void> {
-  const { rows } = await sql<{ last: number; parts: number }>`
-    select setval(ids, nextval(ids) + ${count}::bigint - 1) as last, (select max(part) from changed_users)::integer as parts
-    from (select pg_get_serial_sequence('users', 'id')::regclass) s (ids)`.execute(db)
-  const { last, parts } = rows[0] as { last: number; parts: number }
-  const id = sql`${last - count}::bigint + c.added`
-  for (let part = 0; part <= parts; part++) {
-    signal?.throwIfAborted()
-    const isNext = sql<boolean>`c.part = ${part} and c.added is not null`
+/** Inserts the new users with their queries, and collects in `changed_queries` those of known users. */
+async function insertParts(connection: Connection, changes: CollectedChanges, options: MergeUsersOptions) {
+  const db = kyselyOn(connection)
+  const searchIds = new LRUCache<string, number>({ max: searchIdsMax })
+  const before = changes.inserted > 0 ? await takeIds(db, changes.inserted) : 0
+  await sql`
+    create temp table given_queries (
+      type text not null, value text not null, radius double precision not null, hash text not null, json text not null,
+      search_id bigint not null
+    ) on commit drop`.execute(db)
+  await sql`create temp table changed_queries (like queries) on commit drop`.execute(db)
+  for (let part = 0; part < changes.parts; part++) {
+    await resolveQueries(connection, part, searchIds, options)
+    const id = sql`${before}::bigint + c.added`
+    const isNew = sql<boolean>`c.part = ${part} and c.added is not null`
     await sql`
       insert into users (id, email, receiver_key, subscribed, home_key) overriding system value
       select ${id}, email, receiver_key, coalesce(subscribed, true), coalesce(home_key, '') from changed_users c
-      where ${isNext}`.execute(db)
-    await insertQueries(db, id, isNext)
+      where ${isNew}`.execute(db)
+    await insertQueries(db, 'queries', id, isNew)
+    await insertQueries(db, 'changed_queries', sql`c.id`, sql`c.part = ${part} and c.id is not null`)
   }
 }
 
 /** Writes the collected changes. From here to the end of the transaction the users that change are locked, and no others. */
 async function applyUpdates(db: Database): Promise<void> {
+  await sql`analyze changed_queries`.execute(db)
   // locks in one order, so that no two imports wait for each other
   await sql`
     select count(*) from (select id from changed_users where id is not null order by id) c
@@ -183,7 +210,9 @@ async function applyUpdates(db: Database): Promise<void> {
       subscription_owed_at = case when coalesce(c.subscribed, u.subscribed) then u.subscription_owed_at end
     from changed_users c where u.id = c.id`.execute(db)
   await sql`delete from queries q using changed_users c where q.user_id = c.id and c.queries is not null`.execute(db)
-  await insertQueries(db, sql`c.id`, sql`exists (select from users u where u.id = c.id offset 0)`)
+  await sql`
+    insert into queries select c.* from changed_queries c
+    where exists (select from users u where u.id = c.user_id offset 0)`.execute(db)
 }
 
 /** Merges `staged_users`, and deletes and tells its bad records. Throws the reason of `signal`. */
@@ -199,9 +228,9 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const rejected = bad.rejected + (await reject(isUnknown)).rejected
   const { folded, first } = await findFolded(db)
   if (first) options.onFolded?.(first)
-  const { inserted, updated, unchanged } = await collectChanges(db)
-  if (inserted + updated > 0) await resolveQueries(connection, options)
-  if (inserted > 0) await insertUsers(db, inserted, options.signal)
+  const changes = await collectChanges(db)
+  await insertParts(connection, changes, options)
+  const { inserted, updated, unchanged } = changes
   if (updated > 0) await applyUpdates(db)
   return { inserted, updated, unchanged, rejected, repeated, folded }
 }

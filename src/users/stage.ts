@@ -33,11 +33,12 @@ export class Resolver {
     this.places = places
   }
 
-  resolve(query: Query): ResolvedSearch | RefusedSearch {
-    const key = serialiseQuery(query)
+  resolve(query: Query, radius = query.radius): ResolvedSearch | RefusedSearch {
+    const { type, value } = query
+    const key = `${type} ${radius} ${value}`
     const known = this.known.get(key)
     if (known) return known
-    const resolved = resolveSearch(this.places, query)
+    const resolved = resolveSearch(this.places, { type, value, radius })
     this.known.set(key, resolved)
     return resolved
   }
@@ -50,7 +51,7 @@ export class Resolver {
     let homeKey = ''
     for (const [at, query] of queries.entries()) {
       // neither depends on the radius, and finding the places within it is the costly part
-      const search = this.resolve({ ...query, radius: 0 })
+      const search = this.resolve(query, 0)
       if ('refused' in search) return { path: `queries[${at}].value`, message: search.refused }
       homeKey ||= search.homeKey
     }
