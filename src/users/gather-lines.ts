@@ -135,7 +135,7 @@ async function stageUsers(connection: Connection, users: readonly GatheredUser[]
 /** Keeps the lines of users who are, or may be, rejected, as they came: the first 8 MiB of them. */
 async function keepLines(connection: Connection): Promise<void> {
   await connection.query('create index on staged_lines (email)')
-  await connection.query('analyze staged_lines, staged_users')
+  await connection.query('analyze staged_lines (email), staged_users (email)')
   await connection.query(
     `update staged_users u set raw = l.raw from (
        select email, string_agg(raw, '\\x0a'::bytea order by n) as raw from (

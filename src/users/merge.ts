@@ -1,7 +1,7 @@
 /**
  * Merges the staged records of one file into the users, in the file's transaction: users are new, changed or unchanged.
- * Imports of users take turns. Comparing takes no lock, however long the file is; changes are collected and written at the
- * end at once, so that nobody waits for long.
+ * Imports of users take turns. Comparing is one statement, which takes no lock; changes of known users are collected and written
+ * at the end at once, so that nobody waits for long.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
@@ -172,7 +172,11 @@ async function insertQueries(
 }
 
 /** Inserts the new users with their queries, and collects in `changed_queries` those of known users. */
-async function insertParts(connection: Connection, changes: CollectedChanges, options: MergeUsersOptions) {
+async function insertParts(
+  connection: Connection,
+  changes: CollectedChanges,
+  options: MergeUsersOptions,
+): Promise<void> {
   const db = kyselyOn(connection)
   const searchIds = new LRUCache<string, number>({ max: searchIdsMax })
   const before = changes.inserted > 0 ? await takeIds(db, changes.inserted) : 0

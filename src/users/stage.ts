@@ -91,9 +91,8 @@ const emailOf = ({ value }: ReadRecord) => emailSchema.safeParse((value as { ema
 function toStaged(
   record: ReadRecord,
   parsed: ParsedLine,
-  { resolver, vault }: StageUsersOptions,
+  { isLine, resolver, vault }: StageUsersOptions & { isLine: boolean },
 ): Omit<StagedUser, 'n' | 'line'> {
-  const isLine = record.cells !== undefined
   const reject = (email: string | undefined, problem: Problem) => {
     const raw = isLine ? record.raw : onOneLine(record.raw)
     return { email, raw, problem: serialiseProblem(problem), folded: 0 }
@@ -133,9 +132,10 @@ export async function stageUsers(
       format = page.format
       header = page.header
       if (header) lines.setHeader(header)
+      const how = { ...options, isLine: header !== undefined }
       for (const record of page.records) {
         const parsed = parse(record, ignored, lines)
-        addStaged(rows, { n: ++staged, line: record.line, ...toStaged(record, parsed, options) })
+        addStaged(rows, { n: ++staged, line: record.line, ...toStaged(record, parsed, how) })
         if (rows.isFull) await flush()
       }
       options.onRead({ records: staged, bytesRead: page.bytesRead })
