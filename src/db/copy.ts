@@ -15,6 +15,8 @@ const fullBytes = 64 * 1024
 /** PGCOPY, no flags, no extension: PostgreSQL's documentation of COPY, "Binary Format". */
 const header = Buffer.concat([Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1'), Buffer.alloc(8)])
 
+const textOid = pg.types.builtins.TEXT
+
 /** Encodes rows: `begin` with the number of columns, then each column in its order. */
 export class CopyRows {
   private buffer = Buffer.allocUnsafe(firstBytes)
@@ -44,7 +46,11 @@ export class CopyRows {
     this.at = this.buffer.writeInt32BE(value, this.at)
   }
 
-  boolean(value: boolean): void {
+  boolean(value: boolean | undefined): void {
+    if (value === undefined) {
+      this.null()
+      return
+    }
     this.ensure(5)
     this.at = this.buffer.writeInt32BE(1, this.at)
     this.at = this.buffer.writeInt8(value ? 1 : 0, this.at)
@@ -57,7 +63,9 @@ export class CopyRows {
     }
     this.ensure(12)
     this.at = this.buffer.writeInt32BE(8, this.at)
-    this.at = this.buffer.writeBigInt64BE(BigInt(value), this.at)
+    // in two halves: a BigInt for each value would be garbage
+    this.at = this.buffer.writeInt32BE(Math.floor(value / 2 ** 32), this.at)
+    this.at = this.buffer.writeUInt32BE(value >>> 0, this.at)
   }
 
   double(value: number | undefined): void {
@@ -91,6 +99,22 @@ export class CopyRows {
     const bytes = this.buffer.write(value, this.at + 4, 'utf8')
     this.buffer.writeInt32BE(bytes, this.at)
     this.at += 4 + bytes
+  }
+
+  /** A `text[]` of one dimension. */
+  texts(values: readonly string[] | undefined): void {
+    if (values === undefined) {
+      this.null()
+      return
+    }
+    this.ensure(24)
+    const start = this.at
+    // dimensions (none for an empty array), no nulls, the type, then of the dimension its length and first index
+    const head = values.length === 0 ? [0, 0, textOid] : [1, 0, textOid, values.length, 1]
+    this.at += 4
+    for (const value of head) this.at = this.buffer.writeInt32BE(value, this.at)
+    for (const value of values) this.text(value)
+    this.buffer.writeInt32BE(this.at - start - 4, start)
   }
 
   /** `lexemes` are distinct, have no NUL, and get no positions. */

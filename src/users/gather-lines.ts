@@ -7,9 +7,9 @@ import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { markOf } from '../secrets/cipher.ts'
-import { isSameQuery, type Query, queryHash } from './query.ts'
-import { createStaging, stagedColumns } from './staged-users.ts'
-import { describeSameHash, tooManyQueries, type UserPatch } from './user.ts'
+import { isSameQuery, type Query, queryHash, serialiseQuery } from './query.ts'
+import { addStaged, createStaging, type StagedUser, stagedUsers } from './staged-users.ts'
+import { describeSameHash, tooManyQueries } from './user.ts'
 
 const linesPerPage = 1_000
 
@@ -17,7 +17,10 @@ interface LineRow {
   n: number
   line: number
   email: string
-  record: string | null
+  receiver_key: string | null
+  subscribed: boolean | null
+  queries: string[] | null
+  home_key: string | null
   problem: string | null
 }
 
@@ -34,8 +37,9 @@ class GatheredUser {
   line: number
   problem: Problem | undefined
   folded = 0
+  private homeKey = ''
   private lines = 0
-  private receiverApiKey: Given<string> | undefined
+  private receiverKey: Given<string> | undefined
   private subscribed: Given<boolean> | undefined
   private readonly queries = new Map<string, Given<Query>>()
 
@@ -45,7 +49,7 @@ class GatheredUser {
     this.email = email
   }
 
-  add({ line, record, problem }: LineRow): void {
+  add({ line, receiver_key, subscribed, queries, home_key, problem }: LineRow): void {
     this.lines++
     if (this.problem) return
     if (problem !== null) {
@@ -53,10 +57,10 @@ class GatheredUser {
       this.reject(line, path, message)
       return
     }
-    const { receiverApiKey, subscribed, queries = [] } = JSON.parse(record ?? '{}') as Partial<UserPatch>
-    this.receiverApiKey = this.agree('receiverApiKey', this.receiverApiKey, receiverApiKey, line, markOf)
+    this.receiverKey = this.agree('receiverApiKey', this.receiverKey, receiver_key, line, markOf)
     this.subscribed = this.agree('subscribed', this.subscribed, subscribed, line)
-    for (const query of queries) this.addQuery(query, line)
+    this.homeKey ||= home_key ?? ''
+    for (const query of queries ?? []) this.addQuery(JSON.parse(query), line)
   }
 
   private reject(line: number, path: string, message: string): void {
@@ -68,11 +72,11 @@ class GatheredUser {
   private agree<T>(
     path: string,
     known: Given<T> | undefined,
-    value: T | undefined,
+    value: T | null,
     line: number,
     meaningOf: (value: T) => unknown = (value) => value,
   ) {
-    if (value === undefined) return known
+    if (value === null) return known
     if (known === undefined) return { value, line }
     if (meaningOf(known.value) !== meaningOf(value))
       this.reject(line, path, `differs between line ${known.line} and line ${line}, which are one user's`)
@@ -94,18 +98,24 @@ class GatheredUser {
     }
   }
 
-  /** Without the e-mail. Queries are absent where no line has one: the user's then stay. */
-  get record(): Omit<UserPatch, 'email'> {
-    const queries = [...this.queries.values()].map(({ value }) => value)
+  /** The user as one record. Queries are absent where no line has one: the user's then stay. */
+  get staged(): StagedUser {
+    const { n, line, email, told, folded } = this
+    // `keepLines` fills it
+    const raw = Buffer.alloc(0)
+    if (told) return { n, line, email, raw, problem: serialiseProblem(told), folded }
+    const queries = [...this.queries.values()].map(({ value }) => serialiseQuery(value))
     return {
-      ...(this.receiverApiKey && { receiverApiKey: this.receiverApiKey.value }),
-      ...(this.subscribed && { subscribed: this.subscribed.value }),
-      ...(queries.length > 0 && { queries }),
+      ...{ n, line, email, folded },
+      receiverKey: this.receiverKey?.value,
+      subscribed: this.subscribed?.value,
+      ...(queries.length > 0 && { queries, homeKey: this.homeKey }),
+      raw: this.receiverKey ? undefined : raw,
     }
   }
 
   /** The problem, with how many lines it costs. */
-  get told(): Problem | undefined {
+  private get told(): Problem | undefined {
     if (!this.problem || this.lines === 1) return this.problem
     const { path, message } = this.problem
     return { path, message: `${message} (so all ${this.lines} lines of ${this.email} are rejected)` }
@@ -114,17 +124,9 @@ class GatheredUser {
 
 async function stageUsers(connection: Connection, users: readonly GatheredUser[]): Promise<void> {
   if (users.length === 0) return
-  await copyInto(connection, `staged_users (${stagedColumns})`, async (rows, flush) => {
-    for (const { n, line, email, record, told, folded } of users) {
-      rows.begin(7)
-      rows.integer(n)
-      rows.bigint(line)
-      rows.text(email)
-      rows.text(told ? undefined : JSON.stringify(record))
-      // `keepLines` fills it
-      rows.bytea(told || record.receiverApiKey === undefined ? Buffer.alloc(0) : undefined)
-      rows.text(told && serialiseProblem(told))
-      rows.integer(folded)
+  await copyInto(connection, stagedUsers, async (rows, flush) => {
+    for (const { staged } of users) {
+      addStaged(rows, staged)
       if (rows.isFull) await flush()
     }
   })
@@ -133,7 +135,7 @@ async function stageUsers(connection: Connection, users: readonly GatheredUser[]
 /** Keeps the lines of users who are, or may be, rejected, as they came: the first 8 MiB of them. */
 async function keepLines(connection: Connection): Promise<void> {
   await connection.query('create index on staged_lines (email)')
-  await connection.query('analyze staged_lines, staged_users')
+  await connection.query('analyze staged_lines (email), staged_users (email)')
   await connection.query(
     `update staged_users u set raw = l.raw from (
        select email, string_agg(raw, '\\x0a'::bytea order by n) as raw from (
@@ -158,7 +160,8 @@ export async function gatherLines(connection: Connection, signal?: AbortSignal):
   let records = rowCount ?? 0
   await connection.query(
     `declare gathered no scroll cursor for
-     select n, line, email, record, problem from staged_lines where email is not null order by email collate "C", n`,
+     select n, line, email, receiver_key, subscribed, queries, home_key, problem from staged_lines
+     where email is not null order by email collate "C", n`,
   )
   let current: GatheredUser | undefined
   for (;;) {

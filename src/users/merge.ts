@@ -1,21 +1,18 @@
 /**
  * Merges the staged records of one file into the users, in the file's transaction: users are new, changed or unchanged.
- * Imports of users take turns. Comparing takes no lock, however long the file is; changes are collected and written at the
- * end at once, so that nobody waits for long.
+ * Imports of users take turns. Comparing is one statement, which takes no lock; changes of known users are collected and written
+ * at the end at once, so that nobody waits for long.
  */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
-import type { ResolvedSearch } from '../matching/search.ts'
 import { type SearchIds, saveSearches } from '../matching/searches.ts'
 import { type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
-import { markOf } from '../secrets/cipher.ts'
-import { type Query, queryHash, serialiseQuery } from './query.ts'
+import { type Query, queryHash } from './query.ts'
 import type { Resolver } from './stage.ts'
-import type { UserPatch } from './user.ts'
 
 /** How records are resolved, and whom to tell. */
 export interface MergeUsersOptions {
@@ -37,9 +34,14 @@ export interface UserMergeCounts {
   folded: number
 }
 
-/** Limits the users, and the bytes of their records, in memory at a time: 50 of them may mean 4,000 postal codes each. */
-const batchUsers = 1_000
-const batchBytes = 256 * 1024
+/**
+ * Limits the users and queries of a part: PostgreSQL keeps the checks of their foreign keys until the statement ends, and their
+ * distinct queries fit its working memory.
+ */
+const rowsPerPart = 30_000
+
+/** Limits the searches in memory at a time: 50 of them may mean 4,000 postal codes each. */
+const queriesPerFetch = 1_000
 
 /** Searches whose ids are remembered, each some 200 bytes. */
 const searchIdsMax = 20_000
@@ -49,52 +51,6 @@ export interface FoldedRecord {
   email: string
   line: number
 }
-
-interface StagedRow {
-  email: string
-  record: string
-  /** Null where the user is new. */
-  id: number | null
-  receiver_key: string | null
-  subscribed: boolean | null
-  /** The JSON of the user's queries, in order; null for none. */
-  queries: string[] | null
-}
-
-interface Change {
-  email: string
-  id: number | null
-  /** Null where the record has no such field. */
-  receiverKey: string | null
-  subscribed: boolean | null
-  /** Undefined where the queries are unchanged. */
-  queries: { query: Query; search: ResolvedSearch }[] | undefined
-}
-
-type KnownChange = Change & { id: number }
-
-/** What the record changes; undefined where it changes nothing. */
-function planChange(row: StagedRow, resolver: Resolver): Change | undefined {
-  const patch = JSON.parse(row.record) as Omit<UserPatch, 'email'>
-  const receiverKey = patch.receiverApiKey ?? null
-  const subscribed = patch.subscribed ?? null
-  const known = row.queries ?? []
-  const given = row.id === null ? (patch.queries ?? []) : patch.queries
-  const isSame = given?.length === known.length && given.every((query, at) => serialiseQuery(query) === known[at])
-  const queries = given && !(isSame && row.id !== null) ? given : undefined
-  const isSameKey = receiverKey === null || markOf(receiverKey) === markOf(row.receiver_key ?? '')
-  if (row.id !== null && !queries && isSameKey && (subscribed ?? row.subscribed) === row.subscribed) return undefined
-  const resolved = queries?.map((query) => {
-    const search = resolver.resolve(query)
-    if ('refused' in search) throw new Error('a query that was refused was staged')
-    return { query, search }
-  })
-  return { email: row.email, id: row.id, receiverKey, subscribed, queries: resolved }
-}
-
-/** The postal key of the first query that names a place: users near each other are served together (contract 4.9). */
-const homeKeyOf = (queries: NonNullable<Change['queries']>) =>
-  queries.find(({ search }) => search.homeKey !== '')?.search.homeKey ?? ''
 
 /** SQL over `staged_users s`: a new user needs a receiver key. */
 const isUnknown = 's.raw is not null and not exists (select from users u where u.email = s.email)'
@@ -112,29 +68,6 @@ async function dropRepeated(db: Database): Promise<number> {
   return Number(numAffectedRows ?? 0)
 }
 
-/** The batches, each as the first and last number of its records. */
-async function planBatches(db: Database): Promise<{ first: number; last: number }[]> {
-  await sql`create index on staged_users (n)`.execute(db)
-  await sql`analyze staged_users`.execute(db)
-  const { rows } = await sql<{ first: number; last: number }>`
-    select min(n) as first, max(n) as last from (
-      select n, row_number() over (order by n) / ${sql.lit(batchUsers)} as by_users,
-        sum(octet_length(record)) over (order by n) / ${sql.lit(batchBytes)} as by_bytes from staged_users
-    ) s group by by_users, by_bytes order by 1`.execute(db)
-  return rows
-}
-
-async function findBatch(db: Database, { first, last }: { first: number; last: number }): Promise<StagedRow[]> {
-  const { rows } = await sql<StagedRow>`
-    select s.email, s.record, u.id, u.receiver_key, u.subscribed,
-      (select array_agg(q.json order by q.position) from queries q where q.user_id = u.id) as queries
-    -- looks each user up by itself: after many deletions the statistics take the users for few
-    from staged_users s left join lateral (select * from users where email = s.email offset 0) u on true
-    where s.n between ${first} and ${last} order by s.n
-  `.execute(db)
-  return rows
-}
-
 /** How many queries were folded, and the first record with one. */
 async function findFolded(db: Database): Promise<{ folded: number; first: FoldedRecord | undefined }> {
   const { rows } = await sql<FoldedRecord & { total: number }>`
@@ -143,90 +76,135 @@ async function findFolded(db: Database): Promise<{ folded: number; first: Folded
   return { folded: rows[0]?.total ?? 0, first: rows[0] }
 }
 
+interface CollectedChanges extends Pick<UserMergeCounts, 'inserted' | 'updated' | 'unchanged'> {
+  parts: number
+}
+
 /**
- * The first of `count` identities of new users, which follow each other: only imports take any, and they take turns. They are taken
- * before the rows are written, since the queries go into a copy of their own.
+ * Collects in `changed_users` what the records change, in parts from 0. Of a new user `added` counts from 1; of a known one `id` is
+ * set, and null means that the record does not change the field.
+ */
+async function collectChanges(db: Database): Promise<CollectedChanges> {
+  await sql`
+    create temp table changed_users on commit drop as
+    select u.id, case when u.id is null then count(*) filter (where u.id is null) over before end as added,
+      sum(1 + coalesce(cardinality(c.queries), 0)) over before / ${sql.lit(rowsPerPart)} as part,
+      s.email, s.receiver_key, s.subscribed, c.queries, case when c.queries is not null then s.home_key end as home_key
+    -- looks each user up by itself: after many deletions the statistics take the users for few
+    from staged_users s left join lateral (select * from users where email = s.email offset 0) u on true
+    cross join lateral (
+      select case when u.id is null or s.queries <> array(select json from queries where user_id = u.id order by position)
+        then s.queries end as queries offset 0
+    ) c
+    where u.id is null or c.queries is not null or s.subscribed <> u.subscribed
+      or key_mark(s.receiver_key) <> key_mark(u.receiver_key)
+    window before as (rows unbounded preceding)`.execute(db)
+  await sql`create index on changed_users (part)`.execute(db)
+  await sql`analyze changed_users (id, added, part)`.execute(db)
+  const { rows } = await sql<CollectedChanges>`
+    select count(added) as inserted, count(id) as updated, (select count(*) from staged_users) - count(*) as unchanged,
+      coalesce(max(part) + 1, 0) as parts from changed_users`.execute(db)
+  return rows[0] as CollectedChanges
+}
+
+/**
+ * The identity before the first of `count` new users, whose identities follow each other: only imports take any, and they take
+ * turns.
  */
 async function takeIds(db: Database, count: number): Promise<number> {
-  const { rows } = await sql<{ first: number }>`
-    select setval(ids, nextval(ids) + ${count}::bigint - 1) - ${count}::bigint + 1 as first
+  const { rows } = await sql<{ last: number }>`
+    select setval(ids, nextval(ids) + ${count}::bigint - 1) as last
     from (select pg_get_serial_sequence('users', 'id')::regclass) s (ids)`.execute(db)
-  return rows[0]?.first as number
+  return (rows[0]?.last ?? 0) - count
 }
 
-async function insertUsers(connection: Connection, changes: readonly KnownChange[]): Promise<void> {
-  if (changes.length === 0) return
-  await copyInto(connection, 'users (id, email, receiver_key, subscribed, home_key)', async (rows, flush) => {
-    for (const { id, email, receiverKey, subscribed, queries } of changes) {
-      rows.begin(5)
-      rows.bigint(id)
-      rows.text(email)
-      rows.text(receiverKey ?? undefined)
-      rows.boolean(subscribed ?? true)
-      rows.text(homeKeyOf(queries ?? []))
-      if (rows.isFull) await flush()
-    }
-  })
-}
-
-async function collectUpdates(connection: Connection, changes: readonly KnownChange[]): Promise<void> {
-  if (changes.length === 0) return
-  await copyInto(connection, 'changed_users (id, receiver_key, subscribed, home_key)', async (rows, flush) => {
-    for (const { id, receiverKey, subscribed, queries } of changes) {
-      rows.begin(4)
-      rows.bigint(id)
-      rows.text(receiverKey ?? undefined)
-      if (subscribed === null) rows.null()
-      else rows.boolean(subscribed)
-      rows.text(queries && homeKeyOf(queries))
-      if (rows.isFull) await flush()
-    }
-  })
-}
-
-const queryColumns = 'user_id, position, type, value, radius, hash, json, search_id'
-
-async function insertQueries(
+/** Fills `given_queries` with the queries of a part, each once. */
+async function resolveQueries(
   connection: Connection,
-  table: 'queries' | 'changed_queries',
-  changes: readonly KnownChange[],
+  part: number,
   searchIds: SearchIds,
+  { resolver, signal }: MergeUsersOptions,
 ): Promise<void> {
-  const queriesOf = ({ queries = [] }: KnownChange) => queries
-  const searches = changes.flatMap((change) => queriesOf(change).map(({ search }) => search))
-  if (searches.length === 0) return
-  const ids = (await saveSearches(kyselyOn(connection), searches, searchIds)).values()
-  await copyInto(connection, `${table} (${queryColumns})`, async (rows, flush) => {
-    for (const change of changes) {
-      for (const [position, { query }] of queriesOf(change).entries()) {
-        rows.begin(8)
-        rows.bigint(change.id)
-        rows.integer(position)
-        rows.text(query.type)
-        rows.text(query.value)
-        rows.double(query.radius)
-        rows.text(queryHash(query))
-        rows.text(serialiseQuery(query))
-        rows.bigint(ids.next().value)
-        if (rows.isFull) await flush()
+  const db = kyselyOn(connection)
+  await sql`truncate given_queries`.execute(db)
+  await sql`
+    declare given no scroll cursor for
+    select distinct json from changed_users cross join unnest(queries) json where part = ${sql.lit(part)}`.execute(db)
+  for (;;) {
+    signal?.throwIfAborted()
+    const { rows } = await sql<{ json: string }>`fetch ${sql.lit(queriesPerFetch)} from given`.execute(db)
+    if (rows.length === 0) break
+    const queries = rows.map(({ json }) => ({ json, query: JSON.parse(json) as Query }))
+    const searches = queries.map(({ query }) => {
+      const search = resolver.resolve(query)
+      if ('refused' in search) throw new Error('a query that was refused was staged')
+      return search
+    })
+    const ids = await saveSearches(db, searches, searchIds)
+    await copyInto(connection, 'given_queries', async (copied, flush) => {
+      for (const [at, { json, query }] of queries.entries()) {
+        copied.begin(6)
+        copied.text(query.type)
+        copied.text(query.value)
+        copied.double(query.radius)
+        copied.text(queryHash(query))
+        copied.text(json)
+        copied.bigint(ids[at])
+        if (copied.isFull) await flush()
       }
-    }
-  })
+    })
+  }
+  await sql`close given`.execute(db)
 }
 
-async function createChanges(db: Database): Promise<void> {
+/** Inserts the queries of the users in `changed_users c` for whom `where` holds. `id` is SQL for their identity. */
+async function insertQueries(
+  db: Database,
+  table: 'queries' | 'changed_queries',
+  id: RawBuilder<unknown>,
+  where: RawBuilder<boolean>,
+): Promise<void> {
   await sql`
-    create temp table changed_users (id bigint primary key, receiver_key text, subscribed boolean, home_key text) on commit drop
-  `.execute(db)
+    insert into ${sql.table(table)} (user_id, position, type, value, radius, hash, json, search_id)
+    select ${id}, given.at - 1, q.type, q.value, q.radius, q.hash, q.json, q.search_id
+    from changed_users c cross join unnest(c.queries) with ordinality given (json, at) join given_queries q on q.json = given.json
+    where ${where}`.execute(db)
+}
+
+/** Inserts the new users with their queries, and collects in `changed_queries` those of known users. */
+async function insertParts(
+  connection: Connection,
+  changes: CollectedChanges,
+  options: MergeUsersOptions,
+): Promise<void> {
+  const db = kyselyOn(connection)
+  const searchIds = new LRUCache<string, number>({ max: searchIdsMax })
+  const before = changes.inserted > 0 ? await takeIds(db, changes.inserted) : 0
+  await sql`
+    create temp table given_queries (
+      type text not null, value text not null, radius double precision not null, hash text not null, json text not null,
+      search_id bigint not null
+    ) on commit drop`.execute(db)
   await sql`create temp table changed_queries (like queries) on commit drop`.execute(db)
+  for (let part = 0; part < changes.parts; part++) {
+    await resolveQueries(connection, part, searchIds, options)
+    const id = sql`${before}::bigint + c.added`
+    const isNew = sql<boolean>`c.part = ${part} and c.added is not null`
+    await sql`
+      insert into users (id, email, receiver_key, subscribed, home_key) overriding system value
+      select ${id}, email, receiver_key, coalesce(subscribed, true), coalesce(home_key, '') from changed_users c
+      where ${isNew}`.execute(db)
+    await insertQueries(db, 'queries', id, isNew)
+    await insertQueries(db, 'changed_queries', sql`c.id`, sql`c.part = ${part} and c.id is not null`)
+  }
 }
 
 /** Writes the collected changes. From here to the end of the transaction the users that change are locked, and no others. */
 async function applyUpdates(db: Database): Promise<void> {
-  await sql`analyze changed_users, changed_queries`.execute(db)
+  await sql`analyze changed_queries`.execute(db)
   // locks in one order, so that no two imports wait for each other
   await sql`
-    select count(*) from (select id from changed_users order by id) c
+    select count(*) from (select id from changed_users where id is not null order by id) c
     cross join lateral (select from users where id = c.id offset 0 for no key update) u`.execute(db)
   // a user removed meanwhile stays removed. As with `users unsubscribe`, an owed push that has not begun ends
   await sql`
@@ -235,7 +213,7 @@ async function applyUpdates(db: Database): Promise<void> {
       due_since = case when u.subscribed and exists (select from queries q where q.user_id = u.id) then u.due_since else now() end,
       subscription_owed_at = case when coalesce(c.subscribed, u.subscribed) then u.subscription_owed_at end
     from changed_users c where u.id = c.id`.execute(db)
-  await sql`delete from queries q using changed_users c where q.user_id = c.id and c.home_key is not null`.execute(db)
+  await sql`delete from queries q using changed_users c where q.user_id = c.id and c.queries is not null`.execute(db)
   await sql`
     insert into queries select c.* from changed_queries c
     where exists (select from users u where u.id = c.user_id offset 0)`.execute(db)
@@ -254,25 +232,9 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const rejected = bad.rejected + (await reject(isUnknown)).rejected
   const { folded, first } = await findFolded(db)
   if (first) options.onFolded?.(first)
-  await createChanges(db)
-  const searchIds = new LRUCache<string, number>({ max: searchIdsMax })
-  let [inserted, updated, unchanged] = [0, 0, 0]
-  for (const batch of await planBatches(db)) {
-    options.signal?.throwIfAborted()
-    const rows = await findBatch(db, batch)
-    const changes = rows.flatMap((row) => planChange(row, options.resolver) ?? [])
-    const fresh = changes.filter(({ id }) => id === null)
-    const firstId = fresh.length === 0 ? 0 : await takeIds(db, fresh.length)
-    const added = fresh.map((change, at) => ({ ...change, id: firstId + at }))
-    const changed = changes.filter((change): change is KnownChange => change.id !== null)
-    await insertUsers(connection, added)
-    await insertQueries(connection, 'queries', added, searchIds)
-    await collectUpdates(connection, changed)
-    await insertQueries(connection, 'changed_queries', changed, searchIds)
-    inserted += added.length
-    updated += changed.length
-    unchanged += rows.length - changes.length
-  }
+  const changes = await collectChanges(db)
+  await insertParts(connection, changes, options)
+  const { inserted, updated, unchanged } = changes
   if (updated > 0) await applyUpdates(db)
   return { inserted, updated, unchanged, rejected, repeated, folded }
 }

@@ -1,6 +1,6 @@
 /** Reads the records of a users file and copies them into the staging table, bad ones with their problem. */
 import { LRUCache } from 'lru-cache'
-import { type CopyRows, copyInto } from '../db/copy.ts'
+import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { type RefusedSearch, type ResolvedSearch, resolveSearch } from '../matching/search.ts'
 import type { Places } from '../places/places.ts'
@@ -8,14 +8,14 @@ import { IgnoredFields } from '../records/ignored-fields.ts'
 import type { ImportOptions } from '../records/import-each.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine, type ReadRecord } from '../records/record.ts'
-import { serialiseProblem } from '../records/staged-rejects.ts'
+import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { receiverKeyOf } from '../secrets/cipher.ts'
 import type { Vault } from '../secrets/vault.ts'
 import { LineParser, type ParsedLine } from './csv-line.ts'
 import { gatherLines } from './gather-lines.ts'
 import { foldQueries, type Query, serialiseQuery } from './query.ts'
-import { createStaging, stagedColumns } from './staged-users.ts'
-import { emailSchema, parseUser, type UserPatch } from './user.ts'
+import { addStaged, createStaging, type StagedUser, stagedUsers } from './staged-users.ts'
+import { emailSchema, parseUser } from './user.ts'
 
 /** Limits the postal codes of all remembered searches together. */
 const knownPlacesMax = 1_000_000
@@ -33,23 +33,29 @@ export class Resolver {
     this.places = places
   }
 
-  resolve(query: Query): ResolvedSearch | RefusedSearch {
-    const key = serialiseQuery(query)
+  resolve(query: Query, radius = query.radius): ResolvedSearch | RefusedSearch {
+    const { type, value } = query
+    const key = `${type} ${radius} ${value}`
     const known = this.known.get(key)
     if (known) return known
-    const resolved = resolveSearch(this.places, query)
+    const resolved = resolveSearch(this.places, { type, value, radius })
     this.known.set(key, resolved)
     return resolved
   }
 
-  /** The problem of the first query that cannot match anything; undefined for none. */
-  findRefused(queries: readonly Query[]): { path: string; message: string } | undefined {
+  /**
+   * The postal key of the first query that names a place, or '': users near each other are served together (contract 4.9). Of a query
+   * that cannot match anything the problem.
+   */
+  findHome(queries: readonly Query[]): { homeKey: string } | Problem {
+    let homeKey = ''
     for (const [at, query] of queries.entries()) {
-      // a refusal does not depend on the radius, and finding the places within it is the costly part
-      const search = this.resolve({ ...query, radius: 0 })
+      // neither depends on the radius, and finding the places within it is the costly part
+      const search = this.resolve(query, 0)
       if ('refused' in search) return { path: `queries[${at}].value`, message: search.refused }
+      homeKey ||= search.homeKey
     }
-    return undefined
+    return { homeKey }
   }
 }
 
@@ -78,41 +84,34 @@ function parse(record: ReadRecord, ignored: IgnoredFields, lines: LineParser): P
   return 'user' in parsed ? parsed : { ...parsed, email: emailOf(record) }
 }
 
-/** Refuses a query that can match nothing. */
-function check(parsed: ParsedLine, resolver: Resolver, isLine: boolean): ParsedLine {
-  const refused = 'user' in parsed ? resolver.findRefused(parsed.user.queries ?? []) : undefined
-  if (!refused || !('user' in parsed)) return parsed
-  return { ...refused, path: isLine ? 'value' : refused.path, email: parsed.user.email }
-}
-
 /** The e-mail of a record, even where the rest of it is bad. */
 const emailOf = ({ value }: ReadRecord) => emailSchema.safeParse((value as { email?: unknown } | null)?.email).data
 
-/** The user with the key as it is stored. */
-const sealKey = (user: UserPatch, vault: Vault): UserPatch =>
-  user.receiverApiKey === undefined
-    ? user
-    : { ...user, receiverApiKey: vault.seal(user.receiverApiKey, receiverKeyOf(user.email)) }
-
-function addRow(
-  rows: CopyRows,
-  n: number,
+/** What is staged of a record beside where it stands. A query that can match nothing is refused. */
+function toStaged(
   record: ReadRecord,
   parsed: ParsedLine,
-  { isLine, vault }: { isLine: boolean; vault: Vault },
-): void {
-  const user: Partial<UserPatch> = 'user' in parsed ? sealKey(parsed.user, vault) : {}
-  const { email = 'user' in parsed ? undefined : parsed.email, ...rest } = user
-  const queries = rest.queries && foldQueries(rest.queries)
-  rows.begin(7)
-  rows.integer(n)
-  rows.bigint(record.line)
-  rows.text(email)
-  rows.text('user' in parsed ? JSON.stringify({ ...rest, queries }) : undefined)
-  // only records without a key can still be rejected, and are then shown; a line can be for another line
-  rows.bytea(isLine ? record.raw : rest.receiverApiKey === undefined ? onOneLine(record.raw) : undefined)
-  rows.text('user' in parsed ? undefined : serialiseProblem(parsed))
-  rows.integer((rest.queries?.length ?? 0) - (queries?.length ?? 0))
+  { isLine, resolver, vault }: StageUsersOptions & { isLine: boolean },
+): Omit<StagedUser, 'n' | 'line'> {
+  const reject = (email: string | undefined, problem: Problem) => {
+    const raw = isLine ? record.raw : onOneLine(record.raw)
+    return { email, raw, problem: serialiseProblem(problem), folded: 0 }
+  }
+  if (!('user' in parsed)) return reject(parsed.email, parsed)
+  const { email, receiverApiKey, subscribed, queries: given } = parsed.user
+  const home = given && resolver.findHome(given)
+  if (home && 'message' in home) return reject(email, { ...home, path: isLine ? 'value' : home.path })
+  const queries = given && foldQueries(given)
+  return {
+    email,
+    receiverKey: receiverApiKey === undefined ? undefined : vault.seal(receiverApiKey, receiverKeyOf(email)),
+    subscribed,
+    queries: queries?.map(serialiseQuery),
+    homeKey: home?.homeKey,
+    // only records without a key can still be rejected, and are then shown; a line can be for another line
+    raw: isLine ? record.raw : receiverApiKey === undefined ? onOneLine(record.raw) : undefined,
+    folded: (given?.length ?? 0) - (queries?.length ?? 0),
+  }
 }
 
 /** Makes `staged_users` and copies the records of `file` into it. Throws `failed` where the file is broken off. */
@@ -127,16 +126,16 @@ export async function stageUsers(
   let staged = 0
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
-  await copyInto(connection, `staged_users (${stagedColumns})`, async (rows, flush, broken) => {
+  await copyInto(connection, stagedUsers, async (rows, flush, broken) => {
     const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
     for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
       header = page.header
       if (header) lines.setHeader(header)
+      const how = { ...options, isLine: header !== undefined }
       for (const record of page.records) {
-        const isLine = header !== undefined
-        const parsed = check(parse(record, ignored, lines), options.resolver, isLine)
-        addRow(rows, ++staged, record, parsed, { isLine, vault: options.vault })
+        const parsed = parse(record, ignored, lines)
+        addStaged(rows, { n: ++staged, line: record.line, ...toStaged(record, parsed, how) })
         if (rows.isFull) await flush()
       }
       options.onRead({ records: staged, bytesRead: page.bytesRead })

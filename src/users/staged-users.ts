@@ -1,12 +1,52 @@
-/** The staging table of a users import: a row for each record of the file, good ones as JSON, bad ones with their problem. */
+/** The staging table of a users import: a row for each record of the file, good ones by field, bad ones with their problem. */
+import type { CopyRows } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 
-export const stagedColumns = 'n, line, email, record, raw, problem, folded'
+/** A record as it is staged. */
+export interface StagedUser {
+  /** Counts records, from 1. */
+  n: number
+  line: number
+  /** Also of a bad record, where it can be read. */
+  email: string | undefined
+  /** As it is stored; a field that the record does not have is absent. */
+  receiverKey?: string | undefined
+  subscribed?: boolean | undefined
+  /** Each as `serialiseQuery` gives it, no two alike. */
+  queries?: readonly string[] | undefined
+  /** The postal key of the first query that names a place, empty for none; absent where there are no `queries`. */
+  homeKey?: string | undefined
+  /** The record as it came, where it is, or may still be, rejected. */
+  raw: Buffer | undefined
+  /** As `serialiseProblem` gives it; absent for a good record. */
+  problem?: string | undefined
+  /** How many queries of the record were the same as an earlier one of it. */
+  folded: number
+}
 
-/** Makes `staged_users`. `folded` is how many queries of the record were the same as an earlier one of it. */
+export const stagedUsers =
+  'staged_users (n, line, email, receiver_key, subscribed, queries, home_key, raw, problem, folded)'
+
+/** Makes `staged_users`. */
 export async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_users (
-      n integer not null, line bigint not null, email text, record text, raw bytea, problem text, folded integer not null
+      n integer not null, line bigint not null, email text, receiver_key text, subscribed boolean, queries text[], home_key text,
+      raw bytea, problem text, folded integer not null
     ) on commit drop`)
+}
+
+/** Adds a row of `stagedUsers`. */
+export function addStaged(rows: CopyRows, user: StagedUser): void {
+  rows.begin(10)
+  rows.integer(user.n)
+  rows.bigint(user.line)
+  rows.text(user.email)
+  rows.text(user.receiverKey)
+  rows.boolean(user.subscribed)
+  rows.texts(user.queries)
+  rows.text(user.homeKey)
+  rows.bytea(user.raw)
+  rows.text(user.problem)
+  rows.integer(user.folded)
 }

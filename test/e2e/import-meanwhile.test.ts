@@ -1,10 +1,11 @@
-/** A long import of users: pushes, `serve` and users whom it does not change do not wait for it. */
+/** A long import of users: pushes, `serve` and users whom it does not change do not wait for it, and a kill leaves nothing of it. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { importUsers } from '../../src/users/import.ts'
-import { buildHouse, deliveriesOf, makeUsers } from '../support/house.ts'
+import { buildHouse, deliveriesOf, makeUsers, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
+import { startProgram } from '../support/program.ts'
 import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
 
 // The import locked every user of its file until it committed. Pushes waited, took the database for absent and ended with 3, while
@@ -65,4 +66,45 @@ test('while an import of all users waits for one of them, pushes go on, subscrib
   assert.deepEqual(rows, [{ email: changed }, { email: last }])
   assert.equal((await house.run('push --resume')).code, 0)
   assert.equal((await opened.pool.query(owed, [changed])).rowCount, 0)
+})
+
+test('an import that is killed while it writes leaves all users as they were, and the next one brings them in', async () => {
+  const [known, fresh] = [makeUsers(1), makeUsers(2_999, 1)]
+  const house = await buildHouse({ users: known })
+  const { pool } = await house.database.open()
+  const state = async () => {
+    const { rows } = await pool.query('select u.*, q.* from users u join queries q on q.user_id = u.id order by u.id')
+    return rows
+  }
+  const until = async (condition: string) => {
+    for (const endAt = Date.now() + 30_000; ; await sleep(20)) {
+      const { rows } = await pool.query(`select ${condition} as holds`)
+      if (rows[0].holds) return
+      assert.ok(Date.now() < endAt, condition)
+    }
+  }
+  const before = await state()
+  assert.equal(before.length, 1)
+  const file = writeInput('killed.ndjson', toLines([{ ...known[0], queries: [zip('10001')] }, ...fresh]))
+  const holder = await pool.connect()
+  await holder.query('begin')
+  await holder.query('select from users for update')
+  const importing = startProgram(['users', 'import', file], { env: house.env })
+  try {
+    // the new users are in by then, and the known one is about to change
+    await until(`exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`)
+    importing.kill('SIGKILL')
+    await importing.done
+  } finally {
+    await holder.query('commit')
+    holder.release()
+  }
+  await until(
+    `not exists (select from pg_stat_activity where datname = current_database() and backend_xid is not null)`,
+  )
+  assert.deepEqual(await state(), before)
+  const again = await house.run(['users', 'import', file, '--json'])
+  assert.equal(again.code, 0, again.stderr)
+  assert.deepEqual([again.json.at(-1).inserted, again.json.at(-1).updated], [fresh.length, 1])
+  assert.equal((await state()).length, 3_000)
 })

@@ -26,3 +26,41 @@ test('a copy whose connection is lost fails once, and leaves the process alive',
   // a late error would fail the test here
   await sleep(50)
 })
+
+test('numbers, truth and lists of texts arrive as they were', async (t) => {
+  const opened = await (await createDatabase(t)).open()
+  const numbers = [
+    0,
+    -1,
+    2 ** 31,
+    2 ** 32,
+    2 ** 32 + 1,
+    -(2 ** 32) - 1,
+    Number.MAX_SAFE_INTEGER,
+    Number.MIN_SAFE_INTEGER,
+  ]
+  const lists = [[], [''], ['a', 'NULL', '"{,}"', 'é\n\\'], Array.from({ length: 1_000 }, () => 'x'.repeat(100))]
+  await withTransaction(opened, async (connection) => {
+    await connection.query('create temp table copied (n bigint, flag boolean, list text[]) on commit drop')
+    await copyInto(connection, 'copied', async (rows) => {
+      for (const [at, number] of numbers.entries()) {
+        rows.begin(3)
+        rows.bigint(number)
+        rows.boolean([true, false, undefined][at % 3])
+        rows.texts(lists[at])
+      }
+    })
+    const { rows } = await connection.query(
+      'select n::text, flag, list, list = array(select unnest(list)) as same from copied',
+    )
+    assert.deepEqual(
+      rows,
+      numbers.map((number, at) => ({
+        n: String(number),
+        flag: [true, false, null][at % 3],
+        list: lists[at] ?? null,
+        same: lists[at] ? true : null,
+      })),
+    )
+  })
+})

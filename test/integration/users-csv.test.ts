@@ -56,6 +56,15 @@ for (const version of postgresVersions) {
       assert.deepEqual((await importLines(lines)).counts, { ...none, read: 1_501, unchanged: 1_501, folded: 1 })
     })
 
+    test('a line that cannot be read is told as it came, with the line ends in it', async () => {
+      const line = 'cells@example.com,key,,text,"two\nlines"'
+      const { rejected } = await importLines([line, 'read@example.com,key,,text,pool,'])
+      assert.deepEqual(
+        rejected.map(({ path, raw }) => [path, raw.toString()]),
+        [['', line]],
+      )
+    })
+
     test('a file of another encoding is read by its name', async () => {
       const text = `${head}\nabroad@example.com,key,,text,Köln,\n`
       const file = writeInput('latin.csv', Buffer.from(text, 'latin1'))

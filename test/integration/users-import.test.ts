@@ -233,6 +233,43 @@ for (const version of postgresVersions) {
       assert.equal((await findUser('many-7')).place, '')
     })
 
+    test('many queries that all differ are resolved, whether their users are new or change', async () => {
+      const users = (radius: number) =>
+        Array.from({ length: 12_000 }, (_, at) =>
+          user(`differ-${at}`, { queries: [zip, { type: 'text', value: `differ ${at}`, radius }] }),
+        )
+      assert.deepEqual((await importRecords(...users(0))).summary, { ...none, read: 12_000, inserted: 12_000 })
+      const ids = async () => {
+        const { rows } = await opened.pool.query(
+          `select max(id) - min(id) + 1 as spread, count(distinct q.search_id) as searches, min(q.radius) as radius
+           from users u join queries q on q.user_id = u.id and q.position = 1 where email like 'differ-%'`,
+        )
+        return rows[0]
+      }
+      assert.deepEqual(await ids(), { spread: 12_000, searches: 12_000, radius: 0 })
+      const changed = await importRecords(user('differ-new', { queries: [pool] }), ...users(1))
+      assert.deepEqual(changed.summary, { ...none, read: 12_001, inserted: 1, updated: 12_000 })
+      assert.equal((await ids()).radius, 1)
+      assert.deepEqual((await importRecords(...users(1))).summary, { ...none, read: 12_000, unchanged: 12_000 })
+    })
+
+    test('a key or a subscription that changes leaves the queries as they are', async () => {
+      const queries = [pool, zip]
+      await importRecords(user('only-key', { queries }))
+      const written = async () => {
+        const { rows } = await opened.pool.query(
+          'select q.xmin::text as written from queries q join users u on u.id = q.user_id where u.email = $1',
+          [emailOf('only-key')],
+        )
+        return rows
+      }
+      const before = await written()
+      await importRecords(user('only-key', { receiverApiKey: 'other', queries }))
+      await importRecords(user('only-key', { receiverApiKey: 'other', subscribed: false, queries }))
+      assert.deepEqual(await written(), before)
+      assert.equal((await findUser('only-key')).place, '78704')
+    })
+
     test('two imports of the same users at once both succeed', async () => {
       const users = (key: string) =>
         Array.from({ length: 500 }, (_, at) => user(`at-once-${at}`, { receiverApiKey: key, queries: [zip] }))
