@@ -51,9 +51,9 @@ export async function countUsersOfPass(
           -- not a join, which may read the whole page for a few of its users
           from users u where u.email = any (array(select email from unclaimed))
         )
-        select (select last from last_of_full_page) as last, (
-            select count(*) from users where subscribed and email > ${behind} and email <= (select last from bound)
-          ) - count(*) as claimed,
+        select (select last from last_of_full_page) as last, case
+            when exists (select from last_of_full_page) then ${usersPerPage}::bigint
+            else (select count(*) from users where subscribed and email > ${behind}) end - count(*) as claimed,
           count(*) filter (where not asks) as "withoutQueries", count(*) filter (where asks and held) as held,
           count(*) filter (where asks and not held) as free,
           count(*) filter (where asks and not held and not counted) as uncounted
