@@ -94,7 +94,7 @@ async function validateDatabase(
     log.info(`Database: ${opened.description}`)
     const vault = await openSecrets(opened.db, settings)
     const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
-    return await show(log, checkDatabase(opened.db, settings, counts, signal, vault), counts, options)
+    return await show(log, checkDatabase(opened, settings, counts, signal, vault), counts, options)
   })
 }
 

@@ -1,11 +1,12 @@
 /**
  * Copies rows into a table by binary COPY, the fastest way in: the encoder of rows, and the stream to the server. Copies rows of
- * any kind out and in as COPY's text, for backups. Only this file knows `pg-copy-streams`.
+ * any kind out and in as COPY's text, for backups and for whoever reads all there is. Only this file knows `pg-copy-streams`.
  */
 import { once } from 'node:events'
 import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
 import copyStreams from 'pg-copy-streams'
+import type { OpenDatabase } from './open.ts'
 import type { Connection } from './transaction.ts'
 
 const firstBytes = 80 * 1024
@@ -194,6 +195,32 @@ const quote = (table: string, columns: readonly string[]) =>
 /** The rows of `table` as text, in pieces; once they have been read, `rowCount` tells how many they were. */
 export const copyOut = (connection: Connection, table: string, columns: readonly string[]) =>
   connection.query(copyStreams.to(`copy ${quote(table, columns)} to stdout`))
+
+/**
+ * The rows of `query`, which takes no parameters, as COPY's text: columns with tabs between them, and a line end after each row. The
+ * caller bounds them: they come in one piece, of which whole rows can be compared without being taken apart.
+ */
+export async function copyText({ pool }: Pick<OpenDatabase, 'pool'>, query: string): Promise<string> {
+  const connection = await pool.connect()
+  let broken: Error | undefined
+  try {
+    const pieces: Buffer[] = []
+    for await (const piece of connection.query(copyStreams.to(`copy (${query}) to stdout`))) pieces.push(piece)
+    return Buffer.concat(pieces).toString()
+  } catch (error) {
+    broken = error as Error
+    throw error
+  } finally {
+    connection.release(broken)
+  }
+}
+
+/** PostgreSQL's documentation of COPY, "Text Format". */
+const escapes: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' }
+
+/** The text in a column, which is not null, of a row as `copyText` gives it. */
+export const readColumn = (column: string): string =>
+  column.includes('\\') ? column.replace(/\\(.)/g, (_, sign: string) => escapes[sign] ?? sign) : column
 
 /** Copies rows into `table` that are text as `copyOut` gives it, and returns how many they are. */
 export async function copyIn(

@@ -35,22 +35,25 @@ export async function countUsersOfPass(
     const behind = last
     const { rows } = await rideOut(() =>
       sql<UsersOfPass & { last: string | null }>`
-        with page as materialized (
-          select email from users where subscribed and email > ${behind} order by email limit ${usersPerPage}
+        with last_of_full_page as materialized (
+          select email as last from users where subscribed and email > ${behind} order by email offset ${usersPerPage - 1} limit 1
         ),
-        bound as materialized (select email as last from page order by email desc limit 1),
+        bound as materialized (
+          select coalesce((select last from last_of_full_page), (select max(email) from users where subscribed)) as last
+        ),
         -- not an anti join: of a scope that began today the statistics know nothing, and a plan may compare each user with all claims
-        unclaimed as materialized (
-          select email from page except
+        unclaimed as (
+          select email from users where subscribed and email > ${behind} and email <= (select last from bound) except
           select email from claims where scope = ${pass.scope} and email > ${behind} and email <= (select last from bound)
         ),
         of_pass as materialized (
           select case when ${pass.only} then ${hasQueries} end as asks, ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted
-          from unclaimed join users u using (email)
-          -- a stretch of the index, not a look into it for each user
-          where u.email > ${behind} and u.email <= (select last from bound)
+          -- not a join, which may read the whole page for a few of its users
+          from users u where u.email = any (array(select email from unclaimed))
         )
-        select (select last from bound) as last, (select count(*) from page) - count(*) as claimed,
+        select (select last from last_of_full_page) as last, case
+            when exists (select from last_of_full_page) then ${usersPerPage}::bigint
+            else (select count(*) from users where subscribed and email > ${behind}) end - count(*) as claimed,
           count(*) filter (where not asks) as "withoutQueries", count(*) filter (where asks and held) as held,
           count(*) filter (where asks and not held) as free,
           count(*) filter (where asks and not held and not counted) as uncounted
@@ -58,8 +61,10 @@ export async function countUsersOfPass(
       `.execute(db),
     )
     const [page] = rows
-    if (!page || page.last === null) return sum
+    if (!page) return sum
     for (const name of Object.keys(sum) as (keyof UsersOfPass)[]) sum[name] += page[name]
+    // null: the page was not full
+    if (page.last === null) return sum
     last = page.last
   }
 }

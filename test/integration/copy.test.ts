@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { copyInto } from '../../src/db/copy.ts'
+import pg from 'pg'
+import { copyInto, copyText, readColumn } from '../../src/db/copy.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
 import { createDatabase } from '../support/database.ts'
 
@@ -63,4 +64,25 @@ test('numbers, truth and lists of texts arrive as they were', async (t) => {
       })),
     )
   })
+})
+
+test('a text that COPY has to escape reads as it was', async (t) => {
+  const opened = await (await createDatabase(t)).open()
+  const texts = ['', 'a\tb', 'a\nb\r', '\b\f\v\x01\x7f', '\\', '\\N', '\\t', '\\\\n', '\\.', 'ünïcode 🏡']
+  const quoted = texts.map((text) => `(${pg.escapeLiteral(text)})`)
+  const copied = await copyText(opened, `select 7, column1, true from (values ${quoted}) as texts`)
+  const lines = copied.split('\n')
+  assert.equal(lines.pop(), '')
+  assert.deepEqual(
+    lines.map((line) => line.split('\t').map(readColumn)),
+    texts.map((text) => ['7', text, 't']),
+  )
+})
+
+test('rows that are copied while their connection is lost are an error, and the next ones come whole', async (t) => {
+  const opened = await (await createDatabase(t)).open({ connectionsMax: 1 })
+  const rows = `select n, case n when 5000 then pg_terminate_backend(pg_backend_pid()) end from generate_series(1, 9000) n`
+  await assert.rejects(copyText(opened, rows))
+  await assert.rejects(copyText(opened, 'select 1 / 0'), /division by zero/)
+  assert.equal(await copyText(opened, 'select 1'), '1\n')
 })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { sql } from 'kysely'
 import { type Figures, findFigures } from '../../src/inspect/report/figures/find-figures.ts'
-import { readSnapshot } from '../../src/inspect/report/figures/reading.ts'
+import { findMoment, readSnapshot } from '../../src/inspect/report/figures/reading.ts'
 import { buildReport } from '../../src/inspect/report/page/build-report.ts'
 import { createDatabase } from '../support/database.ts'
 import { fillHistory } from '../support/history.ts'
@@ -125,6 +125,21 @@ test('attempts have their percentiles, in all and by week, and bars ten a decade
     latency.bars.map(({ fromMs, toMs, count }) => [Math.round(fromMs), Math.round(toMs), count]),
     [[0, 1, 1], [20, 25, 1], [25, 32, 1], [40, 50, 1], [398, 501, 1], [1_000, 1_259, 1], [1_995, 2_512, 1], [25_119, 31_623, 1]],
   ) // biome-ignore format: a table
+})
+
+test('users without queries are those who are subscribed, whoever else has some or none', async (t) => {
+  const { db, pool } = await (await createDatabase(t)).open()
+  const count = async () => (await readSnapshot(db, findMoment)).withoutQueries
+  assert.equal(await count(), 0)
+  await pool.query(`insert into users (email, receiver_key, subscribed)
+    select n || '@example.com', 'key', n <= 3 from generate_series(1, 5) n`)
+  assert.equal(await count(), 3)
+  await pool.query(
+    `insert into searches (meaning_sha256, kind, words, resolver) values (sha256(''), 'words', 'pool', 1)`,
+  )
+  await pool.query(`insert into queries select u.id, n, 'text', 'pool', n, 'pool' || n, '', s.id
+    from users u, searches s, generate_series(0, 2) n where u.email like any (array['1@%', '4@%'])`)
+  assert.equal(await count(), 2)
 })
 
 test('what did not arrive is told by cause, and by users who got nothing since', () => {

@@ -40,7 +40,7 @@ async function addUsers(opened: OpenDatabase, users: object[]): Promise<void> {
 async function check(opened: OpenDatabase, changed: Partial<typeof settings> = {}) {
   const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
   const findings: Finding[] = []
-  for await (const finding of checkDatabase(opened.db, { ...settings, ...changed }, counts)) findings.push(finding)
+  for await (const finding of checkDatabase(opened, { ...settings, ...changed }, counts)) findings.push(finding)
   const short = ({ type, where, path }: Finding) => `${type} ${where} ${path}`.trim()
   return { counts, findings, found: findings.map(short) }
 }
@@ -262,6 +262,31 @@ test('queries that something else wrote are held to the rules', async (t) => {
   ])
 })
 
+test('a query with a tab, a line end and a backslash is read as it stands', async (t) => {
+  const { opened } = await open(t)
+  const odd = { type: 'text', value: 'pool\tgarden\n\\N \\t', radius: 0 }
+  await addUsers(opened, [
+    { email: 'a@example.com', queries: [odd] },
+    { email: 'b@example.com', queries: [zip, odd] },
+  ])
+  const { found, counts } = await check(opened)
+  assert.deepEqual([found, counts.queries], [[], 3])
+})
+
+test('what is wrong with a query is told of each user who has it', async (t) => {
+  const { opened, run } = await open(t)
+  const emails = ['a@example.com', 'b@example.com', 'c@example.com']
+  await addUsers(
+    opened,
+    emails.map((email) => ({ email, queries: [austin, zip] })),
+  )
+  await run(`update queries set hash = 'other' where position = 1 and user_id > (select min(id) from users)`)
+  assert.deepEqual((await check(opened)).found, [
+    'problem user b@example.com queries[1]',
+    'problem user c@example.com queries[1]',
+  ])
+})
+
 test('more than 1,000 queries are too many for a user', async (t) => {
   const { opened, run } = await open(t)
   const queries = Array.from({ length: 1_000 }, (_, n) => ({ type: 'text', value: `word${n}` }))
@@ -289,7 +314,7 @@ test('no user and no query is lost between two pages', async (t) => {
   await run(
     `insert into users (email, receiver_key, subscribed) select 'user' || n || '@example.com', 'k', false from generate_series(1, 2100) n`,
   )
-  // 7 for each of the first page: no page of 4,000 queries ends where a user does
+  // 7 for each of the first page: no page of 4,100 queries ends where a user does
   await run(`insert into queries select u.id, n, 'text', 'pool', n, 'wrong' || n, q.json, q.search_id
     from users u, generate_series(0, 6) n, (select * from queries limit 1) q where u.email like 'user%'`)
   const { counts, found } = await check(opened)
@@ -385,6 +410,6 @@ test('a check that is stopped looks at nothing more', async (t) => {
   await addUsers(opened, [{ email: 'a@example.com' }])
   const stopped = AbortSignal.abort()
   const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
-  for await (const _ of checkDatabase(opened.db, settings, counts, stopped)) assert.fail('nothing is wrong')
+  for await (const _ of checkDatabase(opened, settings, counts, stopped)) assert.fail('nothing is wrong')
   assert.deepEqual(counts, { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 })
 })

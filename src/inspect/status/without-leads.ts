@@ -19,16 +19,18 @@ export interface WithoutLeads {
 const partSizes = [1_000, 20_000] as const
 const certainDistance = 0.1
 const usersPerGroup = 250
+/** All users are read for a page. */
+const usersPerPage = 1_000
 /** The check must not hold up the monitor: after this time the users counted so far are the answer. */
 const lookMsMax = 10_000
 
 /** The next subscribed users, in the order of a hash: the first ones are a sample, whatever their queries are. */
-async function findGroup(db: Database, after: { mark: number; id: number } | undefined) {
+async function findPage(db: Database, after: { mark: number; id: number } | undefined) {
   const { rows } = await sql<{ id: number; mark: number; searches: number[] | null }>`
     with next as materialized (
       select u.id, hashint8(u.id) as mark from users u
       where u.subscribed and ${after === undefined ? sql`true` : sql`(hashint8(u.id), u.id) > (${after.mark}, ${after.id})`}
-      order by mark, u.id limit ${usersPerGroup}
+      order by mark, u.id limit ${usersPerPage}
     )
     select id, mark, (select json_agg(distinct q.search_id) from queries q where q.user_id = next.id) as searches
     from next order by mark, id
@@ -36,24 +38,33 @@ async function findGroup(db: Database, after: { mark: number; id: number } | und
   return rows
 }
 
+/** All subscribed users in that order; only the last group may have fewer than `usersPerGroup`. */
+async function* readGroups(db: Database) {
+  let after: { mark: number; id: number } | undefined
+  do {
+    const page = await findPage(db, after)
+    for (let at = 0; at < page.length; at += usersPerGroup) yield page.slice(at, at + usersPerGroup)
+    after = page[usersPerPage - 1]
+  } while (after)
+}
+
 /** Counts among all subscribed users, or in a sample of them. `seenSince` is that of a push now. */
 export async function findWithoutLeads(db: Database, seenSince: Date): Promise<WithoutLeads> {
   const matcher = new Matcher(db, seenSince)
   const startedMs = performance.now()
   const found: WithoutLeads = { users: 0, without: 0, isPart: false }
-  let after: { mark: number; id: number } | undefined
-  for (let looked = 0; ; ) {
-    const rows = await findGroup(db, after)
-    const asking = rows.flatMap(({ searches }) => (searches === null ? [] : [searches]))
+  let looked = 0
+  for await (const group of readGroups(db)) {
+    const asking = group.flatMap(({ searches }) => (searches === null ? [] : [searches]))
     const matched = await matcher.match(new Set(asking.flat()))
     found.users += asking.length
     // a search that took too long is not in `matched`, and does not count as empty
     found.without += asking.filter((ids) => ids.every((id) => matched.get(id)?.length === 0)).length
-    looked += rows.length
-    if (rows.length < usersPerGroup) return found
-    after = rows.at(-1)
+    looked += group.length
+    if (group.length < usersPerGroup) return found
     const isClear = Math.abs(found.without / Math.max(found.users, 1) - withoutLeadShare) > certainDistance
     if (looked < (isClear ? partSizes[0] : partSizes[1]) && performance.now() - startedMs < lookMsMax) continue
     return { ...found, isPart: true }
   }
+  return found
 }

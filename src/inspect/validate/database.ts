@@ -1,6 +1,6 @@
 /** `validate` without files: checks settings, users, hooks and leads, in this order. */
 import { rideOut } from '../../db/away.ts'
-import { type Database, findReadOnly } from '../../db/open.ts'
+import { findReadOnly, type OpenDatabase } from '../../db/open.ts'
 import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
 import { hasOutdated } from '../../matching/searches.ts'
 import { findPlaces } from '../../places/places.ts'
@@ -17,12 +17,13 @@ export interface DatabaseCounts extends UserCounts, HookCounts {
 
 /** Throws `usage` for a time zone that the database does not know. `counts` grows as rows are checked. */
 export async function* checkDatabase(
-  db: Database,
+  opened: OpenDatabase,
   settings: SettingsToCheck & { maxLeadAgeMs: number },
   counts: DatabaseCounts,
   signal?: AbortSignal,
   vault: Vault = plainVault,
 ): Findings {
+  const { db } = opened
   await findPeriod(db, settings)
   const readOnly = await findReadOnly(db)
   if (readOnly)
@@ -32,7 +33,7 @@ export async function* checkDatabase(
     const message = 'were resolved by an older version of this program: they may match other listings now'
     yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }
   }
-  yield* checkUsers(db, { places: await rideOut(() => findPlaces(db)), vault }, counts, signal)
+  yield* checkUsers(opened, { places: await rideOut(() => findPlaces(db)), vault }, counts, signal)
   yield* checkHooks(db, settings, vault, counts, signal)
   yield* checkLeads(db, counts, signal)
 }

@@ -14,3 +14,6 @@ export interface Finding {
 
 /** Findings one after the other, so that memory stays bounded. */
 export type Findings = AsyncGenerator<Finding, void, undefined>
+
+/** What to do about a user or query that an import would not have written so. */
+export const importAgain = 'Import the user again with `leadpush users import`.'

@@ -4,11 +4,11 @@ import { findPeriod } from '../../../deliveries/runs.ts'
 import { type Alarm, findAlarms } from '../../status/alarms.ts'
 import { findLastRuns, findStatus, type RunReport, type Status } from '../../status/status.ts'
 import { type FeedDay, findFeedDays } from './feed.ts'
-import { findLatency, type Latency } from './latency.ts'
 import { findWhereAll, type WhereAll } from './places.ts'
 import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.ts'
+import { findSent, type Latency } from './sent.ts'
 import { type CauseShown, type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
-import { findWeeks, type Week } from './weeks.ts'
+import { buildWeeks, findEnded, type Week } from './weeks.ts'
 
 /** The content of a report. */
 export interface Figures {
@@ -58,13 +58,14 @@ export async function findFigures(db: Database, settings: ReportSettings): Promi
 
 async function readFigures(snapshot: Snapshot, settings: ReportSettings, { owed, period }: Status) {
   const ledger = await findLedger(snapshot, settings.ledgerBytesMax)
-  const weeks = await findWeeks(snapshot, ledger, settings.timeZone, owed === 0 ? period : undefined)
-  const periods = weeks.map(({ period }) => period)
+  const ended = await findEnded(snapshot, settings.timeZone, owed === 0 ? period : undefined)
+  const periods = ended.map(({ period }) => period)
+  const { amounts, latency } = await findSent(snapshot, ledger, periods[0] ?? '')
   const troubled = periods.slice(-weeksOfTrouble)
   return {
     ...(await findMoment(snapshot)),
-    weeks,
-    latency: await findLatency(snapshot, ledger, periods[0] ?? ''),
+    weeks: buildWeeks(ended, amounts, ledger.share),
+    latency,
     isSampled: ledger.share < 1,
     causes: await findCauses(snapshot, troubled, settings.keepAnswers),
     users: await findUsersInTrouble(snapshot, troubled, settings.keepAnswers),

@@ -59,7 +59,10 @@ async function findLeads(snapshot: Snapshot) {
       group by floor(latitude / ${squareDegrees}), floor(longitude / ${squareDegrees}) order by count desc limit ${pointsMax}
     ),
     of_leads as (select state, sum(n) as leads from by_code where state is not null group by state),
-    of_users as (select p.state, count(*) as users from users u join postal_codes p on p.code = u.home_key group by p.state),
+    of_users as (
+      select p.state, sum(u.n)::bigint as users from (select home_key, count(*) as n from users group by home_key) u
+        join postal_codes p on p.code = u.home_key group by p.state
+    ),
     states as (
       select state, coalesce(leads, 0) as leads, coalesce(users, 0) as users from of_leads full join of_users using (state)
       order by leads desc, users desc, state limit ${statesMax}

@@ -56,8 +56,11 @@ export async function findLedger(snapshot: Snapshot, bytesMax: number = wholeByt
 /** When the snapshot was made, and how many subscribed users have no query. */
 export async function findMoment(snapshot: Snapshot): Promise<{ madeAt: Date; withoutQueries: number }> {
   const { rows } = await sql<{ madeAt: Date; withoutQueries: number }>`
-    select now() as "madeAt", count(*) as "withoutQueries" from users u
-    where u.subscribed and not exists (select from queries q where q.user_id = u.id)
+    -- those who are subscribed or have queries, without those who have queries: two ways through an index instead of a hash of all queries
+    select now() as "madeAt",
+      count(*) filter (where u.subscribed or exists (select from queries q where q.user_id = u.id offset 0))
+        - (select count(distinct user_id) from queries) as "withoutQueries"
+    from users u
   `.execute(snapshot)
   return rows[0] ?? { madeAt: new Date(), withoutQueries: 0 }
 }

@@ -2,7 +2,8 @@
 import { sql } from 'kysely'
 import { hasBegun } from '../../../deliveries/runs.ts'
 import { countMissed } from '../../status/missed.ts'
-import type { Ledger, Snapshot } from './reading.ts'
+import type { Snapshot } from './reading.ts'
+import type { Amount } from './sent.ts'
 
 /** The figures of one week. */
 export interface Week {
@@ -27,6 +28,9 @@ export interface Week {
 export const weeksShown = 13
 /** A younger installation gets empty weeks before its first one, up to this many weeks in all. */
 const weeksAtLeast = 6
+
+/** What the index of ended deliveries and the claims tell of a week. */
+export type EndedWeek = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown' | 'missed'>
 
 type Ends = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown'> & { held: number }
 
@@ -59,48 +63,15 @@ async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
   return rows
 }
 
-interface Amount {
-  period: string
-  deliveries: number
-  leads: number
-  bytes: number
-  firstSeconds: number | null
-  lastSeconds: number | null
-}
-
-async function findAmounts(snapshot: Snapshot, ledger: Ledger, since: string): Promise<Amount[]> {
-  const { rows } = await sql<Amount>`
-    with of_runs as (
-      select period, case when kind = 'weekly' then run_id end as run_id, count(*) as deliveries, sum(leads)::bigint as leads,
-        sum(bytes)::bigint as bytes, min(came_at) filter (where kind = 'weekly') as first_at,
-        max(came_at) filter (where kind = 'weekly') as last_at
-      from (
-        select period, kind, run_id, leads, bytes, case
-            when status <> 'delivered' then null
-            when second_status between 200 and 299 then second_at + second_ms * interval '1 millisecond'
-            else first_at + first_ms * interval '1 millisecond' end as came_at
-        from ${ledger.rows} where period >= ${since}
-      ) d
-      group by 1, 2
-    )
-    select d.period, sum(d.deliveries)::bigint as deliveries, sum(d.leads)::bigint as leads, sum(d.bytes)::bigint as bytes,
-      extract(epoch from min(d.first_at) - min(r.started_at))::double precision as "firstSeconds",
-      extract(epoch from max(d.last_at) - min(r.started_at))::double precision as "lastSeconds"
-    from of_runs d left join runs r on r.id = d.run_id group by d.period
-  `.execute(snapshot)
-  return rows
-}
-
 /**
- * The last weeks, the oldest first; weeks without a delivery are among them, but for those before the first delivery. `served`: a period in
- * which nobody is owed a delivery.
+ * How the last weeks ended, the oldest first; weeks without a delivery are among them, but for those before the first delivery. `served`:
+ * a period in which nobody is owed a delivery.
  */
-export async function findWeeks(
+export async function findEnded(
   snapshot: Snapshot,
-  ledger: Ledger,
   timeZone: string,
   served: string | undefined,
-): Promise<Week[]> {
+): Promise<EndedWeek[]> {
   const found = await findEnds(snapshot, timeZone)
   const missed = await countMissed(
     snapshot,
@@ -110,15 +81,19 @@ export async function findWeeks(
   // where the claims of a week are deleted, only its runs tell
   const all = found.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
   const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
-  const ends = all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
-  const amounts = await findAmounts(snapshot, ledger, ends[0]?.period ?? '')
+  return all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
+}
+
+/** The weeks with what went out in each. `share`: the share of the ledger in which `amounts` were found. */
+export function buildWeeks(ended: readonly EndedWeek[], amounts: readonly Amount[], share: number): Week[] {
   const byPeriod = new Map(amounts.map((amount) => [amount.period, amount]))
-  return ends.map((week) => {
+  return ended.map((week) => {
     const found = byPeriod.get(week.period)
-    const ended = week.delivered + week.failed + week.unknown
+    const deliveries = week.delivered + week.failed + week.unknown
     // a sample says how much a delivery carries, the index how many there are
-    const scale = ledger.share === 1 ? 1 : ended / (found?.deliveries || 1)
-    const amount = (sum: number | undefined) => (sum === undefined ? (ended === 0 ? 0 : null) : Math.round(sum * scale))
+    const scale = share === 1 ? 1 : deliveries / (found?.deliveries || 1)
+    const amount = (sum: number | undefined) =>
+      sum === undefined ? (deliveries === 0 ? 0 : null) : Math.round(sum * scale)
     const { firstSeconds = null, lastSeconds = null } = found ?? {}
     return { ...week, leads: amount(found?.leads), bytes: amount(found?.bytes), firstSeconds, lastSeconds }
   })
