@@ -78,7 +78,7 @@ begin
       ),
       free as (
         -- a user who is being changed is not waited for: the other pushes of this statement would wait too
-        -- as a case: a plan made while nobody was owed would else read the index of the owed as a whole, here and below
+        -- the case, here and below, hides the index of the owed: a plan made while nobody was owed would read all of it
         select id from users where id = any (user_ids) and 'subscription' = any (kinds)
           and case when subscription_owed_at is null then false else true end
         for no key update skip locked
