@@ -22,10 +22,10 @@ const emailPattern = /^[^\s@\p{Cc}\p{Cs}"(),:;<>[\]\\]+@[\p{L}\p{N}](?:[\p{L}\p{
 /** An e-mail address, which it turns into lower case. */
 export const emailSchema = z
   .string({ error: 'must be text' })
-  .transform((text) => text.toLowerCase())
+  .toLowerCase()
   .refine(isPlainToSee, notPlainToSee)
   .refine((text) => emailPattern.test(text), { error: 'must be an e-mail address' })
-  .refine((text) => [...text.slice(0, 2 * emailCharsMax + 1)].length <= emailCharsMax, {
+  .refine((text) => text.length <= emailCharsMax || [...text.slice(0, 2 * emailCharsMax + 1)].length <= emailCharsMax, {
     error: `must have at most ${emailCharsMax} characters`,
   })
 
