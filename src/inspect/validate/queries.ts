@@ -3,7 +3,6 @@
  * but probably a mistake. It knows nothing of users.
  */
 import { sql } from 'kysely'
-import { LRUCache } from 'lru-cache'
 import { describeIssues } from '../../base/issues.ts'
 import { rideOut } from '../../db/away.ts'
 import { readColumn } from '../../db/copy.ts'
@@ -13,7 +12,10 @@ import type { Places } from '../../places/places.ts'
 import { deliveredQuerySchema, type Query, queryHash, serialiseQuery } from '../../users/query.ts'
 import { type Finding, importAgain } from './finding.ts'
 
-/** Many users have the same queries. What is known of a query is kept without its places, and so is small. */
+/**
+ * Many users have the same queries. What is known of a query is kept without its places, and so is small. Once it is more, all is forgotten:
+ * a cache that knows which entry was used last costs as much for each query as the look-up itself.
+ */
 const queriesKept = 20_000
 
 /** SQL: what is checked of a query. */
@@ -41,7 +43,7 @@ interface Search {
 export class QueryCheck {
   private readonly db: Database
   private readonly places: Places
-  private readonly checked = new LRUCache<string, CheckedQuery>({ max: queriesKept })
+  private readonly checked = new Map<string, CheckedQuery>()
 
   constructor(db: Database, places: Places) {
     this.db = db
@@ -65,6 +67,7 @@ export class QueryCheck {
       queries[at] as string,
       this.check(columns.map(readColumn), searches.get(Number(searchId))),
     ])
+    if (this.checked.size + anew.length > queriesKept) this.checked.clear()
     for (const [query, checked] of anew) this.checked.set(query, checked)
     return new Map(anew)
   }

@@ -41,16 +41,27 @@ interface Page {
 }
 
 /** All users in the order of their ids, page by page. */
-async function* readPages(opened: OpenDatabase): AsyncGenerator<Page> {
-  for (let lastId = 0; ; ) {
+async function* readUsers(opened: OpenDatabase): AsyncGenerator<UserRow[]> {
+  for (let lastId: number | undefined = 0; lastId !== undefined; ) {
     const users = await findUsers(opened, lastId)
-    const [first, last] = [users[0], users.at(-1)]
-    if (first === undefined || last === undefined) return
-    const page = { users, ...(await findQueries(opened, first.id, last.id)) }
-    // of a full page the last user's queries may be cut off, so the next page begins with that user
-    const isCut = page.queries.length === queriesPerPage
-    lastId = isCut ? Math.max(first.id, (page.userIds.at(-1) ?? 0) - 1) : last.id
-    yield isCut ? { ...page, users: users.filter(({ id }) => id <= lastId) } : page
+    lastId = users.at(-1)?.id
+    if (lastId !== undefined) yield users
+  }
+}
+
+/** All users with their queries. The next users are read while the queries of the last ones are. */
+async function* readPages(opened: OpenDatabase): AsyncGenerator<Page> {
+  for await (const page of oneAhead(readUsers(opened))) {
+    const endId = page.at(-1)?.id ?? 0
+    for (let users = page; users[0] !== undefined; ) {
+      const [firstId, found] = [users[0].id, await findQueries(opened, users[0].id, endId)]
+      // the last user's queries may be cut off, so that user comes again
+      const isCut = found.queries.length === queriesPerPage
+      const lastId = isCut ? Math.max(firstId, (found.userIds.at(-1) ?? 0) - 1) : endId
+      const [some, rest] = [users.filter(({ id }) => id <= lastId), users.filter(({ id }) => id > lastId)]
+      yield { users: some, ...found }
+      users = rest
+    }
   }
 }
 
@@ -124,7 +135,7 @@ class UserCheck {
       this.add('note', 'queries', 'are none: a push skips this user', hint)
     }
     const seen = new Map<string, number>()
-    for (const [at, query] of queries.entries()) this.addQuery(at, query, seen)
+    for (let at = 0; at < queries.length; at++) this.addQuery(at, queries[at] as CheckedQuery, seen)
     return this.found
   }
 
