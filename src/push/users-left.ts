@@ -21,57 +21,90 @@ export interface UsersOfPass {
   withoutQueries: number
 }
 
-const usersPerPage = 50_000
+/** `except` and `counted` as in `countUsersOfPass`; `claimed`: whether that figure is asked for, which is a further way through the index. */
+interface Asked {
+  except: readonly number[]
+  counted: readonly number[]
+  claimed: boolean
+}
+
+/** A page ends at one of so many users whose ids are so far apart, so it has some 50,000 users. */
+const samplesPerPage = 50
+const idsPerSample = 1_000
+/** Where most ids belong to nobody, the samples are further apart. */
+const samplesMax = 20_000
+/** Pages that are counted beside each other; in a transaction it is one. */
+const pagesAtOnce = 2
+
+/** The e-mails of users at which pages end, in their order; the last page has no end. Looked up by id, which reads few users. */
+async function findPageEnds(db: Database): Promise<string[]> {
+  const { rows } = await rideOut(() =>
+    sql<{ email: string }>`
+      with span as materialized (select min(id) as first, max(id) as last from users),
+      samples as (
+        select email, row_number() over (order by email) as n from users where id = any (array(
+          select generate_series(first, last, greatest(${idsPerSample}::bigint, (last - first) / ${samplesMax}::bigint)) from span))
+      )
+      select email from samples where n % ${samplesPerPage}::bigint = 0 order by n
+    `.execute(db),
+  )
+  return rows.map(({ email }) => email)
+}
+
+async function countPage(
+  db: Database,
+  pass: Pass,
+  { except, counted, claimed }: Asked,
+  { behind, upto }: { behind: string; upto: string | undefined },
+): Promise<UsersOfPass> {
+  const isOfPage = sql`email > ${behind} and ${upto === undefined ? sql`true` : sql`email <= ${upto}`}`
+  const { rows } = await rideOut(() =>
+    sql<UsersOfPass>`
+      -- not an anti join: of a scope that began today the statistics know nothing, and a plan may compare each user with all claims
+      with unclaimed as (
+        select email from users where subscribed and ${isOfPage} except
+        select email from claims where scope = ${pass.scope} and ${isOfPage}
+      ),
+      of_pass as materialized (
+        select case when ${pass.only} then ${hasQueries} end as asks, ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted
+        -- not a join, which may read the whole page for a few of its users
+        from users u where u.email = any (array(select email from unclaimed))
+      )
+      select ${claimed ? sql`(select count(*) from users where subscribed and ${isOfPage}) - count(*)` : sql`0`} as claimed,
+        count(*) filter (where not asks) as "withoutQueries", count(*) filter (where asks and held) as held,
+        count(*) filter (where asks and not held) as free,
+        count(*) filter (where asks and not held and not counted) as uncounted
+      from of_pass
+    `.execute(db),
+  )
+  return rows[0] as UsersOfPass
+}
+
+async function countPages(db: Database, pass: Pass, asked: Asked): Promise<UsersOfPass> {
+  const sum: UsersOfPass = { held: 0, free: 0, uncounted: 0, claimed: 0, withoutQueries: 0 }
+  const ends = await findPageEnds(db)
+  const pages = [...ends, undefined].map((upto, at) => ({ behind: ends[at - 1] ?? '', upto })).values()
+  const countNext = async () => {
+    for (const page of pages) {
+      const found = await countPage(db, pass, asked, page)
+      for (const name of Object.keys(sum) as (keyof UsersOfPass)[]) sum[name] += found[name]
+    }
+  }
+  await Promise.all(Array.from({ length: db.isTransaction ? 1 : pagesAtOnce }, countNext))
+  return sum
+}
 
 /** Counts the users of a pass. Workers in `except` are no other processes; `counted` are user ids. */
-export async function countUsersOfPass(
+export const countUsersOfPass = (
   db: Database,
   pass: Pass,
   except: readonly number[] = [],
   counted: readonly number[] = [],
-): Promise<UsersOfPass> {
-  const sum: UsersOfPass = { held: 0, free: 0, uncounted: 0, claimed: 0, withoutQueries: 0 }
-  for (let last = ''; ; ) {
-    const behind = last
-    const { rows } = await rideOut(() =>
-      sql<UsersOfPass & { last: string | null }>`
-        with last_of_full_page as materialized (
-          select email as last from users where subscribed and email > ${behind} order by email offset ${usersPerPage - 1} limit 1
-        ),
-        bound as materialized (
-          select coalesce((select last from last_of_full_page), (select max(email) from users where subscribed)) as last
-        ),
-        -- not an anti join: of a scope that began today the statistics know nothing, and a plan may compare each user with all claims
-        unclaimed as (
-          select email from users where subscribed and email > ${behind} and email <= (select last from bound) except
-          select email from claims where scope = ${pass.scope} and email > ${behind} and email <= (select last from bound)
-        ),
-        of_pass as materialized (
-          select case when ${pass.only} then ${hasQueries} end as asks, ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted
-          -- not a join, which may read the whole page for a few of its users
-          from users u where u.email = any (array(select email from unclaimed))
-        )
-        select (select last from last_of_full_page) as last, case
-            when exists (select from last_of_full_page) then ${usersPerPage}::bigint
-            else (select count(*) from users where subscribed and email > ${behind}) end - count(*) as claimed,
-          count(*) filter (where not asks) as "withoutQueries", count(*) filter (where asks and held) as held,
-          count(*) filter (where asks and not held) as free,
-          count(*) filter (where asks and not held and not counted) as uncounted
-        from of_pass
-      `.execute(db),
-    )
-    const [page] = rows
-    if (!page) return sum
-    for (const name of Object.keys(sum) as (keyof UsersOfPass)[]) sum[name] += page[name]
-    // null: the page was not full
-    if (page.last === null) return sum
-    last = page.last
-  }
-}
+): Promise<UsersOfPass> => countPages(db, pass, { except, counted, claimed: true })
 
 /** How many of the users whom a pass means, and who ask for anything, have no claim in its scope. */
 export async function countUnclaimed(db: Database, pass: Pass): Promise<number> {
-  const { free, held } = await countUsersOfPass(db, pass)
+  const { free, held } = await countPages(db, pass, { except: [], counted: [], claimed: false })
   return free + held
 }
 

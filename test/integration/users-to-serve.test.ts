@@ -1,7 +1,7 @@
 /** How a push finds the users that it has to serve, where there are many. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { countBegun, countUsersOfPass } from '../../src/push/users-left.ts'
+import { countBegun, countUnclaimed, countUsersOfPass } from '../../src/push/users-left.ts'
 import {
   failedPass,
   findLeadsBefore,
@@ -65,4 +65,30 @@ test('the last user of many is found at once, whose neighbours were all served i
   const owed: number[] = []
   for await (const page of findUsersOwedSubscription(db)) owed.push(...page.map(({ id }) => id))
   assert.deepEqual([owed.length, new Set(owed).size], [users, users])
+})
+
+// Ids that are so far apart make pages of 50 users.
+test('users are counted once each, on whichever page they lie, and beside each other or in a transaction alike', async (t) => {
+  const { db, pool } = await (await createDatabase(t)).open()
+  const weekly = weeklyPass('2020-W02')
+  const none = { held: 0, free: 0, uncounted: 0, claimed: 0, withoutQueries: 0 }
+  assert.deepEqual(await countUsersOfPass(db, weekly), none)
+  await pool.query(`
+    insert into users (id, email, receiver_key, subscribed) overriding system value
+      select n * 1000, n || '@example.com', 'key', n <> 5 from generate_series(1, 260) n;
+    insert into searches (meaning_sha256, kind, words, resolver) values (sha256('pool'), 'words', 'pool', 1);
+    insert into queries select u.id, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from users u, searches s where u.id % 7000 > 0;
+    insert into claims (scope, email) select 'weekly:2020-W02', email from users where id % 3000 = 0 or id = 5000;
+    insert into claims (scope, email) values ('weekly:2020-W02', 'removed@example.com'), ('weekly:2020-W01', '1@example.com')`)
+  const { rows } = await pool.query(`
+    with of_pass as (
+      select u.id % 3000 = 0 as claimed, exists (select from queries q where q.user_id = u.id) as asks from users u where u.subscribed
+    )
+    select count(*) filter (where not claimed and asks) as free, count(*) filter (where claimed) as claimed,
+      count(*) filter (where not claimed and not asks) as "withoutQueries" from of_pass`)
+  const expected = { ...none, ...rows[0], uncounted: rows[0].free }
+  assert.deepEqual([expected.claimed, expected.withoutQueries], [86, 25])
+  assert.deepEqual(await countUsersOfPass(db, weekly), expected)
+  assert.deepEqual(await db.transaction().execute((one) => countUsersOfPass(one, weekly)), expected)
+  assert.equal(await countUnclaimed(db, weekly), expected.free)
 })

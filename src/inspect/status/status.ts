@@ -8,7 +8,7 @@ import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
 import { findRefused } from '../../push/known-trouble.ts'
-import { countUnclaimed } from '../../push/users-left.ts'
+import { countUsersOfPass } from '../../push/users-left.ts'
 import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord, weeklyPass } from '../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
@@ -90,18 +90,24 @@ async function countWithoutLater(db: Database, period: string) {
   return rows[0] ?? { failedWithoutLater: 0, unknownWithoutLater: 0 }
 }
 
-async function countUsers(db: Database, period: string) {
-  const weekly = await countUnclaimed(db, weeklyPass(period))
-  const { rows } = await sql<{ subscribed: number; others: number }>`
-    select (select count(*) from users where subscribed) as subscribed, count(*) as others from users u
-    where not ${isOwedWeekly(period)} and u.id in (
+/** Users who are owed a delivery, but not the weekly one of the period. */
+async function countOwedOthers(db: Database, period: string): Promise<number> {
+  const { rows } = await sql<{ others: number }>`
+    select count(*) as others from users u where not ${isOwedWeekly(period)} and u.id in (
       select u.id from users u where ${isOwedSubscription}
       union
       select u.id from deliveries d join users u on u.id = d.user_id where d.status = 'pending'
     )
   `.execute(db)
-  const { subscribed = 0, others = 0 } = rows[0] ?? {}
-  return { subscribed, owed: weekly + others }
+  return rows[0]?.others ?? 0
+}
+
+async function countUsers(db: Database, period: string) {
+  const [{ free, held, claimed, withoutQueries }, others] = await Promise.all([
+    countUsersOfPass(db, weeklyPass(period)),
+    countOwedOthers(db, period),
+  ])
+  return { subscribed: free + held + claimed + withoutQueries, owed: free + held + others }
 }
 
 async function findHeld(db: Database, period: string): Promise<Status['held']> {
