@@ -44,8 +44,10 @@ async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode
       const startedAt = performance.now()
       const { sentenceOf } = await import('../inspect/status/alarms.ts')
       const { findFigures } = await import('../inspect/report/figures/find-figures.ts')
-      const { buildReport, buildHeadline } = await import('../inspect/report/page/build-report.ts')
-      const figures = await findFigures(db, settings)
+      const [figures, { buildReport, buildHeadline }] = await Promise.all([
+        findFigures(db, settings),
+        import('../inspect/report/page/build-report.ts'),
+      ])
       const size = await file.write(buildReport(figures, settings))
       const seconds = Math.round(performance.now() - startedAt) / 1_000
       const { status, isSampled: sampled } = figures

@@ -112,7 +112,7 @@ export async function findConcerns(
     const before = await findPeriodBefore(db, period)
     const [left, users, weekly, hooks, feed, lateSources] = await Promise.all([
       countLeft(db, period, owed > 0),
-      countWithoutTwoPeriods(db, before, period),
+      countWithoutTwoPeriods(db, before, period, owed > 0),
       findWeekly(db),
       findHookConcerns(db),
       findFeed(db, settings.feedMaxAgeMs),

@@ -69,29 +69,35 @@ export async function countLeft(
   return { weekly, others: (rows[0]?.n ?? 0) + (await countForcedLeft(db, period)) }
 }
 
-/** Users who were due in the period before, got no delivery in it, and have none in this one. */
-export async function countWithoutTwoPeriods(db: Database, before: string, period: string): Promise<number> {
+/** Users who were due in the period before, got no delivery in it, and have none in this one. `isAnyOwed` as in `countLeft`. */
+export async function countWithoutTwoPeriods(
+  db: Database,
+  before: string,
+  period: string,
+  isAnyOwed: boolean,
+): Promise<number> {
+  if (!isAnyOwed) return 0
   const hasNothing = sql<boolean>`not ${hasDelivery(before)} and not ${isClaimed(weeklyScope(period))} and not ${hasDelivery(period)}`
   return await countDue(db, before, await findLastBegun(db, before), hasNothing)
 }
 
 /**
- * How many users of each period were due and got no delivery; periods without such a user are left out. It reads the users only
- * for periods with a push that left somebody, and for the last two, in case the database has lost confirmed rows; not for `served`,
- * a period in which nobody is owed a delivery.
+ * The periods whose users `countMissed` has to read: those with a push that left somebody, and the last two of `periods`, in case the
+ * database has lost confirmed rows; not `served`, a period in which nobody is owed a delivery.
  */
-export async function countMissed(
-  db: Database,
-  periods: readonly string[],
-  served?: string,
-): Promise<Map<string, number>> {
+export async function findDoubtful(db: Database, periods: readonly string[], served?: string): Promise<string[]> {
   const { rows } = await sql<{ period: string }>`
-    select r.period from runs r where r.period = any (${periods}) and ${isOver} group by r.period
+    select r.period from runs r where r.period = any (${periods}) and r.period is distinct from ${served ?? null} and ${isOver}
+    group by r.period
     having r.period = any (${periods.slice(-2)}) or bool_or(not r.came_to_end or r.held_users > 0)
   `.execute(db)
+  return rows.map(({ period }) => period)
+}
+
+/** How many users of each period were due and got no delivery; periods without such a user are left out. */
+export async function countMissed(db: Database, periods: readonly string[]): Promise<Map<string, number>> {
   const missed = new Map<string, number>()
-  for (const { period } of rows) {
-    if (period === served) continue
+  for (const period of periods) {
     const users = await countDue(db, period, await findLastBegun(db, period), sql`not ${hasDelivery(period)}`)
     if (users > 0) missed.set(period, users)
   }

@@ -1,14 +1,18 @@
-/** Finds everything that a report shows, as plain data: one statement for each figure, however many users and leads there are. */
+/**
+ * Finds everything that a report shows, as plain data: one statement for each figure, however many users and leads there are. What takes
+ * long is read beside each other, each from one state of the database.
+ */
 import type { Database } from '../../../db/open.ts'
 import { findPeriod } from '../../../deliveries/runs.ts'
 import { type Alarm, findAlarms } from '../../status/alarms.ts'
+import { countMissed, findDoubtful } from '../../status/missed.ts'
 import { findLastRuns, findStatus, type RunReport, type Status } from '../../status/status.ts'
 import { type FeedDay, findFeedDays } from './feed.ts'
 import { findWhereAll, type WhereAll } from './places.ts'
 import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.ts'
 import { findSent, type Latency } from './sent.ts'
 import { type CauseShown, type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
-import { buildWeeks, findEnded, type Week } from './weeks.ts'
+import { buildWeeks, findEnds, showEnded, type Week } from './weeks.ts'
 
 /** The content of a report. */
 export interface Figures {
@@ -47,30 +51,39 @@ export interface ReportSettings {
 export async function findFigures(db: Database, settings: ReportSettings): Promise<Figures> {
   // comes first, so that an unknown time zone is reported as such
   await findPeriod(db, settings)
-  const status = await findStatus(db, settings)
-  const [alarms, runs, found] = await Promise.all([
+  const [status, ends] = await Promise.all([
+    findStatus(db, settings),
+    readSnapshot(db, (snapshot) => findEnds(snapshot, settings.timeZone)),
+  ])
+  const periods = ends.map(({ period }) => period)
+  const doubtful = await findDoubtful(db, periods, status.owed === 0 ? status.period : undefined)
+  const missing = readSnapshot(db, (snapshot) => countMissed(snapshot, doubtful))
+  // who was missed rarely decides which week is the first one
+  const [least, most] = [showEnded(ends, new Map()), showEnded(ends, new Map(doubtful.map((period) => [period, 1])))]
+  const shown = least.length === most.length ? least : showEnded(ends, await missing)
+  const [missed, alarms, runs, { ledger, amounts, latency }, others] = await Promise.all([
+    missing,
     findAlarms(db, status, settings),
     findLastRuns(db, runsShown),
-    readSnapshot(db, (snapshot) => readFigures(snapshot, settings, status)),
+    readSnapshot(db, (snapshot) => readLedger(snapshot, settings, shown[0]?.period ?? '')),
+    readSnapshot(db, (snapshot) => readOthers(snapshot, settings, periods.slice(-weeksOfTrouble))),
   ])
-  return { status, alarms, runs, ...found }
+  const weeks = buildWeeks(showEnded(ends, missed), amounts, ledger.share)
+  return { ...others, status, alarms, runs, weeks, latency, isSampled: ledger.share < 1 }
 }
 
-async function readFigures(snapshot: Snapshot, settings: ReportSettings, { owed, period }: Status) {
-  const ledger = await findLedger(snapshot, settings.ledgerBytesMax)
-  const ended = await findEnded(snapshot, settings.timeZone, owed === 0 ? period : undefined)
-  const periods = ended.map(({ period }) => period)
-  const { amounts, latency } = await findSent(snapshot, ledger, periods[0] ?? '')
-  const troubled = periods.slice(-weeksOfTrouble)
+async function readLedger(snapshot: Snapshot, { ledgerBytesMax }: ReportSettings, since: string) {
+  const ledger = await findLedger(snapshot, ledgerBytesMax)
+  return { ledger, ...(await findSent(snapshot, ledger, since)) }
+}
+
+async function readOthers(snapshot: Snapshot, { timeZone, keepAnswers }: ReportSettings, troubled: readonly string[]) {
   return {
     ...(await findMoment(snapshot)),
-    weeks: buildWeeks(ended, amounts, ledger.share),
-    latency,
-    isSampled: ledger.share < 1,
-    causes: await findCauses(snapshot, troubled, settings.keepAnswers),
-    users: await findUsersInTrouble(snapshot, troubled, settings.keepAnswers),
-    hooks: await findHooks(snapshot, settings.keepAnswers),
-    days: await findFeedDays(snapshot, settings.timeZone),
+    causes: await findCauses(snapshot, troubled, keepAnswers),
+    users: await findUsersInTrouble(snapshot, troubled, keepAnswers),
+    hooks: await findHooks(snapshot, keepAnswers),
+    days: await findFeedDays(snapshot, timeZone),
     where: await findWhereAll(snapshot),
   }
 }

@@ -1,6 +1,6 @@
 /**
- * How the figures of a report are read: in one read-only snapshot, by statements with a time limit, and from a sample of the
- * ledger where the whole would take more than seconds.
+ * How the figures of a report are read: in read-only snapshots, by statements with a time limit, and from a sample of the ledger where
+ * the whole would take more than seconds.
  */
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { codeOf, LeadpushError } from '../../../base/errors.ts'

@@ -55,21 +55,21 @@ export async function findSent(
   since: string,
 ): Promise<{ amounts: Amount[]; latency: Latency }> {
   const { rows } = await sql<Found>`
-    -- deliveries that agree in what is asked below: few, since most attempts take one of a few hundred times
+    -- deliveries that agree in what is asked below: few, since most attempts take one of a few hundred times. They are grouped by columns
+    -- as they are: an expression would be computed for each of them
     with alike as materialized (
-      select period, case when kind = 'weekly' then run_id end as weekly_run_id, first_ms, second_ms,
-        case when status = 'delivered' then second_status between 200 and 299 is true end as by_second,
-        count(*) as n, sum(leads) as leads, sum(bytes) as bytes, min(first_at) as first_from, max(first_at) as first_to,
-        min(second_at) as second_from, max(second_at) as second_to
-      from ${ledger} where period >= ${since} group by 1, 2, 3, 4, 5
+      select period, kind, run_id, status, first_ms, second_ms, second_status, count(*) as n, sum(leads) as leads, sum(bytes) as bytes,
+        min(first_at) as first_from, max(first_at) as first_to, min(second_at) as second_from, max(second_at) as second_to
+      from ${ledger} where period >= ${since} group by 1, 2, 3, 4, 5, 6, 7
     ),
     came as (
-      select period, weekly_run_id, n, leads, bytes,
-        case by_second when true then second_from + second_ms * interval '1 millisecond'
-          when false then first_from + first_ms * interval '1 millisecond' end as came_from,
-        case by_second when true then second_to + second_ms * interval '1 millisecond'
-          when false then first_to + first_ms * interval '1 millisecond' end as came_to
-      from alike
+      select period, case when kind = 'weekly' then run_id end as weekly_run_id, n, leads, bytes,
+        case when by_second then second_from + second_ms * interval '1 millisecond'
+          when not by_second then first_from + first_ms * interval '1 millisecond' end as came_from,
+        case when by_second then second_to + second_ms * interval '1 millisecond'
+          when not by_second then first_to + first_ms * interval '1 millisecond' end as came_to
+      from alike cross join lateral (
+        select case when status = 'delivered' then second_status between 200 and 299 is true end as by_second) how
     ),
     of_runs as (
       select period, weekly_run_id, sum(n) as deliveries, sum(leads) as leads, sum(bytes) as bytes,

@@ -1,7 +1,6 @@
 /** What became of each of the last weeks: how its deliveries ended, how much went out, and how soon. */
 import { sql } from 'kysely'
 import { hasBegun } from '../../../deliveries/runs.ts'
-import { countMissed } from '../../status/missed.ts'
 import type { Snapshot } from './reading.ts'
 import type { Amount } from './sent.ts'
 
@@ -34,8 +33,8 @@ export type EndedWeek = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' 
 
 type Ends = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown'> & { held: number }
 
-/** Counts deliveries by reading nothing but the index of ended ones. */
-async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
+/** Counts the deliveries of the last weeks, the oldest first, by reading nothing but the index of ended ones. */
+export async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
   const { rows } = await sql<Ends>`
     with weeks as materialized (
       select to_char(monday, 'IYYY-"W"IW') as period, to_char(monday, 'YYYY-MM-DD') as monday
@@ -63,21 +62,8 @@ async function findEnds(snapshot: Snapshot, timeZone: string): Promise<Ends[]> {
   return rows
 }
 
-/**
- * How the last weeks ended, the oldest first; weeks without a delivery are among them, but for those before the first delivery. `served`:
- * a period in which nobody is owed a delivery.
- */
-export async function findEnded(
-  snapshot: Snapshot,
-  timeZone: string,
-  served: string | undefined,
-): Promise<EndedWeek[]> {
-  const found = await findEnds(snapshot, timeZone)
-  const missed = await countMissed(
-    snapshot,
-    found.map(({ period }) => period),
-    served,
-  )
+/** The weeks to show, with who was missed; weeks without a delivery are among them, but for those before the first delivery. */
+export function showEnded(found: readonly Ends[], missed: ReadonlyMap<string, number>): EndedWeek[] {
   // where the claims of a week are deleted, only its runs tell
   const all = found.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
   const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
