@@ -7,7 +7,7 @@ import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { Lexemes, type Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
-import { missing, type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
+import { missing, type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findErasedAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { notePresent, noteRejected } from './sources.ts'
@@ -272,12 +272,12 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   await run(connection, 'analyze staged_leads')
   await run(connection, `set local work_mem = '64MB'`)
   const { staged, onRejected } = options
-  const reject = { table: 'staged_leads', onRejected, otherwise: { path: 'postalCode', message: missing } }
+  const reject = { table: 'staged_leads', onRejected }
   const repeated = await dropRepeated(connection)
   const findHidden = (rejects: readonly { raw: Buffer }[]) => findErasedAmong(connection, rejects)
   if (options.notes) await noteRejected(connection)
   // records that are bad by themselves can be rejected before the lock
-  const bad = await rejectStaged(connection, { ...reject, findHidden, where: 's.problem is not null' })
+  const bad = await rejectStaged(connection, { ...reject, findHidden })
   await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
   // read under the lock: times and ids then rise in the order of the commits
   const start = await connection.query<{ at: string; base: number; id: number }>(
@@ -292,11 +292,11 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   // no rollback takes a sequence back
   if (staged > 0 && !options.isDryRun) await run(connection, `select setval('lead_version_ids', $1)`, [base + staged])
 
-  // comes before `rejectStaged`, which prints and keeps what it rejects
+  // comes before `rejectFound`, which prints and keeps what it rejects
   const erasedUnread = options.hasUnread ? await dropErasedUnread(connection) : 0
   const erased = bad.hidden + erasedUnread + (await dropErased(connection))
-  const unknown = await rejectStaged(connection, { ...reject, where: isUnknown })
-  const rejected = bad.rejected + unknown.rejected
+  const noPlace = { path: 'postalCode', message: missing }
+  const rejected = bad.rejected + (await rejectFound(connection, isUnknown, noPlace, reject))
   await match(connection)
   if (options.notes) await notePresent(connection)
   await mergeChanged(connection)

@@ -32,19 +32,16 @@ const rawBytesMax = 8 * 1024
 interface Row {
   row: string
   line: number
-  problem: string | null
+  problem: string
   raw: Buffer | null
 }
 
-/** The rows of `table` for which `where` holds, in the order of the file, page by page. */
-async function* readPages(
-  connection: Connection,
-  { table, where, otherwise }: RejectOptions,
-): AsyncGenerator<StagedReject[]> {
+/** The bad rows of `table`, in the order of the file, page by page. */
+async function* readPages(connection: Connection, table: string): AsyncGenerator<StagedReject[]> {
   await connection.query(
     `declare staged_rejects no scroll cursor for
      select s.ctid::text as row, line, problem, case when octet_length(raw) <= ${rawBytesMax} then raw end as raw
-     from ${table} s where ${where} order by n`,
+     from ${table} s where problem is not null order by n`,
   )
   for (;;) {
     const { rows } = await connection.query<Row>(`fetch ${recordsPerFetch} from staged_rejects`)
@@ -58,7 +55,7 @@ async function* readPages(
         page = []
         bytes = 0
       }
-      const [path, message] = problem === null ? [otherwise.path, otherwise.message] : JSON.parse(problem)
+      const [path, message] = JSON.parse(problem)
       page.push({ line, raw, path, message })
       bytes += raw.length
     }
@@ -72,30 +69,42 @@ async function readLarge(connection: Connection, table: string, row: string): Pr
   return rows[0]?.raw ?? Buffer.alloc(0)
 }
 
-/** Which rows to reject, and whom to tell. */
+/** What becomes of bad rows. */
 export interface RejectOptions {
+  /** The staging table. */
   table: string
-  /** SQL over the rows `s` of the staging table. */
-  where: string
-  /** The problem of rows that have none of their own. */
-  otherwise: Problem
   onRejected: (rejected: StagedReject) => void | Promise<void>
   /** The indexes of rejects that are counted apart and not told. */
   findHidden?: (rejects: readonly StagedReject[]) => Promise<ReadonlySet<number>>
 }
 
-/** Tells the rows for which `where` holds, deletes them, and returns how many were told and how many hidden. */
+/** Tells the bad rows, deletes them, and returns how many were told and how many hidden. */
 export async function rejectStaged(
   connection: Connection,
-  options: RejectOptions,
+  { table, onRejected, findHidden }: RejectOptions,
 ): Promise<{ rejected: number; hidden: number }> {
   let [rejected, hidden] = [0, 0]
-  for await (const page of readPages(connection, options)) {
-    const apart = (await options.findHidden?.(page)) ?? new Set()
-    for (const [at, reject] of page.entries()) if (!apart.has(at)) await options.onRejected(reject)
+  for await (const page of readPages(connection, table)) {
+    const apart = (await findHidden?.(page)) ?? new Set()
+    for (const [at, reject] of page.entries()) if (!apart.has(at)) await onRejected(reject)
     hidden += apart.size
     rejected += page.length - apart.size
   }
-  if (rejected + hidden > 0) await connection.query(`delete from ${options.table} s where ${options.where}`)
+  if (rejected + hidden > 0) await connection.query(`delete from ${table} where problem is not null`)
   return { rejected, hidden }
+}
+
+/**
+ * Rejects the rows `s` for which the SQL `where` holds, as `rejectStaged` does, for `problem`, and returns how many. They are found
+ * once: what others change meanwhile makes no row go untold.
+ */
+export async function rejectFound(
+  connection: Connection,
+  where: string,
+  problem: Problem,
+  options: RejectOptions,
+): Promise<number> {
+  const found = `update ${options.table} s set problem = $1 where ${where}`
+  const { rowCount } = await connection.query(found, [serialiseProblem(problem)])
+  return rowCount ? (await rejectStaged(connection, options)).rejected : 0
 }

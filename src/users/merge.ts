@@ -10,7 +10,7 @@ import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
 import { type SearchIds, saveSearches } from '../matching/searches.ts'
-import { type RejectOptions, rejectStaged } from '../records/staged-rejects.ts'
+import { type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
 import { type Query, queryHash } from './query.ts'
 import type { Resolver } from './stage.ts'
 
@@ -96,8 +96,9 @@ async function collectChanges(db: Database): Promise<CollectedChanges> {
       select case when u.id is null or s.queries <> array(select json from queries where user_id = u.id order by position)
         then s.queries end as queries offset 0
     ) c
-    where u.id is null or c.queries is not null or s.subscribed <> u.subscribed
-      or key_mark(s.receiver_key) <> key_mark(u.receiver_key)
+    -- who was known, has no key in the file and was removed a moment ago stays removed
+    where case when u.id is null then s.raw is null
+      else c.queries is not null or s.subscribed <> u.subscribed or key_mark(s.receiver_key) <> key_mark(u.receiver_key) end
     window before as (rows unbounded preceding)`.execute(db)
   await sql`create index on changed_users (part)`.execute(db)
   await sql`analyze changed_users (id, added, part)`.execute(db)
@@ -222,14 +223,13 @@ async function applyUpdates(db: Database): Promise<void> {
 /** Merges `staged_users`, and deletes and tells its bad records. Throws the reason of `signal`. */
 export async function mergeUsers(connection: Connection, options: MergeUsersOptions): Promise<UserMergeCounts> {
   const db = kyselyOn(connection)
-  const { onRejected } = options
-  const otherwise = { path: 'receiverApiKey', message: 'is missing: a new user needs one' }
-  const reject = (where: string) => rejectStaged(connection, { table: 'staged_users', where, otherwise, onRejected })
+  const reject = { table: 'staged_users', onRejected: options.onRejected }
+  const noKey = { path: 'receiverApiKey', message: 'is missing: a new user needs one' }
   const repeated = await dropRepeated(db)
   // records that are bad by themselves need no turn
-  const bad = await reject('s.problem is not null')
+  const bad = await rejectStaged(connection, reject)
   await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
-  const rejected = bad.rejected + (await reject(isUnknown)).rejected
+  const rejected = bad.rejected + (await rejectFound(connection, isUnknown, noKey, reject))
   const { folded, first } = await findFolded(db)
   if (first) options.onFolded?.(first)
   const changes = await collectChanges(db)

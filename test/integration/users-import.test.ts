@@ -62,6 +62,18 @@ for (const version of postgresVersions) {
       ])
     })
 
+    test('a user whose record has no key, removed after it was checked, stays removed; the others are imported', async () => {
+      await importRecords(user('leaving', { queries: [pool] }))
+      const records = [{ email: emailOf('unknown') }, { email: emailOf('leaving'), queries: [zip] }, user('coming')]
+      const { summary } = await importing([writeInput(`users-${++files}.ndjson`, toLines(records))], {
+        onRejected: async () =>
+          void (await opened.pool.query('delete from users where email = $1', [emailOf('leaving')])),
+      })
+      assert.deepEqual(summary, { ...none, read: 3, inserted: 1, unchanged: 1, rejected: 1 })
+      assert.equal(await findUser('leaving'), undefined)
+      assert.equal((await findUser('coming')).key, 'key-1')
+    })
+
     test('the same record again, or one that knows less, writes nothing', async () => {
       await importRecords(user('same', { queries: [pool, zip] }))
       const before = await findUser('same')
