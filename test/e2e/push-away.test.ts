@@ -58,7 +58,7 @@ describe('side by side', { concurrency: true }, () => {
     const { code, stderr } = await program.done
     const seconds = (performance.now() - began) / 1_000
     assert.equal(code, 3, stderr)
-    assert.match(stderr, /did not answer for 25 s|timeout/)
+    assert.match(stderr, /did not answer for \d+ s|timeout/)
     assert.ok(seconds > 29 && seconds < 55, `it gave up after ${seconds} s`)
     const next = await push(['--all'], { DATABASE_URL: url }).done
     assert.ok(next.code === 0 || next.code === 1, next.stderr)
