@@ -1,12 +1,11 @@
 /**
  * What a million users are to live with, for `npm run bench -- --users 1000000`: fills a database, pushes a week, runs the commands
  * of an operator as whole processes, pushes a second week, and prunes the first. Bodies are small, so that a line of 1 Gbit/s could
- * carry them.
+ * carry them. With `--against` another checkout runs the commands too.
  */
 import type { ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { packageRoot } from '../../src/base/package-root.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { askReceived, findServerPid, readCpu, readWal, runProcess } from './measure.ts'
@@ -19,8 +18,12 @@ export interface LargeBench {
   work: string
   users: number
   listings: number
+  weeks: number
+  /** Checkouts by their names: `leadpush` pushes, all of them run the commands, turn about. */
+  roots: ReadonlyMap<string, string>
 }
 
+const ownName = 'leadpush'
 const sampleMs = 10_000
 const tablesShown = 8
 /** Exit code 1 of `status --check`: somebody should look, which is no fault here. */
@@ -75,18 +78,23 @@ class Large {
     this.opened = opened
   }
 
-  /** Runs leadpush to its end, and prints what it took. */
-  async run(line: string, onStart?: (pid: number) => void): Promise<{ seconds: number; last: Record<string, number> }> {
-    const { databaseUrl, receiverUrl, work } = this.bench
+  /** Runs leadpush to its end, and prints what it took. `name`: of another checkout than the first. */
+  async run(
+    line: string,
+    { onStart, name = ownName }: { onStart?: (pid: number) => void; name?: string } = {},
+  ): Promise<{ seconds: number; last: Record<string, number> }> {
+    const { databaseUrl, receiverUrl, work, roots } = this.bench
     const env = { DATABASE_URL: databaseUrl, LEADPUSH_RECEIVER_URL: receiverUrl, LEADPUSH_LOG_FORMAT: 'json' }
     const serverPid = await findServerPid(this.opened)
     const [cpuBefore, startedMs] = [readCpu(serverPid) ?? Number.NaN, performance.now()]
-    const args = [join(packageRoot, 'bin/leadpush.js'), ...line.split(' ')]
+    const args = [join(roots.get(name) as string, 'bin/leadpush.js'), ...line.split(' ')]
     const { last, usage } = await runProcess(args, env, work, 'large', { onStart, codes })
     const seconds = (performance.now() - startedMs) / 1_000
     const cpu = (readCpu(serverPid) ?? Number.NaN) - cpuBefore
     const [took, own, server] = [seconds, usage.cpuSeconds, cpu].map((value) => value.toFixed(1).padStart(7))
-    console.log(`  ${line.padEnd(38)}${took} s${own} s${server} s${megabytes(usage.peakBytes).padStart(9)}`)
+    console.log(
+      `  ${(name === ownName ? line : `${line} (${name})`).padEnd(38)}${took} s${own} s${server} s${megabytes(usage.peakBytes).padStart(9)}`,
+    )
     return { seconds, last }
   }
 
@@ -114,7 +122,7 @@ class Large {
         )
       }, sampleMs)
     }
-    const { seconds, last } = await this.run('push --all --json', onStart).finally(() => clearInterval(sampling))
+    const { seconds, last } = await this.run('push --all --json', { onStart }).finally(() => clearInterval(sampling))
     await ask()
     if (received.requests !== users || last.delivered !== users)
       throw new Error(`the receiver saw ${received.requests} requests; the summary says ${JSON.stringify(last)}`)
@@ -134,19 +142,19 @@ class Large {
 
   async runCommands(): Promise<void> {
     console.log('  command                                  took     own  server     peak   (seconds; processor)')
-    for (const line of commands) await this.run(line)
+    for (const line of commands) for (const name of this.bench.roots.keys()) await this.run(line, { name })
   }
 }
 
 export async function measureLarge(bench: LargeBench): Promise<void> {
-  const { users, listings } = bench
+  const { users, listings, weeks } = bench
   const opened = await open(bench.databaseUrl)
   try {
     const large = new Large(bench, opened)
     const startedMs = performance.now()
     await fill(opened, { users, listings, small: true })
     console.log(`filled in ${Math.round((performance.now() - startedMs) / 1_000)} s`)
-    for (const week of [1, 2]) {
+    for (let week = 1; week <= weeks; week++) {
       console.log(`\nweek ${week}`)
       await moveClock(opened, 7 * (week - 1))
       // as an import of the same listings leaves them
@@ -155,6 +163,7 @@ export async function measureLarge(bench: LargeBench): Promise<void> {
       await large.showTables()
       await large.runCommands()
     }
+    if (weeks < 2) return
     console.log('\nprune')
     await large.run('prune --older-than 6d --json')
     await large.showTables()

@@ -6,7 +6,7 @@
  *   npm run bench -- [--users 2000,20000] [--listings 50000] [--repetitions 5] [--only leadpush,wire] [--small]
  *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT …] [--statements] [--line 1000]
  *
- * With 500,000 users or more it is another benchmark: what it is like to live with so many (`large.ts`).
+ * With 500,000 users or more it is another benchmark: what it is like to live with so many for `--weeks 2` (`large.ts`).
  * With `--line` the receiver reads no more than that many Mbit/s, as over a network.
  * Contenders that look leads up for each user, and take as long for each however many there are, serve 2,000 of them at most.
  * BENCH_NODE_OPTIONS='--cpu-prof --cpu-prof-dir=…' profiles leadpush.
@@ -42,6 +42,7 @@ const { values } = parseArgs({
     against: { type: 'string', multiple: true, default: [] },
     statements: { type: 'boolean', default: false },
     line: { type: 'string', default: '0' },
+    weeks: { type: 'string', default: '2' },
   },
 })
 const listings = Number(values.listings)
@@ -252,7 +253,18 @@ for (const users of values.users.split(',').map(Number)) {
     await migrate(opened.db)
     if (users >= largeUsers) {
       await opened.close()
-      await measureLarge({ databaseUrl, receiver, receiverUrl: `http://127.0.0.1:${port}/`, work, users, listings })
+      const roots = new Map([...rootOf].filter(([name]) => name !== 'leadpush-gzip'))
+      const weeks = Number(values.weeks)
+      await measureLarge({
+        databaseUrl,
+        receiver,
+        receiverUrl: `http://127.0.0.1:${port}/`,
+        work,
+        users,
+        listings,
+        weeks,
+        roots,
+      })
       continue
     }
     await fill(opened, { users, listings, small: values.small })
