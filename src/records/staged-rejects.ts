@@ -95,14 +95,14 @@ export async function rejectStaged(
 }
 
 /**
- * Rejects the rows `s` for which the SQL `where` holds, as `rejectStaged` does, for `problem`, and returns how many. They are found
- * once: what others change meanwhile makes no row go untold.
+ * Gives `problem` to the rows `s` for which the SQL `where` holds, rejects them as `rejectStaged` does, and returns how many they are. The
+ * rows are found once: whatever others change meanwhile, each row that is deleted was told.
  */
 export async function rejectFound(
   connection: Connection,
   where: string,
   problem: Problem,
-  options: RejectOptions,
+  options: Omit<RejectOptions, 'findHidden'>,
 ): Promise<number> {
   const found = `update ${options.table} s set problem = $1 where ${where}`
   const { rowCount } = await connection.query(found, [serialiseProblem(problem)])

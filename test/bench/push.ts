@@ -4,7 +4,7 @@
  * repetition, medians and ratios; fails where a user got no delivery, or two.
  *
  *   npm run bench -- [--users 2000,20000] [--listings 50000] [--repetitions 5] [--only leadpush,wire] [--small]
- *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT …] [--statements] [--line 1000]
+ *                    [--processes 4] [--no-fsync] [--against ANOTHER_CHECKOUT …] [--statements] [--line 1000] [--weeks 2]
  *
  * With 500,000 users or more it is another benchmark: what it is like to live with so many for `--weeks 2` (`large.ts`).
  * With `--line` the receiver reads no more than that many Mbit/s, as over a network.

@@ -69,7 +69,7 @@ export async function countLeft(
   return { weekly, others: (rows[0]?.n ?? 0) + (await countForcedLeft(db, period)) }
 }
 
-/** Users who were due in the period before, got no delivery in it, and have none in this one. `isAnyOwed` as in `countLeft`. */
+/** Users who were due in the period before, got no delivery in it, and have none in this one: each of them is owed one (`isAnyOwed`). */
 export async function countWithoutTwoPeriods(
   db: Database,
   before: string,

@@ -1,6 +1,6 @@
 /**
- * Finds everything that a report shows, as plain data: one statement for each figure, however many users and leads there are. What takes
- * long is read beside each other, each from one state of the database.
+ * Finds everything that a report shows, as plain data: one statement for each figure, however many users and leads there are. Figures
+ * that take long are read beside each other, each from a state of the database of its own.
  */
 import type { Database } from '../../../db/open.ts'
 import { findPeriod } from '../../../deliveries/runs.ts'
@@ -58,7 +58,7 @@ export async function findFigures(db: Database, settings: ReportSettings): Promi
   const periods = ends.map(({ period }) => period)
   const doubtful = await findDoubtful(db, periods, status.owed === 0 ? status.period : undefined)
   const missing = readSnapshot(db, (snapshot) => countMissed(snapshot, doubtful))
-  // who was missed rarely decides which week is the first one
+  // the ledger is read from the first week on; only where that may be a week in which users were missed, their count comes first
   const [least, most] = [showEnded(ends, new Map()), showEnded(ends, new Map(doubtful.map((period) => [period, 1])))]
   const shown = least.length === most.length ? least : showEnded(ends, await missing)
   const [missed, alarms, runs, { ledger, amounts, latency }, others] = await Promise.all([
