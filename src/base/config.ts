@@ -222,7 +222,13 @@ export function inspectSettings<const K extends SettingName>(
     })
     if (text === undefined) {
       const why = needed[key]
-      if (why !== undefined && path === undefined) problems.push(`${name}: is not set; ${why}`)
+      // a file that cannot be read is told already; an empty one holds no value
+      if (why !== undefined && !wrong.has(key))
+        problems.push(
+          file
+            ? `${name}_FILE: holds ${JSON.stringify(file.text)}, which is empty; ${why}`
+            : `${name}: is not set; ${why}`,
+        )
       continue
     }
     const parsed = schema.safeParse(text)

@@ -220,6 +220,32 @@ test('a NAME_FILE that cannot be read, or stands beside its NAME, is an error', 
   assert.match(said, /LEADPUSH_NOPE_FILE: there is no such setting/)
 })
 
+test('a NAME_FILE that is empty sets nothing: a setting that is needed is told to be missing', async () => {
+  // the push began with the URL '', and used up an attempt; serve began to listen
+  const cwd = makeFolder({ receiver: ' \n' })
+  for (const args of [
+    ['push', '--all'],
+    ['probe', '--yes'],
+    ['serve', '--port', '0'],
+  ]) {
+    const { code, stdout, stderr } = await callProgram(args, { cwd, env: { LEADPUSH_RECEIVER_URL_FILE: 'receiver' } })
+    assert.deepEqual([code, stdout], [2, ''], stderr)
+    assert.match(stderr, /LEADPUSH_RECEIVER_URL_FILE: holds \\?"receiver\\?", which is empty; /)
+  }
+})
+
+test('an abbreviation of a time zone is refused unless it is a name of the IANA list', async () => {
+  // IST turned the week by Israel's clock, and times were shown by India's
+  for (const name of ['IST', 'PST', 'cst', 'JST', 'BST']) {
+    const said = await checkSettings({ LEADPUSH_RECEIVER_URL: url, LEADPUSH_TIME_ZONE: name })
+    assert.match(said, new RegExp(`LEADPUSH_TIME_ZONE: holds "${name}"; allowed: a time zone name of the IANA list`))
+  }
+  for (const name of ['EST', 'gmt', 'PST8PDT', 'Asia/Calcutta', 'US/Pacific', 'GB', 'NZ']) {
+    const said = await checkSettings({ LEADPUSH_RECEIVER_URL: url, LEADPUSH_TIME_ZONE: name })
+    assert.ok(isAccepted(said), said)
+  }
+})
+
 test('a flag wins over its setting, and is checked like it', async () => {
   const env = { LEADPUSH_RECEIVER_URL: url, LEADPUSH_CONCURRENCY: '0', LEADPUSH_RATE: '0' }
   const good = await checkSettings(env, { flags: ['--concurrency', '256', '--rate', '0.5'] })
