@@ -108,10 +108,15 @@ export const hosts = z
     refuse('host names, addresses or *.example.com for subdomains, separated by commas, without a scheme or a port'),
   )
 
+/** Of the abbreviations those that are names of the IANA list. */
+const shortZones = /^(CET|EET|EST|GMT|HST|MET|MST|PRC|ROC|ROK|UCT|UTC|WET)$/i
+
 export const timeZone = z.string().refine((text) => {
   // UTC is the default, and the first use of Intl is slow
   if (text === 'UTC') return true
   if (!/^[A-Za-z]/.test(text)) return false
+  // Intl and PostgreSQL take others too, and mean different zones: IST is India to the one and Israel to the other
+  if (/^[a-z]{3}$/i.test(text) && !shortZones.test(text)) return false
   try {
     new Intl.DateTimeFormat('en', { timeZone: text })
     return true
