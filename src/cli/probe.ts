@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { plural, seconds } from '../base/amounts.ts'
 import type { CheckLine, SummaryLine } from '../receiver-kit/probe/run-probe.ts'
-import { agrees } from './ask.ts'
+import { agrees, canAsk } from './ask.ts'
 import { createCheckView } from './check-view.ts'
 import { type Act, type ExitCode, inShort, openSecrets, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
@@ -79,7 +79,7 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
     `About to send up to ${planned.requests} requests, ${planned.megabytes} MB together, to the receiver at ${host} with ${whose}.\n` +
       'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.',
   )
-  if (!options.yes && process.stdin.isTTY && process.stderr.isTTY && !(await agrees('Send them?'))) {
+  if (!options.yes && canAsk() && !(await agrees('Send them?'))) {
     throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
   }
 

@@ -154,6 +154,12 @@ test('on a terminal a forced push says how many users would get a further delive
     assert.match(refused, /Nothing was sent/)
   }
   assert.equal(sent(), 3)
+  // into a pipe it sent without asking, and into a file it asked there, where nobody saw it
+  for (const beside of ['| cat', `2> '${join(testHome(), 'asked')}'`]) {
+    const refused = await showOn(80, `push --all --force ${beside}`, env, 'n\n')
+    assert.match(refused, /3 users who had theirs in \S+ would get a further delivery[\s\S]*\[y\/N\]/)
+  }
+  assert.equal(sent(), 3)
   await showOn(80, 'push --all --force', env, 'y\n')
   assert.equal(sent(), 6)
   assert.doesNotMatch(await showOn(80, 'push --all --force --yes', env, 'n\n'), /y\/N/)

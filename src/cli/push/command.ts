@@ -4,7 +4,7 @@ import { plural } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import type { PushRequest } from '../../push/run-push.ts'
 import type { Vault } from '../../secrets/vault.ts'
-import { agrees } from '../ask.ts'
+import { agrees, canAsk } from '../ask.ts'
 import {
   type Act,
   type ExitCode,
@@ -160,13 +160,9 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
     const exitCode = await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
       log.info(`Database: ${opened.description}`)
       const vault = await openSecrets(opened.db, settings)
-      if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
-      return await sendPush(log, opened, settings, await findRequest(log, opened.db, options), {
-        ...options,
-        vault,
-        metrics,
-        ping,
-      })
+      if (options.force && !options.yes) await agreeToForce(opened.db, settings, options.limit)
+      const { request, again } = await findRequest(log, opened.db, options)
+      return await sendPush(log, opened, settings, request, { ...options, vault, metrics, ping, again })
     })
     forget?.()
     await ping?.end(exitCode)
@@ -180,12 +176,11 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
 
 /** Asks a person at a terminal whether so many users shall get a further delivery; a push without a terminal is not held up. */
 async function agreeToForce(
-  log: Log,
   db: Database,
   settings: { timeZone: string; maxLeadAgeMs: number },
   limit: number | undefined,
 ): Promise<void> {
-  if (!process.stdin.isTTY || !process.stdout.isTTY) return
+  if (!canAsk()) return
   const { findPeriod } = await import('../../deliveries/runs.ts')
   const { countUsersOfPass } = await import('../../push/users-left.ts')
   const { forcedPass } = await import('../../push/users-to-serve.ts')
@@ -193,8 +188,8 @@ async function agreeToForce(
   const { free, held } = await countUsersOfPass(db, forcedPass(period))
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
   if (users === 0) return
-  log.warn(`${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`)
-  if (await agrees('Send them?')) return
+  const what = `${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`
+  if (await agrees(`${what}\nSend them?`)) return
   throw usageError(
     'Nothing was sent: it was not agreed to.',
     'With --yes it does not ask; without --force nobody gets two.',
