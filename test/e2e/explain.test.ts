@@ -191,7 +191,15 @@ test('what was sent is told with each attempt and what came back, and what has c
     /^Not yet: the weekly delivery of \S+ was made on THEN, before it was imported\. It goes out with the next week's\.$/,
   )
   assert.deepEqual(later.deliveries, ['No delivery is known to have held it.'])
+  // it named `push --failed`, which serves subscribed users alone, and plans anew
+  await house.put('users', [{ email: 'dropped@example.com', subscribed: false }])
+  assert.match(
+    (await ask('dropped@example.com', 'near')).answer,
+    /^Perhaps: .*\. `leadpush push --user dropped@example\.com` sends it again\.$/,
+  )
+  await house.put('users', [{ email: 'dropped@example.com', subscribed: true }])
   await house.put('leads', [{ ...near, price: 3, postalCode: '97201' }])
+  assert.match((await ask('failed@example.com', 'near')).answer, /HTTP 500: .* made anew would not have it\.$/)
   assert.match((await ask('user@example.com', 'near')).answer, /\. Since then postalCode and price have changed\.$/)
 })
 

@@ -145,6 +145,15 @@ test('push --user serves one user whatever the period, in any letters, and says 
   assert.doesNotMatch((await house.call('push --user two@example.com')).stderr, /not subscribed/)
 })
 
+test('a failed push to a user who is not subscribed names the command that serves them again', async () => {
+  // it named `push --failed`, which serves subscribed users alone
+  const away = { LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1' }
+  const off = await house.call('push --user FOUR@example.com', { env: away })
+  assert.match(off.stdout, /\nOnce the cause is mended: leadpush push --user four@example\.com\n/)
+  const on = await house.call('push --user two@example.com', { env: away })
+  assert.match(on.stdout, /\nOnce the cause is mended: leadpush push --failed\n/)
+})
+
 test('a single delivery does not count for push --all, a forced one comes on top of the weekly one', async () => {
   await house.put('users', [{ email: 'five@example.com', receiverApiKey: 'key-5', queries: [zip('00901')] }])
   assert.equal((await house.call('push --user five@example.com')).code, 0)

@@ -98,6 +98,13 @@ function tellDelivery(delivery: ExplainedDelivery, time: Time): string {
 
 const order = ['delivered', 'pending', 'unknown', 'failed'] as const
 
+/** What sends again what failed: `push --failed` serves subscribed users alone, and plans anew. */
+function tellAgain({ user, subscribed, planned }: Explanation, unknown: '' | ' --unknown'): string {
+  if (planned === null) return 'A delivery that is made anew would not have it.'
+  const command = subscribed ? `push --failed${unknown}` : `push --user ${user}`
+  return `${unknown ? '' : 'Once the cause is mended, '}\`leadpush ${command}\` sends it again.`
+}
+
 /** The answer where deliveries of the period held the listing; `delivery` is the one with the best outcome. */
 function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: Time): string {
   const { user, subscribed, owed, planned } = explanation
@@ -112,9 +119,9 @@ function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: T
     case 'pending':
       return `It is on its way: ${which} holds it, which was begun on ${time(createdAt)} and has not ended.${since}`
     case 'unknown':
-      return `Perhaps: ${which} held it, but whether it arrived is unknown: ${error}. \`leadpush push --failed --unknown\` sends it again.`
+      return `Perhaps: ${which} held it, but whether it arrived is unknown: ${error}. ${tellAgain(explanation, ' --unknown')}`
     default:
-      return `No: ${which} held it, and failed: ${error}. Once the cause is mended, \`leadpush push --failed\` sends it again.`
+      return `No: ${which} held it, and failed: ${error}. ${tellAgain(explanation, '')}`
   }
 }
 

@@ -214,16 +214,23 @@ async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics 
   return keepMetricsFile(log, options.metricsFile, (before) => new PushMetrics(command, before, Date.now()))
 }
 
-async function findRequest(log: Log, db: Database, options: PushOptions): Promise<PushRequest> {
-  if (options.all) return { what: 'all', force: options.force ?? false, limit: options.limit }
-  if (options.resume) return { what: 'resume' }
-  if (options.failed) return { what: 'failed', unknown: options.unknown ?? false }
-  if (options.user === undefined) return { what: 'owed' }
+/** What is asked for, and `again`: the command that makes anew what of it fails, where `push --failed` does not. */
+async function findRequest(
+  log: Log,
+  db: Database,
+  options: PushOptions,
+): Promise<{ request: PushRequest; again?: string }> {
+  if (options.all) return { request: { what: 'all', force: options.force ?? false, limit: options.limit } }
+  if (options.resume) return { request: { what: 'resume' } }
+  if (options.failed) return { request: { what: 'failed', unknown: options.unknown ?? false } }
+  if (options.user === undefined) return { request: { what: 'owed' } }
   const { findUser } = await import('../../users/users.ts')
   const { user, owed, subscribed } = await findUser(db, options.user)
-  if (options.owed) return { what: 'user', user, owed, owedOnly: true }
-  if (!subscribed) log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
-  return { what: 'user', user, owed }
+  if (options.owed) return { request: { what: 'user', user, owed, owedOnly: true } }
+  const request: PushRequest = { what: 'user', user, owed }
+  if (subscribed) return { request }
+  log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
+  return { request, again: `push --user ${user.email}` }
 }
 
 /** Runs a push with its output: lines, progress, log and metrics. */
@@ -232,7 +239,14 @@ export async function sendPush(
   opened: { db: Database },
   settings: Awaited<ReturnType<typeof readPushSettings>>,
   request: PushRequest,
-  options: { vault: Vault; json?: true; accept?: true; metrics?: PushMetrics | undefined; ping?: Ping | undefined },
+  options: {
+    vault: Vault
+    json?: true
+    accept?: true
+    metrics?: PushMetrics | undefined
+    ping?: Ping | undefined
+    again?: string | undefined
+  },
 ): Promise<ExitCode> {
   await boundHeap()
   const { onCommitsHang } = await import('../../db/silence.ts')
@@ -244,6 +258,7 @@ export async function sendPush(
   const view = await createPushView(log, {
     json: options.json ?? false,
     single: request.what === 'user' && !request.further,
+    again: options.again,
   })
   const stop = listenForStop((signal) => {
     view.reporter.waits('what is under way')

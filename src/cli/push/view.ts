@@ -50,7 +50,7 @@ function describeLine(line: Exclude<PushLine, SummaryLine>, answer: string | und
 
 export async function createPushView(
   log: Log,
-  { json, single }: { json: boolean; single: boolean },
+  { json, single, again }: { json: boolean; single: boolean; again?: string | undefined },
 ): Promise<PushView> {
   const progress = new Progress()
   const causes = new CauseTally(usersShown)
@@ -108,7 +108,7 @@ export async function createPushView(
         const title = 'Not delivered, by cause'
         await writeCauses(causes.top(), { title, causesShown, usersShown, arrived: summary.delivered })
       }
-      await writeAdvice(summary, held)
+      await writeAdvice(summary, held, again)
     },
     stop: () => progress.stop(),
   }
@@ -137,11 +137,13 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
   await writeFacts(facts)
 }
 
-async function writeAdvice(summary: SummaryLine, held: boolean): Promise<void> {
+/** `again`: the command that makes anew what failed, where `push --failed` would not. */
+async function writeAdvice(summary: SummaryLine, held: boolean, again: string | undefined): Promise<void> {
   const advice: string[] = []
   if (pendingOf(summary) > 0) advice.push('To go on: leadpush push --resume')
   if (held) advice.push('If what is held back is right: leadpush push --all --accept')
-  if (summary.failed > 0) advice.push('Once the cause is mended: leadpush push --failed')
-  if (summary.unknown > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
+  if (summary.failed > 0) advice.push(`Once the cause is mended: leadpush ${again ?? 'push --failed'}`)
+  if (summary.unknown > 0)
+    advice.push(`To send again what may have arrived: leadpush ${again ?? 'push --failed --unknown'}`)
   if (advice.length > 0) await writeLine('', ...advice.map((sentence) => wrap(sentence, 0)))
 }
