@@ -125,6 +125,11 @@ function openPipe(path: string): Writable {
  * it is a pipe.
  */
 function checkRejects(path: string, files: readonly string[]): boolean {
+  if (path === '-')
+    throw usageError(
+      '--rejects: - is no file, and standard output has what the import tells.',
+      'Name a file, such as rejected.ndjson.',
+    )
   let rejects: Stats | undefined
   try {
     rejects = statSync(path, { throwIfNoEntry: false })

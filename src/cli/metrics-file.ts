@@ -49,7 +49,7 @@ function replaceFile(file: string, text: string): void {
 
 /** The text that an earlier run left in the file. Throws if the file cannot be written. */
 function openFile(file: string): string {
-  if (file === '' || file.endsWith('/')) throw new Error('it names no file')
+  if (file === '' || file === '-' || file.endsWith('/')) throw new Error('it names no file')
   const found = lstatSync(file, { throwIfNoEntry: false })
   // a rename would replace a device or a link with a file
   if (found && !found.isFile()) throw new Error('it is there, and is no regular file')

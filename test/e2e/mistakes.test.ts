@@ -167,6 +167,8 @@ test('a file for rejected records that is to be imported is not overwritten', as
 test('rejected records, which hold receiver keys, are kept for their owner alone', async (t) => {
   const database = await createDatabase(t)
   const users = writeInput('users.ndjson', '{"email":"wrong","receiverApiKey":"key-1"}\n')
+  // a file of the name - held what was meant to be seen, contacts and keys
+  await meets([...args.slice(0, -1), '-'], { DATABASE_URL: database.url }, 2, /^error: --rejects: - is no file/)
   const rejects = join(testHome(), 'rejects.ndjson')
   const ended = await runProgram(['users', 'import', users, '--rejects', rejects], {
     env: { DATABASE_URL: database.url },

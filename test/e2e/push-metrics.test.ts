@@ -116,6 +116,8 @@ test('a file that cannot be written is an error before any work; when it cannot 
     [link, /no regular file/],
     ['/dev/null', /no regular file/],
     ['', /names no file/],
+    // elsewhere - is standard output: here it became a file of that name
+    ['-', /names no file/],
     [`${folder}/`, /names no file/],
   ] as const) {
     const { code, stderr } = await house.call(['push', '--all', '--force', '--metrics-file', name])
