@@ -3,7 +3,7 @@ import { InvalidArgumentError } from 'commander'
 import { usageError } from './command.ts'
 
 export function parseCount(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is a whole number, 1 or more.')
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is a whole number from 1 to 999999999.')
   return Number(text)
 }
 

@@ -117,7 +117,7 @@ export async function runProgram(args: readonly string[]): Promise<ExitCode> {
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return 0
       log ??= await openLog()
-      reportUsage(log, usage, findCommandWords(program, args))
+      reportUsage(log, usage, args, findCommandWords(program, args))
       return 2
     }
     logError(log ?? (await openLog()), error)
@@ -133,8 +133,11 @@ function findCommandWords(program: Command, args: readonly string[]): string[] {
 }
 
 /** commander's own words, or where a command was given without its subcommand, its help. */
-function reportUsage(log: Log, usage: string, commandWords: readonly string[]): void {
-  const text = usage.replace(/^error: /, '').trim()
+function reportUsage(log: Log, usage: string, args: readonly string[], commandWords: readonly string[]): void {
+  const [word, unknown] = args.slice(commandWords.length)
+  // `help` of a word that is no command: commander would print the help of what is above it, and nothing else
+  const isAsked = word === 'help' && unknown !== undefined && /^Usage: /.test(usage)
+  const text = isAsked ? `unknown command '${unknown}'` : usage.replace(/^error: /, '').trim()
   if (/^Usage: /.test(text) && log.format === 'pretty') {
     log.info(text)
     return

@@ -36,6 +36,11 @@ test('a word that is no command, option or argument is told with what was meant 
     2,
     /^error: unknown option '--al'; did you mean --all\?\n {7}Run `leadpush push --help` /,
   )
+  // it was told that 1 or more is allowed
+  await meets(['leads', 'list', '--limit', '1000000000'], {}, 2, /'1000000000' is invalid\. .* from 1 to 999999999\.\n/)
+  // a page of help came, and nothing told why
+  await meets(['help', 'improt'], {}, 2, /^error: unknown command 'improt'\n {7}Run `leadpush --help` /)
+  await meets(['leads', 'help', 'improt'], {}, 2, /^error: unknown command 'improt'\n {7}Run `leadpush leads --help` /)
   // the help of `leads` was named, which has none of the options of `leads forget`
   await meets(['leads', 'forget', '--hrefs', 'x'], {}, 2, /mean --href\?\n {7}Run `leadpush leads forget --help` /)
   await meets(['users', '--foo', 'list'], {}, 2, /'--foo'\n {7}Run `leadpush users --help` /)
@@ -162,13 +167,13 @@ test('a file for rejected records that is to be imported is not overwritten', as
   const args = ['leads', 'import', leads, '--rejects', join(leads, '..', '.', 'twice.ndjson')]
   await meets(args, { DATABASE_URL: database.url }, 2, /is the file to be imported/)
   assert.equal(readFileSync(leads, 'utf8'), '{"href":"https://example.com/1"}\n')
+  // a file of the name - held what was meant to be seen, contacts and keys
+  await meets([...args.slice(0, -1), '-'], { DATABASE_URL: database.url }, 2, /^error: --rejects: - is no file/)
 })
 
 test('rejected records, which hold receiver keys, are kept for their owner alone', async (t) => {
   const database = await createDatabase(t)
   const users = writeInput('users.ndjson', '{"email":"wrong","receiverApiKey":"key-1"}\n')
-  // a file of the name - held what was meant to be seen, contacts and keys
-  await meets([...args.slice(0, -1), '-'], { DATABASE_URL: database.url }, 2, /^error: --rejects: - is no file/)
   const rejects = join(testHome(), 'rejects.ndjson')
   const ended = await runProgram(['users', 'import', users, '--rejects', rejects], {
     env: { DATABASE_URL: database.url },

@@ -166,7 +166,8 @@ async function readFaults({ fail = [], delay, drop, limit, refuse, html }: Recei
   }
   if (drop !== undefined) {
     const text = drop === true ? '1' : drop
-    if (!/^[1-9]\d{0,8}$/.test(text)) throw usageError(`--drop: holds "${text}"; allowed: a whole number, 1 or more`)
+    if (!/^[1-9]\d{0,8}$/.test(text))
+      throw usageError(`--drop: holds "${text}"; allowed: a whole number from 1 to 999999999`)
     faults.drop = Number(text)
   }
   if (limit !== undefined) {
