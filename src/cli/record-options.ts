@@ -1,22 +1,26 @@
 /** Options that say how the records of files are read: `leads import` and `validate` take them. */
 import { type Command, Option } from 'commander'
 import type { FieldMap } from '../leads/field-map.ts'
+import type { ReadOptions } from '../leads/pick-fields.ts'
 import type { Fits } from '../leads/stage.ts'
 
 export interface RecordOptions {
   map?: string[]
   mapFile?: string
   encoding?: string
+  where?: string[]
+  null?: string[]
+  strict?: true
 }
 
 /** An option that may be given several times. */
 export const repeated = (flags: string, about: string): Option =>
   new Option(flags, about).argParser((entry: string, entries: string[] = []) => [...entries, entry])
 
-export const mapOption = (): Option =>
+const mapOption = (): Option =>
   repeated('--map <field=column>', 'read a field from a column or key of another name; may be repeated')
 
-export const mapFileOption = (): Option =>
+const mapFileOption = (): Option =>
   new Option('--map-file <file>', 'a file with a line FIELD=COLUMN each, # begins a comment; --map wins over it')
 
 export const encodingOption = (): Option =>
@@ -25,12 +29,41 @@ export const encodingOption = (): Option =>
     'the encoding of files without a mark of Unicode that are not in UTF-8, such as windows-1252',
   )
 
+/** The options for the records of listings, in the order of `--help`. */
+export function addRecordOptions(command: Command): Command {
+  return command
+    .addOption(mapOption())
+    .addOption(mapFileOption())
+    .addOption(encodingOption())
+    .addOption(
+      repeated(
+        '--where <field=value>',
+        'take only records with this value, or FIELD!=VALUE without it; may be repeated',
+      ),
+    )
+    .addOption(repeated('--null <text>', 'a text that means unknown, whatever its case, such as n/a; may be repeated'))
+    .option('--strict', 'reject a record with an optional value that cannot be read, instead of taking it as unknown')
+}
+
+/** How the records are read. */
+interface RecordWays extends ReadOptions {
+  map: FieldMap
+  encoding?: string
+}
+
 /** Throws `usage`. */
-export async function readRecordOptions(options: RecordOptions): Promise<{ map: FieldMap; encoding?: string }> {
+export async function readRecordOptions(options: RecordOptions): Promise<RecordWays> {
   const { checkEncoding } = await import('../records/encoding.ts')
   const { readFieldMap } = await import('../leads/field-map.ts')
-  const map = readFieldMap(options)
-  return options.encoding === undefined ? { map } : { map, encoding: checkEncoding(options.encoding) }
+  const { buildNulls } = await import('../leads/read-value.ts')
+  const { parseWhere } = await import('../leads/where.ts')
+  return {
+    map: readFieldMap(options),
+    ...(options.encoding !== undefined && { encoding: checkEncoding(options.encoding) }),
+    where: parseWhere(options.where ?? []),
+    nulls: buildNulls(options.null ?? []),
+    strict: options.strict,
+  }
 }
 
 /** A word of a shell, quoted where it must be. */

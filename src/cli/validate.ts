@@ -2,18 +2,11 @@
 import type { Command } from 'commander'
 import { formatCount, plural } from '../base/amounts.ts'
 import type { Finding, Findings } from '../inspect/validate/finding.ts'
-import { type Act, type ExitCode, inShort, openSecrets, withDatabase } from './command.ts'
+import { type Act, type ExitCode, inShort, openSecrets, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
 import { paint } from './painted.ts'
-import {
-  commandThatFits,
-  encodingOption,
-  mapFileOption,
-  mapOption,
-  type RecordOptions,
-  readRecordOptions,
-} from './record-options.ts'
+import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from './record-options.ts'
 import { listenForStop } from './signals.ts'
 
 interface ValidateOptions extends RecordOptions {
@@ -28,13 +21,11 @@ const livelyProgressMs = 200
 const shownMax = { problem: 100, note: 20 } as const
 
 export function addValidate(program: Command, act: Act): void {
-  program
+  const command = program
     .command('validate')
     .description('Check settings, database and all data; or files: a delivery body, listings, users.')
     .argument('[file...]', 'files to check instead; this needs no database')
-    .addOption(mapOption())
-    .addOption(mapFileOption())
-    .addOption(encodingOption())
+  addRecordOptions(command)
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -42,7 +33,7 @@ export function addValidate(program: Command, act: Act): void {
 Examples:
   leadpush validate                 before the first push, or if something looks odd
   leadpush validate listings.csv    would the import take each record?
-  leadpush validate export.csv --map-file mls.map
+  leadpush validate export.csv --map-file mls.map --where status=Active --null TBD
   leadpush preview --user user@example.com --body > body.json
   leadpush validate body.json`,
     )
@@ -50,6 +41,11 @@ Examples:
 }
 
 async function validate(log: Log, files: string[], options: ValidateOptions, command: Command): Promise<ExitCode> {
+  const { json: _, ...read } = options
+  if (files.length === 0 && Object.keys(read).length > 0) {
+    const hint = 'Name the files; without any, `leadpush validate` checks the settings and the database.'
+    throw usageError('Options that say how records are read go with files.', hint)
+  }
   const stop = listenForStop((signal) =>
     log.info(`${signal}: coming to an end; what was not looked at is not counted.`),
   )
@@ -73,7 +69,7 @@ async function validateFiles(
   const { checkFiles, findFiles } = await import('../inspect/validate/files.ts')
   readSettings(['logFormat'], processSource())
   const how = { ...(await readRecordOptions(options)), commandThatFits: commandThatFits('validate', names, command) }
-  const counts = { files: 0, records: 0 }
+  const counts = { files: 0, records: 0, ...(options.where && { filtered: 0 }) }
   return await show(log, checkFiles(findFiles(names), counts, signal, how), counts, options)
 }
 

@@ -315,3 +315,28 @@ test('files of users are told from files of listings, in every format, and a map
   const { code, json } = await callProgram(['validate', file, '--map-file', map, '--json'])
   assert.deepEqual([code, json.filter(({ type }) => type === 'problem').map(({ where }) => where)], [1, [`${file}:7`]])
 })
+
+test('a file of listings is read by the options that its import takes; without a file they are wrong usage', async () => {
+  // --where, --null and --strict were unknown here, so what was found was not what the import would find
+  const file = write(
+    'href,postalCode,price,status\nhttps://listings.example/1,78704,TBD,Active\nhttps://listings.example/2,78704,1,Sold\n',
+    'csv',
+  )
+  const validate = async (...options: string[]) => {
+    const { code, json } = await callProgram(['validate', file, '--json', ...options])
+    const found = json.filter(({ path }) => path !== 'status').slice(0, -1)
+    return [code, found.map(({ type, path }) => `${type} ${path}`), json.at(-1).filtered]
+  }
+  assert.deepEqual(await validate(), [0, ['note price'], undefined])
+  assert.deepEqual(await validate('--strict'), [1, ['problem price'], undefined])
+  assert.deepEqual(await validate('--strict', '--null', 'tbd'), [0, [], undefined])
+  assert.deepEqual(await validate('--strict', '--where', 'status!=active'), [0, [], 1])
+  assert.deepEqual(await validate('--where', 'colour=red'), [1, ['problem '], 0])
+
+  // they were taken, and the database was checked as if they had not been given
+  for (const option of ['--map=href=link', '--map-file=x', '--encoding=utf-8', '--where=a=b', '--null=x', '--strict']) {
+    const { code, stderr } = await callProgram(['validate', option])
+    assert.equal(code, 2, option)
+    assert.match(stderr, /^error: Options that say how records are read go with files\./)
+  }
+})

@@ -2,24 +2,13 @@
 import type { Command } from 'commander'
 import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
-import {
-  commandThatFits,
-  encodingOption,
-  mapFileOption,
-  mapOption,
-  type RecordOptions,
-  readRecordOptions,
-  repeated,
-} from '../record-options.ts'
+import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from '../record-options.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
 import { addLooks } from './look.ts'
 import type { SourceFlags } from './source.ts'
 
 interface ImportOptions extends RecordOptions, SourceFlags {
-  where?: string[]
-  null?: string[]
-  strict?: true
   trigger?: true
   dryRun?: true
   rejects?: string
@@ -28,26 +17,12 @@ interface ImportOptions extends RecordOptions, SourceFlags {
 
 export function addLeads(program: Command, act: Act): void {
   const leads = program.command('leads').description('Import listings, look at them, and erase them.')
-  leads
+  const imports = leads
     .command('import')
     .description('Import listings from NDJSON, JSON or CSV, each also with .gz; - reads standard input.')
     .argument('<file...>', 'files, taken in one after the other')
-    .addOption(mapOption())
-    .addOption(mapFileOption())
-    .addOption(encodingOption())
-    .addOption(
-      repeated(
-        '--where <field=value>',
-        'take only records with this value, or FIELD!=VALUE without it; may be repeated',
-      ),
-    )
+  addRecordOptions(imports)
     .option('--dry-run', 'tell what the import would do, and write nothing')
-    .option(
-      '--null <text>',
-      'a text that means unknown, whatever its case, such as n/a; may be repeated',
-      (text: string, nulls: string[] = []) => [...nulls, text],
-    )
-    .option('--strict', 'reject a record with an optional value that cannot be read, instead of taking it as unknown')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
     .option('--source <name>', 'whose listings the files have: letters, digits, dots, hyphens, underscores')
     .option('--complete', 'with --source: the files have all its listings; those that they lack are gone')
@@ -113,8 +88,6 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   const { processSource, readSettings } = await import('../../base/config.ts')
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importLeads, leadFormats } = await import('../../leads/import.ts')
-  const { buildNulls } = await import('../../leads/read-value.ts')
-  const { parseWhere } = await import('../../leads/where.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger/command.ts')
   const { readSource } = await import('./source.ts')
@@ -126,17 +99,12 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   const settings = toSend ?? readSettings(names, source)
   const from = readSource(options, settings)
   findRecordFiles(files, leadFormats)
-  const { map, encoding } = await readRecordOptions(options)
-  const where = parseWhere(options.where ?? [])
+  const read = await readRecordOptions(options)
   return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
     const onNote = (note: string) => log.info(note)
     const vault = toSend && (await openSecrets(opened.db, toSend))
     const ways = {
-      map,
-      encoding,
-      where,
-      nulls: buildNulls(options.null ?? []),
-      strict: options.strict,
+      ...read,
       source: from,
       isDryRun: options.dryRun,
       onNote,

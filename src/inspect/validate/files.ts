@@ -27,6 +27,8 @@ export interface FileCounts {
   files: number
   /** Records in files of listings and users. */
   records: number
+  /** Records that `--where` does not take. */
+  filtered?: number
 }
 
 /** So much of a `.json` file tells what it is. */
@@ -64,15 +66,14 @@ async function* checkRecords(
     for await (const page of readRecords(file, { signal, encoding: options.encoding })) {
       counts.records += page.records.length
       if (!check && page.records.length === 0) continue
-      check ??= areUsers(page, options) ? new UsersCheck(file.name) : new LeadsCheck(file.name, options)
+      check ??= areUsers(page, options) ? new UsersCheck(file.name) : new LeadsCheck(file.name, options, counts)
       yield* check.check(page)
     }
+    if (check) yield* check.finish()
   } catch (error) {
     if (signal?.aborted) return
     yield problemOf(file.name, error)
-    return
   }
-  if (check) yield* check.finish()
 }
 
 /** Yields the findings on the files, one file after the other; `counts` grows as they are read. */

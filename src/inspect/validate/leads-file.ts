@@ -3,7 +3,7 @@ import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 import { UnreadableValues } from '../../leads/examples.ts'
 import type { FieldMap } from '../../leads/field-map.ts'
 import { lackError, NeededFields } from '../../leads/needed-fields.ts'
-import { FieldPicker } from '../../leads/pick-fields.ts'
+import { FieldPicker, type ReadOptions } from '../../leads/pick-fields.ts'
 import { describeUnreadable, showValue } from '../../leads/read-value.ts'
 import type { Fits } from '../../leads/stage.ts'
 import { postalKey } from '../../places/postal-key.ts'
@@ -17,7 +17,7 @@ export interface RecordsCheck {
   finish(): Generator<Finding>
 }
 
-export interface LeadsCheckOptions {
+export interface LeadsCheckOptions extends ReadOptions {
   map?: FieldMap | undefined
   /** The command with the `--map` options that fit a file whose columns have other names. */
   commandThatFits: (fits: Fits) => string
@@ -35,12 +35,14 @@ export class LeadsCheck implements RecordsCheck {
   private readonly picker: FieldPicker
   private readonly needs: NeededFields
   private readonly options: LeadsCheckOptions
+  private readonly counts: { filtered?: number }
   private readonly unreadable = new UnreadableValues()
 
-  constructor(name: string, options: LeadsCheckOptions) {
+  constructor(name: string, options: LeadsCheckOptions, counts: { filtered?: number }) {
     this.name = name
     this.options = options
-    this.picker = new FieldPicker(options.map)
+    this.counts = counts
+    this.picker = new FieldPicker(options.map, options)
     this.needs = new NeededFields(options.map)
   }
 
@@ -52,7 +54,10 @@ export class LeadsCheck implements RecordsCheck {
     if (lack) throw lackError(lack, this.options.commandThatFits)
     for (const record of page.records) {
       const picked = this.picker.pick(record)
-      if ('filtered' in picked) continue
+      if ('filtered' in picked) {
+        this.counts.filtered = (this.counts.filtered ?? 0) + 1
+        continue
+      }
       this.needs.count(picked, record)
       const where = `${this.name}:${record.line}`
       if (!('patch' in picked)) {
@@ -73,6 +78,7 @@ export class LeadsCheck implements RecordsCheck {
   }
 
   *finish(): Generator<Finding> {
+    this.picker.finish()
     const lack = this.needs.findLack()
     if (lack) yield problemOf(this.name, lackError(lack, this.options.commandThatFits))
     for (const [path, { line, message }] of this.unreadable.examples) {
