@@ -1,6 +1,7 @@
 /**
  * `users import --complete`: the files of the command together are all users there are, so whoever is in none of them is
- * unsubscribed. That happens in the transaction of the last file; a file that breaks off unsubscribes nobody.
+ * unsubscribed. That happens in the transaction of the last file; a file that breaks off unsubscribes nobody. Whether the files have
+ * enough users is judged before the first of them goes in, if they can be read twice.
  */
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
@@ -26,6 +27,10 @@ export interface CompleteImport {
 const leftBehindHours = 24
 
 const emailHash = sql`sha256(convert_to(email, 'UTF8'))`
+/** SQL over `users`. */
+const isUnlisted = (id: string) => sql<boolean>`subscribed and not exists (
+  select from listed_users where import_id = ${id} and email_sha256 = ${emailHash}
+)`
 
 export async function beginComplete(db: Database, accept: boolean): Promise<CompleteImport> {
   await rideOut(() =>
@@ -48,24 +53,29 @@ export async function recordListed(connection: Connection, { id }: CompleteImpor
 }
 
 /**
- * Unsubscribes the users who were in no file, and ends what is owed to them and not begun; returns their number. Throws `failed`
- * where the files have fewer than half of those who were subscribed, unless that is accepted, and where the database lost what an
- * earlier file had (contract 4.7).
+ * Unsubscribes the users who were in no file, and ends what is owed to them and not begun; returns their number, also in a dry run,
+ * which leaves them subscribed. Throws `failed` where the files have fewer than half of those who were subscribed, unless that is
+ * accepted, and where the database lost what an earlier file had (contract 4.7).
  */
-export async function unsubscribeUnlisted(connection: Connection, complete: CompleteImport): Promise<number> {
-  const { id, subscribed, accept } = complete
+export async function unsubscribeUnlisted(
+  connection: Connection,
+  complete: CompleteImport,
+  { isDryRun = false }: { isDryRun?: boolean | undefined } = {},
+): Promise<number> {
+  const { id } = complete
   const db = kyselyOn(connection)
   await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
   const { rows } = await sql<{ n: number }>`select count(*) as n from listed_users where import_id = ${id}`.execute(db)
   if ((rows[0]?.n ?? 0) < complete.listed) throw lostFiles()
   await sql`create temp table unlisted_users (id bigint) on commit drop`.execute(db)
   const { numAffectedRows } = await sql`
-    insert into unlisted_users select id from users where subscribed and not exists (
-      select from listed_users where import_id = ${id} and email_sha256 = ${emailHash}
-    )`.execute(db)
+    insert into unlisted_users select id from users where ${isUnlisted(id)}`.execute(db)
   const unlisted = Number(numAffectedRows ?? 0)
-  const listed = Math.max(0, subscribed - unlisted)
-  if (unlisted > 0 && 2 * listed < subscribed && !accept) throw tooFew(listed, subscribed)
+  guard(unlisted, complete, 'it has')
+  if (isDryRun) {
+    await dropListed(db, complete)
+    return unlisted
+  }
   await sql`analyze unlisted_users`.execute(db)
   // in one order, as all who lock many users
   await sql`
@@ -78,6 +88,14 @@ export async function unsubscribeUnlisted(connection: Connection, complete: Comp
   return unlisted
 }
 
+/** Throws `failed` where the files, whose users are recorded, have fewer than half of those who were subscribed, unless that is accepted. */
+export async function judgeListed(db: Database, complete: CompleteImport): Promise<void> {
+  const { rows } = await sql<{ n: number }>`select count(*) as n from users where ${isUnlisted(complete.id)}`.execute(
+    db,
+  )
+  guard(rows[0]?.n ?? 0, complete, 'the files have')
+}
+
 /** Deletes what is kept of the import. */
 export async function dropListed(db: Database, { id }: CompleteImport): Promise<void> {
   await sql`delete from listed_users where import_id = ${id}`.execute(db)
@@ -88,8 +106,11 @@ const lostFiles = () =>
     hint: 'A standby without the last changes took over: run the import again.',
   })
 
-const tooFew = (listed: number, subscribed: number) =>
-  new LeadpushError(
+function guard(unlisted: number, { subscribed, accept }: CompleteImport, has: string): void {
+  const listed = Math.max(0, subscribed - unlisted)
+  if (unlisted === 0 || 2 * listed >= subscribed || accept) return
+  throw new LeadpushError(
     'failed',
-    `of ${formatCount(subscribed)} subscribed users it has ${formatCount(listed)}, fewer than half, so nobody is unsubscribed; if that is right, use --accept`,
+    `of ${formatCount(subscribed)} subscribed users ${has} ${formatCount(listed)}, fewer than half, so nobody is unsubscribed; if that is right, use --accept`,
   )
+}

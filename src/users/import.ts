@@ -3,6 +3,7 @@
  * resolved to searches. It sends nothing and owes no subscription push.
  */
 import { plural } from '../base/amounts.ts'
+import { LeadpushError } from '../base/errors.ts'
 import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
@@ -20,7 +21,14 @@ import {
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { plainVault, type Vault } from '../secrets/vault.ts'
-import { beginComplete, type CompleteImport, dropListed, recordListed, unsubscribeUnlisted } from './complete.ts'
+import {
+  beginComplete,
+  type CompleteImport,
+  dropListed,
+  judgeListed,
+  recordListed,
+  unsubscribeUnlisted,
+} from './complete.ts'
 import { type FoldedRecord, mergeUsers } from './merge.ts'
 import { findSharedKeys } from './shared-keys.ts'
 import { Resolver, stageUsers } from './stage.ts'
@@ -46,6 +54,8 @@ export interface UserImportOptions extends ImportOptions {
   complete?: boolean | undefined
   /** Whether a complete import may have fewer than half of the subscribed users. */
   accept?: boolean | undefined
+  /** Counts what an import would do, each file by itself, and leaves the users as they are. */
+  isDryRun?: boolean | undefined
   /** Takes what an operator should know beside the counts, a sentence each. */
   onNote?: ((text: string) => void) | undefined
 }
@@ -60,7 +70,7 @@ async function importFile(
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
-  const { signal, stdin, encoding, vault = plainVault } = options
+  const { signal, stdin, encoding, isDryRun, vault = plainVault } = options
   return withTransaction(
     opened,
     async (connection) => {
@@ -84,12 +94,49 @@ async function importFile(
         signal,
         onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
         onFolded: options.onFolded,
+        isDryRun,
       })
-      const unsubscribed = complete && isLast ? await unsubscribeUnlisted(connection, complete) : 0
+      const unsubscribed = complete && isLast ? await unsubscribeUnlisted(connection, complete, { isDryRun }) : 0
       return { counts: { read: staged, ...merged, unsubscribed }, ignored, listed }
     },
     signal,
+    // the last file of a complete import needs what those before it listed
+    isDryRun && !complete ? 'rollback' : 'commit',
   )
+}
+
+/**
+ * Reads several files of a complete import before the first goes in, since too few users must change nothing: throws `failed` then.
+ * Files that cannot be read twice, or not to their end, are left to the import itself.
+ */
+async function judgeBeforehand(
+  opened: OpenDatabase,
+  files: readonly RecordFile[],
+  complete: CompleteImport,
+  resolver: Resolver,
+  { signal, encoding, vault = plainVault, onProgress }: UserImportOptions,
+): Promise<void> {
+  if (complete.accept || files.length < 2 || files.some(({ bytesTotal }) => bytesTotal === undefined)) return
+  try {
+    for (const file of files) {
+      const { name, bytesTotal } = file
+      const onRead = (read: { records: number; bytesRead: number }) =>
+        onProgress?.({ file: name, phase: 'reading', ...read, bytesTotal })
+      complete.listed += await withTransaction(
+        opened,
+        async (connection) => {
+          await vault.hold(kyselyOn(connection))
+          await stageUsers(connection, file, { signal, encoding, resolver, vault, onRead })
+          return await recordListed(connection, complete)
+        },
+        signal,
+      )
+    }
+  } catch (error) {
+    if (error instanceof LeadpushError && error.code !== 'database') return
+    throw error
+  }
+  await judgeListed(opened.db, complete)
 }
 
 /**
@@ -111,6 +158,7 @@ export async function importUsers(
     const onFolded = ({ email, line }: FoldedRecord) => {
       folded ??= `${file.name}:${line}: ${email} has the same query twice, which is kept once.`
     }
+    if (complete && file === found[0]) await judgeBeforehand(opened, found, complete, resolver, options)
     const imported = await importFile(opened, file, how, { ...options, onFolded }, onRejected)
     if (complete) complete.listed += imported.listed
     return imported
@@ -118,10 +166,10 @@ export async function importUsers(
   const isCut = outcome.broken !== undefined || outcome.stopped
   if (complete && isCut) await rideOut(() => dropListed(opened.db, complete))
   const { inserted, updated, unsubscribed } = outcome.summary
-  await tidyTables(opened, ['users', 'queries', 'searches'], inserted + updated + unsubscribed)
+  if (!options.isDryRun) await tidyTables(opened, ['users', 'queries', 'searches'], inserted + updated + unsubscribed)
   if (complete) await tidyTables(opened, ['listed_users'], outcome.summary.read)
   if (folded !== undefined && outcome.summary.folded > 0) options.onNote?.(folded)
-  if (options.onNote && inserted + updated > 0) await noteSharedKeys(opened, options.onNote)
+  if (options.onNote && !options.isDryRun && inserted + updated > 0) await noteSharedKeys(opened, options.onNote)
   return outcome
 }
 

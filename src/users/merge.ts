@@ -21,6 +21,8 @@ export interface MergeUsersOptions {
   onRejected: RejectOptions['onRejected']
   /** Called with the first record that has the same query twice. */
   onFolded?: ((record: FoldedRecord) => void) | undefined
+  /** Counts what the merge would do, and leaves the users as they are. */
+  isDryRun?: boolean | undefined
 }
 
 /** How many records came to what. */
@@ -233,8 +235,10 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const { folded, first } = await findFolded(db)
   if (first) options.onFolded?.(first)
   const changes = await collectChanges(db)
-  await insertParts(connection, changes, options)
   const { inserted, updated, unchanged } = changes
-  if (updated > 0) await applyUpdates(db)
+  if (!options.isDryRun) {
+    await insertParts(connection, changes, options)
+    if (updated > 0) await applyUpdates(db)
+  }
   return { inserted, updated, unchanged, rejected, repeated, folded }
 }

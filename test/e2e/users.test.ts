@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
 import { type StartedProgram, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 
@@ -282,4 +283,22 @@ test('a machine of another time zone is told so, and sends nothing weekly', asyn
   const other = await house.run('push --user user-0@example.com', { env })
   assert.deepEqual([other.code, house.receiver.requests.length], [0, 2])
   assert.match(other.stderr, /time zone UTC, this one Pacific\/Kiritimati/)
+})
+
+test('users import --dry-run says so, tells what would go in, and neither writes nor ends anything', async () => {
+  const house = await buildHouse({ leads, users: makeUsers(2) })
+  const file = writeInput('fewer-users.ndjson', toLines([makeUsers(1)[0], { email: 'wrong' }]))
+  const before = (await house.call('users list --json')).json
+  const dry = await house.call(`users import ${file} --complete --dry-run --json`)
+  assert.equal(dry.code, 1)
+  assert.deepEqual(
+    dry.json.map(({ type, rejected, unsubscribed, dryRun }) => [type, rejected, unsubscribed, dryRun]),
+    [
+      ['rejected', undefined, undefined, undefined],
+      ['summary', 1, 1, true],
+    ],
+  )
+  const text = await house.call(`users import ${file} --dry-run`)
+  assert.match(text.stdout, /^Dry run: nothing is written\. /)
+  assert.deepEqual((await house.call('users list --json')).json, before)
 })

@@ -88,6 +88,51 @@ for (const version of postgresVersions) {
       })
     }
 
+    test('several files with too few users together change nothing, the first of them neither', async () => {
+      // only the last file was left out: those before it had gone in
+      const { opened, write, importing, findSubscribed, countLeft } = await build(6)
+      const files = [write(user(0, { receiverApiKey: 'changed' }), user('new')), write(user(1))]
+      const { summary, broken } = await importing(files)
+      assert.match(broken?.message ?? '', /of 6 subscribed users the files have 2, fewer than half.*--accept/)
+      assert.deepEqual([summary.read, summary.unsubscribed], [0, 0])
+      assert.deepEqual([await findSubscribed(), await countLeft()], ['0,1,2,3,4,5', 0])
+      const { rows } = await opened.pool.query('select receiver_key from users where email = $1', [emailOf(0)])
+      assert.equal(rows[0].receiver_key, 'key-0')
+      const half = await importing([...files, write(user(2))])
+      assert.deepEqual([half.broken, half.summary.read, half.summary.unsubscribed], [undefined, 4, 3])
+      assert.equal(await findSubscribed(), '0,1,2,new')
+      const accepted = await importing(files, { accept: true })
+      assert.deepEqual([accepted.broken, await findSubscribed()], [undefined, '0,1,new'])
+    })
+
+    test('a dry run counts what the import then does, and leaves every row as it is', async () => {
+      // there was none: how many an export would unsubscribe was known when they were
+      const { opened, write, importing, countLeft } = await build(6)
+      const read = async () =>
+        (
+          await opened.pool.query(
+            `select t, count(*), max(xmin::text::bigint) as written from (
+               select 'users' as t, xmin from users union all select 'queries', xmin from queries
+               union all select 'searches', xmin from searches) r
+             group by t order by t`,
+          )
+        ).rows
+      const before = await read()
+      const pool = [{ type: 'text', value: 'pool' }]
+      const files = [
+        write(user('new', { queries: [...pool, ...pool] }), user(0, { queries: pool }), user(1, { subscribed: false })),
+        write(user(2), user(2), { email: 'bad' }, { email: emailOf('keyless') }),
+      ]
+      const dry = await importing(files, { isDryRun: true })
+      assert.deepEqual([await read(), await countLeft()], [before, 0])
+      const { summary } = await importing(files)
+      assert.deepEqual(dry.summary, summary)
+      const { inserted, updated, rejected, folded, unsubscribed } = summary
+      assert.deepEqual([inserted, updated, rejected, folded, unsubscribed], [1, 2, 2, 1, 3])
+      assert.match((await importing([write(user(3))], { isDryRun: true })).broken?.message ?? '', /fewer than half/)
+      assert.equal(await countLeft(), 0)
+    })
+
     test('a file that breaks off, or an import that is stopped, unsubscribes nobody; files before it stay in', async () => {
       const { write, importing, findSubscribed, countLeft } = await build(4)
       const cut = await importing([write(user(0), user('new')), writeInput('cut.ndjson', `${toLines([user(1)])}{"em`)])

@@ -21,6 +21,7 @@ export function addUsers(program: Command, act: Act): void {
     .option('--complete', 'the files are all users there are: unsubscribe those who are in none of them')
     .option('--accept', 'with --complete: also where fewer than half of the subscribed users are in the files')
     .addOption(encodingOption())
+    .option('--dry-run', 'tell what the import would do, and write nothing')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -29,6 +30,7 @@ export function addUsers(program: Command, act: Act): void {
 Examples:
   leadpush users import users.ndjson
   leadpush users import users.csv --complete      the whole export, nightly
+  leadpush users import users.csv --complete --dry-run
   leadpush users import users.csv --encoding windows-1252
 
 A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
@@ -120,7 +122,13 @@ async function readDatabaseSettings<const K extends SettingName = never>(more: r
   return readSettings(['databaseUrl', 'home', 'logFormat', ...more], processSource())
 }
 
-type UserImportOptions = JsonOption & { rejects?: string; complete?: true; accept?: true; encoding?: string }
+type UserImportOptions = JsonOption & {
+  rejects?: string
+  complete?: true
+  accept?: true
+  encoding?: string
+  dryRun?: true
+}
 
 async function importFiles(log: Log, files: string[], options: UserImportOptions): Promise<ExitCode> {
   const settings = await readDatabaseSettings(['databaseAwayMs', 'secretKey'])
@@ -129,19 +137,20 @@ async function importFiles(log: Log, files: string[], options: UserImportOptions
   const { runImport } = await import('../import-view.ts')
   const { endWhatNobodyWants } = await import('./change.ts')
   const { checkEncoding } = await import('../../records/encoding.ts')
-  const { complete, accept } = options
+  const { complete, accept, dryRun } = options
   const encoding = options.encoding === undefined ? undefined : checkEncoding(options.encoding)
   if (accept && !complete) throw usageError('--accept goes with --complete: it overrules its guard.')
   findRecordFiles(files, userFormats)
   return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
-    const vault = await openSecrets(opened.db, settings, { begins: true })
+    const vault = await openSecrets(opened.db, settings, { begins: !dryRun })
     let unsubscribed = 0
     const imported = await runImport(log, { ...options, files }, async (how) => {
-      const outcome = await importUsers(opened, files, { ...how, vault, complete, accept, encoding })
+      const ways = { vault, complete, accept, encoding, isDryRun: dryRun }
+      const outcome = await importUsers(opened, files, { ...how, ...ways })
       unsubscribed = outcome.summary.unsubscribed
       return outcome
     })
-    if (unsubscribed > 0) await endWhatNobodyWants(opened)
+    if (unsubscribed > 0 && !dryRun) await endWhatNobodyWants(opened)
     return imported
   })
 }
