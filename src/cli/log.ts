@@ -11,7 +11,7 @@ export interface Log {
   error(message: string, fields?: LogFields): void
   /** For machines only: one line an attempt would bury what a person looks for. */
   detail(message: string, fields: LogFields): void
-  /** A line that a process of ours wrote in this format. */
+  /** A line that a process of ours wrote in this format, or else its runtime. */
   line(text: string): void
   readonly format: 'pretty' | 'json'
 }
@@ -33,6 +33,14 @@ const prettyLog: Log = {
   error: (message) => say(`error: ${indented(message)}`),
   detail: () => {},
   line: say,
+}
+
+function isJsonObject(text: string): boolean {
+  try {
+    return text.startsWith('{') && typeof JSON.parse(text) === 'object'
+  } catch {
+    return false
+  }
 }
 
 /** How much of a server's log is kept while nobody reads it; the rest is dropped. */
@@ -62,7 +70,7 @@ async function jsonLog(isServer: boolean): Promise<Log> {
     warn: (message, fields) => now(() => logger.warn(fields ?? {}, message)),
     error: (message, fields) => now(() => logger.error(fields ?? {}, message)),
     detail: (message, fields) => logger.info(fields, message),
-    line: (text) => now(() => lines.add(`${text}\n`)),
+    line: (text) => now(() => (isJsonObject(text) ? lines.add(`${text}\n`) : logger.warn(text))),
   }
 }
 

@@ -228,3 +228,17 @@ test('what serve starts sends nothing where nothing is owed', async () => {
   assert.equal((await house.run('push --all --owed')).code, 2)
   assert.doesNotMatch((await house.run('push --help')).stdout, /--owed/)
 })
+// What the runtime of a process said, or why none could be started, stood in the log of JSON lines as it was.
+test('lines of a process that are no JSON, such as those of its runtime, are warnings in the log', async () => {
+  const user = { ...makeUsers(1)[0], email: 'runtime@example.com', receiverApiKey: 'key-runtime' }
+  await house.put('users', [user])
+  const [{ apiKey = '' } = {}] = await createKeys(house, [user.email])
+  const said = `process.argv.includes('--owed') && process.stderr.write('(node:1) Warning: old\\n{"torn\\n')`
+  const serve = await start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(said)}` })
+  assert.equal(assertAnswer(await serve.subscribe(apiKey)), 200)
+  await serve.program.waitFor(/ended: delivered/)
+  const warnings = serve.log().filter(({ level }) => level === 'warn')
+  assert.deepEqual(warnings.map(({ msg }) => msg).slice(-2), ['(node:1) Warning: old', '{"torn'])
+  await stop(serve)
+})
+
