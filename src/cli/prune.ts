@@ -28,6 +28,7 @@ const names: Record<PrunedPart, string> = {
   priceChanges: 'changes of prices',
   imports: 'imports',
   searches: 'searches',
+  triggers: 'triggers',
   receiverDeliveries: 'received',
 }
 

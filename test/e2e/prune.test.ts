@@ -35,7 +35,7 @@ const shared = await build({ leads: 0, users: 0 })
 
 const none = {
   type: 'prune', deliveries: 0, claims: 0, runs: 0, workers: 0, leads: 0, versions: 0, priceChanges: 0, imports: 0, searches: 0,
-  receiverDeliveries: 0, indexes: 0,
+  triggers: 0, receiverDeliveries: 0, indexes: 0,
 } // biome-ignore format: a list
 
 function told({ code, stdout, stderr, json }: ProgramResult): Record<string, number> {
@@ -78,6 +78,10 @@ for (const version of postgresVersions) {
       update lead_seen set seen_at = now() - case lead_id when 4 then 89.9 else 90.1 end * interval '1 day' where lead_id > 1;
       insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
       insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
+      insert into lost_triggers (hook_id, lost_at, lead_ids)
+      select id, now() - days * interval '1 day', '{1, 2}' from hooks, unnest(array[90.1, 89.9]) as days;
+      insert into became_due (hook_id, kind, at, lead_ids)
+      select hook_id, 'new_lead', lost_at, lead_ids from lost_triggers;
       update leads set first_import_id = 2 where id = 2;
       update lead_versions set superseded_at = now() - (89.4 + lead_id / 2.0) * interval '1 day' where superseded_at is not null;
       insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
@@ -100,6 +104,8 @@ for (const version of postgresVersions) {
       leads: 1,
       imports: 1,
       searches: 1,
+      // only a later `trigger` deleted them, where there was one
+      triggers: 2,
       receiverDeliveries: 1,
     }
     // of the listing that would go both versions would, but for the pending delivery
@@ -123,6 +129,13 @@ for (const version of postgresVersions) {
     assert.deepEqual([look.code, look.stdout], [0, `Nothing was deleted. This would go:\n\n${pretty.stdout}`])
     const counts = [...pretty.stdout.matchAll(/^(\w.*?) +(\d+)$/gm)].map(([, , count]) => Number(count))
     assert.deepEqual(counts, Object.values({ ...none, ...more }).slice(1))
+    const countTriggers = 'select count(*) from lost_triggers union all select count(*) from became_due'
+    assert.deepEqual(await column(opened, countTriggers), [1, 1])
+    // `trigger --again` may ask for them
+    await opened.pool.query(`update lost_triggers set lost_at = now() - interval '29.9 days'`)
+    await opened.pool.query(`update became_due set at = now() - interval '29.9 days'`)
+    assert.equal(told(await house.call('prune --older-than 1d --json')).triggers, 0)
+    assert.deepEqual(await column(opened, countTriggers), [1, 1])
   })
 }
 

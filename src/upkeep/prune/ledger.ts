@@ -1,12 +1,13 @@
 /**
- * Deletes what is old in the ledger and no longer needed: ended deliveries, claims of periods that are over, runs, and rows
- * of dead processes. Pending deliveries stay, and so does a claim as long as its loss could cause a second delivery.
+ * Deletes what is old in the ledger and no longer needed: ended deliveries, claims of periods that are over, runs, lost triggers, and
+ * rows of dead processes. Pending deliveries stay, and so does a claim as long as its loss could cause a second delivery.
  */
 import { sql } from 'kysely'
 import { comparedDays, comparedLeadsMin, frozenRunDays } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import { isLive, isLongDead } from '../../db/leases.ts'
 import { isPeriodOver, isUnderWay } from '../../deliveries/runs.ts'
+import { forgetLost } from '../../triggers/lost-triggers.ts'
 import { type PruneContext, sweepRows } from './sweep.ts'
 
 /**
@@ -81,6 +82,11 @@ export async function noteRuns({ db, before, onAway }: PruneContext): Promise<vo
     () => sql`update runs set pruned = true where started_at < ${before}::timestamptz and not pruned`.execute(db),
     onAway,
   )
+}
+
+/** Deletes triggers that were abandoned or dropped; `trigger --again` may ask for younger ones (contract 6.1). */
+export async function pruneTriggers({ db, before, dryRun, onAway }: PruneContext): Promise<number> {
+  return await rideOut(() => forgetLost(db, { before, dryRun }), onAway)
 }
 
 /** Deletes what hooks said; what was said of deliveries goes with them. */

@@ -12,6 +12,7 @@ import {
   pruneDeliveries,
   pruneReceiver,
   pruneRuns,
+  pruneTriggers,
   pruneWorkers,
 } from './ledger.ts'
 import { pruneImports, pruneLeads, prunePriceChanges, pruneSearches, pruneVersions } from './listings.ts'
@@ -29,6 +30,7 @@ const parts = {
   priceChanges: prunePriceChanges,
   imports: pruneImports,
   searches: pruneSearches,
+  triggers: pruneTriggers,
   receiverDeliveries: pruneReceiver,
 } as const satisfies Record<string, (context: PruneContext) => Promise<number>>
 
