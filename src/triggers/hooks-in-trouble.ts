@@ -25,6 +25,14 @@ export interface HookInTrouble {
   /** What the hook said with it. */
   answer: string | null
   lastAt: Date | null
+  /** Whether the last attempt was a success. */
+  isDelivered: boolean
+}
+
+/** What the last attempt came to, in a few words. */
+export function describeLast({ isDelivered, error }: Pick<HookInTrouble, 'isDelivered' | 'error'>): string {
+  if (!isDelivered) return error ?? 'none yet'
+  return error === null ? 'it was delivered' : `it was delivered, an earlier one was not: ${error}`
 }
 
 const inTrouble = sql`(
@@ -51,6 +59,7 @@ export async function findHooksInTrouble(
 ): Promise<HookInTrouble[]> {
   const { rows } = await sql<HookInTrouble>`
     select h.id, h.url, i.id as "integrationId", u.email as user, h.abandoned, h.dropped, h.off_since as "offSince", h.last_at as "lastAt",
+      h.last_at is not null and h.last_error is null as "isDelivered",
       (select count(*) from triggers t where t.hook_id = h.id and t.attempts > 0) as failing,
       coalesce(h.last_error, h.abandoned_error,
         (select min(t.last_error) from triggers t where t.hook_id = h.id and t.attempts > 0)) as error,

@@ -214,4 +214,9 @@ test('--again sends what was abandoned, with the hook named or not; wrong option
   assert.deepEqual([again.code, countsOf(again.json)], [0, { ...noTriggers, due: 1, delivered: 1 }], again.stderr)
   assert.equal(new Set(platform.calls.map(({ webhookId }) => webhookId)).size, 1)
   assert.equal((await house.call('integrations list --json')).json.flatMap(({ hooks }) => hooks)[0].offSince, null)
+  // which stays in trouble for some days
+  assert.match(
+    (await house.call('status')).stdout,
+    /\/lost\n {2}1 abandoned; last attempt [^:]*:[^a-z]*: it was delivered, an earlier one was not: HTTP 500\n/,
+  )
 })

@@ -7,7 +7,7 @@ import type { Database } from '../../db/open.ts'
 import { causesShown, findEnded, findStuck, usersShown } from '../../inspect/status/not-delivered.ts'
 import type { Status } from '../../inspect/status/status.ts'
 import type { AttemptReport, UserDelivery } from '../../inspect/status/user-deliveries.ts'
-import type { HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
+import { describeLast, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { writeCauses } from '../causes-view.ts'
 import { wrap, writeLine } from '../output.ts'
 import { paint, paintStatus } from '../painted.ts'
@@ -38,14 +38,15 @@ export async function writeEnded(
 
 export async function writeHooks(hooks: HookInTrouble[], total: number, time: Time): Promise<void> {
   await writeLine('', paint('bold', 'Hooks in trouble'))
-  for (const { lastAt, user, url, failing, abandoned, dropped, offSince, error, answer } of hooks) {
+  for (const hook of hooks) {
+    const { lastAt, user, url, failing, abandoned, dropped, offSince, error, answer } = hook
     const counts = [
       failing > 0 && `${formatCount(failing)} failing`,
       abandoned > 0 && `${formatCount(abandoned)} abandoned`,
       dropped > 0 && `${formatCount(dropped)} dropped`,
       offSince !== null && `switched off ${time(offSince)}`,
     ]
-    const last = `last attempt ${time(lastAt)}: ${error ?? 'it was delivered'}`
+    const last = `last attempt ${time(lastAt)}: ${describeLast(hook)}`
     await writeLine(wrap(`${user}: ${url}`, 2), `  ${wrap(`${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`)
     if (error !== null && answer !== null) await writeAnswer(answer, 2)
   }

@@ -1,5 +1,6 @@
 /** What did not arrive, in a report: causes with what to do, users, hooks. */
 import { formatCount, plural } from '../../../base/amounts.ts'
+import { describeLast } from '../../../triggers/hooks-in-trouble.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildTable, type Cell } from '../../page/table.ts'
@@ -84,15 +85,15 @@ function buildHooks({ hooks }: Figures, { time }: Wording): Html {
       { head: 'last attempt' },
       { head: 'why', wide: true },
     ],
-    rows: hooks.first.map(({ user, id, url, failing, abandoned, dropped, offSince, lastAt, error, answer }) => [
-      user,
-      `${hostOf(url)}, ${id}`,
-      number(failing, 'doubtful'),
-      number(abandoned, 'bad'),
-      number(dropped, 'doubtful'),
-      time(offSince),
-      time(lastAt),
-      error === null ? 'the last one was delivered' : withAnswers(error, answer === null ? [] : [answer]),
+    rows: hooks.first.map((hook) => [
+      hook.user,
+      `${hostOf(hook.url)}, ${hook.id}`,
+      number(hook.failing, 'doubtful'),
+      number(hook.abandoned, 'bad'),
+      number(hook.dropped, 'doubtful'),
+      time(hook.offSince),
+      time(hook.lastAt),
+      withAnswers(describeLast(hook), hook.answer === null ? [] : [hook.answer]),
     ]),
     more: moreOf(hooks, 'hook'),
   })
