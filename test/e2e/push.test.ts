@@ -193,3 +193,15 @@ test('wrong usage of push and preview ends with 2 before anything is done', asyn
   }
   assert.equal(house.receiver.requests.length, sent)
 })
+
+test('status names the time zone to be mended, not the listings, where that is why the week is held', async () => {
+  const own = await buildHouse({
+    leads,
+    users: [{ email: 'a@example.com', receiverApiKey: 'key', queries: [zip('78704')] }],
+  })
+  assert.equal((await own.call('push --all')).code, 0)
+  assert.equal((await own.call('push --all', { env: { LEADPUSH_TIME_ZONE: 'Africa/Abidjan' } })).code, 1)
+  const { stdout } = await own.call('status')
+  assert.match(stdout, /^Once the machines have one LEADPUSH_TIME_ZONE: leadpush push --all$/m)
+  assert.doesNotMatch(stdout, /imported/)
+})

@@ -144,7 +144,9 @@ async function writeStatus(
   { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
 ): Promise<void> {
   const { describeRefusal } = await import('../../push/receiver-watch.ts')
-  const { describeHeld, findLastRuns, findTroubledHooks } = await import('../../inspect/status/status.ts')
+  const { describeHeld, findLastRuns, findTroubledHooks, isForTimeZone } = await import(
+    '../../inspect/status/status.ts'
+  )
   const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)
   await writeFacts(describeStatus(found, timeZone))
@@ -159,7 +161,7 @@ async function writeStatus(
   if (found.stuck > 0) await writeStuck(db, time, keepAnswers)
   if (found.failed + found.unknown > 0) await writeEnded(db, found, keepAnswers)
   if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
-  const advice = adviseOn(found)
+  const advice = adviseOn(found, found.held !== undefined && isForTimeZone(found.held))
   if (advice.length > 0) await writeLine('')
   for (const sentence of advice) await writeLine(sentence)
 }
@@ -195,16 +197,10 @@ async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): 
 }
 
 /** What to do next, a sentence each. */
-function adviseOn({
-  stuck,
-  failedWithoutLater,
-  unknownWithoutLater,
-  owed,
-  held,
-  refused,
-  subscribed,
-  lastRun,
-}: Status): string[] {
+function adviseOn(
+  { stuck, failedWithoutLater, unknownWithoutLater, owed, held, refused, subscribed, lastRun }: Status,
+  isForTimeZone: boolean,
+): string[] {
   const advice: string[] = []
   const isRunning = lastRun?.outcome === 'running'
   if (subscribed === 0) advice.push('Nobody is subscribed yet: leadpush users import FILE')
@@ -212,7 +208,8 @@ function adviseOn({
     advice.push('Once what the receiver refuses is mended: leadpush push --all, which begins with one attempt')
   else if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
   if (held) {
-    advice.push('Once what was imported is mended: leadpush push --all')
+    const mended = isForTimeZone ? 'the machines have one LEADPUSH_TIME_ZONE' : 'what was imported is mended'
+    advice.push(`Once ${mended}: leadpush push --all`)
     advice.push('If what is held back is right: leadpush push --all --accept')
   } else if (!refused && stuck === 0 && owed > 0 && !isRunning)
     advice.push('To serve the users that are owed a delivery: leadpush push --all')

@@ -4,7 +4,7 @@ import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.
 import type { Database } from '../../db/open.ts'
 import { describeRefusal } from '../../push/receiver-watch.ts'
 import { type ConcernSettings, type Concerns, findConcerns } from './concerns.ts'
-import { describeHeld, type Status } from './status.ts'
+import { describeHeld, isForTimeZone, type Status } from './status.ts'
 
 export interface Alarm {
   /** Completes the sentence `Somebody should look at …`. */
@@ -56,9 +56,9 @@ function* listReceiver({ refused }: Status): Generator<Alarm> {
   }
 } // biome-ignore format: long sentences
 
-function mendHeld(reason: string | null): string {
-  if (reason?.startsWith('held: LEADPUSH_TIME_ZONE')) return 'give the machines one LEADPUSH_TIME_ZONE'
-  const query = reason === null ? ', or the query that takes too long,' : ''
+function mendHeld(held: NonNullable<Status['held']>): string {
+  if (isForTimeZone(held)) return 'give the machines one LEADPUSH_TIME_ZONE'
+  const query = held.reason === null ? ', or the query that takes too long,' : ''
   return `ask \`leadpush preview\` why, mend what was imported${query}`
 }
 
@@ -68,7 +68,7 @@ function* listUsers({ period, held, subscribed }: Status, { left, without, weekl
     yield {
       about: 'what the guard holds back',
       what: `The guard holds back ${describeHeld(held)} in ${period}`,
-      toDo: `${mendHeld(held.reason)} and run \`leadpush push --all\`, or send it all the same with ${serve}.`,
+      toDo: `${mendHeld(held)} and run \`leadpush push --all\`, or send it all the same with ${serve}.`,
     }
   }
   if (left > 0) {

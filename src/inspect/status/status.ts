@@ -176,6 +176,10 @@ export function findTroubledHooks(
   return rideOut(() => findHooksInTrouble(db, limit, keepAnswers))
 }
 
+/** Whether no listing is the reason, but the time zone of this machine or of the last. */
+export const isForTimeZone = ({ reason }: NonNullable<Status['held']>): boolean =>
+  reason?.startsWith('held: LEADPUSH_TIME_ZONE') ?? false
+
 /** `the weekly run (800 listings …)`, `3 users`. */
 export function describeHeld({ reason, users }: NonNullable<Status['held']>): string {
   if (reason !== null) return `the weekly run (${reason.replace(/^held: /, '')})`
