@@ -34,7 +34,7 @@ const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 
 const triggerGauges = [
   ['leadpush_triggers_due', 'Triggers that a run of `trigger` would send now; 100,000: or more.', 'due'],
-  ['leadpush_triggers_oldest_due_seconds', 'How long the one of them that was due first has been due.', 'oldestDueSeconds'],
+  ['leadpush_triggers_oldest_due_seconds', 'How long the first of them has been due, not counting pauses of its hook.', 'oldestDueSeconds'],
   ['leadpush_triggers_failing', 'Triggers that failed and will be tried again; 100,000: or more.', 'failing'],
   ['leadpush_triggers_abandoned', 'Triggers that were ever given up, of the hooks that there are.', 'abandoned'],
   ['leadpush_triggers_dropped', 'Listings beyond the newest that were ever dropped, of the hooks that there are.', 'dropped'],

@@ -10,7 +10,7 @@ const countedMax = 100_000
 export interface TriggerFigures {
   /** Triggers that a run would send now, counted up to 100,000. */
   due: number
-  /** How long the one that was due first has been due; 0 where none is. */
+  /** How long the one that was due first has been due, after the last pause of its hook; 0 where none is. */
   oldestDueSeconds: number
   /** Triggers that failed and will be tried again, counted up to 100,000. */
   failing: number
@@ -31,7 +31,8 @@ export async function findTriggerFigures(db: Database): Promise<TriggerFigures> 
   const lately = sql`now() - ${leftDays} * interval '1 day'`
   const { rows } = await sql<TriggerFigures>`
     with due as materialized (
-      select id, due_at from hooks where due_at <= now() and (paused_until is null or paused_until <= now())
+      select id, greatest(due_at, paused_until) as due_at from hooks
+      where due_at <= now() and (paused_until is null or paused_until <= now())
     )
     select (select count(*) from (
         select from due h cross join lateral (select from triggers where hook_id = h.id and due_at <= now() offset 0) t

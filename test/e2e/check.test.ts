@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, test } from 'node:test'
 import { startHookReceiver } from '../support/hook-receiver.ts'
-import { addHook, passPauses, runTrigger } from '../support/hooks.ts'
+import { addHook, passPauses, passTime, runTrigger } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 
@@ -280,6 +280,24 @@ test('triggers that have been due for a day, and no run of trigger', async () =>
   await query(`update triggers set due_at = now() - interval '1 day'`)
   platform.answer = () => 200
   await follow(line, 'trigger')
+})
+
+// What waited for the end of a pause of two days was told as due, and that no run had looked for it.
+test('a hook that asks for a long pause has no triggers that a run should have sent, until a day after its end', async () => {
+  await addHookOf('/pausing')
+  assert.equal((await house.call(`leads import ${leadsFile('78704', '78704')}`)).code, 0)
+  platform.answer = () => ({ status: 503, headers: { 'Retry-After': String(2 * 86_400) } })
+  assert.equal((await runTrigger(opened)).counts.failed, 1)
+  await passTime(opened, 1.5 * 86_400_000)
+  assert.deepEqual((await runTrigger(opened)).lines, [])
+  await alarm(/^check {2}1 hook has failed for more than a day/)
+  await passTime(opened, 1.6 * 86_400_000)
+  const [line = '', ...more] = await check()
+  assert.match(line, /^check {2}Triggers for 1 hook have been due for more than a day, and no `trigger` has run/)
+  assert.equal(more.length, 1)
+  platform.answer = () => 200
+  await follow(line, 'trigger')
+  await well()
 })
 
 test('a hook that has failed for a day', async () => {

@@ -113,3 +113,15 @@ test('what is due, failing, off, abandoned and dropped is told, for the hooks th
     /1 hook has failed for more than a day, 1 of them is switched off|2 hooks have failed for more than a day, 1 of them is/,
   )
 })
+
+// A hook that had asked for a pause of days was told as due for days at its end: the alert said that no run took its triggers.
+test('how long triggers have been due does not count the pause of their hook', async () => {
+  await hook('/pausing')
+  await addLeads(2)
+  platform.answer = () => ({ status: 503, headers: { 'Retry-After': '7200' } })
+  assert.equal((await trigger()).code, 0)
+  await passTime(opened, 7_500_000)
+  const { hooksDue, oldestDueSeconds } = await findTriggerFigures(opened.db)
+  assert.equal(hooksDue, 1)
+  assert.ok(oldestDueSeconds > 299 && oldestDueSeconds < 600, String(oldestDueSeconds))
+})
