@@ -292,15 +292,18 @@ export async function releaseHooks(
 
 /**
  * Due triggers that were not sent: `left`, because no living process has them in hand; `waiting`, because their hooks got a
- * pause since the run began.
+ * pause since the run began, or, where they are sent `again` (those of one hook, or all), have one from before.
  */
 export async function countLeft(
   db: Database,
   run: Pick<TriggerWorker, 'dueUntil'>,
+  again?: { hookId: string | undefined },
 ): Promise<{ left: number; waiting: number }> {
+  const isAskedFor =
+    again === undefined ? sql`false` : again.hookId === undefined ? sql`true` : sql`h.id = ${again.hookId}`
   const { rows } = await sql<{ left: number; waiting: number }>`
     select count(*) filter (where not ${isPaused(run)} and (h.worker_id is null or not ${isLive(sql`h.worker_id`)})) as "left",
-      count(*) filter (where ${isPaused(run)} and h.last_at >= ${run.dueUntil}) as waiting
+      count(*) filter (where ${isPaused(run)} and (h.last_at >= ${run.dueUntil} or ${isAskedFor})) as waiting
     from hooks h join triggers t on t.hook_id = h.id
     where h.due_at <= ${run.dueUntil} and t.due_at <= ${run.dueUntil}
   `.execute(db)

@@ -111,7 +111,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
       // also where no lease was waited for: another run may have given hooks back just before
       await loop.run(Promise.resolve())
     } while (waited)
-    const rest = await rideOut(() => countLeft(db, { dueUntil }), onAway)
+    const rest = await rideOut(() => countLeft(db, { dueUntil }, again), onAway)
     const left = stop.aborted ? rest.left : 0
     if (left > 0 && !context.stop.aborted) onNote('The time of this run is up: the next one goes on.')
     await rideOut(() => worker.stop(), onAway)

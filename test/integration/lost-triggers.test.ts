@@ -136,6 +136,24 @@ test('--again may be for one hook, or for what was lost lately; after 30 days no
   assert.deepEqual(await paths(all), [])
 })
 
+// A run right after the failure told that nothing was due, though what was lost waited for the end of the pause.
+test('an --again for a hook that has a pause tells what waits for its end, which a later run sends', async () => {
+  const paused = await hook('/paused')
+  await hook('/other')
+  await addLeads(2)
+  platform.answer = ({ path }) => (path === '/paused' ? 500 : 200)
+  await runTrigger(opened)
+  await passSchedule()
+  assert.equal((await runTrigger(opened)).counts.abandoned, 1)
+  platform.answer = () => 200
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+  const again = await runTrigger(opened, { again: { hookId: paused.id, sinceMs: undefined } })
+  assert.deepEqual(again.counts, { ...noTriggers, due: 2, waiting: 2 })
+  assert.deepEqual((await runTrigger(opened, { again: all })).counts, { ...noTriggers, due: 2, waiting: 2 })
+  await passPauses(opened)
+  assert.deepEqual((await runTrigger(opened)).counts, { ...noTriggers, due: 2, delivered: 2 })
+})
+
 test('an --again that fails has the whole schedule before it, and runs at once renew each trigger once', async () => {
   const failing = await hook('/again')
   await addLeads(1)
