@@ -79,9 +79,10 @@ export function describeStatus(status: number, gzip = false): string {
 
 /** One line in plain words, with a hint where there is one. */
 export function describeNoAnswer(
-  { stage, code, error }: HttpNoAnswer,
+  { stage, code, error, atProxy }: HttpNoAnswer,
   { receiverUrl, timeoutMs }: AttemptTarget,
 ): string {
+  if (atProxy) return `${error}; check HTTP_PROXY, HTTPS_PROXY and NO_PROXY`
   const what = stage === 'connect' ? `the receiver was not reached: ${error}` : error
   if (code === 'TIMEOUT') return `${what} (LEADPUSH_TIMEOUT is ${timeoutMs / 1_000} s)`
   if (stage !== 'connect') return what

@@ -5,6 +5,8 @@ import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undi
 import { buildSecureContext, type ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import { type ExchangeSlot, Unreached } from './exchange.ts'
+import { passOverContinue } from './pass-over-continue.ts'
+import { findProxy } from './reach.ts'
 
 /** With a client certificate every peer that asks for one is shown it, but never a proxy: give it for the receiver alone. */
 export interface HttpOptions extends ClientCertificate {
@@ -68,10 +70,12 @@ function buildSlot(
           if (error) return callback(new Unreached('not connected', { cause: error }), null)
           slot.socket = socket as Socket
           slot.used = false
+          slot.awaitsAnswer = false
           slot.firstError = undefined
-          slot.socket?.once('error', (first: Error) => {
+          slot.socket.once('error', (first: Error) => {
             slot.firstError = first
           })
+          passOverContinue(slot, slot.socket)
           callback(null, socket as Socket)
         }),
     })
@@ -89,7 +93,15 @@ function buildSlot(
         factory,
       })
     : factory(origin, {})
-  const slot: Slot = { origin, dispatcher, socket: undefined, used: false, firstError: undefined }
+  const slot: Slot = {
+    origin,
+    dispatcher,
+    isProxied: Boolean(findProxy(origin, proxies)),
+    socket: undefined,
+    used: false,
+    awaitsAnswer: false,
+    firstError: undefined,
+  }
   return slot
 }
 

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net'
 import { codeOf } from '../base/errors.ts'
 import { responseBytesMax } from '../base/limits.ts'
-import { describeTrouble, type TroubleStage } from './trouble.ts'
+import { describeTrouble, isProxyAway, type TroubleStage } from './trouble.ts'
 
 export interface HttpAnswer {
   kind: 'answer'
@@ -30,6 +30,8 @@ export interface HttpNoAnswer {
   error: string
   code: string | undefined
   reused: boolean
+  /** It is the proxy that was not reached. */
+  atProxy?: boolean
 }
 
 export type HttpOutcome = HttpAnswer | HttpNoAnswer
@@ -47,6 +49,10 @@ interface Controller {
 export interface ExchangeSlot {
   socket: Socket | undefined
   used: boolean
+  /** Whether what comes next over that connection begins an answer. */
+  awaitsAnswer: boolean
+  /** Whether requests go through a proxy. */
+  readonly isProxied: boolean
   /** The first error of that connection. */
   firstError: Error | undefined
 }
@@ -110,6 +116,7 @@ export class Exchange {
     this.socket = this.slot.socket
     this.reused = this.slot.used
     this.slot.used = true
+    this.slot.awaitsAnswer = true
   }
 
   onResponseStart(_: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {
@@ -140,7 +147,9 @@ export class Exchange {
     if (this.settled) return
     // after a TLS alert undici reports only that the peer closed
     if (codeOf(error) === 'UND_ERR_SOCKET' && this.slot.firstError) error = this.slot.firstError
-    if (error instanceof Unreached) this.fail(codeOf(error.cause), error)
+    // these two end with their head, whatever length it tells (RFC 9112, 6.3): undici waits for a body
+    if (this.status === 204 || this.status === 304) this.answer()
+    else if (error instanceof Unreached) this.fail(codeOf(error.cause), error)
     else if (this.controller || this.begunAnew || !this.slot.socket?.errored) this.fail(codeOf(error), error)
     else {
       this.begunAnew = true
@@ -177,13 +186,15 @@ export class Exchange {
     const stage = this.status > 0 ? 'response' : this.controller ? 'request' : 'connect'
     const cause = error instanceof Unreached ? error.cause : error
     const text = describeTrouble(stage, code, cause)
+    const atProxy = this.slot.isProxied && isProxyAway(stage, code)
     this.finish({
       kind: 'no-answer',
       sent: this.controller !== undefined,
       stage,
-      error: text,
+      error: atProxy ? `the proxy was not reached: ${text}` : text,
       code,
       reused: this.reused,
+      atProxy,
     })
   }
 }

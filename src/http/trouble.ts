@@ -21,6 +21,15 @@ const connectTexts: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: 'the proxy closed the connection',
 }
 
+/** Codes of a connection that was never made: where requests go through a proxy, it is the one to the proxy. */
+const proxyCodes: ReadonlySet<string | undefined> = new Set([
+  'ENOTFOUND', 'EAI_AGAIN', 'ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH',
+]) // biome-ignore format: a list
+
+/** Whether a connection through a proxy failed before it came to the proxy. */
+export const isProxyAway = (stage: TroubleStage, code: string | undefined): boolean =>
+  stage === 'connect' && proxyCodes.has(code)
+
 const certificateCodes =
   /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_)/
 const certificateTexts: Readonly<Record<string, string>> = {
@@ -59,10 +68,14 @@ function describeConnect(code: string | undefined, error: unknown): string {
   return 'the connection could not be made'
 }
 
-function describeSent(stage: 'request' | 'response', code: string | undefined): string {
+/** undici gives these no code, although it means to. */
+const isParserError = (error: unknown) => error instanceof Error && error.name === 'HTTPParserError'
+
+function describeSent(stage: 'request' | 'response', code: string | undefined, error: unknown): string {
   const answer = stage === 'request' ? 'an answer' : 'the end of the answer'
   if (code === 'TIMEOUT') return `${answer} did not come in time`
-  if (code?.startsWith('HPE_') || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'the answer is no valid HTTP'
+  if (isParserError(error) || code?.startsWith('HPE_') || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH')
+    return 'the answer is no valid HTTP'
   if (code === 'UND_ERR_HEADERS_OVERFLOW') return 'the headers of the answer are too long'
   return `the connection broke before ${answer} came`
 }
@@ -72,6 +85,7 @@ export function describeTrouble(stage: TroubleStage, code: string | undefined, e
   // how undici reports a 407 to a request in absolute form
   if (code === 'UND_ERR_INVALID_ARG') return 'the proxy asks for a user name and password (407)'
   // with TLS 1.3 the alert comes after the request went out
-  const text = describeAlert(code) ?? (stage === 'connect' ? describeConnect(code, error) : describeSent(stage, code))
+  const text =
+    describeAlert(code) ?? (stage === 'connect' ? describeConnect(code, error) : describeSent(stage, code, error))
   return code === undefined || code === 'TIMEOUT' ? text : `${text} (${code})`
 }

@@ -173,6 +173,17 @@ for (const [name, response, then, expected] of [
   ],
   ['an answer of HTTP/1.0 that ends with its connection', 'HTTP/1.0 200 OK\r\n\r\nok', 'end', success()],
   ['an early hint before the answer', `HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n${ok}`, 'stay', success()],
+  ['a 100 that nobody asked for before the answer', `HTTP/1.1 100 Continue\r\n\r\n${ok}`, 'stay', success()],
+  [
+    'a 100 between other interim answers',
+    `HTTP/1.1 103 Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Go\r\nX: y\r\n\r\nHTTP/1.1 100 Go\r\n\r\n${ok}`,
+    'stay',
+    success(),
+  ],
+  ['a 100 alone', 'HTTP/1.1 100 Continue\r\n\r\n', 'end', unanswered],
+  ['a 204 that tells a length', 'HTTP/1.1 204 None\r\nContent-Length: 9\r\n\r\n', 'stay', success(204)],
+  ['a 204 with a body', 'HTTP/1.1 204 None\r\nContent-Length: 2\r\n\r\n{}', 'stay', success(204)],
+  ['a 304 that tells a length', 'HTTP/1.1 304 Same\r\nContent-Length: 9\r\n\r\n', 'stay', refused(304)],
   [
     'an answer whose chunks break off',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok',
@@ -187,7 +198,7 @@ for (const [name, response, then, expected] of [
   ['something that is not HTTP', '220 mail.example.com ESMTP\r\n', 'stay', unanswered],
   ['headers without end', `HTTP/1.1 200 OK\r\nX: ${'x'.repeat(20_000)}`, 'stay', unanswered],
 ] as const) {
-  test(`${name} is ${expected.ok ? 'a success' : 'no answer, and open'}`, async () => {
+  test(`${name} is ${expected.ok ? 'a success' : expected.maybeArrived ? 'no answer, and open' : 'a failure that is certain'}`, async () => {
     const receiver = await answering(response, then)
     const outcome = await sendAttempt(newHttp(), target(receiver.port), request)
     assert.deepEqual(judgement(outcome), expected)
@@ -195,6 +206,51 @@ for (const [name, response, then, expected] of [
     assert.equal(receiver.connections(), 1, 'sent once')
   })
 }
+
+test('a receiver that says 100 to every request at once, and answers later, keeps its connection', async () => {
+  // undici took the 100 for a broken connection, so that each delivery went out twice and ended unknown
+  const receiver = await serve((socket) =>
+    readRequests(socket, () => {
+      socket.write('HTTP/1.1 100 Continue\r\n\r\n')
+      setTimeout(() => socket.write(ok), 50)
+    }),
+  )
+  const sender = newHttp({ concurrency: 1 })
+  for (let at = 0; at < 2; at++)
+    assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
+  assert.equal(receiver.connections(), 1)
+})
+
+test('a 100 that comes in pieces is passed over', async () => {
+  // its beginning alone was taken for the final answer: the connection was broken, and the delivery went out twice and ended unknown
+  const continued = 'HTTP/1.1 100 Continue\r\n\r\n'
+  for (const at of [1, 8, 10, 11, 20, continued.length - 1]) {
+    const receiver = await serve((socket) => {
+      socket.setNoDelay(true)
+      readRequests(socket, () => {
+        socket.write(continued.slice(0, at))
+        setTimeout(() => socket.write(`${continued.slice(at)}${continued}${ok.slice(0, at)}`), 30)
+        setTimeout(() => socket.write(ok.slice(at)), 60)
+      })
+    })
+    const outcome = await sendAttempt(newHttp(), target(receiver.port), request)
+    assert.deepEqual(judgement(outcome), success(), `split at ${at}: ${outcome.error}`)
+    assert.equal(receiver.connections(), 1)
+  }
+})
+
+test('bytes that are no HTTP are told as such', async () => {
+  // undici gives the error of its parser no code, so a broken connection was told instead, and its remedies
+  for (const response of [
+    '220 mail.example.com ESMTP\r\n',
+    'HTTP/1.1 200 OK\nContent-Length: 2\n\nok',
+    '<html></html>',
+  ]) {
+    const receiver = await answering(response)
+    const { error } = await sendAttempt(newHttp(), target(receiver.port), request)
+    assert.equal(error, 'the answer is no valid HTTP')
+  }
+})
 
 for (const [name, act] of [
   ['closed', (socket: net.Socket) => socket.end()],
@@ -661,8 +717,14 @@ test('a proxy that refuses, or is not there, means that nothing was sent', async
   const gone = `http://127.0.0.1:${await findClosedPort()}`
   for (const [proxies, url, words] of [
     [{ https: proxy.url }, 'https://receiver.example/', /the proxy refused the tunnel with 407/],
-    [{ http: gone }, 'http://receiver.example/', /refused/],
-    [{ https: gone }, 'https://receiver.example/', /refused/],
+    // it was told that nothing listens at the receiver, and to check LEADPUSH_RECEIVER_URL
+    [{ http: gone }, 'http://receiver.example/', /^the proxy was not reached: .*refused.*; check HTTP_PROXY/],
+    [{ https: gone }, 'https://receiver.example/', /^the proxy was not reached: .*refused.*; check HTTP_PROXY/],
+    [
+      { https: gone, except: 'localhost' },
+      gone.replace(/.*1:/, 'https://localhost:'),
+      /^the receiver was not reached: /,
+    ],
   ] as const) {
     const outcome = await sendAttempt(newHttp({ proxies }), target(url), request)
     assert.deepEqual(judgement(outcome), unreached)

@@ -83,6 +83,19 @@ test('what kept an answer from coming has one cause for all its codes, and a rem
   }
   const refused = troubleOf('connect', 'UND_ERR_ABORTED', new Error('Proxy response (407) !== 200 when HTTP Tunneling'))
   assert.match(causeOf({ httpStatus: null, error: refused }).remedy, /HTTPS_PROXY/)
+  const away = describeNoAnswer(
+    {
+      kind: 'no-answer',
+      sent: false,
+      stage: 'connect',
+      code: 'ECONNREFUSED',
+      error: 'the proxy was not reached: …',
+      reused: false,
+      atProxy: true,
+    },
+    target,
+  )
+  assert.match(causeOf({ httpStatus: null, error: away }).remedy, /NO_PROXY/)
 })
 
 test('how a delivery ended has the last word, whatever its last attempt came to', () => {

@@ -59,7 +59,7 @@ const everybodyRemedy =
 
 /** Remedies by the error in the ledger; the first that fits counts. */
 const textRemedies: readonly (readonly [RegExp, string])[] = [
-  [/proxy asks|proxy refused|proxy closed/, proxyRemedy],
+  [/proxy (asks|refused|closed|was not reached)/, proxyRemedy],
   [/host name is unknown/, 'Check the host in LEADPUSH_RECEIVER_URL, and whether this machine can look it up.'],
   [/could not be looked up/, 'The name server of this machine did not answer: once it does, leadpush push --failed.'],
   [/nothing listens there/, 'Check that the receiver runs, and the host and port in LEADPUSH_RECEIVER_URL.'],
