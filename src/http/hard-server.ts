@@ -12,7 +12,7 @@ const headMsMax = 5_000
 const keepAliveMs = 65_000
 /** Under the usual limit of 1,024 open files. */
 const connectionsMax = 500
-/** All requests under way: pipelining lets one connection have many. */
+/** All requests under way. Only pipelining, which lets one connection have many, reaches it: others have one each. */
 const requestsMax = 1_000
 /** A client that is still sending must be able to read its answer before the connection goes. */
 const lingerMs = 2_000
@@ -77,25 +77,61 @@ function lingerOn(socket: Socket, connections: Connections): void {
   }
 }
 
+/**
+ * How many requests of each connection are under way, also of those whose answers wait for the ones before: these are not told
+ * that the connection has gone.
+ */
+class UnderWay {
+  private readonly connections = new Map<Socket, number>()
+  private requests = 0
+
+  add(socket: Socket): void {
+    this.connections.set(socket, 0)
+    socket.on('close', () => this.forget(socket))
+  }
+
+  count(socket: Socket, more: 1 | -1): void {
+    const before = this.connections.get(socket)
+    if (before === undefined) return
+    this.connections.set(socket, before + more)
+    this.requests += more
+  }
+
+  private forget(socket: Socket): void {
+    this.requests -= this.connections.get(socket) ?? 0
+    this.connections.delete(socket)
+  }
+
+  /** Over `requestsMax` the connection with the most requests is closed; false where that is this one, to be refused. */
+  hasRoomFor(own: Socket): boolean {
+    if (this.requests <= requestsMax) return true
+    const [[most] = [own]] = [...this.connections].sort(([, a], [, b]) => b - a)
+    if (most === own) return false
+    this.forget(most)
+    most.destroy()
+    return true
+  }
+}
+
 export function buildHardServer(options: HardServerOptions): HardServer {
   const { handle, buildRefusal, onRefused, requestMsMax, stallMsMax } = options
   const connections: Connections = new Map()
-  let requests = 0
+  const underWay = new UnderWay()
 
   const onRequest = (request: http.IncomingMessage, response: http.ServerResponse) => {
     const { socket } = request
     // the order is that of the last sign of life
     connections.delete(socket)
     connections.set(socket, response)
-    requests++
+    underWay.count(socket, 1)
     response.setHeader('Cache-Control', cacheControl)
     response.once('close', () => {
-      requests--
+      underWay.count(socket, -1)
       if (connections.get(socket) !== response || !request.complete) return
       connections.delete(socket)
       if (!socket.destroyed) connections.set(socket, undefined)
     })
-    if (requests <= requestsMax) return handle(request, response)
+    if (underWay.hasRoomFor(socket)) return handle(request, response)
     const msg = 'Too many requests are under way: try again in a second.'
     const body = buildRefusal(msg)
     onRefused({ status: 503, address: socket.remoteAddress ?? '', msg, isSeen: false })
@@ -122,10 +158,13 @@ export function buildHardServer(options: HardServerOptions): HardServer {
     onRequest,
   )
   server.timeout = stallMsMax
+  // all of them: of two Host headers the second may come late
+  server.maxHeadersCount = 0
   server.on('checkContinue', onRequest)
   server.on('checkExpectation', onRequest)
   server.on('connection', (socket: Socket) => {
     connections.set(socket, undefined)
+    underWay.add(socket)
     socket.on('close', () => connections.delete(socket))
     lingerOn(socket, connections)
     makeRoom(connections, socket)
