@@ -2,13 +2,14 @@
  * The inbound endpoints as a Fastify app: what happens to a request before its endpoint, in the order of contract 5.1, and
  * how refusals and errors are answered. Listening and sending pushes belong to `start-server.ts`.
  */
+import type { RequestListener } from 'node:http'
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { requestBodyBytesMax } from '../base/limits.ts'
 import { isDatabaseError } from '../db/away.ts'
 import { buildHardServer, type HardServer, jsonType } from '../http/hard-server.ts'
 import { isPublicAddress } from '../integrations/hook-address.ts'
 import type { FoundIntegration } from '../integrations/integrations.ts'
-import { addressOf, CallerChecks, type CallerOptions, plainAddress } from './caller.ts'
+import { addressOf, CallerChecks, type CallerOptions, dropForwardedPorts, plainAddress } from './caller.ts'
 import { buildRefusal, buildUnavailable, Refusal, tooLarge, unknownPath } from './refusal.ts'
 import { Routes, type RoutesContext } from './routes.ts'
 
@@ -60,7 +61,11 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     serverFactory: (handle) => {
       const onRefused = ({ status, address }: { status: number; address: string }) =>
         note({ method: '-', route: 'none', status, durationMs: 0, address, integration: undefined })
-      hardServer = buildHardServer({ handle, requestMsMax, stallMsMax, buildRefusal, onRefused })
+      const handleBare: RequestListener = (request, response) => {
+        dropForwardedPorts(request)
+        handle(request, response)
+      }
+      hardServer = buildHardServer({ handle: handleBare, requestMsMax, stallMsMax, buildRefusal, onRefused })
       return hardServer.server
     },
     // a path that cannot be decoded is no endpoint
@@ -105,8 +110,8 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
  * this machine or a private network that sends it is a proxy.
  */
 function findUntrustedProxy({ raw, ips = [] }: FastifyRequest): string | undefined {
-  // behind a trusted peer there are at least two addresses
-  if (raw.headers['x-forwarded-for'] === undefined || ips.length > 1) return undefined
+  // behind a trusted peer there are at least two addresses; an empty header has none
+  if (!raw.headers['x-forwarded-for'] || ips.length > 1) return undefined
   const peer = plainAddress(raw.socket.remoteAddress ?? '')
   return peer === '' || isPublicAddress(peer) ? undefined : peer
 }

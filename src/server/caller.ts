@@ -1,5 +1,6 @@
 /** Checks who calls: the address, the API key, and the rate limits of both (contract 5.1), in the contract's order. */
 import { hash } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
@@ -34,11 +35,19 @@ declare module 'fastify' {
 /** An IPv4 address without the IPv6 prefix that a socket of both families puts before it. */
 export const plainAddress = (address: string) => address.replace(/^::ffff:(?=[\d.]+$)/i, '')
 
-/** The caller's address without a port, which some proxies add; the socket's where a proxy forwarded none that is valid. */
+/** Drops the ports that some proxies add to the addresses in `X-Forwarded-For`, so that a trusted one is known by its address. */
+export function dropForwardedPorts({ headers }: IncomingMessage): void {
+  const forwarded = headers['x-forwarded-for']
+  if (forwarded === undefined) return
+  const entries = [forwarded].flat().join().split(',').map((entry) => entry.trim()).filter(Boolean) // biome-ignore format: short
+  const bare = entries.map((entry) => entry.replace(/^\[(.*)\](:\d+)?$/, '$1').replace(/^([\d.]+):\d+$/, '$1'))
+  headers['x-forwarded-for'] = bare.join(', ')
+}
+
+/** The caller's address; the socket's where a proxy forwarded none that is valid. */
 export function addressOf(request: FastifyRequest): string {
-  const bare = request.ip?.replace(/^\[(.*)\](:\d+)?$/, '$1').replace(/^([\d.]+):\d+$/, '$1') ?? ''
-  const address = isIP(bare) > 0 ? bare : (request.raw.socket.remoteAddress ?? '')
-  return plainAddress(address)
+  const { ip = '' } = request
+  return plainAddress(isIP(ip) > 0 ? ip : (request.raw.socket.remoteAddress ?? ''))
 }
 
 /** The network whose requests count together. In IPv6 that is 64 bits, all of which one caller may use. */

@@ -163,6 +163,30 @@ test('the address is that of the last proxy that is not trusted, an IPv6 network
   }
 })
 
+// A proxy that writes `address:port` made another trusted one pass for the caller of all requests; an empty header was warned of.
+test('a trusted proxy is known by its address, also with its port beside it, and an empty X-Forwarded-For names nobody', async () => {
+  const trusted = '127.0.0.1,10.0.0.2,2001:db8::2'
+  const limited = await startServe(house, { LEADPUSH_LIMIT_ADDRESS: '1', LEADPUSH_TRUST_PROXY: trusted })
+  const ask = async (forwarded: string) => (await limited.ask({ headers: { 'X-Forwarded-For': forwarded } })).status
+  try {
+    const statuses = []
+    for (const forwarded of [
+      '198.51.100.1, 10.0.0.2:4711',
+      '198.51.100.2,10.0.0.2:4712',
+      '198.51.100.3:80, [2001:db8::2]:4713',
+      '198.51.100.1:99, [::ffff:10.0.0.2]:4714',
+      '',
+      ' , ',
+    ])
+      statuses.push(await ask(forwarded))
+    assert.deepEqual(statuses, [422, 422, 422, 429, 422, 429])
+    const { text } = await limited.ask({ path: '/metrics' })
+    assert.match(text, /^leadpush_http_requests_forwarded_untrusted_total 0$/m)
+  } finally {
+    limited.program.kill('SIGKILL')
+  }
+})
+
 // Behind a proxy that was not named, all callers had one address, and nothing said so until one of them locked out the others.
 test('without trusted proxies X-Forwarded-For says nothing, and is warned of once; good requests do not count, answers at once do not slip through', async () => {
   const limited = await startServe(house, { LEADPUSH_LIMIT_ADDRESS: '5', LEADPUSH_LIMIT_KEY: 'off' })
