@@ -5,21 +5,19 @@ import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import type { TriggerKind } from '../index.ts'
-import { recordSubscriptionOwed } from '../users/users.ts'
+import { recordSubscriptionOwed, type SubscriptionOwed } from '../users/users.ts'
 import { spellHookUrl } from './hook-address.ts'
 
 /** The triggers that a hook may ask for (contract 5.3). */
 export const triggerKinds = ['new_lead', 'price_change'] as const satisfies readonly TriggerKind[]
 
-/** What registering a URL came to. */
-export interface RegisteredHook {
+/** What registering a URL came to. A subscription push is owed where it is the integration's first hook. */
+export type RegisteredHook = SubscriptionOwed & {
   hookId: string
   /** False where the integration had the URL already, in any spelling. */
   isNew: boolean
   /** Whether the hook was switched off until now (contract 6.5). */
   wasOff: boolean
-  /** Whether it is the integration's first hook and a subscription push is now owed to the user. */
-  owed: boolean
 }
 
 const hashOf = (url: string) => hash('sha256', spellHookUrl(url), 'buffer')
@@ -65,8 +63,8 @@ export async function registerHook(
       insert into hooks (integration_id, url, url_sha256, triggers, looked_import_id)
       values (${id}, ${url}, ${hashOf(url)}, ${triggers ?? ['new_lead']}::text[], (select coalesce(max(id), 0) from imports)) returning id
     `.execute(transaction)
-    const owed = hooks === 0 && (await recordSubscriptionOwed(transaction, userId))
-    return { hookId: inserted.rows[0]?.id ?? '', isNew: true, wasOff: false, owed }
+    const owed: SubscriptionOwed = hooks === 0 ? await recordSubscriptionOwed(transaction, userId) : { owed: false }
+    return { hookId: inserted.rows[0]?.id ?? '', isNew: true, wasOff: false, ...owed }
   })
 }
 

@@ -1,7 +1,7 @@
 /** Which subscription pushes wait for a process to send them: owed ones, and those that were begun and abandoned. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import { hasQueries, type UserToServe } from './users-to-serve.ts'
+import { hasQueries, isOwedSubscription, type UserToServe } from './users-to-serve.ts'
 
 export interface WaitingSubscriptions {
   /** Users whose subscription push is due, the oldest first, up to the limit. */
@@ -71,9 +71,10 @@ export async function findWaitingSubscriptions(
   }
 }
 
+/** How many subscription pushes are owed and not begun. That of a user without queries waits for some, and for no process. */
 export async function countOwedSubscriptions(db: Database): Promise<number> {
   const { rows } = await sql<{ n: number }>`
-    select count(*) as n from users where subscription_owed_at is not null
+    select count(*) as n from users u where ${isOwedSubscription}
   `.execute(db)
   return rows[0]?.n ?? 0
 }

@@ -24,7 +24,9 @@ export const sampleAnswerSchema = z.object({
 })
 
 const kinds = triggerKinds.map((kind) => `\`${kind}\``).join(' and ')
-export const triggerProblem = `\`trigger\` is unknown: there are ${kinds}. Give one, or a list of them.`
+const unknownTrigger = `\`trigger\` is unknown: there are ${kinds}.`
+export const triggerProblem = `${unknownTrigger} Give one, or a list of them.`
+export const sampleTriggerProblem = `${unknownTrigger} Give one of them, once.`
 export const triggerSchema = z.enum(triggerKinds)
 
 export const subscribeBodySchema = z.object(

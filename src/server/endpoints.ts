@@ -9,9 +9,9 @@ import {
   type Done,
   type SampleAnswer,
   type SubscribeAnswer,
+  sampleTriggerProblem,
   subscribeBodySchema,
   type TestAnswer,
-  triggerProblem,
   triggerSchema,
 } from './answers.ts'
 import { Refusal } from './refusal.ts'
@@ -41,7 +41,7 @@ export async function answerSample(
   { integration, query }: FastifyRequest,
 ): Promise<SampleAnswer> {
   const parsed = triggerSchema.safeParse((query as Record<string, unknown>).trigger || 'new_lead')
-  if (!parsed.success) throw new Refusal(422, triggerProblem)
+  if (!parsed.success) throw new Refusal(422, sampleTriggerProblem)
   const leads = await findSampleLeads(db, integration.userId, { maxLeadAgeMs, trigger: parsed.data })
   return { ok: true, msg: `Leads as the trigger \`${parsed.data}\` sends them.`, leads }
 }
@@ -54,6 +54,9 @@ function parseJson(body: unknown): unknown {
     return undefined
   }
 }
+
+const onItsWay = 'A delivery of the leads there are now is on its way.'
+const withQueries = 'The user has no queries yet: a delivery comes as soon as there are some.'
 
 /** `subscribe`: registers the hook; a user's first hook owes them a subscription push. Throws a `Refusal`. */
 export async function answerSubscribe(
@@ -82,7 +85,7 @@ export async function answerSubscribe(
     : wasOff
       ? 'The hook is switched on again.'
       : 'The hook was registered before.'
-  return { ok: true, msg: owed ? `${what} A delivery of the leads there are now is on its way.` : what, id: hookId }
+  return { ok: true, msg: owed ? `${what} ${registered.hasQueries ? onItsWay : withQueries}` : what, id: hookId }
 }
 
 const asText = (value: unknown) => (typeof value === 'string' ? value : '')
@@ -112,6 +115,6 @@ export async function answerUnsubscribe(
   if (which !== 'all') {
     return { ok: true, msg: length > 0 ? 'The hook is removed.' : 'There is no such hook: nothing was removed.' }
   }
-  const all = length === 1 ? 'The one hook' : `All ${length} hooks`
-  return { ok: true, msg: length > 0 ? `${all} of the integration removed.` : 'The integration had no hooks.' }
+  const all = length === 1 ? 'The one hook of the integration is' : `All ${length} hooks of the integration are`
+  return { ok: true, msg: length > 0 ? `${all} removed.` : 'The integration had no hooks.' }
 }

@@ -82,17 +82,17 @@ export async function* listUsers(db: Database): AsyncGenerator<ListedUser[]> {
 /** SQL: whether the user's last subscription push began so recently that no further one becomes owed (contract 5.3). */
 const pushedLately = sql<boolean>`coalesce(subscription_begun_at > now() - ${subscriptionPauseMs} * interval '1 millisecond', false)`
 
-/**
- * Records that a subscription push is owed to the user, if subscribed and unless the last one began less than a minute ago.
- * Returns whether one is owed now.
- */
-export async function recordSubscriptionOwed(db: Database, userId: number): Promise<boolean> {
-  const { rows } = await sql`
-    update users set subscription_owed_at = coalesce(subscription_owed_at, now())
+/** Whether a subscription push is owed; it is not sent before the user has queries. */
+export type SubscriptionOwed = { owed: false } | { owed: true; hasQueries: boolean }
+
+/** Records that a subscription push is owed to the user, if subscribed and unless the last one began less than a minute ago. */
+export async function recordSubscriptionOwed(db: Database, userId: number): Promise<SubscriptionOwed> {
+  const { rows } = await sql<{ hasQueries: boolean }>`
+    update users u set subscription_owed_at = coalesce(subscription_owed_at, now())
     where id = ${userId} and subscribed and (subscription_owed_at is not null or not ${pushedLately})
-    returning id
+    returning exists (select from queries q where q.user_id = u.id) as "hasQueries"
   `.execute(db)
-  return rows.length > 0
+  return rows[0] ? { owed: true, hasQueries: rows[0].hasQueries } : { owed: false }
 }
 
 /**

@@ -89,6 +89,27 @@ test('the first hook of a subscribed user sends one push, nothing else does; wha
   await stop(serve)
 })
 
+// It was told that a delivery was on its way, and the metric with the alert on pushes that wait counted it for good.
+test('the push of a user without queries waits for some, is told so, and counts for none that nobody sends', async () => {
+  const user = { email: 'later@example.com', receiverApiKey: 'key-later' }
+  await house.put('users', [user])
+  const [{ apiKey = '' } = {}] = await createKeys(house, [user.email])
+  const serve = await start()
+  const answer = await serve.subscribe(apiKey)
+  assert.equal(assertAnswer(answer), 200)
+  assert.match(answer.json.msg, /^The hook is registered\. The user has no queries yet: /)
+  assert.equal(await metric(serve, 'leadpush_subscription_pushes_owed'), 0)
+  const before = receiver.requests.length
+  await house.put('users', [{ email: user.email, queries: [{ type: 'zipcode', value: '78704', radius: 0 }] }])
+  assert.equal(await metric(serve, 'leadpush_subscription_pushes_owed'), 1)
+  await stop(serve)
+  // as `serve` does when it looks again, at its start at the latest
+  const again = await start()
+  await requestsAtLeast(receiver, before + 1)
+  assert.equal(receiver.requests.at(-1)?.headers['x-service-api-key'], 'key-later')
+  await stop(again)
+})
+
 test('two processes at once, the rest waits in line; two sidecars do not start two for one user', async () => {
   const pair = [await start(), await start()] as [Serve, Serve]
   const before = receiver.requests.length
@@ -213,6 +234,20 @@ test('a process that fails is tried again, later and later, and holds up nobody'
   await stop(serve)
 })
 
+// What the runtime of a process said, or why none could be started, stood in the log of JSON lines as it was.
+test('lines of a process that are no JSON, such as those of its runtime, are warnings in the log', async () => {
+  const user = { ...makeUsers(1)[0], email: 'runtime@example.com', receiverApiKey: 'key-runtime' }
+  await house.put('users', [user])
+  const [{ apiKey = '' } = {}] = await createKeys(house, [user.email])
+  const said = `process.argv.includes('--owed') && process.stderr.write('(node:1) Warning: old\\n{"torn\\n')`
+  const serve = await start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(said)}` })
+  assert.equal(assertAnswer(await serve.subscribe(apiKey)), 200)
+  await serve.program.waitFor(/ended: delivered/)
+  const warnings = serve.log().filter(({ level }) => level === 'warn')
+  assert.deepEqual(warnings.map(({ msg }) => msg).slice(-2), ['(node:1) Warning: old', '{"torn'])
+  await stop(serve)
+})
+
 // The last line of a process that was killed while it wrote ended `serve`, with all that it had under way.
 test('a torn last line of a process tells nothing, and ends nothing', async () => {
   const torn = `process.stdout.write('{"type":"delivery","status":"delivered","att', () => process.kill(process.pid, 'SIGKILL'))`
@@ -228,17 +263,3 @@ test('what serve starts sends nothing where nothing is owed', async () => {
   assert.equal((await house.run('push --all --owed')).code, 2)
   assert.doesNotMatch((await house.run('push --help')).stdout, /--owed/)
 })
-// What the runtime of a process said, or why none could be started, stood in the log of JSON lines as it was.
-test('lines of a process that are no JSON, such as those of its runtime, are warnings in the log', async () => {
-  const user = { ...makeUsers(1)[0], email: 'runtime@example.com', receiverApiKey: 'key-runtime' }
-  await house.put('users', [user])
-  const [{ apiKey = '' } = {}] = await createKeys(house, [user.email])
-  const said = `process.argv.includes('--owed') && process.stderr.write('(node:1) Warning: old\\n{"torn\\n')`
-  const serve = await start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(said)}` })
-  assert.equal(assertAnswer(await serve.subscribe(apiKey)), 200)
-  await serve.program.waitFor(/ended: delivered/)
-  const warnings = serve.log().filter(({ level }) => level === 'warn')
-  assert.deepEqual(warnings.map(({ msg }) => msg).slice(-2), ['(node:1) Warning: old', '{"torn'])
-  await stop(serve)
-})
-

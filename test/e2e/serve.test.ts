@@ -75,7 +75,8 @@ test('sample shows another trigger when it is asked for it by name', async () =>
   for (const query of ['trigger=sold', 'trigger=new_lead&trigger=price_change']) {
     const refused = await ask(query)
     assert.equal(assertAnswer(refused), 422)
-    assert.match(refused.json.msg, /`new_lead` and `price_change`/)
+    // a list was refused with the advice to give a list
+    assert.match(refused.json.msg, /`new_lead` and `price_change`\. Give one of them, once\.$/)
   }
 })
 
@@ -171,6 +172,16 @@ test('the same URL again is the same hook, another URL another one; unsubscribe 
     assert.equal(assertAnswer(await put(key3, 'unsubscribe', bare)), 200, String(bare))
     assert.equal(await countHooks(key3), 0, String(bare))
   }
+  const said = []
+  for (const names of [['a', 'b'], ['a'], []]) {
+    for (const name of names) await serve.subscribe(key3, name)
+    said.push((await put(key3, 'unsubscribe')).json.msg)
+  }
+  assert.deepEqual(said, [
+    'All 2 hooks of the integration are removed.',
+    'The one hook of the integration is removed.',
+    'The integration had no hooks.',
+  ])
   assert.equal(await countHooks(key2), 1)
 })
 
