@@ -23,6 +23,8 @@ export interface MetricSources {
   pushesWaiting(): number
   /** Undefined where the database cannot tell. */
   pushesOwed(): Promise<number | undefined>
+  /** Whether the database takes writes; false where it cannot tell. */
+  isWritable(): Promise<boolean>
   /** Undefined where the database cannot tell. Asked at most every 15 seconds. */
   triggers(): Promise<TriggerFigures | undefined>
 }
@@ -51,6 +53,17 @@ function askSeldom<T>(ask: () => Promise<T>): () => Promise<T> {
   return () => {
     if (last === undefined || performance.now() - last.atMs >= keptMs) last = { atMs: performance.now(), answer: ask() }
     return last.answer
+  }
+}
+
+/** Gives whoever asks while an answer is awaited the same one. */
+function askTogether<T>(ask: () => Promise<T>): () => Promise<T> {
+  let asked: Promise<T> | undefined
+  return () => {
+    asked ??= ask().finally(() => {
+      asked = undefined
+    })
+    return asked
   }
 }
 
@@ -86,13 +99,8 @@ export function createMetrics(sources: MetricSources): Metrics {
   // starts at 0: a series that appears with its first event shows no rise
   ended.inc({ exit_code: '0' }, 0)
   for (const limit of ['address', 'key']) limited.inc({ limit }, 0)
-  let asked: Promise<number | undefined> | undefined
-  const askOwed = () => {
-    asked ??= sources.pushesOwed().finally(() => {
-      asked = undefined
-    })
-    return asked
-  }
+  const askOwed = askTogether(sources.pushesOwed)
+  const askWritable = askTogether(sources.isWritable)
   const gauge = (name: string, help: string, read: () => number | undefined | Promise<number | undefined>) =>
     new Gauge({
       name,
@@ -108,9 +116,10 @@ export function createMetrics(sources: MetricSources): Metrics {
   gauge('leadpush_push_processes', 'Child processes that send subscription pushes now.', sources.pushesUnderWay)
   gauge('leadpush_push_processes_waiting', 'Users who wait for such a child process.', sources.pushesWaiting)
   gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', askOwed)
-  gauge('leadpush_database_up', '1 where the database answers, else 0.', async () =>
-    (await askOwed()) === undefined ? 0 : 1,
-  )
+  gauge('leadpush_database_up', '1 where the database answers and takes writes, else 0.', async () => {
+    const [owed, isWritable] = await Promise.all([askOwed(), askWritable()])
+    return Number(owed !== undefined && isWritable)
+  })
   for (const [name, help, figure] of triggerGauges) {
     gauge(name, help, async () => (await askTriggers())?.[figure])
   }

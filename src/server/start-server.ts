@@ -1,5 +1,6 @@
 /** `serve` as a whole: listens with the endpoints, runs the subscription pushes behind them, and ends both. */
 
+import { findReadOnly } from '../db/open.ts'
 import { listenOn } from '../http/listen.ts'
 import { countOwedSubscriptions } from '../push/subscriptions.ts'
 import { findTriggerFigures } from '../triggers/trigger-figures.ts'
@@ -58,6 +59,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     pushesUnderWay: () => pushes.underWayCount,
     pushesWaiting: () => pushes.waiting,
     pushesOwed: () => countOwedSubscriptions(db).catch(() => undefined),
+    isWritable: () =>
+      findReadOnly(db).then(
+        (readOnly) => readOnly === undefined,
+        () => false,
+      ),
     triggers: () => findTriggerFigures(db).catch(() => undefined),
   })
   let isAway = false

@@ -78,6 +78,7 @@ test('a standby is told by commands that write, by validate and by /readyz; besi
   const serve = startProgram(['serve', '--port', '0'], { env })
   const [, served] = await serve.waitFor(/listening on (\S+)/)
   assert.equal((await fetch(new URL('/readyz', served))).status, 503)
+  assert.match(await (await fetch(new URL('/metrics', served))).text(), /^leadpush_database_up 0$/m)
   serve.kill()
   await serve.done
 

@@ -49,8 +49,15 @@ const triggerFigures: TriggerFigures = {
 function createServeMetrics(
   owed: number | undefined,
   triggers = async () => triggerFigures as TriggerFigures | undefined,
+  isWritable = true,
 ) {
-  return createMetrics({ pushesUnderWay: () => 1, pushesWaiting: () => 2, pushesOwed: async () => owed, triggers })
+  return createMetrics({
+    pushesUnderWay: () => 1,
+    pushesWaiting: () => 2,
+    pushesOwed: async () => owed,
+    isWritable: async () => isWritable,
+    triggers,
+  })
 }
 
 test('a push that goes on gives its figures so far, and keeps what is known of the one before', () => {
@@ -102,9 +109,9 @@ test('a push that ended says how; one that broke off keeps when the last good on
   }
 })
 
-test('serve says whether the database answers, and counts what it refused', async () => {
-  for (const [owed, up] of [[4, 1], [undefined, 0]] as const) {
-    const metrics = createServeMetrics(owed)
+test('serve says whether the database answers and takes writes, and counts what it refused', async () => {
+  for (const [owed, isWritable, up] of [[4, true, 1], [4, false, 0], [undefined, true, 0]] as const) {
+    const metrics = createServeMetrics(owed, undefined, isWritable)
     metrics.noteLimited('key')
     const all = readExposition(await metrics.render())
     assert.equal(all.get('leadpush_database_up')?.samples.get(''), up)
