@@ -42,6 +42,13 @@ test('the requests of a push and their headers, first and second attempts', asyn
   assert.throws(() => traffic.request('delivery', { ...request, headers: more }), /x-more/)
   const body = String(request.body).replace('"price":1.5', '"price":"1.5"')
   assert.throws(() => traffic.request('delivery', { ...request, body }), /price/)
+  house.receiver.requests.length = 0
+  house.receiver.answer = () => 200
+  assert.equal((await house.run('push --all --force --yes', { env: { LEADPUSH_COMPRESS: 'gzip' } })).code, 0)
+  for (const { headers, plain } of house.receiver.requests) {
+    assert.equal(headers['content-encoding'], 'gzip')
+    traffic.request('delivery', { headers, body: plain })
+  }
 })
 
 test('every answer of every endpoint with its headers, and the requests of triggers', async () => {
@@ -106,4 +113,10 @@ test('every answer of every endpoint with its headers, and the requests of trigg
   assert.equal((await house.run('trigger', { env: insecure })).code, 0)
   assert.equal(platform.of('/hook').length, 3)
   traffic.request('price_change', platform.of('/hook')[2] as ReceivedHookCall)
+  // the signatures of both secrets
+  assert.equal((await house.run(`integrations rotate ${keys[2]?.id}`)).code, 0)
+  await house.put('leads', [{ href: hrefOf('new'), price: full.price }])
+  assert.equal((await house.run('trigger', { env: insecure })).code, 0)
+  assert.match(String(platform.of('/hook')[3]?.headers['webhook-signature']), /^v1,\S+ v1,\S+$/)
+  traffic.request('price_change', platform.of('/hook')[3] as ReceivedHookCall)
 })

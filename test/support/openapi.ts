@@ -82,7 +82,7 @@ export class Traffic {
   request(operationId: string, { headers, body }: { headers: IncomingHttpHeaders; body: string | Buffer }): void {
     const { parameters, requestBody } = this.operations.get(operationId)
     const documented = Object.fromEntries(parameters.map((parameter: Json) => [parameter.name, parameter]))
-    this.checkHeaders(documented, headers, /^(x-|webhook-)/, operationId)
+    this.checkHeaders(documented, headers, /^(x-|webhook-|content-encoding)/, operationId)
     this.checkBody(requestBody.content, headers, String(body), operationId)
   }
 
