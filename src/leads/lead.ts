@@ -115,7 +115,9 @@ export const deliveredLeadShape: Readonly<Record<string, z.ZodType>> = Object.fr
 )
 
 /** A lead as it must stand in a delivery (contract 4.2): every field, no other. */
-export const deliveredLeadSchema = z.strictObject(deliveredLeadShape) as unknown as z.ZodType<Lead>
+export const deliveredLeadSchema = z.strictObject(deliveredLeadShape, {
+  error: 'must be an object with the fields of a lead',
+}) as unknown as z.ZodType<Lead>
 
 /** Fills the fields that `patch` lacks with their defaults. `patch` has `href` and, unless the listing is known, `postalCode`. */
 export function completeLead(patch: LeadPatch): Lead {

@@ -29,11 +29,10 @@ const radiusRule = { error: `must be a number from 0 to ${radiusMilesMax}` }
 export const radiusSchema = z.number(radiusRule).min(0, radiusRule).max(radiusMilesMax, radiusRule)
 
 /** A query as it must stand in a delivery (contract 4.2): all three fields, no other. */
-export const deliveredQuerySchema = z.strictObject({
-  type: queryTypeSchema,
-  value: queryValueSchema,
-  radius: radiusSchema,
-})
+export const deliveredQuerySchema = z.strictObject(
+  { type: queryTypeSchema, value: queryValueSchema, radius: radiusSchema },
+  { error: 'must be an object with type, value and radius' },
+)
 
 /** The hash of a query (contract 1): the value followed by the radius as JSON writes it, without the type. */
 export function queryHash(query: { value: string; radius: number }): string {

@@ -421,6 +421,18 @@ for (const [name, body, status, clause, path] of [
   })
 }
 
+// The library's own words were told: "Invalid input: expected object, received null".
+test('an entry that is no object is told in plain words', async (t) => {
+  const { port } = await start(t)
+  const { json } = await send(port, '{"queryList":[null,5],"fsbos":["x",[]]}')
+  assert.deepEqual(json.problems?.map(({ path, message }) => `${path} ${message}`), [
+    'queryList[0] must be an object with type, value and radius',
+    'queryList[1] must be an object with type, value and radius',
+    'fsbos[0] must be an object with the fields of a lead',
+    'fsbos[1] must be an object with the fields of a lead',
+  ]) // biome-ignore format: a list
+})
+
 test('a body of a million things that are wrong is answered as soon as any other', async (t) => {
   const { port } = await start(t)
   const list = `[${'{},'.repeat(1_600_000)}{}]`
