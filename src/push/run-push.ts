@@ -30,6 +30,7 @@ import { PlannedPushes } from './planned-pushes.ts'
 import type { Ending, PushContext, PushEnd, PushRequest } from './push-request.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { UserCount } from './user-count.ts'
+import type { UserToServe } from './users-to-serve.ts'
 
 export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-request.ts'
 
@@ -37,6 +38,8 @@ export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-req
 const owedPatienceMs = 2_000
 /** How often a run looks once more for who is owed, after rows were lost. A database that loses more each time is not waited for. */
 const lookAgainMax = 5
+/** Why a push for users by name sent nothing: it must not end in silence. */
+const takenMeanwhile = 'another process has begun or ended this push meanwhile'
 
 class PushRun {
   private readonly db: Database
@@ -207,6 +210,8 @@ class PushRun {
         this.agenda.interrupted.map(({ id }) => id),
         this.planned.heldUsers,
       )
+    if (!stopped && !this.isOwedOnly && this.users.total + this.tally.skipped + this.users.leftOwed.size === 0)
+      for (const { email } of this.named) this.reporter.line({ type: 'skip', user: email, reason: takenMeanwhile })
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)
@@ -216,7 +221,7 @@ class PushRun {
     if (this.heldAgain > 0)
       this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
     const counted = { skipped, heldUsers: heldUsers - this.heldAgain, uncounted: left.uncounted }
-    const users = this.request.what === 'user' ? 1 : this.users.totalWith(counted)
+    const users = this.request.what === 'user' ? this.named.length : this.users.totalWith(counted)
     const seconds = Math.round(performance.now() - this.startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary',
@@ -262,7 +267,7 @@ class PushRun {
   /** Finds the work and reports how much it is; returns how many users had their weekly delivery before. */
   private async prepare(): Promise<number> {
     if (this.request.what === 'user') {
-      this.reporter.total(1 + (this.request.further?.length ?? 0))
+      this.reporter.total(this.named.length)
       return 0
     }
     await this.findWork()
@@ -295,6 +300,12 @@ class PushRun {
 
   private get limit(): number | undefined {
     return this.request.what === 'all' ? this.request.limit : undefined
+  }
+
+  /** The users whom the run was asked for by name. */
+  private get named(): readonly UserToServe[] {
+    const { request } = this
+    return request.what === 'user' ? [request.user, ...(request.further ?? [])] : []
   }
 
   private get isOwedOnly(): boolean {

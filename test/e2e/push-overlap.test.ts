@@ -139,3 +139,26 @@ test('machines whose clocks are wrong by weeks push beside a right one: nobody t
   assert.ok(house.receiver.requests.every(({ json }) => json.fsbos.length === 1))
   for (const end of ends) assert.deepEqual([summaryOf(end).period, summaryOf(end).delivered > 0], [period, true])
 })
+
+test('a push for one user whose subscription push another process takes first says so', async () => {
+  // it ended with 0 and no word of why nothing was sent
+  const house = await build(1, () => 200)
+  const [email] = emails as [string]
+  const opened = await house.database.open()
+  await opened.pool.query('update users set subscription_owed_at = now() where email = $1', [email])
+  const other = await opened.pool.connect()
+  await other.query('begin')
+  await other.query('update users set subscription_owed_at = null where email = $1', [email])
+  const push = startProgram(['push', '--user', email, '--json'], { env: house.env })
+  const isBegun = async () => (await opened.pool.query("select from runs where command = 'user'")).rowCount === 1
+  await until('the push has read that the user is owed one', isBegun)
+  await other.query('commit')
+  other.release()
+  const { code, json, stderr } = await push.done
+  await opened.close()
+  assert.equal(code, 0, stderr)
+  const [skip, summary] = json
+  const reason = 'another process has begun or ended this push meanwhile'
+  assert.deepEqual(skip, { type: 'skip', user: email, reason })
+  assert.deepEqual([summary.users, summary.skipped, house.receiver.requests.length], [1, 1, 0])
+})
