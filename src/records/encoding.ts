@@ -65,13 +65,20 @@ function guessUtf16(first: Buffer): string | undefined {
   return odd > even ? 'utf-16le' : 'utf-16be'
 }
 
-/** Throws `failed` where bytes that are to be UTF-8 hold NULs. */
+/**
+ * Throws `failed` where bytes that are to be UTF-8 are no text: as many NULs as UTF-16 has, or one in the first line. A NUL further on
+ * costs its value or its record, not the file (contract 4.18).
+ */
 export function refuseNul(first: Buffer): void {
   if (!first.includes(0)) return
   const guess = guessUtf16(first)
-  if (guess === undefined) throw new LeadpushError('failed', 'it is no text: it has NUL bytes')
-  const hint = `Give its encoding: --encoding ${guess}`
-  throw new LeadpushError('failed', 'it looks like UTF-16 without the mark that UTF-16 begins with', { hint })
+  if (guess !== undefined) {
+    const hint = `Give its encoding: --encoding ${guess}`
+    throw new LeadpushError('failed', 'it looks like UTF-16 without the mark that UTF-16 begins with', { hint })
+  }
+  const lineEnd = first.indexOf(0x0a)
+  if (first.subarray(0, lineEnd < 0 ? undefined : lineEnd).includes(0))
+    throw new LeadpushError('failed', 'it is no text: it has NUL bytes')
 }
 
 /** The encoding that the mark at the beginning tells, and the mark's length. */

@@ -168,6 +168,22 @@ test('a file that can bring nothing is one message, with what would do; no recor
   assert.equal(await findStored(opened, 'n'), undefined)
 })
 
+test('a NUL costs its value or its record, wherever in the file it stands', async () => {
+  // within the first 64 KiB it cost the whole file, further on its value
+  for (const lines of [0, 2_000]) {
+    const many = Array.from({ length: lines }, (_, at) => `${hrefOf(`nul-${at}`)},78704,${'x'.repeat(40)}\n`).join('')
+    const text = `href,postalCode,city\n${many}${hrefOf('nul-city')},78704,a\0b\n${hrefOf('nul\0')},78704,c\n`
+    const { summary, broken, rejected } = await put('nul.csv', text)
+    assert.equal(broken, undefined)
+    assert.deepEqual(summary.unreadable, { city: 1 })
+    assert.deepEqual(
+      rejected.map(({ line, path }) => [line, path]),
+      [[lines + 3, 'href']],
+    )
+  }
+  assert.equal((await findStored(opened, 'nul-city'))?.lead.city, null)
+})
+
 test('a file without postal codes still brings listings that are known up to date, and tells of the others', async () => {
   await importRecords(opened, [listing('known')])
   const { summary, broken } = await put('known.csv', `href,price\n${hrefOf('known')},7\n${hrefOf('unknown')},7\n`)
