@@ -91,8 +91,9 @@ test('unsubscribe and remove take standard input, one e-mail a line; --dry-run r
 test('with one e-mail a user who does not exist is exit code 2, from standard input 1', async () => {
   const house = await buildHouse()
   for (const command of ['subscribe', 'unsubscribe', 'remove', 'remove --dry-run', 'show']) {
-    const { code, stderr } = await house.call(`users ${command} nobody@example.com`)
-    assert.deepEqual([command, code], [command, 2])
+    const { code, stdout, stderr } = await house.call(`users ${command} nobody@example.com`)
+    // --dry-run began to tell what would go
+    assert.deepEqual([command, code, stdout], [command, 2, ''])
     assert.match(stderr, /There is no user "nobody@example\.com"/)
   }
   const { code } = await house.call('users unsubscribe -', { input: 'nobody@example.com\n' })

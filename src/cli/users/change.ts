@@ -190,11 +190,14 @@ async function tellWhatGoes(
     if (options.json) await writeJson({ type: 'user', email: user.email, removed: false, dryRun: true, ...goes })
     else await writeLine(`${user.email}: ${describeGoes(goes)}.`)
   }
-  if (!options.json) await writeLine('Nothing was removed. This would go:', '')
+  const head = options.json ? [] : ['Nothing was removed. This would go:', '']
   if (single !== undefined) {
-    await tell(await findUser(db, single))
+    const found = await findUser(db, single)
+    await writeLine(...head)
+    await tell(found)
     return 0
   }
+  await writeLine(...head)
   const { unknown } = await forEachUser(db, given, options, tell)
   return await end('users', { removed: 0, known: users, unknown }, options)
 }
