@@ -194,7 +194,7 @@ export class Exchange {
       error: atProxy ? `the proxy was not reached: ${text}` : text,
       code,
       reused: this.reused,
-      atProxy,
+      ...(atProxy && { atProxy }),
     })
   }
 }
