@@ -36,38 +36,18 @@ async function saveBatch(db: Database, searches: readonly StoredSearch[], ids: M
   for (const { id, meaning_sha256 } of found) ids.set(meaning_sha256.toString('hex'), id)
 }
 
-/** Ids by the meaning of their searches, as hex. */
-export interface SearchIds {
-  get(hex: string): number | undefined
-  set(hex: string, id: number): unknown
-}
-
-/**
- * Inserts what is not there yet, in a stable order, and returns the ids of all, in the order given. `db` may be a transaction, and
- * `kept` then the ids that it has saved before: these searches are locked for it, and are not looked up again.
- */
-export async function saveSearches(
-  db: Database,
-  searches: readonly StoredSearch[],
-  kept: SearchIds = new Map(),
-): Promise<number[]> {
+/** Inserts what is not there yet, in a stable order, and returns the ids of all, in the order given. `db` may be a transaction. */
+export async function saveSearches(db: Database, searches: readonly StoredSearch[]): Promise<number[]> {
   const hexOf = ({ meaningSha256 }: StoredSearch) => meaningSha256.toString('hex')
   const hexes = searches.map(hexOf)
+  const distinct = new Map(searches.map((search, at) => [hexes[at] as string, search]))
   const ids = new Map<string, number>()
-  const distinct = new Map<string, StoredSearch>()
-  for (const [at, search] of searches.entries()) {
-    const hex = hexes[at] as string
-    const id = kept.get(hex)
-    if (id === undefined) distinct.set(hex, search)
-    else ids.set(hex, id)
-  }
   // two imports at once wait for each other's rows: sorted, they never wait in a circle
   const sorted = [...distinct].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, search]) => search)
   for (let at = 0; at < sorted.length; at += batchSize) await saveBatch(db, sorted.slice(at, at + batchSize), ids)
   return hexes.map((hex) => {
     const id = ids.get(hex)
     if (id === undefined) throw new Error('a search was not stored')
-    kept.set(hex, id)
     return id
   })
 }

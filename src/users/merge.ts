@@ -9,7 +9,7 @@ import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
-import { type SearchIds, saveSearches } from '../matching/searches.ts'
+import { saveSearches } from '../matching/searches.ts'
 import { type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
 import { type Query, queryHash } from './query.ts'
 import type { Resolver } from './stage.ts'
@@ -45,8 +45,8 @@ const rowsPerPart = 30_000
 /** Limits the searches in memory at a time: 50 of them may mean 4,000 postal codes each. */
 const queriesPerFetch = 1_000
 
-/** Searches whose ids are remembered, each some 200 bytes. */
-const searchIdsMax = 20_000
+/** Of the queries whose searches are remembered: parts share most of theirs, and to resolve one is costly. */
+const knownBytesMax = 12 * 1024 * 1024
 
 /** A record that has the same query twice. */
 export interface FoldedRecord {
@@ -125,7 +125,30 @@ async function takeIds(db: Database, count: number): Promise<number> {
 async function resolveQueries(
   connection: Connection,
   part: number,
-  searchIds: SearchIds,
+/** The ids of searches by queries as JSON. The transaction keeps these searches from being deleted. */
+type SearchIds = LRUCache<string, number>
+
+/** The searches of queries, in their order; those that are not in `known` are resolved and stored. */
+async function findSearchIds(
+  db: Database,
+  queries: readonly { json: string; query: Query }[],
+  resolver: Resolver,
+  known: SearchIds,
+): Promise<number[]> {
+  const unknown = queries.filter(({ json }) => !known.has(json))
+  const searches = unknown.map(({ query }) => {
+    const search = resolver.resolve(query)
+    if ('refused' in search) throw new Error('a query that was refused was staged')
+    return search
+  })
+  const stored = await saveSearches(db, searches)
+  const found = new Map(unknown.map(({ json }, at) => [json, stored[at] as number]))
+  const ids = queries.map(({ json }) => (found.get(json) ?? known.get(json)) as number)
+  for (const [json, id] of found) known.set(json, id)
+  return ids
+}
+
+  known: SearchIds,
   { resolver, signal }: MergeUsersOptions,
 ): Promise<void> {
   const db = kyselyOn(connection)
@@ -138,12 +161,7 @@ async function resolveQueries(
     const { rows } = await sql<{ json: string }>`fetch ${sql.lit(queriesPerFetch)} from given`.execute(db)
     if (rows.length === 0) break
     const queries = rows.map(({ json }) => ({ json, query: JSON.parse(json) as Query }))
-    const searches = queries.map(({ query }) => {
-      const search = resolver.resolve(query)
-      if ('refused' in search) throw new Error('a query that was refused was staged')
-      return search
-    })
-    const ids = await saveSearches(db, searches, searchIds)
+    const ids = await findSearchIds(db, queries, resolver, known)
     await copyInto(connection, 'given_queries', async (copied, flush) => {
       for (const [at, { json, query }] of queries.entries()) {
         copied.begin(6)
@@ -181,7 +199,10 @@ async function insertParts(
   options: MergeUsersOptions,
 ): Promise<void> {
   const db = kyselyOn(connection)
-  const searchIds = new LRUCache<string, number>({ max: searchIdsMax })
+  const known: SearchIds = new LRUCache({
+    maxSize: knownBytesMax,
+    sizeCalculation: (_, json) => 200 + json.length,
+  })
   const before = changes.inserted > 0 ? await takeIds(db, changes.inserted) : 0
   await sql`
     create temp table given_queries (
@@ -190,7 +211,7 @@ async function insertParts(
     ) on commit drop`.execute(db)
   await sql`create temp table changed_queries (like queries) on commit drop`.execute(db)
   for (let part = 0; part < changes.parts; part++) {
-    await resolveQueries(connection, part, searchIds, options)
+    await resolveQueries(connection, part, known, options)
     const id = sql`${before}::bigint + c.added`
     const isNew = sql<boolean>`c.part = ${part} and c.added is not null`
     await sql`

@@ -211,12 +211,6 @@ for (const version of postgresVersions) {
       assert.equal(second[0], first[1])
       assert.equal(await hasOutdated(opened.db), false)
       assert.deepEqual(await saveSearches(opened.db, []), [])
-      // within a transaction what was saved is not looked up again
-      const kept = new Map<string, number>()
-      const [lake] = await saveSearches(opened.db, [resolve('lake')], kept)
-      assert.deepEqual([...kept.values()], [lake])
-      for (const hex of kept.keys()) kept.set(hex, -1)
-      assert.deepEqual(await saveSearches(opened.db, [resolve('pool'), resolve('lake')], kept), [first[0], -1])
 
       // as an older program would have had it: the text taken for words
       const { rows } = await opened.pool.query(
