@@ -6,6 +6,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { copyInto } from '../db/copy.ts'
+import { fillEmpty } from '../db/fill-empty.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
@@ -41,6 +42,9 @@ export interface UserMergeCounts {
  * distinct queries fit its working memory.
  */
 const rowsPerPart = 30_000
+
+/** For fewer new users nobody is locked out. */
+const manyUsers = 10_000
 
 /** Limits the searches in memory at a time: 50 of them may mean 4,000 postal codes each. */
 const queriesPerFetch = 1_000
@@ -121,10 +125,6 @@ async function takeIds(db: Database, count: number): Promise<number> {
   return (rows[0]?.last ?? 0) - count
 }
 
-/** Fills `given_queries` with the queries of a part, each once. */
-async function resolveQueries(
-  connection: Connection,
-  part: number,
 /** The ids of searches by queries as JSON. The transaction keeps these searches from being deleted. */
 type SearchIds = LRUCache<string, number>
 
@@ -148,6 +148,10 @@ async function findSearchIds(
   return ids
 }
 
+/** Fills `given_queries` with the queries of a part, each once. */
+async function resolveQueries(
+  connection: Connection,
+  part: number,
   known: SearchIds,
   { resolver, signal }: MergeUsersOptions,
 ): Promise<void> {
@@ -258,7 +262,8 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const changes = await collectChanges(db)
   const { inserted, updated, unchanged } = changes
   if (!options.isDryRun) {
-    await insertParts(connection, changes, options)
+    const insert = () => insertParts(connection, changes, options)
+    await (inserted < manyUsers ? insert() : fillEmpty(connection, 'queries', insert))
     if (updated > 0) await applyUpdates(db)
   }
   return { inserted, updated, unchanged, rejected, repeated, folded }
