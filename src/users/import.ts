@@ -2,12 +2,13 @@
  * `users import`: imports each file in one transaction. Its records are staged, then merged into the users, whose queries are
  * resolved to searches. It sends nothing and owes no subscription push.
  */
+import { randomUUID } from 'node:crypto'
 import { plural } from '../base/amounts.ts'
 import { LeadpushError } from '../base/errors.ts'
 import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
-import { kyselyOn, withTransaction } from '../db/transaction.ts'
+import { type Connection, kyselyOn, withTransaction } from '../db/transaction.ts'
 import { findPlaces } from '../places/places.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import {
@@ -117,26 +118,32 @@ async function judgeBeforehand(
   { signal, encoding, vault = plainVault, onProgress }: UserImportOptions,
 ): Promise<void> {
   if (complete.accept || files.length < 2 || files.some(({ bytesTotal }) => bytesTotal === undefined)) return
+  // under an id of its own: what the import itself records tells what the database lost meanwhile
+  const judged = { ...complete, id: randomUUID() }
+  const recordFile = (file: RecordFile) => {
+    const { name, bytesTotal } = file
+    const onRead = (read: { records: number; bytesRead: number }) =>
+      onProgress?.({ file: name, phase: 'reading', ...read, bytesTotal })
+    const record = async (connection: Connection) => {
+      await vault.hold(kyselyOn(connection))
+      await stageUsers(connection, file, { signal, encoding, resolver, vault, onRead })
+      await recordListed(connection, judged)
+    }
+    return withTransaction(opened, record, signal)
+  }
   try {
     for (const file of files) {
-      const { name, bytesTotal } = file
-      const onRead = (read: { records: number; bytesRead: number }) =>
-        onProgress?.({ file: name, phase: 'reading', ...read, bytesTotal })
-      complete.listed += await withTransaction(
-        opened,
-        async (connection) => {
-          await vault.hold(kyselyOn(connection))
-          await stageUsers(connection, file, { signal, encoding, resolver, vault, onRead })
-          return await recordListed(connection, complete)
-        },
-        signal,
-      )
+      const broken = await recordFile(file).catch((error) => {
+        if (error instanceof LeadpushError && error.code !== 'database') return error
+        throw error
+      })
+      if (broken) return
     }
-  } catch (error) {
-    if (error instanceof LeadpushError && error.code !== 'database') return
-    throw error
+    await judgeListed(opened.db, judged)
+  } finally {
+    // what a database that is away keeps of them is deleted by a later import
+    await dropListed(opened.db, judged).catch(() => {})
   }
-  await judgeListed(opened.db, complete)
 }
 
 /**
