@@ -111,7 +111,18 @@ export const hosts = z
 /** Of the abbreviations those that are names of the IANA list. */
 const shortZones = /^(CET|EET|EST|GMT|HST|MET|MST|PRC|ROC|ROK|UCT|UTC|WET)$/i
 
-export const timeZone = z.string().refine((text) => {
+/**
+ * Of these names those that have summer time, with the zones that IANA links them to. To PostgreSQL they are abbreviations, and so
+ * offsets that never change.
+ */
+const linkedZones: Readonly<Record<string, string>> = {
+  CET: 'Europe/Brussels',
+  EET: 'Europe/Athens',
+  MET: 'Europe/Brussels',
+  WET: 'Europe/Lisbon',
+}
+
+function isTimeZone(text: string): boolean {
   // UTC is the default, and the first use of Intl is slow
   if (text === 'UTC') return true
   if (!/^[A-Za-z]/.test(text)) return false
@@ -123,7 +134,13 @@ export const timeZone = z.string().refine((text) => {
   } catch {
     return false
   }
-}, refuse('a time zone name of the IANA list, such as UTC or America/Chicago'))
+}
+
+/** A name that means the same zone to PostgreSQL and to Intl. */
+export const timeZone = z
+  .string()
+  .refine(isTimeZone, refuse('a time zone name of the IANA list, such as UTC or America/Chicago'))
+  .transform((text) => linkedZones[text.toUpperCase()] ?? text)
 
 const isTaken = (read: () => unknown): boolean => {
   try {

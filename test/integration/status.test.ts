@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type RawBuilder, sql } from 'kysely'
+import { timeFormat } from '../../src/base/amounts.ts'
+import { readSettings } from '../../src/base/config.ts'
 import type { Database } from '../../src/db/open.ts'
 import { findInterruptedRuns } from '../../src/deliveries/runs.ts'
 import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
@@ -424,6 +426,28 @@ test('the period is that of LEADPUSH_TIME_ZONE', async (t) => {
     const { json } = await callProgram(['status', '--json'], { env })
     assert.equal(json[0].period, rows[0]?.period)
   }
+})
+
+test('a short name of a time zone means the same clock to PostgreSQL and to whoever reads times, in summer too', async (t) => {
+  // CET, EET, MET and WET had no summer time in PostgreSQL, so the week turned an hour late
+  const { db } = await open(t)
+  const zoneOf = (name: string) =>
+    readSettings(['timeZone'], { env: { LEADPUSH_TIME_ZONE: name }, cwd: '/nowhere' }).timeZone
+  const linked = { CET: 'Europe/Brussels', met: 'Europe/Brussels', Eet: 'Europe/Athens', WET: 'Europe/Lisbon' }
+  for (const [name, zone] of Object.entries(linked)) assert.equal(zoneOf(name), zone)
+  for (const name of [...Object.keys(linked), 'EST', 'GMT', 'HST', 'MST', 'PRC', 'ROC', 'ROK', 'UCT', 'UTC']) {
+    for (const at of ['2026-01-04T22:30:00Z', '2026-06-28T22:30:00Z']) {
+      const { rows } = await sql<{ time: string }>`
+        select to_char(${at}::timestamptz at time zone ${zoneOf(name)}, 'YYYY-MM-DD HH24:MI:SS') as time
+      `.execute(db)
+      assert.equal(rows[0]?.time, timeFormat(name)(new Date(at)), `${name} at ${at}`)
+    }
+  }
+  // it is Monday in Brussels, and still Sunday an hour further west
+  const { rows } = await sql<{ period: string }>`
+    select to_char('2026-06-28T22:30:00Z'::timestamptz at time zone ${zoneOf('CET')}, 'IYYY-"W"IW') as period
+  `.execute(db)
+  assert.equal(rows[0]?.period, '2026-W27')
 })
 
 test('no database yet is wrong usage, one that does not answer is exit 3', async () => {
