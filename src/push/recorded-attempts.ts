@@ -7,6 +7,7 @@ import { rideOut } from '../db/away.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import { type AttemptKind, recordGivenBack } from '../deliveries/due.ts'
 import {
+  type DeliveryKind,
   type DeliveryState,
   endAbandoned,
   endErased,
@@ -51,6 +52,9 @@ const busyMs = 100
 const busyMsMax = 5_000
 /** How long an outcome waits for others, so that one statement records several. */
 const gatherMs = 10
+
+/** Whether a run may meet the user of such a push again, or was asked for them by name. */
+const mayReturn = (kind: DeliveryKind) => kind === 'subscription' || kind === 'single'
 
 /** Whether `n` of at most `max` rows are worth a statement now: one statement costs much the same for one row and for many. */
 export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
@@ -217,8 +221,7 @@ export class RecordedAttempts {
   private noteBegun({ begun, written, attempts }: RecordedPushes): void {
     this.context.known.noteWritten(written)
     // the statement returns them in any order: who may be met again comes first, or would be counted twice
-    const isSubscription = ({ kind }: PlannedPush) => kind === 'subscription'
-    for (const push of begun.filter(isSubscription)) this.context.users.add(push.userId, true)
+    for (const push of begun.filter(({ kind }) => mayReturn(kind))) this.context.users.add(push.userId, true)
     for (const push of begun) this.context.users.add(push.userId, false)
     this.ready.push(...attempts)
     if (attempts.length < begun.reduce((sum, { deliveries }) => sum + deliveries.length, 0)) this.due.at = 0
@@ -226,7 +229,7 @@ export class RecordedAttempts {
 
   private begin(attempt: RecordedAttempt): void {
     const { part, userId, kind } = attempt
-    if (part === 1 && attempt.attempt === 1) this.context.users.add(userId, kind === 'subscription')
+    if (part === 1 && attempt.attempt === 1) this.context.users.add(userId, mayReturn(kind))
     this.ready.push(attempt)
     this.due.at = 0
   }

@@ -26,11 +26,11 @@ import { FirstAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
 import { PushLoop } from './loop.ts'
 import { adviseAfterLoss, LostRows } from './lost-rows.ts'
+import { NamedUsers } from './named-users.ts'
 import { PlannedPushes } from './planned-pushes.ts'
 import type { Ending, PushContext, PushEnd, PushRequest } from './push-request.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { UserCount } from './user-count.ts'
-import type { UserToServe } from './users-to-serve.ts'
 
 export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-request.ts'
 
@@ -38,8 +38,6 @@ export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-req
 const owedPatienceMs = 2_000
 /** How often a run looks once more for who is owed, after rows were lost. A database that loses more each time is not waited for. */
 const lookAgainMax = 5
-/** Why a push for users by name sent nothing: it must not end in silence. */
-const takenMeanwhile = 'another process has begun or ended this push meanwhile'
 
 class PushRun {
   private readonly db: Database
@@ -53,6 +51,7 @@ class PushRun {
   private readonly planned: PlannedPushes
   private readonly tally = new Tally()
   private readonly users = new UserCount()
+  private readonly named: NamedUsers
   private readonly startedAt: number
   /** What the last count of the users found. */
   private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, claimed: 0, withoutQueries: 0 }
@@ -81,6 +80,7 @@ class PushRun {
     this.startedAt = startedAt
     this.doubt = new Doubt(settings.outageMs > 0)
     this.firstAnswers = new FirstAnswers(accept)
+    this.named = new NamedUsers(request)
     this.reporter = {
       ...context.reporter,
       line: (line) => {
@@ -89,6 +89,7 @@ class PushRun {
           return
         }
         this.tally.add(line)
+        this.named.noteLine(line)
         context.reporter.line(line)
       },
       pace: (ratePerSecond) => {
@@ -210,8 +211,8 @@ class PushRun {
         this.agenda.interrupted.map(({ id }) => id),
         this.planned.heldUsers,
       )
-    if (!stopped && !this.isOwedOnly && this.users.total + this.tally.skipped + this.users.leftOwed.size === 0)
-      for (const { email } of this.named) this.reporter.line({ type: 'skip', user: email, reason: takenMeanwhile })
+    if (!stopped && !loop.gaveUp && !this.isOwedOnly)
+      for (const line of this.named.findUntold(this.users)) this.reporter.line(line)
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)
@@ -221,7 +222,7 @@ class PushRun {
     if (this.heldAgain > 0)
       this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
     const counted = { skipped, heldUsers: heldUsers - this.heldAgain, uncounted: left.uncounted }
-    const users = this.request.what === 'user' ? this.named.length : this.users.totalWith(counted)
+    const users = this.request.what === 'user' ? this.named.all.length : this.users.totalWith(counted)
     const seconds = Math.round(performance.now() - this.startedAt) / 1_000
     const summary: SummaryLine = {
       type: 'summary',
@@ -267,7 +268,7 @@ class PushRun {
   /** Finds the work and reports how much it is; returns how many users had their weekly delivery before. */
   private async prepare(): Promise<number> {
     if (this.request.what === 'user') {
-      this.reporter.total(this.named.length)
+      this.reporter.total(this.named.all.length)
       return 0
     }
     await this.findWork()
@@ -300,12 +301,6 @@ class PushRun {
 
   private get limit(): number | undefined {
     return this.request.what === 'all' ? this.request.limit : undefined
-  }
-
-  /** The users whom the run was asked for by name. */
-  private get named(): readonly UserToServe[] {
-    const { request } = this
-    return request.what === 'user' ? [request.user, ...(request.further ?? [])] : []
   }
 
   private get isOwedOnly(): boolean {

@@ -19,7 +19,7 @@ export class UserCount {
     return [...this.met]
   }
 
-  /** `mayReturn`: the user may be met again, as after a subscription push or a delivery of an earlier run. */
+  /** `mayReturn`: the user was asked for by name, or may be met again, as after a subscription push or a delivery of an earlier run. */
   add(userId: number, mayReturn: boolean): void {
     if (this.met.has(userId)) return
     this.total++

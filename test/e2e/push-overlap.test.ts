@@ -7,7 +7,7 @@ import { packageRoot } from '../../src/base/package-root.ts'
 import { weeklyKey } from '../../src/deliveries/keys.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildHouse, deliveriesOf, type House } from '../support/house.ts'
-import { type ProgramResult, startProgram } from '../support/program.ts'
+import { type ProgramResult, runProgram, startProgram } from '../support/program.ts'
 import { type Answer, requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 import { until } from '../support/until.ts'
@@ -161,4 +161,30 @@ test('a push for one user whose subscription push another process takes first sa
   const reason = 'another process has begun or ended this push meanwhile'
   assert.deepEqual(skip, { type: 'skip', user: email, reason })
   assert.deepEqual([summary.users, summary.skipped, house.receiver.requests.length], [1, 1, 0])
+})
+
+test('a push for several users names each whose subscription push another process takes', async () => {
+  // where others were served it said nothing of them, and counted them
+  let answerFirst = (_: Answer) => {}
+  const firstAnswer = new Promise<Answer>((resolve) => (answerFirst = resolve))
+  const house = await build(0, ({ path }, nth) => (path === '/several' && nth === 1 ? firstAnswer : 200))
+  const named = emails.slice(0, 5)
+  const taken = named[3] as string
+  const env = { ...house.env, LEADPUSH_CONCURRENCY: '1' }
+  const several = startProgram(['users', 'subscribe', ...named, '--json'], {
+    env: { ...env, LEADPUSH_RECEIVER_URL: new URL('/several', house.receiver.url).href },
+  })
+  await requestsAtLeast(house.receiver, 1)
+  assert.equal((await runProgram(['push', '--user', taken], { env })).code, 0)
+  answerFirst(200)
+  const { code, json, stderr } = await several.done
+  assert.equal(code, 0, stderr)
+  const reason = 'another process has begun or ended this push meanwhile'
+  assert.deepEqual(
+    json.filter(({ type }) => type === 'skip'),
+    [{ type: 'skip', user: taken, reason }],
+  )
+  const { users, skipped, delivered, owed } = json.find(({ type }) => type === 'summary')
+  assert.deepEqual({ users, skipped, delivered, owed }, { users: 5, skipped: 1, delivered: 4, owed: 0 })
+  assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [5, 5])
 })
