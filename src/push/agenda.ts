@@ -68,6 +68,13 @@ export interface CountedUsers extends UsersLeft {
 
 export const skipWithoutQueries = (user: string): SkipLine => ({ type: 'skip', user, reason: 'no queries' })
 
+/** A user who was found and is not there any more. */
+export const skipRemoved = (user: string): SkipLine => ({
+  type: 'skip',
+  user,
+  reason: 'the user was removed meanwhile',
+})
+
 export class Agenda {
   /** The runs that this one resumes. */
   interrupted: readonly OpenRun[] = []

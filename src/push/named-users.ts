@@ -1,8 +1,10 @@
 /** The users whom a push was asked for by name: it ends in silence for none of them. */
+import { rideOut } from '../db/away.ts'
+import type { Database } from '../db/open.ts'
 import type { PushLine, SkipLine } from '../index.ts'
-import type { AgendaRequest } from './agenda.ts'
+import { type AgendaRequest, skipRemoved } from './agenda.ts'
 import type { UserCount } from './user-count.ts'
-import type { UserToServe } from './users-to-serve.ts'
+import { findRemoved, type UserToServe } from './users-to-serve.ts'
 
 const takenMeanwhile = 'another process has begun or ended this push meanwhile'
 
@@ -21,9 +23,14 @@ export class NamedUsers {
   }
 
   /** A line for each user whom a run that came to its end has neither served nor told, nor left owed. `users`: those of the run. */
-  findUntold(users: UserCount): SkipLine[] {
-    return this.all
-      .filter(({ id, email }) => this.untold.has(email) && !users.remembers(id) && !users.leftOwed.has(id))
-      .map(({ email }) => ({ type: 'skip', user: email, reason: takenMeanwhile }))
+  async findUntold(db: Database, users: UserCount): Promise<SkipLine[]> {
+    const left = this.all.filter(
+      ({ id, email }) => this.untold.has(email) && !users.remembers(id) && !users.leftOwed.has(id),
+    )
+    if (left.length === 0) return []
+    const removed = await rideOut(() => findRemoved(db, left))
+    return left.map(({ id, email }) =>
+      removed.has(id) ? skipRemoved(email) : { type: 'skip', user: email, reason: takenMeanwhile },
+    )
   }
 }

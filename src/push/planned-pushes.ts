@@ -13,11 +13,11 @@ import type { PlannedPush } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
 import type { WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
-import { skipWithoutQueries } from './agenda.ts'
+import { skipRemoved, skipWithoutQueries } from './agenda.ts'
 import { findReasonToHold } from './guard.ts'
 import { Planner, type UserGroup, type UserPlan, usersPerGroupMax } from './planner.ts'
 import type { PushReporter } from './reporter.ts'
-import { type Cursor, type Pass, releaseRanges, takeRange, type UserToServe } from './users-to-serve.ts'
+import { type Cursor, findRemoved, type Pass, releaseRanges, takeRange, type UserToServe } from './users-to-serve.ts'
 
 const rangeUsersMin = 16
 const rangeUsersMax = 1_000
@@ -122,7 +122,7 @@ export class PlannedPushes {
   private async *ofPlans(plans: AsyncIterable<UserPlan>, { kind, scope }: PushKind): AsyncGenerator<PlannedPush> {
     for await (const plan of plans) {
       const reason = findReasonToHold(plan)
-      if (reason === undefined) this.report(plan)
+      if (reason === undefined) await this.report(plan)
       else {
         this.heldUsers++
         if (plan.tooSlow !== undefined) this.slowUsers++
@@ -147,9 +147,12 @@ export class PlannedPushes {
     return again
   }
 
-  private report({ user, deliveries, tooLarge }: UserPlan): void {
-    const { reporter } = this.context
-    if (deliveries.length === 0) reporter.line(skipWithoutQueries(user.email))
+  private async report({ user, deliveries, tooLarge }: UserPlan): Promise<void> {
+    const { db, reporter } = this.context
+    if (deliveries.length === 0) {
+      const { size: removed } = await rideOut(() => findRemoved(db, [user]))
+      reporter.line(removed > 0 ? skipRemoved(user.email) : skipWithoutQueries(user.email))
+    }
     for (const href of tooLarge) reporter.line(tooLargeWarning(user.email, href))
   }
 

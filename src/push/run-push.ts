@@ -212,7 +212,7 @@ class PushRun {
         this.planned.heldUsers,
       )
     if (!stopped && !loop.gaveUp && !this.isOwedOnly)
-      for (const line of this.named.findUntold(this.users)) this.reporter.line(line)
+      for (const line of await this.named.findUntold(this.db, this.users)) this.reporter.line(line)
     const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)

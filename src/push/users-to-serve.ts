@@ -186,6 +186,15 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
   } while (cursor)
 }
 
+/** The ids of those of `users` who are not there any more. */
+export async function findRemoved(db: Database, users: readonly UserToServe[]): Promise<Set<number>> {
+  const { rows } = await sql<{ id: number }>`
+    select g.id from unnest(${users.map(({ id }) => id)}::bigint[], ${users.map(({ email }) => email)}::text[]) as g (id, email)
+    where not exists (select from users u where u.id = g.id and u.email = g.email)
+  `.execute(db)
+  return new Set(rows.map(({ id }) => id))
+}
+
 const owedPerPage = 1_000
 
 /**

@@ -163,28 +163,36 @@ test('a push for one user whose subscription push another process takes first sa
   assert.deepEqual([summary.users, summary.skipped, house.receiver.requests.length], [1, 1, 0])
 })
 
-test('a push for several users names each whose subscription push another process takes', async () => {
+test('a push for several users names each whose subscription push another process takes, or who is removed meanwhile', async () => {
   // where others were served it said nothing of them, and counted them
   let answerFirst = (_: Answer) => {}
   const firstAnswer = new Promise<Answer>((resolve) => (answerFirst = resolve))
   const house = await build(0, ({ path }, nth) => (path === '/several' && nth === 1 ? firstAnswer : 200))
-  const named = emails.slice(0, 5)
-  const taken = named[3] as string
+  const named = emails.slice(0, 6)
+  const [, , , taken, removed] = named as [string, string, string, string, string, string]
   const env = { ...house.env, LEADPUSH_CONCURRENCY: '1' }
   const several = startProgram(['users', 'subscribe', ...named, '--json'], {
     env: { ...env, LEADPUSH_RECEIVER_URL: new URL('/several', house.receiver.url).href },
   })
   await requestsAtLeast(house.receiver, 1)
-  assert.equal((await runProgram(['push', '--user', taken], { env })).code, 0)
+  for (const args of [
+    ['push', '--user', taken],
+    ['users', 'remove', removed],
+  ]) {
+    const { code, stderr } = await runProgram(args, { env })
+    assert.equal(code, 0, stderr)
+  }
   answerFirst(200)
   const { code, json, stderr } = await several.done
   assert.equal(code, 0, stderr)
-  const reason = 'another process has begun or ended this push meanwhile'
   assert.deepEqual(
     json.filter(({ type }) => type === 'skip'),
-    [{ type: 'skip', user: taken, reason }],
+    [
+      { type: 'skip', user: taken, reason: 'another process has begun or ended this push meanwhile' },
+      { type: 'skip', user: removed, reason: 'the user was removed meanwhile' },
+    ],
   )
   const { users, skipped, delivered, owed } = json.find(({ type }) => type === 'summary')
-  assert.deepEqual({ users, skipped, delivered, owed }, { users: 5, skipped: 1, delivered: 4, owed: 0 })
+  assert.deepEqual({ users, skipped, delivered, owed }, { users: 6, skipped: 2, delivered: 4, owed: 0 })
   assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [5, 5])
 })

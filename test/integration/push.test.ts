@@ -458,6 +458,16 @@ test('a user who was removed and imported again in the same week gets none', asy
   assert.equal(house.receiver.requests.length, 1)
 })
 
+test('--user of a user who is removed before the plan is made says so', async (t) => {
+  // it said that they had no queries
+  const house = await build(t)
+  const request = await house.userRequest('user-0000@example.com')
+  await removeUser(house.db, (await findUser(house.db, 'user-0000@example.com')).user.id)
+  const { lines, summary } = await house.push(request)
+  assert.deepEqual(lines[0], { type: 'skip', user: 'user-0000@example.com', reason: 'the user was removed meanwhile' })
+  assert.deepEqual([summary.users, summary.skipped, house.receiver.requests.length], [1, 1, 0])
+})
+
 test('--user sends the subscription push if one is owed, else a further delivery, also to who is not subscribed', async (t) => {
   const house = await build(t, { users: users(1, { subscribed: false }) })
   const email = 'user-0000@example.com'
