@@ -75,13 +75,12 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
 
   const { host } = new URL(receiverUrl)
   const whose = options.user === undefined ? 'a made-up key' : `the key of ${options.user}`
-  log.info(
+  const what =
     `About to send up to ${planned.requests} requests, ${planned.megabytes} MB together, to the receiver at ${host} with ${whose}.\n` +
-      'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.',
-  )
-  if (!options.yes && canAsk() && !(await agrees('Send them?'))) {
+    'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.'
+  if (options.yes || !canAsk()) log.info(what)
+  else if (!(await agrees(`${what}\nSend them?`)))
     throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
-  }
 
   const view = await createCheckView(log, options.json === true, writeCheck)
   try {

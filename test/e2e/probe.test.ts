@@ -93,6 +93,25 @@ test('without a receiver, with a user that there is not, or with a wrong setting
 
 const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
 
+/** What `probe` with `rest` shows on a terminal, where `typed` answers its question; and its exit code. */
+async function probeOnTerminal(typed: string, rest = ''): Promise<{ exitCode: unknown; shown: string }> {
+  const program = `'${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' probe ${rest}`
+  const child = spawn('script', ['-qec', `stty cols 120 rows 40; exec ${program}`, '/dev/null'], {
+    cwd: testHome(),
+    env: { ...cleanEnvironment(env), TERM: 'xterm' },
+    stdio: ['pipe', 'pipe', 'inherit'],
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+  })
+  const done = new Promise((resolve) => child.once('close', resolve))
+  let shown = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    if (!shown.includes('[y/N]') && (shown + text).includes('[y/N]')) child.stdin.write(typed)
+    shown += text
+  })
+  return { exitCode: await done, shown }
+}
+
 for (const [typed, exitCode] of [
   ['y\n', 1],
   ['\n', 2],
@@ -103,22 +122,23 @@ for (const [typed, exitCode] of [
     skip: !hasScript,
   }, async () => {
     const before = receiver.bodies.length
-    const command = `stty cols 120 rows 40; exec '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' probe`
-    const child = spawn('script', ['-qec', command, '/dev/null'], {
-      cwd: testHome(),
-      env: { ...cleanEnvironment(env), TERM: 'xterm' },
-      stdio: ['pipe', 'pipe', 'inherit'],
-      timeout: 60_000,
-      killSignal: 'SIGKILL',
-    })
-    const done = new Promise((resolve) => child.once('close', resolve))
-    let shown = ''
-    child.stdout.setEncoding('utf8').on('data', (text) => {
-      if (!shown.includes('[y/N]') && (shown + text).includes('[y/N]')) child.stdin.write(typed)
-      shown += text
-    })
-    assert.equal(await done, exitCode, shown)
+    const probed = await probeOnTerminal(typed)
+    assert.equal(probed.exitCode, exitCode, probed.shown)
     assert.equal(receiver.bodies.length - before, exitCode === 1 ? 1 : 0)
-    if (exitCode === 2) assert.match(shown, /Nothing was sent: it was not agreed to/)
+    if (exitCode === 2) assert.match(probed.shown, /Nothing was sent: it was not agreed to/)
   })
 }
+
+test('it asks with what it is about to send, also where its diagnostics go into a file', {
+  skip: !hasScript,
+}, async () => {
+  // the file had what the question was about
+  for (const rest of ['', `2> '${join(testHome(), 'asked')}'`]) {
+    const { exitCode, shown } = await probeOnTerminal('n\n', rest)
+    assert.equal(exitCode, 2, shown)
+    assert.match(
+      shown,
+      /About to send up to \d+ requests, [\s\S]*All listings are made up: [\s\S]*Send them\? \[y\/N\]/,
+    )
+  }
+})
