@@ -79,7 +79,7 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
     `About to send up to ${planned.requests} requests, ${planned.megabytes} MB together, to the receiver at ${host} with ${whose}.\n` +
     'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.'
   if (options.yes || !canAsk()) log.info(what)
-  else if (!(await agrees(`${what}\nSend them?`)))
+  else if (!(await agrees(log, what, 'Send them?')))
     throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
 
   const view = await createCheckView(log, options.json === true, writeCheck)

@@ -159,6 +159,10 @@ test('on a terminal a forced push says how many users would get a further delive
     const refused = await showOn(80, `push --all --force ${beside}`, env, 'n\n')
     assert.match(refused, /3 users who had theirs in \S+ would get a further delivery[\s\S]*\[y\/N\]/)
   }
+  // what it asked about was no JSON object, as the question itself cannot be
+  const refused = await showOn(80, 'push --all --force', { ...env, LEADPUSH_LOG_FORMAT: 'json' }, 'n\n')
+  const told = refused.split(/\r?\n/).filter((line) => line !== '' && !/^Send them\? \[y\/N\] /.test(line))
+  assert.match(told.map((line) => JSON.parse(line).msg).join('\n'), /^3 users who had theirs in /m)
   assert.equal(sent(), 3)
   await showOn(80, 'push --all --force', env, 'y\n')
   assert.equal(sent(), 6)

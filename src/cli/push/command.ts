@@ -160,7 +160,7 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
     const exitCode = await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
       log.info(`Database: ${opened.description}`)
       const vault = await openSecrets(opened.db, settings)
-      if (options.force && !options.yes) await agreeToForce(opened.db, settings, options.limit)
+      if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
       const { request, again } = await findRequest(log, opened.db, options)
       return await sendPush(log, opened, settings, request, { ...options, vault, metrics, ping, again })
     })
@@ -176,6 +176,7 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
 
 /** Asks a person at a terminal whether so many users shall get a further delivery; a push without a terminal is not held up. */
 async function agreeToForce(
+  log: Log,
   db: Database,
   settings: { timeZone: string; maxLeadAgeMs: number },
   limit: number | undefined,
@@ -189,7 +190,7 @@ async function agreeToForce(
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
   if (users === 0) return
   const what = `${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`
-  if (await agrees(`${what}\nSend them?`)) return
+  if (await agrees(log, what, 'Send them?')) return
   throw usageError(
     'Nothing was sent: it was not agreed to.',
     'With --yes it does not ask; without --force nobody gets two.',
