@@ -4,6 +4,7 @@
  */
 import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
+import type { RecordFormat } from './record.ts'
 
 export type Chunks = AsyncGenerator<Buffer, void, undefined>
 
@@ -66,16 +67,17 @@ function guessUtf16(first: Buffer): string | undefined {
 }
 
 /**
- * Throws `failed` where bytes that are to be UTF-8 are no text: as many NULs as UTF-16 has, or one in the first line. A NUL further on
+ * Throws `failed` where bytes that are to be UTF-8 are no text: as many NULs as UTF-16 has, or one in the header of CSV. A NUL elsewhere
  * costs its value or its record, not the file (contract 4.18).
  */
-export function refuseNul(first: Buffer): void {
+export function refuseNul(first: Buffer, format: RecordFormat): void {
   if (!first.includes(0)) return
   const guess = guessUtf16(first)
   if (guess !== undefined) {
     const hint = `Give its encoding: --encoding ${guess}`
     throw new LeadpushError('failed', 'it looks like UTF-16 without the mark that UTF-16 begins with', { hint })
   }
+  if (format !== 'csv') return
   const lineEnd = first.indexOf(0x0a)
   if (first.subarray(0, lineEnd < 0 ? undefined : lineEnd).includes(0))
     throw new LeadpushError('failed', 'it is no text: it has NUL bytes')

@@ -184,7 +184,7 @@ async function openText(file: RecordFile, chunks: Chunks, encoding: string | und
   const used = mark?.encoding ?? encoding ?? 'utf-8'
   const isTold = mark !== undefined || encoding !== undefined
   if (used === 'utf-8' && !mark) {
-    refuseNul(opened.first)
+    refuseNul(opened.first, formatOf(file, opened))
     return { ...opened, isTold }
   }
   const text = mark ? without(mark.bytes, opened.all) : opened.all
@@ -192,10 +192,15 @@ async function openText(file: RecordFile, chunks: Chunks, encoding: string | und
   return { ...(await peek(used === 'utf-8' ? text : transcode(text, used), enough)), isTold }
 }
 
-/** The splitter for a text, by its name or its beginning. */
-function splitterOf(file: RecordFile, { first, isWhole }: Opened): { format: RecordFormat; splitter: Splitter } {
+/** The format of a text, by its name or its beginning. */
+function formatOf(file: RecordFile, { first, isWhole }: Opened): RecordFormat {
   const named = file.format ?? sniffFormat(first, isWhole)
-  const format = named === 'json' && isLines(first, isWhole) ? 'ndjson' : named
+  return named === 'json' && isLines(first, isWhole) ? 'ndjson' : named
+}
+
+function splitterOf(file: RecordFile, text: Opened): { format: RecordFormat; splitter: Splitter } {
+  const { first, isWhole } = text
+  const format = formatOf(file, text)
   if (format === 'csv') return { format, splitter: new CsvSplitter(sniffSeparator(first, isWhole)) }
   if (format === 'ndjson') return { format, splitter: new LineSplitter() }
   const isObject = first.find((each) => each > 0x20) === 0x7b

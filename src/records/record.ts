@@ -147,6 +147,8 @@ export function parseJsonRecord(line: number, raw: Buffer): ReadRecord {
     return { line, raw, value: JSON.parse(text) }
   } catch (error) {
     const position = /position (\d+)/.exec((error as Error).message)?.[1]
-    return badRecord(line, raw, position ? `${notJson} (from its character ${Number(position) + 1} on)` : notJson)
+    if (position === undefined) return badRecord(line, raw, notJson)
+    const what = text[Number(position)] === '\0' ? ', which is a NUL' : ''
+    return badRecord(line, raw, `${notJson} (from its character ${Number(position) + 1} on${what})`)
   }
 }

@@ -184,6 +184,28 @@ test('a NUL costs its value or its record, wherever in the file it stands', asyn
   assert.equal((await findStored(opened, 'nul-city'))?.lead.city, null)
 })
 
+test('a NUL in the first record costs that record alone, unless that is the header of CSV', async () => {
+  // in the first line it cost the whole file, which may be the one line of a JSON array
+  const bad = '{"href":"https://example.com/nul-bad","postalCode":"78704","city":"a\0b"}'
+  const escaped = JSON.stringify({ href: hrefOf('nul-escaped'), postalCode: '78704', city: 'a\0b' })
+  const records = [bad, escaped, JSON.stringify(listing('nul-good'))]
+  for (const [name, text] of [
+    ['nul.ndjson', records.join('\n')],
+    ['nul.json', `[${records.join()}]`],
+    ['nul-list.json', `{"count":3,"listings":[${records.join()}]}`],
+  ] as const) {
+    const { summary, broken, rejected } = await put(name, `${text}\n`)
+    assert.deepEqual([name, broken, summary.unreadable], [name, undefined, { city: 1 }])
+    assert.deepEqual(
+      rejected.map(({ line, message }) => [line, /is no valid JSON .*NUL/.test(message)]),
+      [[1, true]],
+    )
+  }
+  assert.ok(await findStored(opened, 'nul-good'))
+  const { broken } = await put('nul-header.csv', `href,postalCode,ci\0ty\n${hrefOf('nul-header')},78704,a\n`)
+  assert.match(broken?.message ?? '', /it is no text: it has NUL bytes/)
+})
+
 test('a file without postal codes still brings listings that are known up to date, and tells of the others', async () => {
   await importRecords(opened, [listing('known')])
   const { summary, broken } = await put('known.csv', `href,price\n${hrefOf('known')},7\n${hrefOf('unknown')},7\n`)
