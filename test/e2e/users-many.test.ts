@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
-import { writeInput } from '../support/import-files.ts'
+import { toLines, writeInput } from '../support/import-files.ts'
 import { testHome } from '../support/program.ts'
 
 const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
@@ -156,4 +156,16 @@ test('rejected lines of CSV are kept under their header, mended and imported; --
   assert.equal(few.code, 1)
   assert.match(few.stderr, /of 2 subscribed users it has 0, fewer than half.*--accept/)
   assert.equal((await house.call(`users import ${file} --accept`)).code, 2)
+})
+
+test('of several files with too few users together, none is told to be the one that is at fault', async () => {
+  // the last sentence was "Nothing of this file went in.", about the first
+  const house = await buildHouse({ leads, users: makeUsers(6) })
+  const files = makeUsers(2).map((user, at) => writeInput(`few-${at}.ndjson`, toLines([user])))
+  const { code, stderr } = await house.call(['users', 'import', ...files, '--complete'])
+  assert.equal(code, 1)
+  assert.match(stderr, /of 6 subscribed users the files have 2, fewer than half[\s\S]*Nothing of any file went in\.\n/)
+  const cut = writeInput('cut.ndjson', '{"email"')
+  const broken = await house.call(['users', 'import', ...files, cut])
+  assert.match(broken.stderr, /cut\.ndjson: it breaks off[\s\S]*Nothing of this file went in\.\n/)
 })
