@@ -68,22 +68,12 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
   }
 }
 
-/**
- * Deletes what was lost, or became due, longer ago than it is kept, and before `before` (a `timestamptz` as text). Returns how many
- * lost triggers those are; a dry run deletes none.
- */
-export async function forgetLost(
-  db: Database,
-  { before = 'infinity', dryRun = false }: { before?: string; dryRun?: boolean } = {},
-): Promise<number> {
-  const since = sql`least(${before}::timestamptz, now() - ${lostKeptDays} * interval '1 day')`
-  const isOld = sql`from lost_triggers where lost_at < ${since}`
-  const old = dryRun ? sql`select lead_ids ${isOld}` : sql`delete ${isOld} returning lead_ids`
+/** Deletes what was lost, or became due, too long ago. */
+export async function forgetLost(db: Database): Promise<void> {
+  const since = sql`now() - ${lostKeptDays} * interval '1 day'`
   // first: what is in it alone counts as delivered
-  if (!dryRun) await sql`delete from became_due where at < ${since}`.execute(db)
-  const { rows } = await sql<{ n: number }>`
-    with old as (${old}) select coalesce(sum(cardinality(lead_ids)), 0)::bigint as n from old`.execute(db)
-  return rows[0]?.n ?? 0
+  await sql`delete from became_due where at < ${since}`.execute(db)
+  await sql`delete from lost_triggers where lost_at < ${since}`.execute(db)
 }
 
 /** Whether there is a hook with the id, which may be any text. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pruneRowsMax } from '../../src/base/limits.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../support/house.ts'
@@ -138,6 +139,38 @@ for (const version of postgresVersions) {
     assert.deepEqual(await column(opened, countTriggers), [1, 1])
   })
 }
+
+test('old triggers go in batches, and what became due goes before what was lost', async (t) => {
+  // one statement deleted all there were, deaf to every signal, and locked them for as long
+  const database = await createDatabase(t)
+  const opened = await database.open()
+  const house = await buildHouse({ database })
+  await seedUsers(opened.db, [{ email: 'user@example.com' }])
+  await opened.pool.query(`
+    insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
+    insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
+    insert into lost_triggers (hook_id, lost_at, lead_ids)
+    select id, now() - interval '91 days', '{1, 2}' from hooks, generate_series(1, 12000);
+    insert into became_due (hook_id, kind, at, lead_ids) select hook_id, 'new_lead', lost_at, lead_ids from lost_triggers;
+    create table batches (id bigint generated always as identity, name text, size bigint);
+    create function note_batch() returns trigger language plpgsql as $$ begin
+      insert into batches (name, size) select tg_table_name, count(*) from gone;
+      return null;
+    end $$;
+    create trigger noted after delete on lost_triggers referencing old table as gone for each statement execute function note_batch();
+    create trigger noted after delete on became_due referencing old table as gone for each statement execute function note_batch();
+  `)
+  assert.equal(told(await house.call('prune --older-than 90d --json --dry-run')).triggers, 24_000)
+  assert.deepEqual(await column(opened, 'select id from batches'), [])
+  assert.equal(told(await house.call('prune --older-than 90d --json')).triggers, 24_000)
+  const names = 'select name from batches where size > 0 order by id'
+  assert.deepEqual([...new Set(await column(opened, names))], ['became_due', 'lost_triggers'])
+  const [largest, deleted] = await column(
+    opened,
+    'select max(size) from batches union all select sum(size) from batches',
+  )
+  assert.deepEqual([Number(largest) <= pruneRowsMax, Number(deleted)], [true, 24_000])
+})
 
 test('a claim lives until its period is over in every time zone, and while a run of it may go on', async () => {
   const { opened, run } = shared

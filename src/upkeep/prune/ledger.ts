@@ -3,11 +3,10 @@
  * rows of dead processes. Pending deliveries stay, and so does a claim as long as its loss could cause a second delivery.
  */
 import { sql } from 'kysely'
-import { comparedDays, comparedLeadsMin, frozenRunDays } from '../../base/limits.ts'
+import { comparedDays, comparedLeadsMin, frozenRunDays, lostKeptDays, pruneRowsMax } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import { isLive, isLongDead } from '../../db/leases.ts'
 import { isPeriodOver, isUnderWay } from '../../deliveries/runs.ts'
-import { forgetLost } from '../../triggers/lost-triggers.ts'
 import { type PruneContext, sweepRows } from './sweep.ts'
 
 /**
@@ -84,9 +83,42 @@ export async function noteRuns({ db, before, onAway }: PruneContext): Promise<vo
   )
 }
 
-/** Deletes triggers that were abandoned or dropped; `trigger --again` may ask for younger ones (contract 6.1). */
-export async function pruneTriggers({ db, before, dryRun, onAway }: PruneContext): Promise<number> {
-  return await rideOut(() => forgetLost(db, { before, dryRun }), onAway)
+const sumOfLeads = sql<number>`coalesce(sum(cardinality(lead_ids)), 0)::bigint`
+
+/**
+ * Deletes triggers that were abandoned or dropped, and what became due so long ago; `trigger --again` may ask for younger ones
+ * (contract 6.1). Returns how many triggers those are: a row has many.
+ */
+export async function pruneTriggers(context: PruneContext): Promise<number> {
+  const { db, before, dryRun, onAway } = context
+  const { rows } = await rideOut(
+    () =>
+      sql<{ since: string }>`
+        select least(${before}::timestamptz, now() - ${lostKeptDays} * interval '1 day')::text as since
+      `.execute(db),
+    onAway,
+  )
+  const since = sql`${rows[0]?.since}::timestamptz`
+  const isOld = sql<boolean>`t.lost_at < ${since}`
+  if (dryRun) return await sweepRows(context, 'lost_triggers', isOld, undefined, sumOfLeads)
+  // first: what is in it alone counts as delivered
+  await sweepRows(context, 'became_due', sql`t.at < ${since}`)
+  let triggers = 0
+  // a row of `became_due` that was locked is still there
+  const goes = sql<boolean>`${isOld} and not exists (select from became_due d where d.hook_id = t.hook_id and d.at < ${since})`
+  await sweepRows(context, 'lost_triggers', goes, async (isMeant) => {
+    const { rows } = await sql<{ found: number; leads: number }>`
+      with gone as (
+        delete from lost_triggers where ctid = any (array(
+          select t.ctid from lost_triggers t where ${isMeant} limit ${pruneRowsMax} for update skip locked
+        )) returning lead_ids
+      )
+      select count(*) as found, ${sumOfLeads} as leads from gone
+    `.execute(db)
+    triggers += rows[0]?.leads ?? 0
+    return rows[0]?.found ?? 0
+  })
+  return triggers
 }
 
 /** Deletes what hooks said; what was said of deliveries goes with them. */

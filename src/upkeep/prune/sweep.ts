@@ -73,17 +73,18 @@ const deleteFrom =
     return Number(numAffectedRows ?? 0)
   }
 
-/** Deletes the rows `t` of `table` for which `isOld` holds; in a dry run counts them. */
+/** Deletes the rows `t` of `table` for which `isOld` holds; in a dry run counts them, or adds up `counted` of them. */
 export function sweepRows(
   context: PruneContext,
   table: string,
   isOld: RawBuilder<boolean>,
   deleteRows: DeleteRows = deleteFrom(context, table),
+  counted = sql<number>`count(*)`,
 ): Promise<number> {
   if (!context.dryRun) return sweep(context, table, (isHere) => deleteRows(sql`${isHere} and (${isOld})`))
   const count = async (isHere: RawBuilder<boolean>) => {
     const { rows } = await sql<{ n: number }>`
-      select count(*) as n from ${sql.table(table)} t where ${isHere} and (${isOld})
+      select ${counted} as n from ${sql.table(table)} t where ${isHere} and (${isOld})
     `.execute(context.db)
     return rows[0]?.n ?? 0
   }
