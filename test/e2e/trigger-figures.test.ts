@@ -99,6 +99,8 @@ test('what is due, failing, off, abandoned and dropped is told, for the hooks th
   assert.equal((await house.run(['report', '--out', page])).code, 0)
   const text = readFileSync(page, 'utf8')
   for (const head of ['dropped', 'off since']) assert.match(text, new RegExp(`<th[^>]*>${head}</th>`))
+  // under "why" it said "none yet" of a hook without an attempt
+  assert.doesNotMatch(text, /none yet/)
 
   // a day and a second later
   await passTime(opened, 86_401_000)

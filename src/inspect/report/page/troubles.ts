@@ -93,7 +93,10 @@ function buildHooks({ hooks }: Figures, { time }: Wording): Html {
       number(hook.dropped, 'doubtful'),
       time(hook.offSince),
       time(hook.lastAt),
-      withAnswers(describeLast(hook), hook.answer === null ? [] : [hook.answer]),
+      // a hook with dropped listings may have had no attempt, which is no reason
+      hook.isDelivered || hook.error !== null
+        ? withAnswers(describeLast(hook), hook.answer === null ? [] : [hook.answer])
+        : '',
     ]),
     more: moreOf(hooks, 'hook'),
   })
