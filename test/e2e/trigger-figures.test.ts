@@ -90,7 +90,8 @@ test('what is due, failing, off, abandoned and dropped is told, for the hooks th
   }) // biome-ignore format: short
 
   // the same for people
-  assert.match((await house.call('status')).stdout, /\/dropped\n {2}9 dropped; last attempt/)
+  // a blank stood where the time would be
+  assert.match((await house.call('status')).stdout, /\/dropped\n {2}9 dropped; last attempt: none yet\n/)
   assert.match((await house.call('status')).stdout, /\/off\n {2}7 abandoned, switched off /)
   const listed = (await house.call('integrations list')).stdout
   assert.match(listed, /\/off .*switched off +7 abandoned/)

@@ -46,7 +46,7 @@ export async function writeHooks(hooks: HookInTrouble[], total: number, time: Ti
       dropped > 0 && `${formatCount(dropped)} dropped`,
       offSince !== null && `switched off ${time(offSince)}`,
     ]
-    const last = `last attempt ${time(lastAt)}: ${describeLast(hook)}`
+    const last = `last attempt${lastAt === null ? '' : ` ${time(lastAt)}`}: ${describeLast(hook)}`
     await writeLine(wrap(`${user}: ${url}`, 2), `  ${wrap(`${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`)
     if (error !== null && answer !== null) await writeAnswer(answer, 2)
   }
