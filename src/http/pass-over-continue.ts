@@ -7,8 +7,8 @@ const interim = 'HTTP/1.1 1'
 const headBytesMax = 16 * 1024
 
 /**
- * Makes every whole interim 100 at the beginning of `bytes` a 102. Returns where what follows them begins, and whether that is the final
- * answer: otherwise it is nothing, or the beginning of a head that came in pieces.
+ * Makes every whole interim 100 at the beginning of `bytes` a 102. `at`: where the interim answers end. `isFinal`: whether the final
+ * answer begins there; if not, nothing or a part of a head follows.
  */
 function renumberContinue(bytes: Buffer): { at: number; isFinal: boolean } {
   for (let at = 0; ; ) {

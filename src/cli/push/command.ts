@@ -215,7 +215,7 @@ async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics 
   return keepMetricsFile(log, options.metricsFile, (before) => new PushMetrics(command, before, Date.now()))
 }
 
-/** What is asked for, and `again`: the command that makes anew what of it fails, where `push --failed` does not. */
+/** What is asked for. `again`: the command for what failed, where `push --failed` would not serve the user. */
 async function findRequest(
   log: Log,
   db: Database,
