@@ -56,7 +56,7 @@ function parseJson(body: unknown): unknown {
 }
 
 const onItsWay = 'A delivery of the leads there are now is on its way.'
-const withQueries = 'The user has no queries yet: a delivery comes as soon as there are some.'
+const onceThereAreQueries = 'The user has no queries yet: a delivery comes as soon as there are some.'
 
 /** `subscribe`: registers the hook; a user's first hook owes them a subscription push. Throws a `Refusal`. */
 export async function answerSubscribe(
@@ -85,7 +85,11 @@ export async function answerSubscribe(
     : wasOff
       ? 'The hook is switched on again.'
       : 'The hook was registered before.'
-  return { ok: true, msg: owed ? `${what} ${registered.hasQueries ? onItsWay : withQueries}` : what, id: hookId }
+  return {
+    ok: true,
+    msg: owed ? `${what} ${registered.hasQueries ? onItsWay : onceThereAreQueries}` : what,
+    id: hookId,
+  }
 }
 
 const asText = (value: unknown) => (typeof value === 'string' ? value : '')
