@@ -190,10 +190,13 @@ export function findReasonToHold({
   )
 }
 
+/** How the reason begins where no listing is the reason, but the time zone of this machine or of the last. */
+export const heldForTimeZone = 'held: LEADPUSH_TIME_ZONE'
+
 /** The reason to hold a weekly push if this machine's time zone differs from the last run's: its week may be another. */
 const judgeZone = (timeZone: string, otherTimeZone: string | undefined) =>
   otherTimeZone &&
-  `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${otherTimeZone}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
+  `${heldForTimeZone} is ${timeZone}, and the last run used ${otherTimeZone}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
 
 export interface Verdict {
   importVolume: ImportVolume

@@ -7,6 +7,7 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
+import { heldForTimeZone } from '../../push/guard.ts'
 import { findRefused } from '../../push/known-trouble.ts'
 import { countUsersOfPass } from '../../push/users-left.ts'
 import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord, weeklyPass } from '../../push/users-to-serve.ts'
@@ -178,7 +179,7 @@ export function findTroubledHooks(
 
 /** Whether no listing is the reason, but the time zone of this machine or of the last. */
 export const isForTimeZone = ({ reason }: NonNullable<Status['held']>): boolean =>
-  reason?.startsWith('held: LEADPUSH_TIME_ZONE') ?? false
+  reason?.startsWith(heldForTimeZone) ?? false
 
 /** `the weekly run (800 listings …)`, `3 users`. */
 export function describeHeld({ reason, users }: NonNullable<Status['held']>): string {
