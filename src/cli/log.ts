@@ -36,8 +36,10 @@ const prettyLog: Log = {
 }
 
 function isJsonObject(text: string): boolean {
+  if (!text.startsWith('{')) return false
   try {
-    return text.startsWith('{') && typeof JSON.parse(text) === 'object'
+    JSON.parse(text)
+    return true
   } catch {
     return false
   }
