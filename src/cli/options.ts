@@ -2,8 +2,17 @@
 import { InvalidArgumentError } from 'commander'
 import { usageError } from './command.ts'
 
+const isCount = (text: string) => /^[1-9]\d{0,8}$/.test(text)
+const allowedCount = 'a whole number from 1 to 999999999'
+
 export function parseCount(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is a whole number from 1 to 999999999.')
+  if (!isCount(text)) throw new InvalidArgumentError(`It is ${allowedCount}.`)
+  return Number(text)
+}
+
+/** The same of an option with checks of its own. Throws `usage` for anything else. */
+export function readCount(flag: string, text: string): number {
+  if (!isCount(text)) throw usageError(`${flag}: holds "${text}"; allowed: ${allowedCount}`)
   return Number(text)
 }
 

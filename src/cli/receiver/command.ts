@@ -6,6 +6,7 @@ import type { Faults } from '../../receiver-kit/receiver/faults.ts'
 import type { SecretSettings } from '../../secrets/vault.ts'
 import { type Act, type ExitCode, openSecrets, usageError, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
+import { readCount } from '../options.ts'
 import { writeLine } from '../output.ts'
 import { listenForStop } from '../signals.ts'
 
@@ -164,12 +165,7 @@ async function readFaults({ fail = [], delay, drop, limit, refuse, html }: Recei
       throw usageError(`--delay: holds "${delay}"; allowed: a duration up to 10m, such as 2s`)
     faults.delayMs = delayMs
   }
-  if (drop !== undefined) {
-    const text = drop === true ? '1' : drop
-    if (!/^[1-9]\d{0,8}$/.test(text))
-      throw usageError(`--drop: holds "${text}"; allowed: a whole number from 1 to 999999999`)
-    faults.drop = Number(text)
-  }
+  if (drop !== undefined) faults.drop = readCount('--drop', drop === true ? '1' : drop)
   if (limit !== undefined) {
     const size = parseLimit(limit)
     const allowed = 'requests a second or minute and a burst, such as 20/s:20 or 600/m'
