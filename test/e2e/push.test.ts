@@ -154,6 +154,21 @@ test('a failed push to a user who is not subscribed names the command that serve
   assert.match(on.stdout, /\nOnce the cause is mended: leadpush push --failed\n/)
 })
 
+test('where one part failed and another may have arrived, the command for both is named once', async () => {
+  // it stood there twice, under two reasons
+  const description = 'x'.repeat(20_000)
+  const own = await buildHouse({
+    leads: Array.from({ length: 300 }, (_, at) => ({ href: hrefOf(`part-${at}`), postalCode: '78704', description })),
+    users: [{ email: 'off@example.com', receiverApiKey: 'key', subscribed: false, queries: [zip('78704')] }],
+  })
+  own.receiver.answer = ({ key }) => (key === own.receiver.requests[0]?.key ? 422 : 'drop')
+  const { code, stdout } = await own.call('push --user off@example.com')
+  assert.equal(code, 1)
+  const command = 'leadpush push --user off@example.com'
+  assert.equal(stdout.split(command).length, 2, stdout)
+  assert.ok(stdout.includes(`Once the cause is mended, and to send again what may have arrived: ${command}\n`), stdout)
+})
+
 test('a single delivery does not count for push --all, a forced one comes on top of the weekly one', async () => {
   await house.put('users', [{ email: 'five@example.com', receiverApiKey: 'key-5', queries: [zip('00901')] }])
   assert.equal((await house.call('push --user five@example.com')).code, 0)

@@ -137,13 +137,18 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
   await writeFacts(facts)
 }
 
-/** `again`: the command that makes anew what failed, where `push --failed` would not. */
+/** `again`: the command for what failed, where `push --failed` would not serve the user. */
 async function writeAdvice(summary: SummaryLine, held: boolean, again: string | undefined): Promise<void> {
   const advice: string[] = []
   if (pendingOf(summary) > 0) advice.push('To go on: leadpush push --resume')
   if (held) advice.push('If what is held back is right: leadpush push --all --accept')
-  if (summary.failed > 0) advice.push(`Once the cause is mended: leadpush ${again ?? 'push --failed'}`)
-  if (summary.unknown > 0)
-    advice.push(`To send again what may have arrived: leadpush ${again ?? 'push --failed --unknown'}`)
+  // one command, which sends both again
+  if (again !== undefined && summary.failed > 0 && summary.unknown > 0)
+    advice.push(`Once the cause is mended, and to send again what may have arrived: leadpush ${again}`)
+  else {
+    if (summary.failed > 0) advice.push(`Once the cause is mended: leadpush ${again ?? 'push --failed'}`)
+    if (summary.unknown > 0)
+      advice.push(`To send again what may have arrived: leadpush ${again ?? 'push --failed --unknown'}`)
+  }
   if (advice.length > 0) await writeLine('', ...advice.map((sentence) => wrap(sentence, 0)))
 }
