@@ -93,6 +93,7 @@ const metElsewhere = [
   /^The embedded database in/,
   /cannot be decrypted/,
   /^The subscription pushes of a long line/,
+  /^another process has begun or ended/,
 ]
 
 function toPattern(symptom: string): RegExp {
@@ -210,6 +211,11 @@ test('whatever the table of trouble says that the program prints, it prints', as
   const twins = ['a', 'b'].map((name) => `${name}@example.com,one-key,text,pool\n`).join('')
   await run(`users import ${writeInput('twins.csv', `email,receiverApiKey,type,value\n${twins}`)}`)
   await run(`users import ${writeInput('twins.csv', `email,receiverApiKey,type,value\n${twins}`)} --complete`)
+  const [one, other] = [0, 1].map((at) =>
+    writeInput(`twin-${at}.ndjson`, toLines([{ email: `${'ab'[at]}@example.com` }])),
+  )
+  await run(`users import ${one} ${other} --complete`)
+  await run('push --user user-50@example.com', { HTTP_PROXY: 'http://127.0.0.1:1', LEADPUSH_RETRY_DELAY: '0s' })
 
   const target = { receiverUrl: 'https://receiver.example', dataSource: 'leadpush', timeoutMs: 30_000 }
   for (const code of ['CERT_NOT_YET_VALID', 'SELF_SIGNED_CERT_IN_CHAIN', 'ENOTPUBLIC']) {
