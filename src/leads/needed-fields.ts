@@ -4,6 +4,7 @@
  */
 import { LeadpushError } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
+import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import type { RecordPage } from '../records/read-records.ts'
 import type { ReadRecord } from '../records/record.ts'
 import { foldName } from './columns.ts'
@@ -125,8 +126,12 @@ export class NeededFields {
   }
 
   private describe(): Lack {
-    const fits = suggestMap(this.samples, this.map)
     const mayBeKnown = this.withoutCode > 0
+    if (this.header && looksLikeRecord(this.header) && !this.hasColumn('href')) {
+      const hint = 'Put a line with the names of the columns above it, such as href,postalCode,price.'
+      return { message: noHeader, fits: new Map(), mayBeKnown, absent: [], hint }
+    }
+    const fits = suggestMap(this.samples, this.map)
     const [only, second] = this.header ?? []
     if (only !== undefined && second === undefined && /[^\w\s]/.test(only) && !this.hasColumn('href')) {
       const hint = 'Values are separated by , ; tab or |.'

@@ -5,6 +5,7 @@
 import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
+import { looksLikeRecord } from '../records/looks-like-record.ts'
 import type { CsvHeader, ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
 import { FoldedNames, foldName, refuseTwice, valueAt } from './columns.ts'
@@ -94,16 +95,17 @@ export class FieldPicker {
     if (this.header === header) return []
     this.header = header
     const names = header.names.map(foldName)
+    const shown = looksLikeRecord(header.names) ? [] : header.names
     const lacking: string[] = []
     for (const [field, { column, told, mayLack }] of this.map) {
       if (names.includes(foldName(column))) continue
       const message = `its header has no column ${column}, which ${told} reads ${field} from`
-      if (!mayLack) throw new LeadpushError('usage', `${message}${didYouMean(column, header.names)}`)
+      if (!mayLack) throw new LeadpushError('usage', `${message}${didYouMean(column, shown)}`)
       lacking.push(message)
     }
     for (const condition of this.unseen) {
       const place = names.indexOf(foldName(condition.field))
-      if (place < 0) refuseUnknown(condition, header.names)
+      if (place < 0) refuseUnknown(condition, shown)
       this.places.set(condition, place)
     }
     this.unseen.clear()

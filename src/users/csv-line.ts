@@ -4,6 +4,7 @@
  */
 import { LeadpushError } from '../base/errors.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
+import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import type { CsvHeader } from '../records/record.ts'
 import { emailSchema, type ParsedUser, parseUser } from './user.ts'
 
@@ -50,10 +51,19 @@ export class LineParser {
     const twice = header.names.find((_, at) => this.fields[at] && keys.indexOf(keys[at] as string) !== at)
     if (twice !== undefined) throw new LeadpushError('failed', `its header has the column ${twice} twice`)
     if (this.fields.includes('email')) return
-    const shown = header.names.slice(0, 20).join(', ')
-    throw new LeadpushError(
+    throw this.withoutEmail(header.names)
+  }
+
+  /** Shows names only where one of them is a column's beyond doubt: the others may be a user's receiver key. */
+  private withoutEmail(names: readonly string[]): LeadpushError {
+    if (looksLikeRecord(names)) {
+      return new LeadpushError('failed', noHeader, { hint: `Put a header above it: ${columns.join(',')}` })
+    }
+    const isHeader = this.fields.some((field) => field !== undefined) || names.some((name) => /mail/i.test(name))
+    const shown = isHeader ? `: it has ${names.slice(0, 20).join(', ')}` : ''
+    return new LeadpushError(
       'failed',
-      `its header has no column email: it has ${shown}; users have the columns ${columns.join(', ')}`,
+      `its header has no column email${shown}; users have the columns ${columns.join(', ')}`,
     )
   }
 
@@ -68,9 +78,16 @@ export class LineParser {
     const parsed = parseUser(toRecord(given), this.ignored)
     if ('user' in parsed) return { ...parsed, email }
     const path = parsed.path.replace(/^queries\[0\]\.?/, '')
-    const text = path === 'receiverApiKey' ? undefined : given[path as Column]
+    const text = isShown(path, given) ? given[path as Column] : undefined
     return { path, message: text === undefined ? parsed.message : `${parsed.message}: ${show(text)}`, email }
   }
+}
+
+/** Whether no receiver key can be in the cell of a column, also where columns were swapped or cells run together. */
+function isShown(path: string, { email = '', receiverApiKey = '' }: Partial<Record<Column, string>>): boolean {
+  if (path === 'email') return /^[^\s,;|]*@[^\s,;|]*$/.test(email)
+  const isOther = parseYesOrNo(receiverApiKey) !== undefined || /@|^(zipcode|text|[\d.]+)$/i.test(receiverApiKey)
+  return path !== 'receiverApiKey' && !isOther
 }
 
 const shownCharsMax = 60

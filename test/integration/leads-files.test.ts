@@ -168,6 +168,31 @@ test('a file that can bring nothing is one message, with what would do; no recor
   assert.equal(await findStored(opened, 'n'), undefined)
 })
 
+test('a first line that is a listing is told as no header, and nothing of it is shown', async () => {
+  // it was shown as the one column, and its cells were suggested for --map
+  const lines = [
+    'https://l.example/77 512-555-0100 ann@secret.example',
+    'https://l.example/77,78704,350000,ann@secret.example',
+    'Ann Secret,(512) 555-0100,78704',
+    '78704^Ann Secret^5125550100',
+  ]
+  for (const line of lines) {
+    const content = `${line}\n${line.replaceAll('7', '8')}\n`
+    const { broken, rejected } = await put('headless.csv', content)
+    const told = `${broken?.message} ${broken?.hint}`
+    assert.match(told, /its first line looks like a record, not like a header .*names of the columns/, line)
+    assert.doesNotMatch(told, /secret|555|l\.example|78704|--map/i, line)
+    assert.deepEqual(rejected, [])
+  }
+  const wrong = put('headless.csv', 'Ann Secret,5125550100,78704\nx,y,z\n', {
+    map: parseFieldMap(['href=Ann Secrets']),
+  })
+  await assert.rejects(
+    wrong,
+    (error: Error) => /no column Ann Secrets/.test(error.message) && !/mean/.test(error.message),
+  )
+})
+
 test('a NUL costs its value or its record, wherever in the file it stands', async () => {
   // within the first 64 KiB it cost the whole file, further on its value
   for (const lines of [0, 2_000]) {

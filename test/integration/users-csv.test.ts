@@ -163,9 +163,9 @@ for (const version of postgresVersions) {
         rejected.map(({ line, message }) => [line, message]),
         [
           [2, 'is missing'],
-          [3, 'must be an e-mail address: "nobody"'],
+          [3, 'must be an e-mail address'],
           [4, 'has 2 cells where the header has 6'],
-          [5, 'must be an e-mail address: "nobody"'],
+          [5, 'must be an e-mail address'],
         ],
       )
     })

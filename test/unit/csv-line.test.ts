@@ -80,6 +80,49 @@ for (const [names, expected] of [
   })
 }
 
+for (const [what, line] of [
+  [' of a user', 'carl@x.example,SECRETKEY-carl,,text,pool,'],
+  [' without an e-mail', ',SECRETKEY-carl,,text,pool,10'],
+  [' with blanks', ' carl@x.example , SECRETKEY-carl ,yes,zipcode,78704,10'],
+  [' with a separator that was not found', 'carl@x.example;SECRETKEY-carl;;text;pool;'],
+] as const) {
+  test(`a first line${what} is no header, and nothing of it is shown`, () => {
+    // the message listed the names of the columns: keys and e-mails
+    const parser = new LineParser(new IgnoredFields())
+    assert.throws(
+      () => parser.setHeader(header(line)),
+      (error) => {
+        assert.ok(error instanceof LeadpushError && error.code === 'failed')
+        const told = `${error.message} ${error.hint}`
+        assert.doesNotMatch(told, /carl|SECRET|pool|78704/)
+        assert.match(told, /email, ?receiverApiKey/)
+        return true
+      },
+    )
+  })
+}
+
+for (const [cell, shown] of [
+  ['SECRETKEY-zed', ''],
+  ['zed@x.example;SECRETKEY-zed', ''],
+  ['zed@x.example SECRETKEY-zed', ''],
+  ['zed@-x.example', ': "zed@-x.example"'],
+] as const) {
+  test(`the e-mail ${cell} is ${shown ? 'shown' : 'not shown: it may have a receiver key'}`, () => {
+    // swapped columns showed the key as an e-mail that is none
+    const parsed = parse([cell, 'zed@x.example', '', '', '', ''])
+    assert.deepEqual(parsed, { path: 'email', message: `must be an e-mail address${shown}`, email: undefined })
+  })
+}
+
+for (const key of ['yes', 'text', '10', 'zed@x.example']) {
+  test(`nothing of a line is shown whose receiver key is ${key}: its columns are swapped`, () => {
+    // the key was shown as what is neither yes nor no
+    const parsed = parse(['a@x.example', key, 'SECRETKEY-zed', '', '', ''])
+    assert.ok('message' in parsed && parsed.message === 'must be true or false')
+  })
+}
+
 test('no message holds a receiver key', () => {
   const parsed = parse(['a@x.example', 'secret key', '', '', '', ''])
   assert.ok('message' in parsed && parsed.path === 'receiverApiKey' && !parsed.message.includes('secret'))
