@@ -21,6 +21,27 @@ export interface ReadRecord {
   cells?: string[]
   /** Why it cannot be read; then it has neither value nor cells. */
   error?: string
+  /** In CSV, of a record that cannot be read: what a plain cut at each separator gives. They only tell whose record it is. */
+  doubtfulCells?: readonly string[]
+}
+
+/**
+ * What stands in column `at` of `columns`, as `read` takes it: a cell that is too many or too few may stand before it or behind it, so
+ * cells are counted from both ends. Undefined where `read` takes neither.
+ */
+export function findDoubtful<T>(
+  cells: readonly string[],
+  { at, columns }: { at: number; columns: number },
+  read: (cell: string) => T | undefined,
+): T | undefined {
+  if (at < 0) return undefined
+  for (const place of [at, cells.length - columns + at]) {
+    const cell = cells[place]?.trim() ?? ''
+    // bytes that were no UTF-8 would make it another's
+    const found = cell === '' || cell.includes('\ufffd') ? undefined : read(cell)
+    if (found !== undefined) return found
+  }
+  return undefined
 }
 
 /** Cuts the bytes of a file into records. */

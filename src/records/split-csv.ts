@@ -118,7 +118,14 @@ export class CsvSplitter implements Splitter {
       return
     }
     const record = tooLarge || raw.length > recordBytesMax ? tooLargeRecord(line, raw) : this.read(line, raw)
-    if (record) records.push(record)
+    if (record) records.push(record.error === undefined ? record : { ...record, doubtfulCells: this.cut(record.raw) })
+  }
+
+  /** Cuts a record that cannot be read. */
+  private cut(raw: Buffer): string[] {
+    const text = raw.toString('utf8')
+    const plain = () => text.split(this.separator).map((cell) => cell.replace(/^"(.*)"$/s, '$1'))
+    return splitCells(text, this.separator) ?? plain()
   }
 
   private read(line: number, raw: Buffer): ReadRecord | undefined {

@@ -5,7 +5,7 @@
 import { LeadpushError } from '../base/errors.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
-import type { CsvHeader } from '../records/record.ts'
+import { type CsvHeader, findDoubtful } from '../records/record.ts'
 import { emailSchema, type ParsedUser, parseUser } from './user.ts'
 
 const columns = ['email', 'receiverApiKey', 'subscribed', 'type', 'value', 'radius'] as const
@@ -65,6 +65,12 @@ export class LineParser {
       'failed',
       `its header has no column email${shown}; users have the columns ${columns.join(', ')}`,
     )
+  }
+
+  /** The e-mail of a line that cannot be read, so that it rejects the other lines of its user. */
+  findEmail(cells: readonly string[]): string | undefined {
+    const place = { at: this.fields.indexOf('email'), columns: this.fields.length }
+    return findDoubtful(cells, place, (cell) => emailSchema.safeParse(cell).data)
   }
 
   parse(cells: readonly string[]): ParsedLine {

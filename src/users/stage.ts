@@ -78,7 +78,8 @@ export interface StageUsersOptions extends Pick<ImportOptions, 'signal' | 'stdin
 }
 
 function parse(record: ReadRecord, ignored: IgnoredFields, lines: LineParser): ParsedLine {
-  if (record.error !== undefined) return { path: '', message: record.error }
+  const { error, doubtfulCells } = record
+  if (error !== undefined) return { path: '', message: error, email: doubtfulCells && lines.findEmail(doubtfulCells) }
   if (record.cells) return lines.parse(record.cells)
   const parsed = parseUser(record.value, ignored)
   return 'user' in parsed ? parsed : { ...parsed, email: emailOf(record) }

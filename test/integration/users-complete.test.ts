@@ -133,6 +133,16 @@ for (const version of postgresVersions) {
       assert.equal(await countLeft(), 0)
     })
 
+    test('a user whose line of CSV has a wrong number of cells counts as there', async () => {
+      // such a user was unsubscribed
+      const { importing, findSubscribed } = await build(3)
+      const head = 'email,receiverApiKey,subscribed,type,value,radius'
+      const lines = [`${emailOf(0)},key-0,,,,`, `${emailOf(1)},,,text,Austin, TX,10`]
+      const { summary } = await importing([writeInput('cells.csv', `${[head, ...lines].join('\n')}\n`)])
+      assert.deepEqual([summary.rejected, summary.unsubscribed], [1, 1])
+      assert.equal(await findSubscribed(), '0,1')
+    })
+
     test('a file that breaks off, or an import that is stopped, unsubscribes nobody; files before it stay in', async () => {
       const { write, importing, findSubscribed, countLeft } = await build(4)
       const cut = await importing([write(user(0), user('new')), writeInput('cut.ndjson', `${toLines([user(1)])}{"em`)])

@@ -120,6 +120,45 @@ for (const version of postgresVersions) {
       assert.deepEqual([await findUser('bad'), await findUser('worse')], [undefined, undefined])
     })
 
+    for (const [what, line, message] of [
+      ['a cell too many', 'lost@example.com,,,text,Austin, TX,10', 'has 7 cells where the header has 6'],
+      ['a cell too few', ' LOST@example.com ,,,text,sauna', 'has 5 cells where the header has 6'],
+      [
+        'wrong quotes',
+        'lost@example.com,,,text,"sauna" big,10',
+        'has something between a closing quote and the next separator',
+      ],
+      ['bytes that are no UTF-8', Buffer.from('lost@example.com,,,text,\xe9,10', 'latin1'), 'is no valid UTF-8'],
+    ] as const) {
+      test(`a line with ${what} rejects its user with all their lines`, async () => {
+        // the other lines replaced the user's queries, and the one of the line was lost
+        await importLines(['lost@example.com,key,,text,garage,', 'lost@example.com,key,,text,sauna,'])
+        const good = 'lost@example.com,,,text,pool,'
+        const text = [`${head}\nköln@example.com,key,,text,köln,\n`, good, '\n', line, '\n', good, '\n']
+        const file = writeInput('lost.csv', Buffer.concat(text.map((piece) => Buffer.from(piece as string))))
+        const rejected: Rejected[] = []
+        const { summary } = await importUsers(opened, [file], { onRejected: (one) => void rejected.push(one) })
+        assert.deepEqual([summary.read, summary.updated, summary.rejected], [2, 0, 1])
+        assert.deepEqual(
+          rejected.map((one) => [one.line, one.path, one.message]),
+          [[4, '', `${message} (so all 3 lines of lost@example.com are rejected)`]],
+        )
+        assert.deepEqual(
+          rejected[0]?.raw,
+          Buffer.concat([`${good}\n`, line, `\n${good}`].map((each) => Buffer.from(each as string))),
+        )
+        assert.deepEqual(await valuesOf('lost'), ['garage', 'sauna'])
+      })
+    }
+
+    test('the e-mail of a line with a cell too many is found before it and behind it', async () => {
+      await importLines(['end@example.com,key,text,garage'], 'email,receiverApiKey,type,value')
+      const lines = ['text,pool,end@example.com', 'text,Austin, TX,end@example.com']
+      const { rejected, counts } = await importLines(lines, 'type,value,email')
+      assert.deepEqual([counts.read, counts.rejected, rejected[0]?.line], [1, 1, 3])
+      assert.deepEqual(await valuesOf('end'), ['garage'])
+    })
+
     for (const [what, lines, path, names] of [
       ['a receiver key', ['x,secret-1,,,,', 'x,,yes,,,', 'x,secret-2,,,,'], 'receiverApiKey', /line 2 and line 4/],
       ['subscribed', ['x,secret-1,yes,,,', 'x,,off,,,'], 'subscribed', /line 2 and line 3/],
