@@ -6,7 +6,7 @@ import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
-import type { CsvHeader, ReadRecord } from '../records/record.ts'
+import { type CsvHeader, findDoubtful, type ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
 import { FoldedNames, foldName, refuseTwice, valueAt } from './columns.ts'
 import type { FieldMap } from './field-map.ts'
@@ -123,7 +123,10 @@ export class FieldPicker {
 
   /** The fields of one record, or what is wrong with it. */
   pick(record: ReadRecord): Picked {
-    if (record.error !== undefined) return { path: '', message: record.error }
+    if (record.error !== undefined) {
+      const href = this.findHref(record.doubtfulCells)
+      return { path: '', message: record.error, ...(href !== undefined && { href }) }
+    }
     this.unread = []
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
@@ -140,6 +143,12 @@ export class FieldPicker {
     const fatal = this.unread.find(({ field }) => this.strict || field === 'postalCode')
     if (fatal) return { path: fatal.field, message: describeUnreadable(fatal).message, href: href.data }
     return { ...picked, unread: this.unread }
+  }
+
+  /** The `href` of a line of CSV that cannot be read: its listing stands in the file too. */
+  private findHref(cells: readonly string[] = []): string | undefined {
+    const place = { at: this.columns.findIndex((fields) => fields?.includes('href')), columns: this.columns.length }
+    return findDoubtful(cells, place, (cell) => hrefSchema.safeParse(cell).data)
   }
 
   private isTaken(patch: Record<string, unknown>, { cells, value }: ReadRecord): boolean {

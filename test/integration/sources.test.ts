@@ -6,7 +6,7 @@ import type { OpenDatabase } from '../../src/db/open.ts'
 import type { SourceOptions } from '../../src/leads/sources.ts'
 import { findMatches } from '../../src/matching/match.ts'
 import { createDatabase } from '../support/database.ts'
-import { findStored, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
+import { findStored, hrefOf, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
 
 const dayMs = 86_400_000
 
@@ -72,6 +72,16 @@ test('a listing of two sources is gone only when it is gone from both', async ()
   // a third source that never had it brings it back
   await importRecords(opened, listings('b'), from('three'))
   assert.deepEqual(await findLive(opened), ['a', 'b', 'c', 'd'])
+})
+
+test('a listing whose line of CSV has a wrong number of cells counts as there', async () => {
+  // such a listing was gone
+  const opened = await open()
+  await importRecords(opened, listings('a', 'b', 'c'), all('mls'))
+  const text = `city,href,postalCode\nLogan,${hrefOf('a')},78704\nAustin, TX,${hrefOf('b')},78704\n`
+  const { summary } = await importing(opened, [writeInput('cells.csv', text)], all('mls'))
+  assert.deepEqual([summary.rejected, summary.gone], [1, 1])
+  assert.deepEqual(await findLive(opened), ['a', 'b'])
 })
 
 test('listings without a source stay as they are, and a file without one brings nothing back', async () => {
