@@ -11,8 +11,8 @@ export type ColumnSamples = ReadonlyMap<string, readonly string[]>
 const bare = (name: string) => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '')
 const tokensOf = (name: string) =>
   name.replace(/([a-z])([A-Z])/g, '$1 $2').toLowerCase().split(/[^\p{L}\p{N}]+/u) // biome-ignore format: one chain
-/** Columns of URLs, numbers and names that belong to something else than the listing. */
-const belongsElsewhere = /photo|image|img|thumb|tour|video|logo|map|sold|tax|assess|estimat|lot|hoa|rent|half/i
+/** Columns of URLs, numbers and names that belong to something else than the listing; a county is spelt nearly as a country. */
+const belongsElsewhere = /photo|image|img|thumb|tour|video|logo|map|sold|tax|assess|estimat|lot|hoa|rent|half|county/i
 
 /** From this score on a name is one of the field's usual ones. */
 const tellingMin = 0.7

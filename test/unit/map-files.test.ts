@@ -94,3 +94,10 @@ for (const [what, columns, expected] of [
     for (const key of ['href', 'postalCode']) if (!(key in expected)) assert.equal(found[key], undefined, key)
   })
 } // biome-ignore format: a table
+
+test('no column of counties is suggested for a field of a listing', () => {
+  // the county was suggested as the country: the two are spelt alike
+  for (const column of ['county', 'County', 'address.county', 'county_name'])
+    assert.deepEqual(suggest({ href: urls, postalCode: codes, [column]: ['Cache', 'Salt Lake'] }), {}, column)
+  assert.deepEqual(suggest({ county: codes, contry: ['US'] }), { country: 'contry' })
+})
