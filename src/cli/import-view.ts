@@ -1,6 +1,15 @@
 /** Shows an import to its operator: progress, rejected records, summary, exit code. */
 import { once } from 'node:events'
-import { constants, createWriteStream, openSync, type Stats, statSync } from 'node:fs'
+import {
+  constants,
+  createWriteStream,
+  fchmodSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
 import { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 import { bytes, formatCount, plural } from '../base/amounts.ts'
@@ -46,9 +55,13 @@ export interface ImportViewOptions {
   files: readonly string[]
   json?: true
   rejects?: string
+  mapFile?: string
   /** Nothing is written: it says so first. */
   dryRun?: true | undefined
 }
+
+/** Records of users hold receiver keys, those of listings contacts. */
+const ownerOnly = 0o600
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
 class RejectsFile {
@@ -56,27 +69,47 @@ class RejectsFile {
   private readonly stream: Writable
   private header: string | undefined
   private trouble: unknown
+  /** Until it is emptied. */
+  private fd: number | undefined
 
-  private constructor(path: string, stream: Writable) {
+  private constructor(path: string, stream: Writable, fd?: number) {
     this.path = path
     this.stream = stream
+    this.fd = fd
     stream.on('error', (error) => {
       this.trouble ??= error
     })
   }
 
   /** Throws `usage` where it cannot be written. */
-  static async open(path: string, isPipe: boolean): Promise<RejectsFile> {
+  static open(path: string, isPipe: boolean): RejectsFile {
     if (isPipe) return new RejectsFile(path, openPipe(path))
-    // records of users hold receiver keys, those of listings contacts
-    const file = new RejectsFile(path, createWriteStream(path, { mode: 0o600 }))
-    await once(file.stream, 'open').catch(() => {})
-    if (file.trouble) throw usageError(file.describeTrouble())
-    return file
+    try {
+      const fd = openSync(path, constants.O_WRONLY | constants.O_CREAT, ownerOnly)
+      return new RejectsFile(path, createWriteStream(path, { fd }), fd)
+    } catch (error) {
+      throw usageError(describeTrouble(path, error))
+    }
+  }
+
+  /** Empties a file that was there: not before the import is under way, since wrong usage does nothing. */
+  begin(): void {
+    const { fd } = this
+    this.fd = undefined
+    if (fd === undefined) return
+    const found = fstatSync(fd)
+    if (!found.isFile()) return
+    try {
+      if (found.uid === process.geteuid?.()) fchmodSync(fd, ownerOnly)
+    } catch {
+      // a file system without modes
+    }
+    ftruncateSync(fd)
   }
 
   /** Throws `failed` where it cannot be written on. */
   async add({ raw, header }: Rejected): Promise<void> {
+    this.begin()
     const pieces: (string | Uint8Array)[] = [raw, '\n']
     const head = header === undefined ? undefined : Buffer.from(header).toString()
     if (head !== undefined && head !== this.header) {
@@ -102,9 +135,12 @@ class RejectsFile {
   }
 
   private describeTrouble(): string {
-    return `--rejects: ${this.path} cannot be written (${codeOf(this.trouble) ?? messageOf(this.trouble)}).`
+    return describeTrouble(this.path, this.trouble)
   }
 }
+
+const describeTrouble = (path: string, trouble: unknown) =>
+  `--rejects: ${path} cannot be written (${codeOf(trouble) ?? messageOf(trouble)}).`
 
 /** Opens a pipe without a thread that waits for its reader: no signal would end that. Throws `usage` where nobody reads. */
 function openPipe(path: string): Writable {
@@ -121,10 +157,10 @@ function openPipe(path: string): Writable {
 }
 
 /**
- * Opening the file for the rejected records empties it. Throws `usage` where it is one of those to be imported; returns whether
+ * The import empties the file for the rejected records. Throws `usage` where it is one of those that the import reads; returns whether
  * it is a pipe.
  */
-function checkRejects(path: string, files: readonly string[]): boolean {
+function checkRejects(path: string, { files, mapFile }: ImportViewOptions): boolean {
   if (path === '-')
     throw usageError(
       '--rejects: - is no file, and standard output has what the import tells.',
@@ -134,20 +170,22 @@ function checkRejects(path: string, files: readonly string[]): boolean {
   try {
     rejects = statSync(path, { throwIfNoEntry: false })
   } catch (error) {
-    throw usageError(`--rejects: ${path} cannot be written (${codeOf(error) ?? messageOf(error)}).`)
+    throw usageError(describeTrouble(path, error))
   }
   if (!rejects?.isFile()) return rejects?.isFIFO() ?? false
-  for (const file of files) {
+  const { dev, ino } = rejects
+  const isSame = (file: string) => {
     const found = file === '-' ? undefined : statSync(file, { throwIfNoEntry: false })
-    if (found?.dev !== rejects.dev || found.ino !== rejects.ino) continue
-    throw usageError(`--rejects: ${path} is the file to be imported, and would be overwritten.`, 'Name another one.')
+    return found?.dev === dev && found.ino === ino
   }
+  const what = files.some(isSame) ? 'file to be imported' : mapFile !== undefined && isSame(mapFile) ? 'map file' : ''
+  if (what) throw usageError(`--rejects: ${path} is the ${what}, and would be overwritten.`, 'Name another one.')
   return false
 }
 
 async function createImportView(log: Log, options: ImportViewOptions): Promise<ImportView> {
-  const { rejects: path, files } = options
-  const rejects = path === undefined ? undefined : await RejectsFile.open(path, checkRejects(path, files))
+  const { rejects: path } = options
+  const rejects = path === undefined ? undefined : RejectsFile.open(path, checkRejects(path, options))
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   let toldAt = performance.now()
@@ -176,6 +214,7 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
         await writeLine(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
     },
     async end(summary) {
+      rejects?.begin()
       spinner?.stop()
       if (options.json) return await writeJson({ type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) })
       if (shown > shownMax)

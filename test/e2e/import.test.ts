@@ -1,7 +1,7 @@
 /** Listings and users in, through the program (contract 3, 4.10, 4.11): formats, names, what is rejected, what breaks off. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
+import { chmodSync, closeSync, constants, openSync, readFileSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -205,6 +205,32 @@ test('wrong usage of the imports ends with 2 before anything is done', async () 
     const ended = await house.call(args)
     assert.deepEqual([ended.code, ended.stdout], [2, ''], `${args}: ${ended.stderr}`)
   }
+})
+
+test('--rejects takes no file that the import reads, and wrong usage leaves its file as it was', async () => {
+  // the map file was emptied, and so was the last file of rejects by a command that did nothing
+  const file = writeInput('read.csv', `url,postalCode\n${hrefOf('read')},78704\nx,78704\n`)
+  const mapFile = writeInput('read.map', 'href=url\n')
+  const args = ['leads', 'import', file, '--map-file', mapFile, '--rejects']
+  const refused = await house.call([...args, mapFile])
+  assert.deepEqual([refused.code, readFileSync(mapFile, 'utf8')], [2, 'href=url\n'])
+  assert.match(refused.stderr, /read\.map is the map file, and would be overwritten/)
+  const rejects = writeInput('last.csv', 'of the last import\n'.repeat(9))
+  chmodSync(rejects, 0o644)
+  const wrong = await house.call([...args, rejects, '--where', 'nope=x'])
+  assert.deepEqual([wrong.code, readFileSync(rejects, 'utf8')], [2, 'of the last import\n'.repeat(9)], wrong.stderr)
+  // its contacts and receiver keys stayed open to everybody
+  const ended = await house.call([...args, rejects])
+  assert.deepEqual([ended.code, readFileSync(rejects, 'utf8')], [1, 'url,postalCode\nx,78704\n'], ended.stderr)
+  assert.equal(statSync(rejects).mode & 0o777, 0o600)
+  const whole = await house.call([
+    'leads',
+    'import',
+    writeInput('whole.ndjson', toLines(records)),
+    '--rejects',
+    rejects,
+  ])
+  assert.deepEqual([whole.code, readFileSync(rejects, 'utf8')], [0, ''])
 })
 
 test('users are inserted and brought up to date: what is left out keeps its value, queries are replaced, the last wins', async () => {
