@@ -74,6 +74,25 @@ test('leads import --trigger sends the triggers right after, with the exit code 
   assert.equal(bad.code, 2)
 })
 
+test('leads import --trigger sends the triggers of the files before one that breaks off', async () => {
+  // they waited for the next run: the error of the import ended the command
+  await hook('/b')
+  const [record] = makeLeads(1)
+  const files = [writeInput('whole.ndjson', toLines([record])), writeInput('broken.json', '[{"href":')]
+  const { code, json, stderr } = await house.run(['leads', 'import', ...files, '--trigger', '--json'], { env })
+  assert.equal(code, 1, stderr)
+  assert.match(stderr, /broken\.json: it breaks off.*Nothing of this file went in/s)
+  assert.deepEqual(countsOf(json), { ...noTriggers, due: 1, delivered: 1 })
+  assert.deepEqual(
+    platform.calls.map(({ json: body }) => body.href),
+    [record?.href],
+  )
+  await house.put('leads', makeLeads(1))
+  // where nothing went in, nothing is sent
+  const none = await house.run(['leads', 'import', ...files.slice(1), '--trigger', '--json'], { env })
+  assert.deepEqual([none.code, platform.calls.length], [1, 1])
+})
+
 test('a run that is killed loses nothing; what was under way comes again with the same id', async () => {
   for (let n = 0; n < 4; n++) await hook(`/k${n}`)
   await house.put('leads', makeLeads(12))

@@ -1,5 +1,6 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
+import { messageOf } from '../../base/errors.ts'
 import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
 import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from '../record-options.ts'
@@ -110,10 +111,19 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
       onNote,
       commandThatFits: commandThatFits('leads import', files, command),
     }
-    const imported = await runImport(log, { ...options, files }, (how) =>
-      importLeads(opened, files, { ...how, ...ways }),
-    )
-    if (!toSend || !vault || isStopCode(imported)) return imported
-    return Math.max(imported, await sendTriggers(log, opened, toSend, { vault, json: options.json }))
+    const send = async () =>
+      toSend && vault ? await sendTriggers(log, opened, toSend, { vault, json: options.json }) : 0
+    let hasSome = false
+    const importing = runImport(log, { ...options, files }, async (how) => {
+      const outcome = await importLeads(opened, files, { ...how, ...ways })
+      hasSome = outcome.summary.read > 0 && !outcome.stopped
+      return outcome
+    })
+    const imported = await importing.catch(async (error) => {
+      // files before one that broke off went in
+      if (hasSome) await send().catch((other) => log.warn(`Not all triggers were sent: ${messageOf(other)}`))
+      throw error
+    })
+    return isStopCode(imported) ? imported : Math.max(imported, await send())
   })
 }
