@@ -9,7 +9,15 @@ import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { type Chunks, findMark, refuseBinary, refuseNul, transcode } from './encoding.ts'
-import { type CsvHeader, notUtf8, otherEncoding, type ReadRecord, type RecordFormat, type Splitter } from './record.ts'
+import {
+  type CsvHeader,
+  notUtf8,
+  otherEncoding,
+  type ReadRecord,
+  type RecordFormat,
+  type Splitter,
+  trimSpace,
+} from './record.ts'
 import { isLines, sniffedBytes, sniffFormat, sniffSeparator } from './sniff.ts'
 import { ArraySplitter } from './split-array.ts'
 import { CsvSplitter } from './split-csv.ts'
@@ -278,7 +286,9 @@ export async function* readRecords(
       return { records, format, header: splitter.header, bytesRead: counter.bytesRead }
     }
     for await (const chunk of text.all) yield pageOf(splitter.push(chunk), chunk)
-    yield pageOf(splitter.end(), Buffer.alloc(0))
+    // an empty file is no JSON that lacks its end
+    const isBlank = text.isWhole && trimSpace(text.first).length === 0
+    yield pageOf(isBlank ? [] : splitter.end(), Buffer.alloc(0))
     watch?.check()
     options.signal?.throwIfAborted()
     if (count === 0 && !options.mayBeEmpty)

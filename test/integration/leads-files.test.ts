@@ -168,6 +168,15 @@ test('a file that can bring nothing is one message, with what would do; no recor
   assert.equal(await findStored(opened, 'n'), undefined)
 })
 
+test('an empty file is told as one in each format', async () => {
+  // one of JSON was told as broken off
+  for (const name of ['none.json', 'none.ndjson', 'none.csv', 'none.txt']) {
+    assert.equal((await put(name, '')).broken?.message, 'it is empty: it has no record', name)
+    assert.equal((await put(name, '\n\n')).broken?.message, 'it has no record', name)
+  }
+  assert.match((await put('none.json', '[')).broken?.message ?? '', /it breaks off/)
+})
+
 test('a first line that is a listing is told as no header, and nothing of it is shown', async () => {
   // it was shown as the one column, and its cells were suggested for --map
   const lines = [

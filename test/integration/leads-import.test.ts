@@ -225,7 +225,7 @@ for (const version of postgresVersions) {
     const broken: [string, string | Buffer, RegExp][] = [
       ['broken.ndjson', `${good}{"href":"https://exam`, /line 2/],
       ['broken.json', `[${good.trim()},{"href":`, /no end/],
-      ['empty.json', '', /no end/],
+      ['empty.json', '', /^it is empty: it has no record$/],
       [
         'broken.csv',
         `href,postalCode,description\n${hrefOf('broken')},78704,x\n${hrefOf('b2')},78704,"y\n`,
