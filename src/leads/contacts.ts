@@ -14,13 +14,14 @@ const digitsMax = 15
 const localDigits = 10
 
 const betweenEmails = /[\s,;|<>()[\]"\\/:]+/
+/** Signs that few addresses have, and that often stand around one. */
+const aroundEmails = /[^\p{L}\p{M}\p{N}@._%+'-]+/u
 const domainOf = /^[\p{L}\p{N}._-]+/u
 
-function findEmails(text: string): string[] {
-  if (!text.includes('@')) return []
-  return text.split(betweenEmails).flatMap((token) => {
+function findEmailsBetween(text: string, between: RegExp, before: RegExp): string[] {
+  return text.split(between).flatMap((token) => {
     const at = token.indexOf('@')
-    const local = token.slice(0, Math.max(0, at)).replace(/^['.]+/, '')
+    const local = token.slice(0, Math.max(0, at)).replace(before, '')
     const [domain = ''] = domainOf.exec(token.slice(at + 1)) ?? []
     // only from the beginning of a run: trying each character of a long run takes forever
     const cut = domain.replace(/(?<![._-])[._-]+$/, '')
@@ -28,10 +29,28 @@ function findEmails(text: string): string[] {
   })
 }
 
+const findPlainEmails = (text: string) => findEmailsBetween(text, betweenEmails, /^['.]+/)
+
+/** An address may have the signs that also stand around one, such as `&`: it is found with them and without. */
+function findEmails(text: string): string[] {
+  if (!text.includes('@')) return []
+  return [...findPlainEmails(text), ...findEmailsBetween(text, aroundEmails, /^['._%+-]+/)]
+}
+
 const digitsOf = (text: string) => text.replace(/\D/g, '')
 const withoutOne = (digits: string) => digits.replace(/^1/, '')
 /** Digits and the signs between those of one number. A space or a slash among them may also separate two numbers. */
-const runs = /\d[\d /().\u00a0\u2010-\u2015\u2212-]*/g
+const plainRun = /^[\d /().\u00a0\u2010-\u2015\u2212-]+$/
+const plainSigns = ' /().\\u00a0\\u2010-\\u2015\\u2212-'
+/** Signs that are rarer in a number, and may as well separate it from what is none: line ends, tabs, bullets. */
+const signs = `\\s\\u200b-\\u200d\\u2060\\u00b7\\u2022\\u2027\\u2043\\u2219\\u22c5\\\\_~${plainSigns}`
+const runs = new RegExp(`\\d[\\d${signs}]*`, 'g')
+const betweenPlainRuns = new RegExp(`[^\\d${plainSigns}]+`)
+/** A North American number with its digits in their usual groups, whatever other digits stand around it. */
+const groupedNumbers = new RegExp(
+  `(?<!\\d)[2-9]\\d\\d(?:[${signs}]{1,5}\\d{3}[${signs}]{0,5}|\\d{3})\\d{4}(?!\\d)`,
+  'g',
+)
 
 /** Cuts a run that is too long for one number into numbers of North American length. */
 function cutRun(digits: string): string[] {
@@ -39,14 +58,20 @@ function cutRun(digits: string): string[] {
   return cut.filter(({ length }) => length >= digitsMin)
 }
 
+function findPhonesInRun(run: string): string[] {
+  const digits = digitsOf(run)
+  if (digits.length < digitsMin) return []
+  if (withoutOne(digits).length === localDigits) return [withoutOne(digits)]
+  const pieces = run.split(/[\s/]+/).map(digitsOf)
+  const found = pieces.filter(isNumberLong)
+  const grouped = (run.match(groupedNumbers) ?? []).map(digitsOf)
+  return [...(digits.length <= digitsMax ? [digits] : cutRun(digits)), ...found, ...grouped].map(withoutOne)
+}
+
 function findPhones(text: string): string[] {
   return (text.match(runs) ?? []).flatMap((run) => {
-    const digits = digitsOf(run)
-    if (digits.length < digitsMin) return []
-    if (withoutOne(digits).length === localDigits) return [withoutOne(digits)]
-    const pieces = run.split(/[ /\u00a0]+/).map(digitsOf)
-    const found = pieces.filter(({ length }) => length >= digitsMin && length <= digitsMax)
-    return [...(digits.length <= digitsMax ? [digits] : cutRun(digits)), ...found].map(withoutOne)
+    const plain = plainRun.test(run) ? [] : run.split(betweenPlainRuns)
+    return [run, ...plain].flatMap(findPhonesInRun)
   })
 }
 
@@ -55,22 +80,25 @@ export function findContacts(text: string): string[] {
   return [...new Set([...findEmails(text), ...findPhones(text)])]
 }
 
-/** The contacts in all contact fields, each once. */
+const isNumberLong = ({ length }: string) => length >= digitsMin && length <= digitsMax
+
+/** The contacts in all contact fields, each once. All digits of the phone number are one too, whatever stands between them. */
 export function findContactsOf({ contactName, contactPhone, contactEmail }: ContactFields): string[] {
-  return [...new Set([contactName, contactPhone, contactEmail].flatMap((text) => (text ? findContacts(text) : [])))]
+  const found = [contactName, contactPhone, contactEmail].flatMap((text) => (text ? findContacts(text) : []))
+  const whole = digitsOf(contactPhone ?? '')
+  return [...new Set(isNumberLong(whole) ? [...found, withoutOne(whole)] : found)]
 }
 
 /** The contact that `text` is, an e-mail address or a phone number with or without an extension; undefined for any other text. */
 export function parseContact(text: string): string | undefined {
   const given = text.trim().replace(/^(?:mailto|tel):/i, '')
   if (given.includes('@')) {
-    const [email, ...others] = findEmails(given)
+    const [email, ...others] = findPlainEmails(given)
     return others.length === 0 && email === given.toLowerCase() ? email : undefined
   }
   const number = given.replace(/\s*(?:ext(?:ension)?|x|#)\.?\s*\d{1,6}$/i, '').replace(/^\+/, '')
   const digits = digitsOf(number)
-  const isNumber = /^[\d /().\u00a0\u2010-\u2015\u2212-]+$/.test(number)
-  return isNumber && digits.length >= digitsMin && digits.length <= digitsMax ? withoutOne(digits) : undefined
+  return plainRun.test(number) && isNumberLong(digits) ? withoutOne(digits) : undefined
 }
 
 /**

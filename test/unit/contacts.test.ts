@@ -104,7 +104,7 @@ function measureProcessorMs(work: () => void): number {
 }
 
 test('a long text without a contact takes some milliseconds of the processor, not minutes', () => {
-  for (const piece of ['a', '1', '1 ', '@', 'a@', "'", '.', '(']) {
+  for (const piece of ['a', '1', '1 ', '@', 'a@', "'", '.', '(', '222', '222 ', '2\n', '•', '_@']) {
     assert.ok(measureProcessorMs(() => findContacts(piece.repeat(1_000_000 / piece.length))) < 2_000, piece)
   }
 })
@@ -138,4 +138,46 @@ test('SQL cuts the contacts out of the JSON between two keys, so the fields keep
   assert.deepEqual(names.slice(first, first + 3), ['contactName', 'contactPhone', 'contactEmail'])
   assert.ok(names.indexOf('address') > first)
   assert.equal(contactFieldsOf('json'), `split_part(split_part(json, ',"contactName":', 2), ',"address":', 1)`)
+})
+
+test('a phone number is found with any blank or sign between its groups, and with other digits beside it', () => {
+  // bullets, tabs, line ends and thin blanks cut it into pieces; hours behind it made another number of it
+  for (const sign of ['•', '·', '\t', '\n', '_', '~', '\\', '\u2009', '\u202f', '\u200b', ' • ']) {
+    assert.deepEqual(findContacts(`512${sign}555${sign}0143`), [phone], JSON.stringify(sign))
+  }
+  for (const text of [
+    ...['(512)\n555-0143', '(512) 555-0143 9am-5pm', '(512) 555-0143 (24/7)', '512 555 0143 2', '1 512 555 0143 2'],
+    ...[
+      '24/7 (512) 555-0143',
+      '(512)5550143 2',
+      '78704\t(512) 555-0143\t2',
+      '78704 5125550143',
+      '78704\n1-512-555-0143',
+    ],
+  ]) {
+    assert.ok(findContacts(text).includes(phone), JSON.stringify(text))
+  }
+  const fields = { contactName: null, contactPhone: '512 (area), 555 then 0143', contactEmail: null }
+  assert.deepEqual(findContactsOf(fields), [phone])
+  // two columns are no number to be given
+  assert.equal(parseContact('12345\t5125550143'), undefined)
+  for (const text of ['+44 20 7946 0958', '2019-05-12 350000', '350000 1850 2000', '15125550143000']) {
+    for (const found of findContacts(text)) assert.notEqual(found.length, 10, `${text}: ${found}`)
+  }
+})
+
+test('an e-mail address is found with quotes, bullets or a query around it, and keeps the signs that it may have', () => {
+  // these signs were taken for its first letters
+  for (const text of [
+    ...['“owner-1@example.com”', '«owner-1@example.com»', '*owner-1@example.com*', '`owner-1@example.com`'],
+    ...['x?a=owner-1@example.com', 'x&owner-1@example.com', '•owner-1@example.com', '\u200bowner-1@example.com'],
+    ...['‘owner-1@example.com’', '📧owner-1@example.com', '_owner-1@example.com_', '{owner-1@example.com}'],
+  ]) {
+    assert.ok(findContacts(text).includes('owner-1@example.com'), text)
+  }
+  assert.ok(findContacts('“smith&jones@example.com”, x').includes('jones@example.com'))
+  for (const text of ['smith&jones@example.com', '*@example.com', 'a=b@example.com']) {
+    assert.equal(parseContact(text), text)
+    assert.equal(findContacts(text)[0], text)
+  }
 })
