@@ -76,6 +76,19 @@ function findHrefs(raw: string): string[] {
   return [...new Set(found.flatMap((url) => [url, url.split(',')[0] as string]))]
 }
 
+const escapes = /\\(?:u([0-9a-f]{4})|(["\\/bfnrt]))/gi
+const escaped: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
+
+/** A raw record as it came, and with the characters that JSON spells out. */
+function findTexts(raw: Buffer): string[] {
+  const text = raw.toString('utf8')
+  if (!text.includes('\\')) return [text]
+  const read = text.replace(escapes, (_, code: string | undefined, sign: string) =>
+    code === undefined ? (escaped[sign] ?? sign) : String.fromCharCode(Number.parseInt(code, 16)),
+  )
+  return [text, read]
+}
+
 /** Which kinds of erasures there are. */
 interface Kinds extends MarkKinds {
   /** Erasures by `href` that keep the listing; `href` are the others. */
@@ -106,13 +119,12 @@ export async function findHitsAmong(
   if (!rows[0]?.any) return new Map()
   const db = kyselyOn(connection)
   const key = await findKey(db)
-  const marks = records.map(({ raw }) => {
-    const text = raw.toString('utf8')
-    return [
+  const marks = records.map(({ raw }) =>
+    findTexts(raw).flatMap((text) => [
       ...findHrefs(text).map((href) => markOfHref(key, href)),
       ...marksOfContacts(key, findContacts(text), allKinds),
-    ]
-  })
+    ]),
+  )
   return findHits(db, 'erasures', marks)
 }
 

@@ -125,3 +125,26 @@ test('an erased contact keeps a record out, also where it stands in a value that
   assert.deepEqual([summary.erased, summary.inserted, summary.unreadable], [4, 1, { contactPhone: 1 }])
   assert.equal(summary.examples?.contactPhone?.value, '["xxx-xxx-xxxx"]')
 })
+
+test('an erased contact or URL keeps a bad record from being told, also where JSON spells its characters out', async () => {
+  // they were looked for in the record as it came, where an escape hid them, or its digits ran into a number
+  const { signal } = new AbortController()
+  for (const contact of ['5125550188', 'carl@x.example']) await forgetListings(opened, { contact }, { stop: signal })
+  await forgetListings(opened, { href: 'https://example.com/?b=ü' }, { stop: signal })
+  const bad = [
+    String.raw`{"href":"https://example.com/u1","contactEmail":"carl\u0040x.example"}`,
+    String.raw`{"href":"https://example.com/u2","contactPhone":"(512)\u00a0555-0188"}`,
+    String.raw`{"href":"https://example.com/u3","contactName":"Carl\ncarl@x.example"}`,
+    String.raw`{"href":"https:\/\/example.com\/?b=\u00fc"}`,
+    String.raw`{"href":"https://example.com/u4","contactName":"Carl \\u0040"}`,
+    String.raw`{"href":"https://example.com/u5","postalCode":"78704","contactName":"\ud8005125550188"}`,
+  ]
+  const { summary, rejected } = await importing(opened, [
+    writeInput('spelt.ndjson', `${toLines([listing('u0')])}${bad.join('\n')}\n`),
+  ])
+  assert.deepEqual([summary.erased, summary.inserted], [5, 1])
+  assert.deepEqual(
+    rejected.map(({ line }) => line),
+    [6],
+  )
+})
