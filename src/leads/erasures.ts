@@ -128,14 +128,6 @@ export async function findHitsAmong(
   return findHits(db, 'erasures', marks)
 }
 
-/** The indexes of rejected records with a hit, whether or not it keeps the listing: such a record is neither told nor kept. */
-export async function findErasedAmong(
-  connection: Connection,
-  records: readonly { raw: Buffer }[],
-): Promise<ReadonlySet<number>> {
-  return new Set((await findHitsAmong(connection, records)).keys())
-}
-
 /** The two keys of an HMAC, for SQL: its inner and its outer hash begin with them. */
 function padKey(key: Buffer): [inner: Buffer, outer: Buffer] {
   const pad = (byte: number) => Buffer.from(Array.from({ length: 64 }, (_, at) => (key[at] ?? 0) ^ byte))
@@ -145,29 +137,26 @@ function padKey(key: Buffer): [inner: Buffer, outer: Buffer] {
 /** The contact fields, as bits of `givenFields`: a redacted record says that they are gone. */
 const contactBits = leadFields.reduce((bits, { name }, at) => (name.startsWith('contact') ? bits | (1 << at) : bits), 0)
 
-/** Drops, or redacts, the rows `s` of the staging table for which `where` holds. Returns how many it dropped. */
+/**
+ * Drops, or redacts, the rows `s` of the staging table for which `where` holds. Returns how many it dropped. A redacted row loses its
+ * record as it came: if it cannot be imported, it is told and not kept.
+ */
 export async function dropOrRedact(
   connection: Connection,
   redacts: boolean,
   { beside, where, values }: { beside?: string; where: string; values: unknown[] },
 ): Promise<number> {
-  // a record that cannot be imported would be printed and kept as it came
-  const isDropped = redacts
-    ? 's.postal_key is null and not exists (select from leads l where l.href_sha256 = s.href_sha256)'
-    : 'true'
-  const { rowCount } = await connection.query(
-    `delete from staged_leads s ${beside ? `using ${beside}` : ''} where ${where} and ${isDropped}`,
+  if (!redacts) {
+    const dropping = `delete from staged_leads s ${beside ? `using ${beside}` : ''} where ${where}`
+    return (await connection.query(dropping, values)).rowCount ?? 0
+  }
+  const json = withoutContacts('s.json')
+  await connection.query(
+    `update staged_leads s set json = ${json}, json_sha256 = sha256(convert_to(${json}, 'UTF8')), given = given | ${contactBits}, raw = null
+     ${beside ? `from ${beside}` : ''} where ${where}`,
     values,
   )
-  if (redacts) {
-    const json = withoutContacts('s.json')
-    await connection.query(
-      `update staged_leads s set json = ${json}, json_sha256 = sha256(convert_to(${json}, 'UTF8')), given = given | ${contactBits}, raw = null
-       ${beside ? `from ${beside}` : ''} where ${where}`,
-      values,
-    )
-  }
-  return rowCount ?? 0
+  return 0
 }
 
 function dropByHref(connection: Connection, key: Buffer, redacts: boolean): Promise<number> {

@@ -8,7 +8,7 @@ import type { Connection } from '../db/transaction.ts'
 import { Lexemes, type Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import { missing, type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
-import { dropErased, findErasedAmong } from './erasures.ts'
+import { dropErased, findHitsAmong } from './erasures.ts'
 import { type Lead, mergeLead, requiredFields } from './lead.ts'
 import { notePresent, noteRejected } from './sources.ts'
 import { sha256 } from './stage.ts'
@@ -276,10 +276,10 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const { staged, onRejected } = options
   const reject = { table: 'staged_leads', onRejected }
   const repeated = await dropRepeated(connection)
-  const findHidden = (rejects: readonly { raw: Buffer }[]) => findErasedAmong(connection, rejects)
+  const findErased = (rejects: readonly { raw: Buffer }[]) => findHitsAmong(connection, rejects)
   if (options.notes) await noteRejected(connection)
   // records that are bad by themselves can be rejected before the lock
-  const bad = await rejectStaged(connection, { ...reject, findHidden })
+  const bad = await rejectStaged(connection, { ...reject, findErased })
   await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
   // read under the lock: times and ids then rise in the order of the commits
   const start = await connection.query<{ at: string; base: number; id: number }>(

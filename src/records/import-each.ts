@@ -17,7 +17,7 @@ export interface Rejected {
   /** The field, or '' for the record as a whole. */
   path: string
   message: string
-  /** The record as it came; where it is too large, its beginning. */
+  /** The record as it came; where it is too large, its beginning; empty where it must not be kept. */
   raw: Buffer
   format: RecordFormat
   /** In CSV the header line as it came. */

@@ -17,7 +17,7 @@ export const missing = 'is missing'
 /** A rejected record with its problem. */
 export interface StagedReject extends Problem {
   line: number
-  /** The record as it came. */
+  /** The record as it came; empty where it must not be kept. */
   raw: Buffer
 }
 
@@ -74,21 +74,35 @@ export interface RejectOptions {
   /** The staging table. */
   table: string
   onRejected: (rejected: StagedReject) => void | Promise<void>
-  /** The indexes of rejects that are counted apart and not told. */
-  findHidden?: (rejects: readonly StagedReject[]) => Promise<ReadonlySet<number>>
+  /** The indexes of rejects with what was erased: they are counted apart and not told, but where it `redacts`. */
+  findErased?: (rejects: readonly StagedReject[]) => Promise<ReadonlyMap<number, { redacts: boolean }>>
 }
+
+/** Without the record, and without the value that a message ends with. */
+const redact = ({ line, path, message }: StagedReject): StagedReject => ({
+  line,
+  path,
+  message: message.replace(/: .*$/s, ''),
+  raw: Buffer.alloc(0),
+})
 
 /** Tells the bad rows, deletes them, and returns how many were told and how many hidden. */
 export async function rejectStaged(
   connection: Connection,
-  { table, onRejected, findHidden }: RejectOptions,
+  { table, onRejected, findErased }: RejectOptions,
 ): Promise<{ rejected: number; hidden: number }> {
   let [rejected, hidden] = [0, 0]
   for await (const page of readPages(connection, table)) {
-    const apart = (await findHidden?.(page)) ?? new Set()
-    for (const [at, reject] of page.entries()) if (!apart.has(at)) await onRejected(reject)
-    hidden += apart.size
-    rejected += page.length - apart.size
+    const erased = await findErased?.(page)
+    for (const [at, reject] of page.entries()) {
+      const hit = erased?.get(at)
+      if (hit && !hit.redacts) {
+        hidden++
+        continue
+      }
+      rejected++
+      await onRejected(hit ? redact(reject) : reject)
+    }
   }
   if (rejected + hidden > 0) await connection.query(`delete from ${table} where problem is not null`)
   return { rejected, hidden }
@@ -102,7 +116,7 @@ export async function rejectFound(
   connection: Connection,
   where: string,
   problem: Problem,
-  options: Omit<RejectOptions, 'findHidden'>,
+  options: Omit<RejectOptions, 'findErased'>,
 ): Promise<number> {
   const found = `update ${options.table} s set problem = $1 where ${where}`
   const { rowCount } = await connection.query(found, [serialiseProblem(problem)])

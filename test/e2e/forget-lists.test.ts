@@ -299,7 +299,7 @@ test('redacted listings stay without their contacts, in whatever was kept and in
   )
   assert.deepEqual([stored.kept?.contactName, stored.was?.contactName], ['Other', 'New'])
   assert.ok(!(await everything(house)).includes('0143'))
-  // later records with it: the known one is unchanged, a new one comes in without, a bad one is neither told nor kept
+  // later records with it: the known one is unchanged, a new one comes in without, a bad one is told and not kept
   const rejects = writeInput('rejects.ndjson', '')
   const later = [
     listing('phone', { ...contact, price: 8 }),
@@ -309,8 +309,8 @@ test('redacted listings stay without their contacts, in whatever was kept and in
     { href: hrefOf('kept'), contactPhone: '(512) 555-0143' },
   ]
   assert.deepEqual(await importAgain(house, later, ['--strict', '--rejects', rejects]), {
-    code: 0,
-    counts: [1, 1, 1, 0, 0, 2],
+    code: 1,
+    counts: [1, 1, 1, 2, 0, 0],
   })
   assert.equal(readFileSync(rejects, 'utf8'), '')
   const after = await storedLeads(house)
@@ -327,6 +327,41 @@ test('redacted listings stay without their contacts, in whatever was kept and in
     (await importAgain(house, [listing('newer', contact), listing('was', contact)])).counts,
     [0, 0, 0, 0, 0, 2],
   )
+})
+
+test('a bad record with a redacted contact is rejected, told without the contact, and not kept', async () => {
+  // it counted as erased: the exit code was 0, and nothing said that a listing which stays could not be read
+  const house = await buildHouse()
+  await forget(house, ['--contact', '-', '--redact'], '512 555 0143')
+  assert.equal((await forget(house, ['--href', hrefOf('was'), '--redact'])).code, 1)
+  const records = [
+    listing('price', { price: 'call 512-555-0143' }),
+    { href: hrefOf('nowhere'), contactPhone: '(512) 555-0143' },
+    listing('was', { contactEmail: 'owner-1@example.com', sqft: 'owner-1' }),
+    listing('other', { price: 'call' }),
+  ]
+  const file = writeInput('redacted-bad.ndjson', toLines(records))
+  const rejects = writeInput('redacted-rejects.ndjson', '')
+  const args = ['leads', 'import', file, '--strict', '--rejects', rejects]
+  const { code, json, stdout } = await house.call([...args, '--json'])
+  assert.ok(!/0143|owner-1/.test(stdout), stdout)
+  const unread = 'is no number that can be read without a guess'
+  const told = [
+    [1, 'price', unread],
+    [3, 'sqft', unread],
+    [4, 'price', `${unread}: "call"`],
+    [2, 'postalCode', 'is missing'],
+  ]
+  assert.deepEqual(
+    json.slice(0, -1).map(({ type, line, path, message }) => [type, line, path, message]),
+    told.map((one) => ['rejected', ...one]),
+  )
+  const { read, rejected, erased } = json.at(-1)
+  assert.deepEqual([code, read, rejected, erased], [1, 4, 4, 0])
+  assert.equal(readFileSync(rejects, 'utf8'), toLines(records.slice(3)))
+  const people = await house.call(args)
+  assert.equal(people.code, 1)
+  assert.ok(people.stdout.includes(`${file}:2  rejected  postalCode is missing\n`), people.stdout)
 })
 
 test('a redaction by a list ends deliveries that were tried with the contacts, and a trigger goes without them', async (t) => {
