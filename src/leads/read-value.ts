@@ -57,11 +57,14 @@ function readTextValue(value: unknown): string | typeof unreadable {
   return typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER ? String(value) : unreadable
 }
 
+const notBlank = /\S/
+
 /** The value for `field`; undefined where it is unknown. `href` is kept as given, and checked elsewhere. */
 export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<string>): unknown {
   if (value === null || value === '' || value === undefined || isNull(value, nulls)) return undefined
   if (field === 'href') return value
   if (isNumberField(field)) return readNumberValue(value, field)
+  if (typeof value === 'string' && !notBlank.test(value)) return undefined
   const text = readTextValue(value)
   return field === 'postalCode' && text !== unreadable ? readPostalCode(text) : text
 }

@@ -31,6 +31,17 @@ test('CSV cells that are empty are unknown, numbers may be text, and a yearBuilt
   })
 })
 
+test('a text of blanks alone is unknown in each field but href', () => {
+  // it was a text, and an import wiped out what an earlier one knew
+  for (const blanks of [' ', '  \t\n', '\u00a0\u2003\ufeff']) {
+    const texts = { postalCode: blanks, city: blanks, description: blanks, contactName: blanks, price: blanks }
+    assert.deepEqual(pickJson({ href, ...texts }), { patch: { href } })
+    assert.deepEqual(pickCsv(['href', ...Object.keys(texts)], [href, ...Object.values(texts)]), { patch: { href } })
+    const picked = pickJson({ href: blanks, postalCode: '78704' })
+    assert.ok('path' in picked && picked.path === 'href' && picked.message !== 'is missing')
+  }
+})
+
 const unread: [string, LeadField, unknown, RegExp][] = [
   ['a text that is no number', 'price', 'call', /^is no number that can be read without a guess: "call"$/],
   ['a range', 'price', '300-350K', /: "300-350K"$/],
