@@ -119,9 +119,13 @@ export class NeededFields {
     return (this.header ?? [...this.samples.keys()]).some((name) => foldName(name) === source)
   }
 
-  /** After the last record: why the file can bring nothing; undefined where it can, or where it has no record. */
-  findLack(): Lack | undefined {
+  /**
+   * After the last record: why the file can bring nothing; undefined where it can, or where it has no record. Of the `filtered` ones
+   * only the columns are known: what was not taken may have had values.
+   */
+  findLack(filtered = 0): Lack | undefined {
     if (this.usable > 0 || (this.withoutCode === 0 && !this.firstBad)) return undefined
+    if (filtered > 0 && needed.every((field) => this.hasColumn(field))) return undefined
     return this.describe()
   }
 

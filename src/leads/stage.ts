@@ -206,6 +206,6 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
     }
     picker.finish()
   })
-  await refuseUseless(connection, needs.findLack(), options)
+  await refuseUseless(connection, needs.findLack(filtered), options)
   return { staged, filtered, ignored: picker.ignored, hasUnread, format, header }
 }

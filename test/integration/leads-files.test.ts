@@ -115,6 +115,32 @@ test('--where takes records by a field or a column, without regard to case; a mi
   }
 })
 
+test('where --where takes no record, a spoilt one is rejected alone', async () => {
+  // the file was refused as a whole: no record could be read
+  const where = parseWhere(['state=CA'])
+  const records = [listing('f1', { state: 'TX' }), listing('f2', { state: 'TX' })]
+  const lines = `href,postalCode,state\n${hrefOf('f1')},78704,TX\n${hrefOf('f2')},78704,TX\nx,x\n`
+  for (const [name, content, line] of [
+    ['spoilt.ndjson', `${toLines(records)}{"href"\n`, 3],
+    ['spoilt.csv', lines, 4],
+  ] as const) {
+    const { broken, summary, rejected } = await put(name, content, { where })
+    assert.deepEqual([broken, summary.read, summary.filtered, summary.rejected], [undefined, 3, 2, 1], name)
+    assert.deepEqual(
+      rejected.map((one) => one.line),
+      [line],
+    )
+  }
+  // a column that no record has is told once all the same
+  const lacking = await put('lacking.csv', lines.replace('postalCode', 'zip'), { where: parseWhere(['zip!=1']) })
+  assert.match(lacking.broken?.message ?? '', /no column of its header is postalCode/)
+  const partly = `href,zip,state\n${hrefOf('f1')},78704,TX\n${hrefOf('f3')},78704,CA\n`
+  assert.match(
+    (await put('partly.csv', partly, { where })).broken?.message ?? '',
+    /no column of its header is postalCode/,
+  )
+})
+
 test('a dry run counts what an import would do, and leaves everything as it was', async () => {
   await importRecords(opened, [listing('d1', { price: 1 }), listing('d2', { price: 1 })])
   const look = async () => {
