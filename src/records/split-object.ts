@@ -1,6 +1,7 @@
 /**
  * Cuts the records out of one JSON object that has a single list of objects in it, such as `{"count":2,"listings":[…]}` (contract
- * 4.18), while it arrives. An object with an `href` or an `email`, or without such a list, is itself the one record.
+ * 4.18), while it arrives. An object with an `href`, one with an `email` and what else a user has, or one without such a list is itself
+ * the one record.
  */
 import { LeadpushError } from '../base/errors.ts'
 import { parseJsonRecord, type ReadRecord, RecordBytes, type Splitter, tooLargeRecord } from './record.ts'
@@ -10,8 +11,10 @@ const [quote, openBracket, backslash, closeBracket, openBrace, closeBrace, colon
 const isSpace = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 /** A longer name of a member is cut: it is only told. */
 const nameCharsMax = 100
-/** Names by which an object is itself a record: of a listing, of a user. */
-const recordNames = new Set(['href', 'email'])
+/** With an `email` alone it may be an export that tells whose it is. */
+const userNames = ['receiverapikey', 'queries', 'subscribed']
+const isRecordWith = (names: ReadonlySet<string>) =>
+  names.has('href') || (names.has('email') && userNames.some((name) => names.has(name)))
 /** So long records are held back: an object that is itself a record may have its `href` behind a list of photos. */
 const heldBytesMax = 64 * 1024
 
@@ -32,6 +35,8 @@ export class ObjectSplitter implements Splitter {
   private isValue = false
   /** A list of a member was entered, and its first character is still to come. */
   private entersList = false
+  /** Those of the members so far by which an object may itself be a record. */
+  private readonly recordNames = new Set<string>()
   private isRecord = false
   private hasEmptyList = false
   private list: { name: string; elements: ArraySplitter } | undefined
@@ -116,7 +121,10 @@ export class ObjectSplitter implements Splitter {
   private beginValue(): void {
     this.isValue = true
     this.name = Buffer.from(this.text).toString()
-    if (!recordNames.has(this.name.toLowerCase())) return
+    const name = this.name.toLowerCase()
+    if (this.isRecord || !(name === 'href' || name === 'email' || userNames.includes(name))) return
+    this.recordNames.add(name)
+    if (!isRecordWith(this.recordNames)) return
     if (this.isFlushed)
       throw new LeadpushError('failed', `its one object has the list ${this.list?.name} and, after it, ${this.name}`)
     this.isRecord = true

@@ -66,6 +66,9 @@ test('one JSON object with a single list of objects is its list; one with an hre
   const cases: [string, string, number][] = [
     ['wrapped.json', JSON.stringify({ count: 2, page: { size: 2 }, tags: ['a'], listings: records, next: null }), 2],
     ['pretty.json', JSON.stringify({ data: records }, null, 2), 2],
+    // its `email` was taken for that of a user, so the whole object was one bad record
+    ['office.json', JSON.stringify({ email: 'office@x.example', listings: records, phone: '5125550143' }), 2],
+    ['office-last.json', JSON.stringify({ listings: records, email: 'office@x.example' }, null, 2), 2],
     ['lines.json', toLines(records), 2],
     ['single.json', JSON.stringify({ photos: [{ url: 'x' }], ...listing('w3') }, null, 2), 1],
   ]

@@ -87,6 +87,24 @@ test('the one list of objects is found, however the object is cut into chunks', 
   }
 })
 
+test('an object with an email is a record where it has what else a user has, else its list has the records', () => {
+  // any email made it a record, also that of the office whose listings are in its list
+  const some = [{ a: 1 }, { a: 2 }]
+  const users = [{ queries: some }, { receiverApiKey: 'k', notes: some }, { subscribed: true, notes: some }]
+  for (const chunkBytes of [1, 1 << 20]) {
+    for (const user of users) {
+      for (const whole of [
+        { Email: 'x', ...user },
+        { ...user, Email: 'x' },
+      ])
+        assert.deepEqual(split(JSON.stringify(whole), chunkBytes), [whole])
+    }
+    assert.deepEqual(split(JSON.stringify({ email: 'x', listings: some }), chunkBytes), some)
+    assert.deepEqual(split(JSON.stringify({ listings: some, email: 'x' }), chunkBytes), some)
+    assert.deepEqual(split(JSON.stringify({ queries: some }), chunkBytes), some)
+  }
+})
+
 test('a long list is handed on while it comes, and what follows it can no longer make it a record', () => {
   const splitter = new ObjectSplitter()
   const element = JSON.stringify({ text: 'x'.repeat(1_000) })
