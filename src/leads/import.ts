@@ -191,6 +191,18 @@ async function importTogether(
   }
 }
 
+const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, filtered: 0 }
+const nothing: LeadCounts = { ...none, gone: 0, unplaced: 0 }
+
+/** The summary of an import that told `rejected` records, and was refused as a whole. */
+export const summariseRefused = (rejected: number): LeadImportOutcome['summary'] => ({
+  ...nothing,
+  read: rejected,
+  rejected,
+  unreadable: {},
+  ignored: {},
+})
+
 /**
  * Imports `files` in their order. Throws `usage`, with nothing done, where a file does not exist or the first header lacks a
  * column of `map`; `database` where the database is away for too long; `failed`, with nothing done, where a complete import of a
@@ -201,8 +213,6 @@ export async function importLeads(
   files: readonly string[],
   options: LeadImportOptions = {},
 ): Promise<LeadImportOutcome> {
-  const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, filtered: 0 }
-  const nothing = { ...none, gone: 0, unplaced: 0 }
   const found = findRecordFiles(files, leadFormats)
   const { source } = options
   // a first import: where most listings are known, finding words before comparing would be work in vain

@@ -74,7 +74,13 @@ test('too few listings change nothing, with exit code 1 and what to do, until th
   await bring(house, file('ten', ...Array.from({ length: 10 }, (_, n) => lead(n))))
   const few = file('few', lead(0), lead(1), lead('new'))
   const refused = await bring(house, few)
-  assert.deepEqual([refused.code, refused.stdout], [1, ''])
+  const nothing = { inserted: 0, updated: 0, unchanged: 0, repeated: 0, erased: 0, filtered: 0, gone: 0, unplaced: 0 }
+  const summary = { type: 'summary', ...nothing, unreadable: {}, ignored: {} }
+  // it printed no summary
+  assert.deepEqual([refused.code, refused.json], [1, [{ ...summary, read: 0, rejected: 0 }]])
+  const bad = await bring(house, file('few-bad', lead(0), { href: hrefOf('bad') }), '--complete --dry-run')
+  assert.deepEqual(bad.json.slice(1), [{ ...summary, read: 1, rejected: 1, dryRun: true }])
+  assert.deepEqual([bad.code, bad.json[0].path], [1, 'postalCode'])
   assert.match(
     refused.stderr,
     /The import of the source mls has only 2 of the 10 live listings of this source: nothing was changed\./,

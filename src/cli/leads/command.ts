@@ -1,6 +1,6 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
-import { messageOf } from '../../base/errors.ts'
+import { LeadpushError, messageOf } from '../../base/errors.ts'
 import type { OnRejected } from '../../records/import-each.ts'
 import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
@@ -104,7 +104,7 @@ function tellUnkept({ json }: ImportOptions, onRejected: OnRejected | undefined)
 async function importFiles(log: Log, files: string[], options: ImportOptions, command: Command): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const { findRecordFiles } = await import('../../records/import-each.ts')
-  const { importLeads, leadFormats } = await import('../../leads/import.ts')
+  const { importLeads, leadFormats, summariseRefused } = await import('../../leads/import.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger/command.ts')
   const { readSource } = await import('./source.ts')
@@ -131,8 +131,20 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
       toSend && vault ? await sendTriggers(log, opened, toSend, { vault, json: options.json }) : 0
     let hasSome = false
     const importing = runImport(log, { ...options, files }, async (how) => {
-      const onRejected = tellUnkept(options, how.onRejected)
-      const outcome = await importLeads(opened, files, { ...how, ...ways, onRejected })
+      let rejected = 0
+      const tell = tellUnkept(options, how.onRejected)
+      const onRejected: OnRejected = async (one) => {
+        rejected++
+        await tell(one)
+      }
+      const outcome = await importLeads(opened, files, { ...how, ...ways, onRejected }).catch(async (error) => {
+        // the guard of a complete import: no file broke off, and none went in
+        if (options.json && error instanceof LeadpushError && error.code === 'failed') {
+          const isDry = options.dryRun && { dryRun: true }
+          await writeJson({ type: 'summary', ...summariseRefused(rejected), ...isDry })
+        }
+        throw error
+      })
       hasSome = outcome.summary.read > 0 && !outcome.stopped
       return outcome
     })
