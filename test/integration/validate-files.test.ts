@@ -333,6 +333,17 @@ test('a file of listings is read by the options that its import takes; without a
   assert.deepEqual(await validate('--strict', '--where', 'status!=active'), [0, [], 1])
   assert.deepEqual(await validate('--where', 'colour=red'), [1, ['problem '], 0])
 
+  // a spoilt line among records that are not taken made it say twice that nothing can be read
+  const spoilt = write(`${JSON.stringify({ href: 'https://example.com/1', postalCode: '1' })}\n{"\n`, 'ndjson')
+  const { json } = await callProgram(['validate', spoilt, '--json', '--where', 'state=TX'])
+  assert.deepEqual(
+    json.map(({ type, where }) => [type, where]),
+    [
+      ['problem', `${spoilt}:2`],
+      ['summary', undefined],
+    ],
+  )
+
   // they were taken, and the database was checked as if they had not been given
   for (const option of ['--map=href=link', '--map-file=x', '--encoding=utf-8', '--where=a=b', '--null=x', '--strict']) {
     const { code, stderr } = await callProgram(['validate', option])

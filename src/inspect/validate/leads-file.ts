@@ -37,6 +37,8 @@ export class LeadsCheck implements RecordsCheck {
   private readonly options: LeadsCheckOptions
   private readonly counts: { filtered?: number }
   private readonly unreadable = new UnreadableValues()
+  /** Of this file alone. */
+  private filtered = 0
 
   constructor(name: string, options: LeadsCheckOptions, counts: { filtered?: number }) {
     this.name = name
@@ -55,6 +57,7 @@ export class LeadsCheck implements RecordsCheck {
     for (const record of page.records) {
       const picked = this.picker.pick(record)
       if ('filtered' in picked) {
+        this.filtered++
         this.counts.filtered = (this.counts.filtered ?? 0) + 1
         continue
       }
@@ -79,7 +82,7 @@ export class LeadsCheck implements RecordsCheck {
 
   *finish(): Generator<Finding> {
     this.picker.finish()
-    const lack = this.needs.findLack()
+    const lack = this.needs.findLack(this.filtered)
     if (lack) yield problemOf(this.name, lackError(lack, this.options.commandThatFits))
     for (const [path, { line, message }] of this.unreadable.examples) {
       const count = this.unreadable.counts.get(path) ?? 0
