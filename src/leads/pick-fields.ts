@@ -72,6 +72,9 @@ export class FieldPicker {
   private places = new Map<Condition, number>()
   /** In JSON the conditions on columns that no record had so far. */
   private readonly unseen: Set<Condition>
+  /** In JSON the mapped fields whose key no record had so far. */
+  private readonly unmet: Set<LeadField>
+  private hasKeys = false
   /** Of the record under way. */
   private unread: UnreadableValue[] = []
 
@@ -83,6 +86,7 @@ export class FieldPicker {
     this.paths = pathsOf(map)
     this.roots = new Set(this.paths.map(({ steps }) => steps[0]))
     this.unseen = new Set(where.filter((condition) => leadFieldOf(condition) === undefined))
+    this.unmet = new Set(map.keys())
     this.nulls = nulls
     this.strict = strict
   }
@@ -115,10 +119,21 @@ export class FieldPicker {
     return lacking
   }
 
-  /** Throws `usage` where `--where` names what no record of the file had; after its last record. */
-  finish(): void {
+  /**
+   * After the last record. Returns what of the map no record of JSON had, as lines to tell. Throws `usage` where `--where` names what
+   * none had.
+   */
+  finish(): string[] {
+    const known = Object.keys(this.ignored.toObject())
     const [condition] = this.unseen
-    if (condition) refuseUnknown(condition, Object.keys(this.ignored.toObject()))
+    if (condition) refuseUnknown(condition, known)
+    if (!this.hasKeys) return []
+    return [...this.unmet].flatMap((field) => {
+      const mapped = this.map.get(field)
+      if (!mapped) return []
+      const { column, told } = mapped
+      return `no record has a key ${column}, which ${told} reads ${field} from${didYouMean(column, known)}`
+    })
   }
 
   /** The fields of one record, or what is wrong with it. */
@@ -183,15 +198,20 @@ export class FieldPicker {
   private pickKeys(value: unknown): Record<string, unknown> | undefined {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
     const patch: Record<string, unknown> = {}
+    this.hasKeys = true
     for (const key of Object.keys(value)) {
       const found = (value as Record<string, unknown>)[key]
       if (typeof found === 'object' && this.roots.has(key)) continue
       const targets = this.targetsByKey.get(key)
+      if (targets && this.unmet.size > 0) for (const field of targets) this.unmet.delete(field)
       if (targets) for (const field of targets) this.put(patch, field, found)
       else this.ignored.add(key)
     }
     for (const { field, column, steps } of this.paths) {
-      if (!Object.hasOwn(value, column)) this.put(patch, field, valueAt(value, steps))
+      if (Object.hasOwn(value, column)) continue
+      const found = valueAt(value, steps)
+      if (found !== undefined) this.unmet.delete(field)
+      this.put(patch, field, found)
     }
     return patch
   }

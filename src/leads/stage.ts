@@ -204,7 +204,7 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       options.onRead?.({ records: staged + filtered, bytesRead: page.bytesRead })
       options.signal?.throwIfAborted()
     }
-    picker.finish()
+    for (const note of picker.finish()) options.onNote?.(note)
   })
   await refuseUseless(connection, needs.findLack(filtered), options)
   return { staged, filtered, ignored: picker.ignored, hasUnread, format, header }

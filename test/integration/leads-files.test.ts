@@ -290,6 +290,9 @@ test('a column of a map file that is not there is told once; of --map it is an e
   assert.equal(summary.inserted, 1)
   assert.deepEqual(notes, ['its header has no column living_area, which mls.map:1 reads sqft from'])
   assert.equal((await findStored(opened, 'm'))?.lead.price, 5)
+  const told: string[] = []
+  await put('map.ndjson', toLines([listing('m2')]), { map, onNote: (note) => void told.push(note) })
+  assert.ok(told.includes('no record has a key living_area, which mls.map:1 reads sqft from'), told.join())
   const wrong = put('map.csv', content, { map: parseFieldMap(['price=list_prise']) })
   await assert.rejects(wrong, /no column list_prise, .*did you mean list_price\?/)
 })

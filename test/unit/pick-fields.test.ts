@@ -192,6 +192,24 @@ for (const entry of ['price', '=x', 'price=', 'cost=list_price', 'hasOwnProperty
   })
 }
 
+test('a key of JSON that --map names and no record has is told after the last one', () => {
+  // it was silent, and every price was unknown
+  const map = parseFieldMap(['price=nope', 'sqft=size.living', 'city=Town', 'state=a.b', 'address=full_adress'])
+  const picker = new FieldPicker(map)
+  const pick = (value: unknown) => picker.pick({ line: 1, raw, value })
+  assert.deepEqual(new FieldPicker(map).finish(), [])
+  pick('no object')
+  assert.deepEqual(picker.finish(), [])
+  pick({ href, price: 1, town: null, size: { living: null }, full_address: 'x' })
+  assert.deepEqual(picker.finish(), [
+    'no record has a key nope, which --map reads price from',
+    'no record has a key a.b, which --map reads state from',
+    'no record has a key full_adress, which --map reads address from; did you mean full_address?',
+  ])
+  pick({ href, NOPE: 1, 'a.b': 1, full_adress: 1 })
+  assert.deepEqual(picker.finish(), [])
+})
+
 test('--map of one field twice is wrong usage', () => {
   assert.throws(() => parseFieldMap(['price=a', 'price=b']), /mapped twice/)
 })

@@ -81,7 +81,7 @@ export class LeadsCheck implements RecordsCheck {
   }
 
   *finish(): Generator<Finding> {
-    this.picker.finish()
+    for (const message of this.picker.finish()) yield { type: 'note', where: this.name, path: '', message }
     const lack = this.needs.findLack(this.filtered)
     if (lack) yield problemOf(this.name, lackError(lack, this.options.commandThatFits))
     for (const [path, { line, message }] of this.unreadable.examples) {
