@@ -110,6 +110,8 @@ class RejectsFile {
   /** Throws `failed` where it cannot be written on. */
   async add({ raw, header }: Rejected): Promise<void> {
     this.begin()
+    // a record with what was erased is told, and not kept
+    if (raw.length === 0) return
     const pieces: (string | Uint8Array)[] = [raw, '\n']
     const head = header === undefined ? undefined : Buffer.from(header).toString()
     if (head !== undefined && head !== this.header) {

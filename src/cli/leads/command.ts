@@ -4,7 +4,7 @@ import { LeadpushError, messageOf } from '../../base/errors.ts'
 import type { OnRejected } from '../../records/import-each.ts'
 import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
-import { writeJson, writeLine } from '../output.ts'
+import { writeJson } from '../output.ts'
 import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from '../record-options.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
@@ -87,20 +87,6 @@ hash of it is kept, to recognise it in later imports.`,
     )
 }
 
-/** So many are shown to a person; the rest are only counted. */
-const unkeptMax = 50
-
-/** Tells the rejected records that must not be kept, and hands the others on to `onRejected`, which keeps them too. */
-function tellUnkept({ json }: ImportOptions, onRejected: OnRejected | undefined): OnRejected {
-  let told = 0
-  return async (rejected) => {
-    const { file, line, path, message, raw } = rejected
-    if (raw.length > 0) await onRejected?.(rejected)
-    else if (json) await writeJson({ type: 'rejected', file, line, path, message })
-    else if (++told <= unkeptMax) await writeLine(`${file}:${line}  rejected  ${path ? `${path} ` : ''}${message}`)
-  }
-}
-
 async function importFiles(log: Log, files: string[], options: ImportOptions, command: Command): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const { findRecordFiles } = await import('../../records/import-each.ts')
@@ -132,10 +118,9 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
     let hasSome = false
     const importing = runImport(log, { ...options, files }, async (how) => {
       let rejected = 0
-      const tell = tellUnkept(options, how.onRejected)
       const onRejected: OnRejected = async (one) => {
         rejected++
-        await tell(one)
+        await how.onRejected?.(one)
       }
       const outcome = await importLeads(opened, files, { ...how, ...ways, onRejected }).catch(async (error) => {
         // the guard of a complete import: no file broke off, and none went in
