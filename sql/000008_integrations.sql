@@ -100,7 +100,9 @@ create unlogged table hook_hosts (
 -- Processes that send triggers, and how many of the triggers under way in all each of them may have (contract 6.5).
 create unlogged table trigger_processes (
   worker_id bigint primary key references workers on delete cascade,
-  at_once smallint not null default 0
+  at_once smallint not null default 0,
+  -- when it last took its share; long ago: it is dead or frozen, and has none of them under way any more
+  asked_at timestamptz not null default now()
 ) with (fillfactor = 50);
 
 -- Triggers that a hook did not get, kept for `trigger --again`: a row for all of one kind that were lost at one moment.

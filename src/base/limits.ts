@@ -108,6 +108,12 @@ export const triggersPerSecondMax = 10
 export const triggersAtOncePerHookMax = 2
 export const triggersAtOnceMax = 64
 /**
+ * A process that sends triggers, and has not asked for its share for `shareKeptMs`, is dead or frozen: others may send as many triggers
+ * instead. It begins none so long after it should have asked that one could still be under way by then.
+ */
+export const shareKeptMs = triggerTimeoutMs + 5_000
+export const shareLateMsMax = 3_000
+/**
  * contract 6.5: to one host in a second. An attempt may begin so long after its turn. Turns are so far apart that no second has
  * more attempts in it all the same, and so no five minutes more than 10,000.
  */

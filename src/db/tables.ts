@@ -229,7 +229,7 @@ export interface Tables {
     last_error: string | null
   }
   hook_hosts: { host: string; next_at: Date }
-  trigger_processes: { worker_id: number; at_once: Defaulted<number> }
+  trigger_processes: { worker_id: number; at_once: Defaulted<number>; asked_at: Generated<Date> }
   hook_answers: { hook_id: string; lead_id: number; answer: string; said_at: Generated<Date> }
   erasure_key: { key: Buffer }
   erasures: {

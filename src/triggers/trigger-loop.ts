@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import { triggerPausesMs } from '../base/limits.ts'
+import { shareLateMsMax, triggerPausesMs } from '../base/limits.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { rideOut } from '../db/away.ts'
 import type { Worker } from '../db/leases.ts'
@@ -287,11 +287,13 @@ export class TriggerLoop {
 
   /**
    * Whether to give the trigger back instead of sending it: this process stops, the hook failed, or so much time has passed
-   * since it was taken that another process may have it.
+   * since it was taken that another process may have it, or since the share was that another may have that.
    */
   private giveUp(lane: Lane, takenAtMs: number): boolean {
     const { leaseMs, timeoutMs } = this.context
-    const isLate = performance.now() - takenAtMs > Math.max(leaseMs - timeoutMs, leaseMs / 2)
+    const nowMs = performance.now()
+    const isLate =
+      nowMs - takenAtMs > Math.max(leaseMs - timeoutMs, leaseMs / 2) || nowMs > this.shareAtMs + shareLateMsMax
     if (!this.stopping && !lane.isClosed && !isLate) return false
     this.due--
     lane.underWay--

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import http from 'node:http'
 import { after, beforeEach, test } from 'node:test'
-import { hostTurnSpacingMs } from '../../src/base/limits.ts'
+import { hostTurnSpacingMs, shareKeptMs, shareLateMsMax, triggerTimeoutMs } from '../../src/base/limits.ts'
 import { forgetHosts, HostPace, hostOf } from '../../src/triggers/host-pace.ts'
+import { takeShare } from '../../src/triggers/shares.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, runTrigger } from '../support/hooks.ts'
@@ -97,6 +98,50 @@ test('all runs together have at most 64 triggers under way', async () => {
   const delivered = (await Promise.all(runs)).reduce((sum, { counts }) => sum + counts.delivered, 0)
   await close()
   assert.deepEqual([delivered, peak], [100, 64])
+})
+
+/** A process of which nothing was heard since it asked for its share, so many milliseconds ago; returns its id. */
+async function addSilentProcess(askedMs: number): Promise<number> {
+  const { rows } = await opened.pool.query(
+    `with w as (insert into workers (host, process_id, lease_until) values ('killed', 1, now() + interval '1 hour') returning id)
+    insert into trigger_processes (worker_id, at_once, asked_at) select id, 64, now() - $1 * interval '1 millisecond' from w
+    returning worker_id as id`,
+    [askedMs],
+  )
+  return rows[0].id
+}
+
+// A process that was killed kept all 64 until its lease was over, so that a later run sent nothing to any hook.
+test('a killed run keeps from others what it had in hand, and no other hook for longer than an attempt', async () => {
+  await addHooks(3)
+  await addLeads(1)
+  const killed = await addSilentProcess(shareKeptMs + 1_000)
+  await opened.pool.query('update hooks set worker_id = $1 where url like $2', [killed, '%/0'])
+  const stop = new AbortController()
+  const run = runTrigger(opened, { stop: stop.signal })
+  await until('the other hooks have theirs', () => calls().length === 2)
+  stop.abort()
+  assert.equal((await run).counts.delivered, 2)
+  assert.deepEqual(calls().map(({ path }) => path).sort(), ['/1', '/2']) // biome-ignore format: one
+  await opened.pool.query('delete from workers where id = $1', [killed])
+})
+
+test('the part of a silent process is free once none of its attempts can be under way, and no sooner', async () => {
+  assert.ok(shareLateMsMax + triggerTimeoutMs < shareKeptMs)
+  const id = await addSilentProcess(0)
+  const other = await addSilentProcess(shareKeptMs - 1_000)
+  const ask = (ids: number[], underWay: number) =>
+    takeShare(opened.db, { ids, dueUntil: 'infinity' }, { underWay, hooksMax: 1 })
+  await opened.pool.query('update trigger_processes set at_once = 0 where worker_id = $1', [id])
+  assert.deepEqual(await ask([id], 0), { processes: 2, atOnce: 0, hooksDue: 0 })
+  await opened.pool.query(`update trigger_processes set asked_at = asked_at - interval '2 seconds'`)
+  assert.deepEqual(await ask([id], 0), { processes: 1, atOnce: 64, hooksDue: 0 })
+  // it was frozen, and counts 64 whose time is up: more begin once the others give some back
+  assert.equal((await ask([other], 64)).atOnce, 0)
+  assert.equal((await ask([id], 0)).atOnce, 0)
+  assert.equal((await ask([other], 0)).atOnce, 32)
+  assert.equal((await ask([id], 0)).atOnce, 32)
+  await opened.pool.query('delete from workers where id = any ($1)', [[id, other]])
 })
 
 test('no second has more than 30 turns at a host in it, over several processes; another host has its own', async () => {
