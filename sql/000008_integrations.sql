@@ -77,6 +77,7 @@ create table triggers (
   price double precision,
   kind text not null generated always as (case when previous_price is null then 'new_lead' else 'price_change' end) stored,
   occurred_at timestamptz not null,
+  -- 'infinity': set aside, because its listing is gone; a run makes it due once a source has the listing again
   due_at timestamptz not null,
   -- attempts with a recorded outcome; all of them failed
   attempts smallint not null default 0,
@@ -89,6 +90,7 @@ create table triggers (
 ) with (fillfactor = 80);
 
 create index triggers_failing on triggers (hook_id) where attempts > 0;
+create index triggers_aside on triggers (hook_id) where due_at = 'infinity';
 
 -- contract 6.5: when the next attempt may begin at a host, for all processes that send triggers. After a crash of the server the
 -- table is empty, and by then every attempt before it is long past.

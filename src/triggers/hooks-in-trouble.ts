@@ -36,7 +36,7 @@ export function describeLast({ isDelivered, error }: Pick<HookInTrouble, 'isDeli
 }
 
 const inTrouble = sql`(
-  select hook_id as id from triggers where attempts > 0
+  select hook_id as id from triggers where attempts > 0 and due_at < 'infinity'
   union
   select id from hooks where abandoned_at > now() - ${abandonedShownDays} * interval '1 day'
   union
@@ -60,7 +60,7 @@ export async function findHooksInTrouble(
   const { rows } = await sql<HookInTrouble>`
     select h.id, h.url, i.id as "integrationId", u.email as user, h.abandoned, h.dropped, h.off_since as "offSince", h.last_at as "lastAt",
       h.last_at is not null and h.last_error is null as "isDelivered",
-      (select count(*) from triggers t where t.hook_id = h.id and t.attempts > 0) as failing,
+      (select count(*) from triggers t where t.hook_id = h.id and t.attempts > 0 and t.due_at < 'infinity') as failing,
       coalesce(h.last_error, h.abandoned_error,
         (select min(t.last_error) from triggers t where t.hook_id = h.id and t.attempts > 0)) as error,
       (select a.answer from hook_answers a where a.hook_id = h.id and a.said_at >= h.last_at) as answer

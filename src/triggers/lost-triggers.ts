@@ -22,7 +22,8 @@ export const lostChanges = sql`jsonb_agg(jsonb_build_object('lead_id', lead_id, 
 
 /**
  * Makes lost triggers due, with their schedule from the beginning. A `webhook-id` follows from hook and event, so it is that of
- * the earlier attempts. Listings that are gone meanwhile are left out. A run at the same time takes other rows.
+ * the earlier attempts. Listings that were erased or pruned meanwhile are left out; what is due for one
+ * that is gone waits, as any trigger does. A run at the same time takes other rows.
  */
 export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays * daysMs }: LostToRenew): Promise<void> {
   const { rows: start } = await sql<{ upTo: number | null; since: string }>`

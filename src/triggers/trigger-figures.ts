@@ -38,7 +38,7 @@ export async function findTriggerFigures(db: Database): Promise<TriggerFigures> 
         select from due h cross join lateral (select from triggers where hook_id = h.id and due_at <= now() offset 0) t
         limit ${countedMax}) d) as due,
       (select coalesce(extract(epoch from now() - min(due_at)), 0)::double precision from due) as "oldestDueSeconds",
-      (select count(*) from (select from triggers where attempts > 0 limit ${countedMax}) f) as failing,
+      (select count(*) from (select from triggers where attempts > 0 and due_at < 'infinity' limit ${countedMax}) f) as failing,
       (select coalesce(sum(abandoned), 0)::bigint from hooks where abandoned_at is not null) as abandoned,
       (select coalesce(sum(dropped), 0)::bigint from hooks where dropped_at is not null) as dropped,
       (select count(*) from due) as "hooksDue",

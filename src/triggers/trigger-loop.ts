@@ -30,6 +30,7 @@ import {
   findLeadJson,
   recordTriggers,
   releaseHooks,
+  setAside,
   type TakenTrigger,
   type TriggerToRecord,
   type TriggerWorker,
@@ -261,6 +262,12 @@ export class TriggerLoop {
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
     const { db, http, onAway } = this.context
     if (this.giveUp(lane, takenAtMs)) return
+    if (trigger.hasLead && trigger.isGone) {
+      await rideOut(() => setAside(db, this.store, trigger), onAway)
+      this.due--
+      lane.underWay--
+      return
+    }
     const opened = await this.openSecrets(trigger)
     const request = trigger.hasLead ? await this.buildRequest(lane, opened ?? trigger) : undefined
     if (request === undefined) {

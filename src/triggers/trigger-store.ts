@@ -3,7 +3,7 @@
  * before sending it in a statement that checks the lease. Any number of processes may run these statements at once. A
  * statement that locks rows of both tables locks hooks before triggers, in the order of their ids.
  */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
@@ -37,8 +37,10 @@ export interface TakenTrigger {
   signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
-  /** Whether the lead still exists, and is not gone from all its sources. */
+  /** Whether the lead still exists. */
   hasLead: boolean
+  /** Whether all its sources lack it. */
+  isGone: boolean
   /** Whether the version still exists: it may have been erased, or pruned. */
   hasVersion: boolean
   /** The time by the database's clock. */
@@ -77,6 +79,12 @@ export const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
 
 /** SQL: the host of hook `h`. Another spelling of a host may pass for another one here, but not where attempts are paced. */
 const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]/]*\\]|[^/?#:]*)'), '.'))`
+
+/** SQL: whether all sources of the lead of trigger `trigger` lack it. */
+const isGone = (trigger: RawBuilder<unknown>) =>
+  sql<boolean>`exists (select from lead_seen s where s.lead_id = ${trigger}.lead_id and s.gone)`
+
+const hooksPerPage = 512
 
 const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
 
@@ -141,7 +149,7 @@ export async function takeTriggers(
     returning t.hook_id as "hookId", t.version_id as "versionId", t.kind, t.lead_id as "leadId", t.occurred_at as "occurredAt",
       t.previous_price as "previousPrice", t.price,
       n.user_id as "userId", n.secrets as "signingSecrets", t.attempts,
-      exists (select from leads l join lead_seen s on s.lead_id = l.id where l.id = t.lead_id and not s.gone) as "hasLead",
+      exists (select from leads l where l.id = t.lead_id) as "hasLead", ${isGone(sql`t`)} as "isGone",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)
   return rows
@@ -158,16 +166,54 @@ export async function findLeadJson(db: Database, leadId: number): Promise<string
   return found?.json
 }
 
-/** Ends a trigger whose lead is gone. It was not delivered, so `became_due` forgets it. */
+/** Ends a trigger whose lead was erased or pruned. It was not delivered, so `became_due` forgets it. */
 export async function endTrigger(db: Database, { hookId, versionId, kind, leadId }: TakenTrigger): Promise<void> {
   await sql`
     with ended as (
       delete from triggers where hook_id = ${hookId} and version_id = ${versionId} and kind = ${kind} returning hook_id
     )
     update became_due set lead_ids = array_remove(lead_ids, ${leadId}::bigint)
-    where id = (select max(id) from became_due
-      where hook_id in (select hook_id from ended) and kind = ${kind} and lead_ids @> array[${leadId}::bigint])
+    where hook_id in (select hook_id from ended) and kind = ${kind} and lead_ids @> array[${leadId}::bigint]
   `.execute(db)
+}
+
+/** Sets a trigger aside whose lead is gone: no run takes it until `renewAside` finds that a source has the lead again. */
+export async function setAside(
+  db: Database,
+  { ids }: Pick<TriggerWorker, 'ids'>,
+  { hookId, versionId, kind }: TakenTrigger,
+): Promise<void> {
+  await sql`
+    update triggers set due_at = 'infinity', worker_id = null
+    where hook_id = ${hookId} and version_id = ${versionId} and kind = ${kind} and worker_id = any (${ids})
+  `.execute(db)
+}
+
+/** Makes triggers due that were set aside, and whose leads are back; also those whose leads are no more, which then end. */
+export async function renewAside(db: Database): Promise<void> {
+  for (let last: string | null = '00000000-0000-0000-0000-000000000000'; last !== null; ) {
+    const { rows }: { rows: { last: string | null }[] } = await sql<{ last: string | null }>`
+      with page as materialized (
+        select distinct hook_id from triggers where due_at = 'infinity' and hook_id > ${last} order by hook_id limit ${hooksPerPage}
+      ),
+      found as materialized (
+        select t.hook_id, t.version_id, t.kind from triggers t
+        where t.due_at = 'infinity' and t.hook_id in (select hook_id from page) and not ${isGone(sql`t`)}
+      ),
+      locked as materialized (
+        select id from hooks where id in (select hook_id from found) order by id for update
+      ),
+      renewed as (
+        update triggers t set due_at = now() from found f where t.hook_id = f.hook_id and t.version_id = f.version_id and t.kind = f.kind
+          and t.due_at = 'infinity' and t.hook_id in (select id from locked)
+      ),
+      woken as (
+        update hooks set due_at = least(due_at, now()) where id in (select id from locked)
+      )
+      select (select hook_id from page order by hook_id desc limit 1) as last
+    `.execute(db)
+    last = rows[0]?.last ?? null
+  }
 }
 
 /** What recording changed besides the triggers themselves. */
@@ -278,7 +324,7 @@ export async function releaseHooks(
     ),
     released as (
       update hooks h set worker_id = null, due_at = case when h.looked_import_id = g.looked_import_id
-        then (select min(t.due_at) from triggers t where t.hook_id = h.id) else h.due_at end
+        then (select min(t.due_at) from triggers t where t.hook_id = h.id and t.due_at < 'infinity') else h.due_at end
       from given g where h.id = g.id and h.id in (select id from locked) and h.worker_id = any (${worker.ids})
     )
     select exists (

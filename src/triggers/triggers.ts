@@ -16,7 +16,7 @@ import { forgetHosts } from './host-pace.ts'
 import { lookForLeads } from './look-for-leads.ts'
 import { forgetLost, type LostToRenew, renewLost } from './lost-triggers.ts'
 import { TriggerLoop } from './trigger-loop.ts'
-import { countLeft, findRunStart } from './trigger-store.ts'
+import { countLeft, findRunStart, renewAside } from './trigger-store.ts'
 
 /** What a run needs, and whom it tells. */
 export interface TriggerContext {
@@ -69,6 +69,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   try {
     const again = context.again
     if (again) await rideOut(() => renewLost(db, again), onAway)
+    await rideOut(() => renewAside(db), onAway)
     await rideOut(() => forgetLost(db), onAway)
     await rideOut(() => forgetHosts(db), onAway)
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)

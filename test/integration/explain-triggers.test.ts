@@ -28,9 +28,13 @@ async function addUser(triggers?: ('new_lead' | 'price_change')[]) {
   await seedUsers(opened.db, [{ email, queries: [{ value: '78704', places: ['78704'] }] }])
   const path = `/${users}`
   const hook = await addHook(opened, email, receiver.url(path), triggers)
-  const facts = async (name: string) => (await explain(opened.db, { email, href: hrefOf(name) }, settings)).triggers
+  const explained = (name: string) => explain(opened.db, { email, href: hrefOf(name) }, settings)
+  const facts = async (name: string) => (await explained(name)).triggers
   const ask = async (name: string) => (await facts(name)).map(({ status, reason }) => reason ?? status)
-  const tell = async (name: string) => (await facts(name)).map((each) => tellTrigger(each, () => 'THEN')).join('\n')
+  const tell = async (name: string) => {
+    const { triggers, gone } = await explained(name)
+    return triggers.map((each) => tellTrigger(each, () => 'THEN', gone)).join('\n')
+  }
   return { hook, path, email, facts, ask, tell }
 }
 
@@ -115,15 +119,43 @@ test('a price that changed is due, or says why not: unchanged, changed and back,
   assert.equal(await prices('changed'), 'not looked at')
 })
 
-test('a trigger that ended since its listing was gone does not count as delivered', async () => {
-  const { ask, path } = await addUser()
+// It ended, and counted as delivered where the listing had become due to the hook twice.
+test('a trigger waits while its listing is gone, and counts as delivered only once the hook took it', async () => {
+  const { hook, ask, path, facts, tell } = await addUser()
   await put({ leaves: 100 })
   receiver.answer = () => 500
   await runTrigger(opened)
-  await opened.pool.query('update lead_seen set gone = true where lead_id = (select max(id) from leads)')
+  const { rows: [{ id }] } = await opened.pool.query('select max(id)::integer as id from leads') // biome-ignore format: one
+  const setGone = (gone: boolean) => opened.pool.query('update lead_seen set gone = $1 where lead_id = $2', [gone, id])
+  await setGone(true)
   receiver.answer = () => 200
   await passPauses(opened)
   await runTrigger(opened)
   assert.equal(receiver.of(path).length, 1)
-  assert.deepEqual(await ask('leaves'), ['not matching'])
+  assert.deepEqual(await ask('leaves'), ['failing'])
+  assert.equal((await facts('leaves'))[0]?.nextAt, null)
+  assert.match(
+    await tell('leaves'),
+    /1 attempt failed \(HTTP 500\): it waits until a source of the listing has it again\.$/,
+  )
+  await setGone(false)
+  await runTrigger(opened)
+  assert.deepEqual(await ask('leaves'), ['delivered'])
+
+  await put({ erased: 100 })
+  receiver.answer = () => 500
+  await runTrigger(opened)
+  await opened.pool.query(
+    `insert into became_due (hook_id, kind, lead_ids) select hook_id, kind, lead_ids from became_due where hook_id = $1`,
+    [hook.id],
+  )
+  await opened.pool.query('delete from leads where id = $1', [id + 1])
+  await passPauses(opened)
+  await runTrigger(opened)
+  const { rows } = await opened.pool.query(
+    `select from became_due where hook_id = $1 and lead_ids @> array[$2::bigint]
+    union all select from triggers where hook_id = $1`,
+    [hook.id, id + 1],
+  )
+  assert.equal(rows.length, 0)
 })

@@ -2,6 +2,9 @@
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'
 import { registerHook } from '../../src/integrations/hooks.ts'
+import { findHooksInTrouble } from '../../src/triggers/hooks-in-trouble.ts'
+import { findTriggerFigures } from '../../src/triggers/trigger-figures.ts'
+import { prune } from '../../src/upkeep/prune/prune.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, passPauses, runTrigger, type TestHook } from '../support/hooks.ts'
@@ -191,4 +194,51 @@ test('a 410 to the last attempt of a schedule removes the hook, also beside an a
   await opened.pool.query('update hooks set paused_until = null')
   await runTrigger(opened, { again: all })
   assert.deepEqual((await opened.pool.query('select id from hooks')).rows, [])
+})
+
+// A retry, and --again, ended the trigger of a listing that a complete import lacked for a moment.
+test('what is due for a listing that is gone waits until it is back, also after --again, and ends when it is pruned', async () => {
+  const waiting = await hook('/waiting')
+  await addLeads(1)
+  const setGone = (gone: boolean) =>
+    opened.pool.query('update lead_seen set gone = $1 where lead_id = (select max(id) from leads)', [gone])
+  platform.answer = () => 500
+  await runTrigger(opened)
+  platform.answer = () => 200
+  await setGone(true)
+  await passPauses(opened)
+  for (let run = 0; run < 2; run++) assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+  assert.deepEqual([(await triggersOf(waiting)).length, idsOf('/waiting').length], [1, 1])
+  const { due, hooksDue, failing } = await findTriggerFigures(opened.db)
+  assert.deepEqual({ due, hooksDue, failing }, { due: 0, hooksDue: 0, failing: 0 })
+  assert.deepEqual(await findHooksInTrouble(opened.db, 10, 'on'), [])
+  await setGone(false)
+  const back = await runTrigger(opened)
+  assert.deepEqual([back.counts, back.lines[0]?.attempts], [{ ...noTriggers, due: 1, delivered: 1 }, 2])
+  assert.equal(new Set(idsOf('/waiting')).size, 1)
+
+  await addLeads(1)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await passSchedule()
+  assert.equal((await runTrigger(opened)).counts.abandoned, 1)
+  platform.answer = () => 200
+  await opened.pool.query('update hooks set paused_until = null')
+  await setGone(true)
+  assert.deepEqual((await runTrigger(opened, { again: all })).counts, noTriggers)
+  await setGone(false)
+  assert.deepEqual((await runTrigger(opened)).counts, { ...noTriggers, due: 1, delivered: 1 })
+
+  await addLeads(1)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await setGone(true)
+  await passPauses(opened)
+  await runTrigger(opened)
+  await opened.pool.query(`update lead_seen set seen_at = now() - interval '100 days'`)
+  const day = 86_400_000
+  await prune(opened.db, { olderThanMs: 90 * day, maxLeadAgeMs: 30 * day, stop: new AbortController().signal })
+  assert.equal((await triggersOf(waiting)).length, 1)
+  await runTrigger(opened)
+  assert.deepEqual([await triggersOf(waiting), new Set(idsOf('/waiting')).size], [[], 3])
 })

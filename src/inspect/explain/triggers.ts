@@ -56,7 +56,7 @@ export async function explainTriggers(db: Database, userId: number, leadId: numb
     )
     select h.id as hook, h.integration, k.kind as trigger, h.off_since as "offSince",
       t.hook_id is not null as "isOpen", coalesce(t.attempts, 0) as attempts, t.last_error as error,
-      case when greatest(t.due_at, h.paused_until) > now() then greatest(t.due_at, h.paused_until) end as "nextAt",
+      case when t.due_at < 'infinity' and greatest(t.due_at, h.paused_until) > now() then greatest(t.due_at, h.paused_until) end as "nextAt",
       d.at as "dueAt", lost.lost_at as "lostAt", lost.dropped,
       event.at is not null as "isKnown", coalesce(event.at, ${keptSince}) < h.created_at as "isBefore",
       coalesce(event.at, ${keptSince}) <= ${keptSince} as "isOld",

@@ -60,7 +60,7 @@ const hookConcerns = {
       and case when h.last_at is null then '-infinity' else greatest(h.last_at, h.paused_until) end <= ${sinceDays}
     or h.looked_import_id < (select max(i.id) from imports i where i.inserted > 0 and i.started_at <= ${sinceDays}))`,
   failing: sql<boolean>`h.failing_since <= ${sinceDays} and (h.off_since is not null
-    or exists (select from triggers t where t.hook_id = h.id and t.attempts > 0))`,
+    or exists (select from triggers t where t.hook_id = h.id and t.attempts > 0 and t.due_at < 'infinity'))`,
 }
 
 async function findHookConcerns(db: Database): Promise<HookConcerns> {

@@ -45,11 +45,11 @@ const isNewToHook = (seen: RawBuilder<unknown>) => sql<boolean>`exists (
 
 /**
  * SQL: whether the listing in the row `seen` of `lead_seen` was seen neither since `before` nor within the maximum age, and
- * no hook may still get it.
+ * no hook may still get it; one that is gone for so long is not waited for.
  */
 const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknown>) => sql<boolean>`(${seen}.seen_at
     < least(${before}::timestamptz, now() - ${maxLeadAgeMs} * interval '1 millisecond')
-  and not ${isNewToHook(seen)} and not exists (select from triggers g where g.lead_id = ${seen}.lead_id))`
+  and not ${isNewToHook(seen)} and not exists (select from triggers g where g.lead_id = ${seen}.lead_id and g.due_at < 'infinity'))`
 
 /**
  * Deletes stale listings. One that comes again is a new listing. The last version is marked as superseded and stays for now,
