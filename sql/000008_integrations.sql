@@ -114,6 +114,8 @@ create table lost_triggers (
   lost_at timestamptz not null default now(),
   -- whether they were beyond the newest of a run, and never tried
   dropped boolean not null default false,
+  -- when the first of them occurred: imports from then on are kept, as the webhook-id of a new_lead follows from its import
+  occurred_since timestamptz not null default now(),
   lead_ids bigint[] not null check (cardinality(lead_ids) > 0),
   -- of price_change, for each lead: the version, the time and both prices. Import and lead tell all of a new_lead, its
   -- webhook-id too. Null: new_lead
@@ -122,6 +124,7 @@ create table lost_triggers (
 
 create index lost_triggers_by_hook on lost_triggers (hook_id);
 create index lost_triggers_by_age on lost_triggers (lost_at);
+create index lost_triggers_by_occurrence on lost_triggers (occurred_since);
 
 -- Which leads became due to a hook at one moment, for `explain`. What is neither in `triggers` nor in `lost_triggers` any more
 -- was delivered. A row is kept for no longer than one of lost_triggers.

@@ -204,6 +204,7 @@ export interface Tables {
     hook_id: string
     lost_at: Generated<Date>
     dropped: Defaulted<boolean>
+    occurred_since: Generated<Date>
     lead_ids: number[]
     changes: object[] | null
   }

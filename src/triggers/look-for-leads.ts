@@ -118,7 +118,9 @@ async function lookAtGroup(
     hook_id uuid, version_id bigint, lead_id bigint, previous_price double precision, price double precision,
     occurred_at timestamptz, found bigint
   ) on commit drop`.execute(db)
-  await sql`create temp table beyond_leads (hook_id uuid, lead_ids bigint[], changes jsonb) on commit drop`.execute(db)
+  await sql`create temp table beyond_leads (
+    hook_id uuid, occurred_since timestamptz, lead_ids bigint[], changes jsonb
+  ) on commit drop`.execute(db)
   const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
   for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
   await sql`create index on due_leads (hook_id)`.execute(db)
@@ -213,7 +215,7 @@ async function collectDue(db: Database, hookIds: readonly string[]): Promise<voi
     with ranked as materialized (select * from (${rankLeads(hookIds)}) r where rank <= ${leadsPerHookMax + droppedKeptMax}),
     beyond as (
       insert into beyond_leads
-      select hook_id, array_agg(lead_id), ${lostChanges} from ranked where rank > ${leadsPerHookMax}
+      select hook_id, min(occurred_at), array_agg(lead_id), ${lostChanges} from ranked where rank > ${leadsPerHookMax}
       group by hook_id, previous_price is null
     )
     insert into due_leads select hook_id, version_id, lead_id, previous_price, price, occurred_at, found from ranked
@@ -282,15 +284,15 @@ async function recordDue(
       select hook_id, kind, array_agg(lead_id) from recorded group by hook_id, kind
     ),
     kept_off as materialized (
-      select hook_id, array_agg(lead_id) as lead_ids, ${lostChanges} as changes from due
+      select hook_id, min(occurred_at) as occurred_since, array_agg(lead_id) as lead_ids, ${lostChanges} as changes from due
       where hook_id in (select id from locked where off) group by hook_id, previous_price is null
     ),
     kept as (
-      insert into lost_triggers (hook_id, dropped, lead_ids, changes)
-      select hook_id, false, lead_ids, changes from kept_off
+      insert into lost_triggers (hook_id, dropped, occurred_since, lead_ids, changes)
+      select hook_id, false, occurred_since, lead_ids, changes from kept_off
       union all
-      select hook_id, true, lead_ids, changes
-      from json_to_recordset(${beyond}::json) as b (hook_id uuid, lead_ids bigint[], changes jsonb)
+      select hook_id, true, occurred_since, lead_ids, changes
+      from json_to_recordset(${beyond}::json) as b (hook_id uuid, occurred_since timestamptz, lead_ids bigint[], changes jsonb)
       where hook_id in (select id from locked)
     ),
     beyond as (

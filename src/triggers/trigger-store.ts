@@ -277,7 +277,8 @@ export async function recordTriggers(
       select hook_id, version_id, lead_id, previous_price, price, occurred_at from ended where not ok
       union all select hook_id, version_id, lead_id, previous_price, price, occurred_at from put_by
     ),
-    kept as (insert into lost_triggers (hook_id, lead_ids, changes) select hook_id, array_agg(lead_id), ${lostChanges} from lost
+    kept as (insert into lost_triggers (hook_id, occurred_since, lead_ids, changes)
+      select hook_id, min(occurred_at), array_agg(lead_id), ${lostChanges} from lost
       where hook_id <> all (${goneIds}::uuid[]) group by hook_id, previous_price is null),
     abandoned as (select hook_id, count(*) as n from lost group by hook_id),
     last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),

@@ -242,3 +242,45 @@ test('what is due for a listing that is gone waits until it is back, also after 
   await runTrigger(opened)
   assert.deepEqual([await triggersOf(waiting), new Set(idsOf('/waiting')).size], [[], 3])
 })
+
+// Prune deleted the import of a listing that had been lost lately, and --again then deleted the trigger instead of sending it.
+test('a prune keeps the import of what was lost, abandoned, dropped or missed by a hook that is off, for --again', async () => {
+  await hook('/kept')
+  const setOff = (off: boolean) =>
+    opened.pool.query('update hooks set off_since = case when $1 then now() end, paused_until = null', [off])
+  const [abandoned] = await addLeads(1)
+  const old = `update imports set started_at = now() - interval '100 days' where started_at > now() - interval '1 day'`
+  await opened.pool.query(old)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await passSchedule()
+  assert.equal((await runTrigger(opened)).counts.abandoned, 1)
+  const [tried] = idsOf('/kept')
+  await setOff(true)
+  const [missed] = await addLeads(1)
+  await opened.pool.query(old)
+  await runTrigger(opened)
+  await setOff(false)
+  await addLeads(301)
+  await opened.pool.query(old)
+  platform.answer = () => 500
+  assert.equal((await runTrigger(opened)).counts.dropped, 1)
+  await opened.pool.query('delete from triggers')
+  await seedLeads(opened, [{ href: 'https://listings.example.com/elsewhere', postalCode: '10001' }])
+  await runTrigger(opened)
+  const day = 86_400_000
+  const pruneAll = () =>
+    prune(opened.db, { olderThanMs: 90 * day, maxLeadAgeMs: 30 * day, stop: new AbortController().signal })
+  const countLost = async () =>
+    (await opened.pool.query("select from lost_triggers where occurred_since < now() - interval '99 days'")).rows.length
+  assert.equal(await countLost(), 3)
+  await pruneAll()
+  platform.answer = () => 200
+  await passPauses(opened)
+  const again = await runTrigger(opened, { again: all })
+  assert.equal(again.counts.delivered, 3)
+  const sent = new Map(again.lines.map(({ href, webhookId }) => [href, webhookId]))
+  assert.ok(sent.has(missed ?? ''))
+  assert.equal(sent.get(abandoned ?? ''), tried)
+  assert.ok((await pruneAll()).imports > 0)
+})
