@@ -77,7 +77,7 @@ create table triggers (
   price double precision,
   kind text not null generated always as (case when previous_price is null then 'new_lead' else 'price_change' end) stored,
   occurred_at timestamptz not null,
-  -- 'infinity': set aside, because its listing is gone; a run makes it due once a source has the listing again
+  -- 'infinity': set aside, because its listing is gone or too old; a run makes it due once an import brought the listing again
   due_at timestamptz not null,
   -- attempts with a recorded outcome; all of them failed
   attempts smallint not null default 0,

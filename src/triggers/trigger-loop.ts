@@ -46,6 +46,7 @@ export interface TriggerLoopContext {
   vault: Vault
   worker: Worker
   leaseMs: number
+  maxLeadAgeMs: number
   dueUntil: string
   keepAnswers: 'on' | 'off'
   timeoutMs: number
@@ -227,9 +228,10 @@ export class TriggerLoop {
   private async takeTriggers(ready: Lane[]): Promise<void> {
     const takenAtMs = performance.now()
     const ids = ready.map(({ id }) => id)
-    const triggers = await rideOut(() => takeTriggers(this.context.db, this.store, ids), this.context.onAway)
+    const { db, maxLeadAgeMs, onAway } = this.context
+    const triggers = await rideOut(() => takeTriggers(db, this.store, ids, maxLeadAgeMs), onAway)
     const versionIds = triggers.map(({ versionId }) => versionId)
-    const leads = await rideOut(() => this.leads.findEach(versionIds), this.context.onAway)
+    const leads = await rideOut(() => this.leads.findEach(versionIds), onAway)
     const taken = new Set(triggers.map(({ hookId }) => hookId))
     for (const lane of ready) if (!taken.has(lane.id)) lane.isEmpty = true
     for (const [at, trigger] of triggers.entries()) {
@@ -262,7 +264,7 @@ export class TriggerLoop {
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
     const { db, http, onAway } = this.context
     if (this.giveUp(lane, takenAtMs)) return
-    if (trigger.hasLead && trigger.isGone) {
+    if (trigger.hasLead && trigger.isUnlisted) {
       await rideOut(() => setAside(db, this.store, trigger), onAway)
       this.due--
       lane.underWay--

@@ -9,6 +9,7 @@ import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { TriggerKind } from '../index.ts'
 import { isOverlapping } from '../integrations/integrations.ts'
+import { isListed } from '../matching/listed.ts'
 import { lostChanges } from './lost-triggers.ts'
 
 /** A hook that this process has taken. */
@@ -39,8 +40,8 @@ export interface TakenTrigger {
   attempts: number
   /** Whether the lead still exists. */
   hasLead: boolean
-  /** Whether all its sources lack it. */
-  isGone: boolean
+  /** Whether it is not to be delivered now: all its sources lack it, or it was not seen for too long. */
+  isUnlisted: boolean
   /** Whether the version still exists: it may have been erased, or pruned. */
   hasVersion: boolean
   /** The time by the database's clock. */
@@ -80,9 +81,10 @@ export const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
 /** SQL: the host of hook `h`. Another spelling of a host may pass for another one here, but not where attempts are paced. */
 const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]/]*\\]|[^/?#:]*)'), '.'))`
 
-/** SQL: whether all sources of the lead of trigger `trigger` lack it. */
-const isGone = (trigger: RawBuilder<unknown>) =>
-  sql<boolean>`exists (select from lead_seen s where s.lead_id = ${trigger}.lead_id and s.gone)`
+/** SQL: whether the lead of trigger `trigger` is there, and not to be delivered now. */
+const isUnlisted = (trigger: RawBuilder<unknown>, maxLeadAgeMs: number) =>
+  sql<boolean>`exists (select from lead_seen s where s.lead_id = ${trigger}.lead_id
+    and not ${isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`)})`
 
 const hooksPerPage = 512
 
@@ -128,6 +130,7 @@ export async function takeTriggers(
   db: Database,
   worker: TriggerWorker,
   hookIds: readonly string[],
+  maxLeadAgeMs: number,
 ): Promise<TakenTrigger[]> {
   const { rows } = await sql<TakenTrigger>`
     with given as materialized (
@@ -149,7 +152,7 @@ export async function takeTriggers(
     returning t.hook_id as "hookId", t.version_id as "versionId", t.kind, t.lead_id as "leadId", t.occurred_at as "occurredAt",
       t.previous_price as "previousPrice", t.price,
       n.user_id as "userId", n.secrets as "signingSecrets", t.attempts,
-      exists (select from leads l where l.id = t.lead_id) as "hasLead", ${isGone(sql`t`)} as "isGone",
+      exists (select from leads l where l.id = t.lead_id) as "hasLead", ${isUnlisted(sql`t`, maxLeadAgeMs)} as "isUnlisted",
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)
   return rows
@@ -177,7 +180,7 @@ export async function endTrigger(db: Database, { hookId, versionId, kind, leadId
   `.execute(db)
 }
 
-/** Sets a trigger aside whose lead is gone: no run takes it until `renewAside` finds that a source has the lead again. */
+/** Sets a trigger aside whose lead is gone or too old: no run takes it until `renewAside` finds that an import brought the lead again. */
 export async function setAside(
   db: Database,
   { ids }: Pick<TriggerWorker, 'ids'>,
@@ -190,7 +193,7 @@ export async function setAside(
 }
 
 /** Makes triggers due that were set aside, and whose leads are back; also those whose leads are no more, which then end. */
-export async function renewAside(db: Database): Promise<void> {
+export async function renewAside(db: Database, maxLeadAgeMs: number): Promise<void> {
   for (let last: string | null = '00000000-0000-0000-0000-000000000000'; last !== null; ) {
     const { rows }: { rows: { last: string | null }[] } = await sql<{ last: string | null }>`
       with page as materialized (
@@ -198,7 +201,7 @@ export async function renewAside(db: Database): Promise<void> {
       ),
       found as materialized (
         select t.hook_id, t.version_id, t.kind from triggers t
-        where t.due_at = 'infinity' and t.hook_id in (select hook_id from page) and not ${isGone(sql`t`)}
+        where t.due_at = 'infinity' and t.hook_id in (select hook_id from page) and not ${isUnlisted(sql`t`, maxLeadAgeMs)}
       ),
       locked as materialized (
         select id from hooks where id in (select hook_id from found) order by id for update

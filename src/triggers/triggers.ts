@@ -69,7 +69,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   try {
     const again = context.again
     if (again) await rideOut(() => renewLost(db, again), onAway)
-    await rideOut(() => renewAside(db), onAway)
+    await rideOut(() => renewAside(db, settings.maxLeadAgeMs), onAway)
     await rideOut(() => forgetLost(db), onAway)
     await rideOut(() => forgetHosts(db), onAway)
     const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)
@@ -82,6 +82,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
       stop,
       onAway,
       leaseMs: settings.leaseMs,
+      maxLeadAgeMs: settings.maxLeadAgeMs,
       keepAnswers: settings.keepAnswers ?? 'off',
       timeoutMs,
       onOff(id) {

@@ -136,7 +136,7 @@ test('a trigger waits while its listing is gone, and counts as delivered only on
   assert.equal((await facts('leaves'))[0]?.nextAt, null)
   assert.match(
     await tell('leaves'),
-    /1 attempt failed \(HTTP 500\): it waits until a source of the listing has it again\.$/,
+    /1 attempt failed \(HTTP 500\): it waits until an import brings the listing again\.$/,
   )
   await setGone(false)
   await runTrigger(opened)

@@ -243,6 +243,25 @@ test('what is due for a listing that is gone waits until it is back, also after 
   assert.deepEqual([await triggersOf(waiting), new Set(idsOf('/waiting')).size], [[], 3])
 })
 
+// A retry was sent however long ago the listing had been seen.
+test('what is due for a listing that was not seen for the maximum age waits until an import brings it again', async () => {
+  await hook('/aged')
+  const [href = ''] = await addLeads(1)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  platform.answer = () => 200
+  const settings = { maxLeadAgeMs: 3_600_000 }
+  const see = (minutes: number) =>
+    opened.pool.query(`update lead_seen set seen_at = now() - $1 * interval '1 minute'`, [minutes])
+  await see(61)
+  await passPauses(opened)
+  assert.deepEqual((await runTrigger(opened, { settings })).counts, noTriggers)
+  assert.deepEqual((await runTrigger(opened, { settings })).counts, noTriggers)
+  await see(59)
+  const { counts, lines } = await runTrigger(opened, { settings })
+  assert.deepEqual([counts, lines[0]?.href], [{ ...noTriggers, due: 1, delivered: 1 }, href])
+})
+
 // Prune deleted the import of a listing that had been lost lately, and --again then deleted the trigger instead of sending it.
 test('a prune keeps the import of what was lost, abandoned, dropped or missed by a hook that is off, for --again', async () => {
   await hook('/kept')

@@ -5,12 +5,12 @@ import type { ExplainedTrigger } from '../../inspect/explain/triggers.ts'
 
 type Time = (at: Date) => string
 
-function tellStatus(told: ExplainedTrigger, time: Time, gone: boolean): string {
+function tellStatus(told: ExplainedTrigger, time: Time, waits: boolean): string {
   const { trigger, hook, at, attempts, nextAt, error, offSince } = told
   const on = at === null ? '' : ` on ${time(at)}`
   const since = at === null ? '' : ` since ${time(at)}`
   const when = nextAt === null ? 'the next `leadpush trigger` sends it' : `it is sent from ${time(nextAt)} on`
-  const next = gone ? 'it waits until a source of the listing has it again' : when
+  const next = waits ? 'it waits until an import brings the listing again' : when
   const again = `\`leadpush trigger --again --hook ${hook}\` sends it`
   switch (told.status) {
     case 'due':
@@ -44,6 +44,6 @@ function tellStatus(told: ExplainedTrigger, time: Time, gone: boolean): string {
   }
 }
 
-/** `gone`: whether all sources of the listing lack it. */
-export const tellTrigger = (told: ExplainedTrigger, time: Time, gone: boolean): string =>
-  `${told.trigger}, hook ${told.hook} of integration ${told.integration}: ${tellStatus(told, time, gone)}.`
+/** `waits`: whether all sources of the listing lack it, or it was not seen for too long. */
+export const tellTrigger = (told: ExplainedTrigger, time: Time, waits: boolean): string =>
+  `${told.trigger}, hook ${told.hook} of integration ${told.integration}: ${tellStatus(told, time, waits)}.`

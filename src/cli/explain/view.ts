@@ -225,6 +225,6 @@ export function tell(explanation: Explanation, maxLeadAgeMs: number, time: Time)
       ...(untold.length > 0 ? [notKept] : []),
       ...(more ? ['Older deliveries were not looked at.'] : []),
     ],
-    triggers: explanation.triggers.map((trigger) => tellTrigger(trigger, time, explanation.gone)),
+    triggers: explanation.triggers.map((trigger) => tellTrigger(trigger, time, explanation.gone || explanation.tooOld)),
   }
 }

@@ -45,7 +45,7 @@ const isNewToHook = (seen: RawBuilder<unknown>) => sql<boolean>`exists (
 
 /**
  * SQL: whether the listing in the row `seen` of `lead_seen` was seen neither since `before` nor within the maximum age, and
- * no hook may still get it; one that is gone for so long is not waited for.
+ * no hook may still get it; triggers that were set aside do not wait for it any longer.
  */
 const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknown>) => sql<boolean>`(${seen}.seen_at
     < least(${before}::timestamptz, now() - ${maxLeadAgeMs} * interval '1 millisecond')
