@@ -208,7 +208,8 @@ export function inspectSettings<const K extends SettingName>(
     if (path !== undefined) files.push({ name, path, isSecret: rest.secret === true })
     const flag = source.flags?.[key]
     const before = problems.length
-    const value = flag?.value ?? readValue(name, merged, source.cwd, problems)
+    const value =
+      flag?.value ?? readValue(name, merged, { cwd: source.cwd, isSecret: rest.secret !== undefined }, problems)
     if (problems.length > before) wrong.add(key)
     const text = value ?? rest.fallback ?? (key === 'home' ? defaultHome(source) : undefined)
     inForce.push({
@@ -362,6 +363,7 @@ export function readLogFormat(): 'pretty' | 'json' | undefined {
   // the command itself reports a working directory that was removed
   const source = { env: process.env, cwd: '.' }
   const merged = mergeSources(source, known, [])
-  const parsed = definitions.logFormat.schema.safeParse(readValue('LEADPUSH_LOG_FORMAT', merged, source.cwd, []))
+  const value = readValue('LEADPUSH_LOG_FORMAT', merged, { cwd: source.cwd, isSecret: false }, [])
+  const parsed = definitions.logFormat.schema.safeParse(value)
   return parsed.success ? parsed.data : undefined
 }

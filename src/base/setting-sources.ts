@@ -1,5 +1,6 @@
 /** The sources of settings below the flags: the environment, `.env` in the working directory, and the files that NAME_FILE names. */
-import { join, resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { closest, distance } from 'fastest-levenshtein'
 import { codeOf, messageOf } from './errors.ts'
@@ -49,11 +50,29 @@ export function mergeSources(
   return merged
 }
 
-/** The value of NAME, or what the file holds that NAME_FILE names; undefined for an empty one, and with a problem. */
+/** A key in base64 may begin with a slash; a URL may have lost its scheme. */
+const looksSecret = (text: string) => /^[\w+/-]{43}=?$|\/\/|@/.test(text)
+
+/**
+ * Whether the text is plainly the name of a file, and so not the secret itself, written where its file belongs: it begins as a path,
+ * it or its folder exists, or it is a short word.
+ */
+function isPlainlyPath(text: string, cwd: string): boolean {
+  if (existsSync(resolve(cwd, text))) return true
+  if (looksSecret(text)) return false
+  if (/^(\.{0,2}|~\w*)\//.test(text) || /^[a-z._-]{1,30}$/.test(text)) return true
+  const folder = dirname(text)
+  return folder !== '.' && existsSync(resolve(cwd, folder))
+}
+
+/**
+ * The value of NAME, or what the file holds that NAME_FILE names; undefined for an empty one, and with a problem. `isSecret`: the
+ * problem shows what NAME_FILE holds only where that is plainly a path.
+ */
 export function readValue(
   name: string,
   merged: ReadonlyMap<string, Sourced>,
-  cwd: string,
+  { cwd, isSecret }: { cwd: string; isSecret: boolean },
   problems: string[],
 ): string | undefined {
   const path = merged.get(`${name}_FILE`)?.text
@@ -65,9 +84,11 @@ export function readValue(
   try {
     return readSmallFile(resolve(cwd, path)).trim() || undefined
   } catch (error) {
-    problems.push(
-      `${name}_FILE: holds ${JSON.stringify(path)}, which cannot be read (${codeOf(error) ?? messageOf(error)})`,
-    )
+    const isShown = !isSecret || isPlainlyPath(path, cwd)
+    const holds = isShown
+      ? `${JSON.stringify(path)}, which`
+      : 'no name of a file (it is not shown, as it may be the secret itself):'
+    problems.push(`${name}_FILE: holds ${holds} cannot be read (${codeOf(error) ?? messageOf(error)})`)
     return undefined
   }
 }

@@ -220,6 +220,30 @@ test('a NAME_FILE that cannot be read, or stands beside its NAME, is an error', 
   assert.match(said, /LEADPUSH_NOPE_FILE: there is no such setting/)
 })
 
+test('a NAME_FILE that holds the secret itself does not show it', async () => {
+  // the key, and the password in the URL, were shown as a file that cannot be read
+  const pem = `-----BEGIN PRIVATE KEY-----\n${'hidden+4'.repeat(40)}`
+  for (const [name, text] of [
+    ['LEADPUSH_SECRET_KEY_FILE', `hidden1${'A'.repeat(36)}=`],
+    ['LEADPUSH_SECRET_KEY_FILE', `/hidden2${'/A'.repeat(17)}A=`],
+    ['LEADPUSH_RECEIVER_URL_FILE', 'https://receiver.example/hidden-3'],
+    ['LEADPUSH_CLIENT_KEY_FILE', pem],
+    ['DATABASE_URL_FILE', 'postgresql://app:hidden-5@db/app'],
+    ['DATABASE_URL_FILE', '//app:hidden-6@db/app'],
+  ] as const) {
+    const said = await checkSettings({ [name]: text })
+    assert.match(said, new RegExp(`${name}: holds no name of a file \\(it is not shown.*cannot be read \\(EN`), name)
+    const { stdout, stderr } = await callProgram(['doctor'], { env: { [name]: text } })
+    assert.doesNotMatch(`${said}${stdout}${stderr}`, /hidden/)
+  }
+  const cwd = makeFolder({})
+  mkdirSync(join(cwd, 'keys'))
+  for (const path of ['/etc/nowhere/Key1', './Key1', '../Key1', '~/Key1', 'keys/Key1', 'keys', 'key.pem']) {
+    const said = await checkSettings({ LEADPUSH_CLIENT_KEY_FILE: path }, { cwd })
+    assert.ok(said.includes(`LEADPUSH_CLIENT_KEY_FILE: holds "${path}", which cannot be read`), said)
+  }
+})
+
 test('a NAME_FILE that is empty sets nothing: a setting that is needed is told to be missing', async () => {
   // the push began with the URL '', and used up an attempt; serve began to listen
   const cwd = makeFolder({ receiver: ' \n' })

@@ -25,7 +25,7 @@ const forOthers = 0o004
 /** Finds whether a file with secrets is empty or open to other users. A file that cannot be read is a wrong setting instead. */
 async function checkFile(path: string, what: string): Promise<Trouble[]> {
   const found = await stat(path).catch((error) => {
-    if (['ENOENT', 'ENOTDIR', 'EACCES'].includes(codeOf(error) ?? '')) return undefined
+    if (['ENOENT', 'ENOTDIR', 'EACCES', 'ENAMETOOLONG'].includes(codeOf(error) ?? '')) return undefined
     throw error
   })
   if (found === undefined) return []
