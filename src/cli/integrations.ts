@@ -126,9 +126,13 @@ async function writeSecrets({ id, user, apiKey, signingSecret }: CreatedIntegrat
   await writeLine('The key is shown this once: only a hash of it is stored.')
 }
 
-const noIntegration = (id: string) =>
-  usageError(`There is no integration ${JSON.stringify(id)}.`, '`leadpush integrations list` shows them.')
 const idPattern = /^\d{1,15}$/
+/** A text that is no id is not shown: it may be the API key. */
+const noIntegration = (id: string) =>
+  usageError(
+    `There is no integration ${idPattern.test(id) ? JSON.stringify(id) : 'with this id: an id is a number'}.`,
+    '`leadpush integrations list` shows them.',
+  )
 
 async function rotate(id: string, { overlap, json }: JsonOption & { overlap: string }): Promise<ExitCode> {
   const overlapMs = await readDuration('--overlap', overlap, '0s', '365d')

@@ -201,6 +201,21 @@ test('a rotation of no integration, or with an overlap that is none, exits with 
   assert.equal((await house.call(['integrations', 'rotate', String(made.id), '--overlap=365d'])).code, 0)
 })
 
+test('a key where an id belongs is not shown', async () => {
+  // the message about the unknown id had the key in it
+  for (const [key, ...args] of [
+    ['lpk_0123456789ab', 'integrations', 'revoke', 'lpk_0123456789ab'],
+    ['lpk_0123456789ab', 'integrations', 'rotate', 'lpk_0123456789ab'],
+    ['1234567890123456', 'integrations', 'revoke', '1234567890123456'],
+    ['lpk_0123456789ab', 'trigger', '--again', '--hook', 'lpk_0123456789ab'],
+  ] as const) {
+    const { code, stdout, stderr } = await house.call(args)
+    assert.deepEqual([code, stdout], [2, ''], stderr)
+    assert.match(stderr, /There is no (integration with this id: an id is a number|hook with this id: an id is a UUID)\./)
+    assert.ok(!stderr.includes(key), stderr)
+  }
+}) // biome-ignore format: a list
+
 test('a rotation is made once, also if the answer of the database is lost', async () => {
   const {
     json: [made],

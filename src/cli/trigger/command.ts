@@ -1,7 +1,7 @@
 /** `leadpush trigger`: new leads and new prices to the hooks of automation platforms. */
 import type { Command } from 'commander'
 import { formatCount, plural, seconds } from '../../base/amounts.ts'
-import { lostKeptDays } from '../../base/limits.ts'
+import { apiKeyCharsMin, lostKeptDays } from '../../base/limits.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../../index.ts'
 import type { Vault } from '../../secrets/vault.ts'
@@ -63,6 +63,9 @@ export const triggerSettings = [
   'secretKey',
 ] as const
 
+/** A text that may be an API key is not shown. */
+const mayBeKey = (id: string) => id.length >= apiKeyCharsMin && !/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(id)
+
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const since = options.since
   if (!options.again && (since !== undefined || options.hook !== undefined)) {
@@ -80,7 +83,8 @@ async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
     const { hasHookId } = await import('../../triggers/lost-triggers.ts')
     const hookId = options.hook?.toLowerCase()
     if (hookId !== undefined && !(await hasHookId(opened.db, hookId))) {
-      throw usageError(`There is no hook ${JSON.stringify(hookId)}.`, '`leadpush integrations list --json` shows them.')
+      const named = mayBeKey(hookId) ? 'with this id: an id is a UUID' : JSON.stringify(hookId)
+      throw usageError(`There is no hook ${named}.`, '`leadpush integrations list --json` shows them.')
     }
     const again = options.again && { hookId, sinceMs }
     return await sendTriggers(log, opened, settings, { ...options, vault, again, metrics })
