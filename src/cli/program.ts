@@ -117,7 +117,8 @@ export async function runProgram(args: readonly string[]): Promise<ExitCode> {
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return 0
       log ??= await openLog()
-      reportUsage(log, usage, args, findCommandWords(program, args))
+      const commandWords = findCommandWords(program, args)
+      reportUsage(log, await hideValue(usage, program, commandWords), args, commandWords)
       return 2
     }
     logError(log ?? (await openLog()), error)
@@ -130,6 +131,18 @@ function findCommandWords(program: Command, args: readonly string[]): string[] {
   const [word = ''] = args
   const command = program.commands.find((one) => one.name() === word)
   return command ? [word, ...findCommandWords(command, args.slice(1))] : []
+}
+
+/** Without the value of an unknown option, which may be a secret: commander shows `--apikey=KEY` whole, and finds no name like it. */
+async function hideValue(usage: string, program: Command, commandWords: readonly string[]): Promise<string> {
+  const name = /^error: unknown option '(-[^=]*)=/.exec(usage)?.[1]
+  if (name === undefined) return usage
+  const { nearestNames } = await import('../base/nearest.ts')
+  const command = commandWords.reduce((one, word) => one.commands.find((each) => each.name() === word) ?? one, program)
+  const known = command.options.flatMap(({ long }) => long ?? [])
+  if (known.includes(name)) return `error: option '${name}' takes no value`
+  const [nearest] = nearestNames(name, known)
+  return `error: unknown option '${name}'${nearest === undefined ? '' : `\n(Did you mean ${nearest}?)`}`
 }
 
 /** commander's own words, or where a command was given without its subcommand, its help. */

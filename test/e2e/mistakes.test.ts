@@ -60,6 +60,20 @@ test('a word that is no command, option or argument is told with what was meant 
   )
 })
 
+test('the value of an option that is unknown, or takes none, is not shown', async () => {
+  // `--apikey=KEY` was shown whole, and nothing was found that might be meant
+  for (const [args, pattern] of [
+    [
+      ['create', '--user', 'a@example.com', '--apikey=hidden'],
+      /^error: unknown option '--apikey'; did you mean --api-key\?\n/,
+    ],
+    [['create', '--user', 'a@example.com', '--zzzz=hidden=='], /^error: unknown option '--zzzz'\n/],
+    [['revoke', '1', '--json=hidden'], /^error: option '--json' takes no value\n/],
+  ] as const) {
+    assert.doesNotMatch(await meets(['integrations', ...args], {}, 2, pattern), /hidden/)
+  }
+})
+
 test('with JSON lines a command that is not given is one line, not a page of help', async () => {
   const said = await meets(['leads'], { LEADPUSH_LOG_FORMAT: 'json' }, 2)
   const lines = said.trimEnd().split('\n')
