@@ -150,14 +150,22 @@ const lookupProblems: Partial<Record<string, string>> = {
   ENOTFOUND: 'The host name of the hook URL is unknown.',
 }
 
-/** What is wrong with a hook URL, as a sentence; undefined where it may be registered now. Looks its host name up. */
-export async function checkHookUrl(url: string, options: HookAddressOptions): Promise<string | undefined> {
+/**
+ * What is wrong with a hook URL, as a sentence; undefined where it may be registered now. Looks its host name up. `isRegistered`: it
+ * may also have a name that cannot be resolved now.
+ */
+export async function checkHookUrl(
+  url: string,
+  options: HookAddressOptions,
+  { isRegistered = false }: { isRegistered?: boolean } = {},
+): Promise<string | undefined> {
   const problem = findUrlProblem(url, options)
   if (problem !== undefined) return problem
   try {
     await findHookAddresses(new URL(url).hostname, options)
     return undefined
   } catch (error) {
+    if (isRegistered && codeOf(error) !== 'ENOTPUBLIC') return undefined
     return (
       lookupProblems[codeOf(error) ?? ''] ?? 'The host name of the hook URL could not be looked up: try again later.'
     )

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
-import { checkHookUrl, findUrlProblem, type HookRules } from '../integrations/hook-address.ts'
+import { checkHookUrl, type HookRules } from '../integrations/hook-address.ts'
 import { type HooksToRemove, hasHook, registerHook, removeHooks, triggerKinds } from '../integrations/hooks.ts'
 import { findSampleLeads } from '../triggers/sample-leads.ts'
 import {
@@ -68,10 +68,9 @@ export async function answerSubscribe(
   const { hookUrl, trigger } = parsed.data
   const asked = [trigger ?? []].flat()
   const triggers = asked.length > 0 ? triggerKinds.filter((kind) => asked.includes(kind)) : undefined
-  // a registered hook needs no DNS here, which may be away: each connection looks the address up again
-  const problem = (await hasHook(context.db, integration.id, hookUrl))
-    ? findUrlProblem(hookUrl, context.hookRules)
-    : await checkHookUrl(hookUrl, context.hookRules)
+  // DNS may be away, which costs no registered hook its platform: each connection looks the address up again
+  const isRegistered = await hasHook(context.db, integration.id, hookUrl)
+  const problem = await checkHookUrl(hookUrl, context.hookRules, { isRegistered })
   if (problem !== undefined) throw new Refusal(422, problem)
   const registered = await registerHook(context.db, integration, hookUrl, triggers)
   if (registered === 'revoked') throw new Refusal(401, 'The API key is unknown or was revoked.')

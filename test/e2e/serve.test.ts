@@ -220,6 +220,26 @@ test('a URL that is registered already needs no DNS', async () => {
   await put(key2)
 })
 
+test('a URL at an address that is not public is a 422, also one that was registered before', async () => {
+  // 200 was answered for a hook that no connection could reach any more
+  const subscribeAt = ({ ask }: Pick<typeof serve, 'ask'>, hookUrl: string) =>
+    ask({ method: 'POST', path: 'subscribe', key: key2, body: { hookUrl } })
+  const urls = ['https://127.0.0.1/hook', 'https://localhost/hook']
+  for (const hookUrl of urls) assert.equal(assertAnswer(await subscribeAt(serve, hookUrl)), 200)
+  const strict = await startServe(house)
+  try {
+    for (const hookUrl of urls) {
+      const refused = await subscribeAt(strict, hookUrl)
+      assert.equal(assertAnswer(refused), 422)
+      assert.match(refused.json.msg, /public addresses alone/)
+    }
+  } finally {
+    strict.program.kill('SIGTERM')
+    await strict.program.done
+  }
+  await put(key2)
+})
+
 test('the hundredth hook is registered, the one after it is a 422', async () => {
   const answers = []
   for (let at = 1; at <= 100; at++) answers.push((await serve.subscribe(key1, `${at}`)).status)

@@ -143,6 +143,16 @@ test('a name that is not resolved in time is refused, and can be tried again', {
   assert.match(problem ?? '', /could not be looked up: try again/)
 })
 
+test('a registered URL may have a name that cannot be resolved now, and no address that is not public', async () => {
+  // the addresses of a registered URL were not looked at
+  const checkAgain = (host: string) =>
+    checkHookUrl(`https://${host}/`, { allowInsecure: false, findAddresses }, { isRegistered: true })
+  for (const host of ['hooks.example.com', 'nowhere.example.com', 'unknown.example.com'])
+    assert.equal(await checkAgain(host), undefined, host)
+  for (const host of ['inside.example.com', 'half.example.com', '10.0.0.7', 'localhost'])
+    assert.match((await checkAgain(host)) ?? '', /public addresses alone/, host)
+})
+
 test('for development http: and loopback are accepted, credentials are not', async () => {
   const options = { allowInsecure: true }
   for (const url of ['http://127.0.0.1:8080/a', 'http://localhost/a', 'https://[::1]/']) {
