@@ -286,12 +286,13 @@ export class TriggerLoop {
     this.note(lane, trigger, request, opened ? await sendTrigger(http, request, now, this.context) : damagedSecret)
   }
 
-  /** With its signing secrets decrypted; undefined where one is damaged. Throws `usage` as `Vault.open` does. */
+  /** With those of its signing secrets that can be decrypted; undefined where none can. Throws `usage` as `Vault.open` does. */
   private async openSecrets(trigger: TakenTrigger): Promise<TakenTrigger | undefined> {
     const place = signingSecretsOf(trigger.userId)
     const stored = trigger.signingSecrets.map((each) => openIntact(this.context.vault, each, place))
-    const signingSecrets = await Promise.all(stored)
-    return signingSecrets.every((secret) => secret !== undefined) ? { ...trigger, signingSecrets } : undefined
+    // a rotation mends a damaged secret at once, not only when their overlap is over
+    const signingSecrets = (await Promise.all(stored)).filter((secret) => secret !== undefined)
+    return signingSecrets.length > 0 ? { ...trigger, signingSecrets } : undefined
   }
 
   /**

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { type TestContext, test } from 'node:test'
+import { Webhook } from 'standardwebhooks'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { kyselyOn, withTransaction } from '../../src/db/transaction.ts'
 import { createIntegration, rotateIntegration } from '../../src/integrations/integrations.ts'
@@ -120,6 +121,30 @@ test('decrypting for good is gone on with by whoever comes next, and then a key 
   assert.equal((await opened.pool.query('select from data_keys')).rowCount, 0)
   assert.equal(await findReceiverKey(opened.db, plainVault, email), 'another')
   assert.equal((await sealStored(opened, await begin(opened, second))).receiverKeys, 1)
+})
+
+test('a rotation mends a damaged signing secret at once', async (t) => {
+  // the damaged one, which still counted beside the new one, stopped the hook until the overlap was over
+  const opened = await open(t)
+  const platform = await startHookReceiver()
+  t.after(() => platform.close())
+  const { integrationId } = await addHook(opened, email, platform.url('/a'))
+  const vault = await begin(opened)
+  await sealStored(opened, vault)
+  const damage = `update integrations set signing_secret = overlay(signing_secret placing 'AAAAAAAA' from 40)`
+  await opened.pool.query(damage)
+  const rotated = await rotateIntegration(opened.db, integrationId, 3_600_000, vault)
+  await seedLeads(opened, [{ href: 'https://listings.example/a' }])
+  assert.equal((await runTrigger(opened, { vault })).counts.delivered, 1)
+  const [call] = platform.calls
+  assert.match(String(call?.headers['webhook-signature']), /^v1,\S+$/)
+  const { signingSecret } = rotated?.integration ?? assert.fail()
+  new Webhook(signingSecret).verify(call?.body ?? '', call?.headers as Record<string, string>)
+  // with none that can be decrypted nothing is sent
+  await opened.pool.query(damage)
+  await seedLeads(opened, [{ href: 'https://listings.example/b' }])
+  assert.equal((await runTrigger(opened, { vault })).counts.failed, 1)
+  assert.equal(platform.calls.length, 1)
 })
 
 test('a trigger run without the key sends nothing and gives up nothing', async (t) => {
