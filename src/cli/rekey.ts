@@ -82,14 +82,17 @@ async function rekey(log: Log, { newKeyFile, none, json }: RekeyOptions): Promis
     if (json) await writeJson({ type: 'rekey', ...changed })
     else {
       await writeSealed(changed, vault)
-      await writeLine(
-        newKey
-          ? 'The new key is in force: set LEADPUSH_SECRET_KEY to it on every machine.'
-          : 'Nothing is encrypted any more: unset LEADPUSH_SECRET_KEY on every machine, or the next import encrypts again.',
-      )
+      await writeLine(tellKey(newKey !== undefined, changed))
     }
     return changed.damaged > 0 ? 1 : 0
   })
+}
+
+function tellKey(isChanged: boolean, { damaged }: SealedCounts): string {
+  if (isChanged) return 'The new key is in force: set LEADPUSH_SECRET_KEY to it on every machine.'
+  return damaged > 0
+    ? 'Keep LEADPUSH_SECRET_KEY until nothing is encrypted any more: do what `leadpush validate` says, and run this again.'
+    : 'Nothing is encrypted any more: unset LEADPUSH_SECRET_KEY on every machine, or the next import encrypts again.'
 }
 
 /** Tells a person what was encrypted or decrypted; nothing where nothing was. */

@@ -41,6 +41,18 @@ const isToChange = (column: Column['column'], currentId: string | undefined) =>
     ? sql<boolean>`(length(${sql.ref(column)}) > 50 and starts_with(${sql.ref(column)}, 'sealed:'))`
     : sql<boolean>`(not starts_with(${sql.ref(column)}, ${prefixOf(currentId)}))`
 
+/** SQL over a row: whether it is a secret that counts no more, since the overlap of its rotation is over. */
+const isOver = (column: Column['column']) =>
+  column === 'previous_signing_secret' ? sql<boolean>`previous_until <= clock_timestamp()` : sql<boolean>`false`
+
+async function dropOver(transaction: Database, ids: readonly number[]): Promise<void> {
+  if (ids.length === 0) return
+  await sql`
+    update integrations set previous_api_key_sha256 = null, previous_signing_secret = null, previous_until = null
+    where id = any(${ids}::bigint[])
+  `.execute(transaction)
+}
+
 /** Changes the page after `lastId`, and returns its last id; undefined for no row left. */
 async function sealPage(
   transaction: Database,
@@ -49,14 +61,17 @@ async function sealPage(
   lastId: number,
 ): Promise<{ lastId: number; changed: number; damaged: number } | undefined> {
   await vault.hold(transaction)
-  const { rows } = await sql<{ id: number; owner: string; stored: string }>`
-    select id, ${owner} as owner, ${sql.ref(column)} as stored from ${sql.table(table)}
+  const { rows } = await sql<{ id: number; owner: string; stored: string; isOver: boolean }>`
+    select id, ${owner} as owner, ${sql.ref(column)} as stored, ${isOver(column)} as "isOver" from ${sql.table(table)}
     where id > ${lastId} and ${isToChange(column, vault.currentId)} order by id limit ${rowsPerPage} for no key update
   `.execute(transaction)
   const last = rows.at(-1)
   if (!last) return undefined
+  // a damaged one would keep the old key needed for good
+  const over = rows.filter((row) => row.isOver).map(({ id }) => id)
+  await dropOver(transaction, over)
   const changes: { id: number; anew: string }[] = []
-  for (const { id, owner, stored } of rows) {
+  for (const { id, owner, stored } of rows.filter((row) => !row.isOver)) {
     const plain = await openIntact(vault, stored, place(owner))
     if (plain !== undefined) changes.push({ id, anew: vault.seal(plain, place(owner)) })
   }
@@ -64,7 +79,7 @@ async function sealPage(
     update ${sql.table(table)} t set ${sql.ref(column)} = n.anew
     from unnest(${changes.map(({ id }) => id)}::bigint[], ${changes.map(({ anew }) => anew)}::text[]) as n (id, anew) where t.id = n.id
   `.execute(transaction)
-  return { lastId: last.id, changed: changes.length, damaged: rows.length - changes.length }
+  return { lastId: last.id, changed: changes.length, damaged: rows.length - over.length - changes.length }
 }
 
 /** Deletes data keys that nothing is encrypted with any more. */

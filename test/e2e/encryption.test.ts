@@ -283,6 +283,38 @@ test('a damaged value stops that user and that hook alone, and is told', async (
   await opened.close()
 })
 
+test('while a damaged value stays encrypted the key is to be kept; one that counts no more is dropped', async () => {
+  // it was told that nothing is encrypted and the key is to be unset, and then every command ended with 2
+  const { house, opened } = await build()
+  const { id, integrationId } = await addQuietHook(opened, 'user-0@example.com', '/kept')
+  await house.call('migrate', withKey(first))
+  await opened.pool.query(`update integrations set signing_secret = overlay(signing_secret placing 'AAAAAAAA' from 40)`)
+  const rekey = () => house.call('settings rekey --none', withKey(first))
+  const findSecrets = async () =>
+    (await house.call('validate --json', withKey(first))).json
+      .filter(({ path }) => path === 'signingSecret')
+      .map(({ type, where }) => [type, where])
+  const where = `hook ${id} of user-0@example.com`
+  const kept = await rekey()
+  assert.equal(kept.code, 1)
+  assert.match(kept.stdout, /1 secret cannot be decrypted and stayed.*\nKeep LEADPUSH_SECRET_KEY until/)
+  assert.doesNotMatch(kept.stdout, /Nothing is encrypted|unset/)
+  assert.deepEqual(await findSecrets(), [['problem', where]])
+
+  await house.call(`integrations rotate ${integrationId}`, withKey(first))
+  assert.deepEqual(await findSecrets(), [['note', where]])
+  assert.equal((await rekey()).code, 1)
+  await opened.pool.query('update integrations set previous_until = now()')
+  assert.deepEqual(await findSecrets(), [])
+  const done = await rekey()
+  assert.deepEqual([done.code, done.stderr], [0, ''])
+  assert.match(done.stdout, /Nothing is encrypted any more: unset LEADPUSH_SECRET_KEY/)
+  const { rows } = await opened.pool.query('select previous_signing_secret, previous_until from integrations')
+  assert.deepEqual(rows, [{ previous_signing_secret: null, previous_until: null }])
+  assert.equal((await house.call('push --all')).code, 0)
+  await opened.close()
+})
+
 test('rekey refuses what is no key, and both or none of its options', async () => {
   const { house, opened } = await build([])
   for (const [args, said] of [

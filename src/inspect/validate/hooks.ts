@@ -1,8 +1,10 @@
 /** Checks every hook for `validate`: whether its URL may be called (contract 5.2), and whether its host resolves now. */
+import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { checkHookUrl, findUrlProblem, type HookRules, hookRulesOf } from '../../integrations/hook-address.ts'
+import { isOverlapping } from '../../integrations/integrations.ts'
 import { signingSecretsOf } from '../../secrets/cipher.ts'
 import { openIntact, type Vault } from '../../secrets/vault.ts'
 import type { Finding, Findings } from './finding.ts'
@@ -23,6 +25,8 @@ interface HookRow {
   userId: number
   integrationId: number
   secret: string
+  /** The one before the last rotation; null where it counts no more. */
+  previous: string | null
 }
 
 async function findPage(db: Database, last: string | undefined): Promise<HookRow[]> {
@@ -31,6 +35,7 @@ async function findPage(db: Database, last: string | undefined): Promise<HookRow
     .innerJoin('integrations as i', 'i.id', 'h.integration_id')
     .innerJoin('users as u', 'u.id', 'i.user_id')
     .select(['h.id', 'h.url', 'u.email', 'u.id as userId', 'i.id as integrationId', 'i.signing_secret as secret'])
+    .select(sql<string | null>`case when ${isOverlapping} then i.previous_signing_secret end`.as('previous'))
     .orderBy('h.id')
     .limit(hooksPerPage)
   return await (last === undefined ? page : page.where('h.id', '>', last)).execute()
@@ -73,11 +78,13 @@ export async function* checkHooks(
       const some = page.slice(at, at + lookupsAtOnce)
       const problems = await Promise.all(some.map(({ url }) => hosts.findProblem(url)))
       counts.hooks += some.length
-      for (const [n, { id, email, userId, integrationId, secret }] of some.entries()) {
+      for (const [n, { id, email, userId, integrationId, secret, previous }] of some.entries()) {
         const problem = problems[n]
         if (problem !== undefined) yield describe(id, email, problem)
-        if ((await openIntact(vault, secret, signingSecretsOf(userId))) === undefined) {
-          yield describeDamaged(id, email, integrationId)
+        const place = signingSecretsOf(userId)
+        if ((await openIntact(vault, secret, place)) === undefined) yield describeDamaged(id, email, integrationId)
+        if (previous !== null && (await openIntact(vault, previous, place)) === undefined) {
+          yield describeDamagedPrevious(id, email, integrationId)
         }
       }
     }
@@ -93,4 +100,11 @@ function describeDamaged(id: string, email: string, integrationId: number): Find
   const message = 'cannot be decrypted: the stored one was changed'
   const toDo = `\`leadpush integrations rotate ${integrationId}\` makes another.`
   return { type: 'problem', where: `hook ${id} of ${email}`, path: 'signingSecret', message, hint: toDo }
+}
+
+/** Nothing is wrong with triggers: they bear the signature of the new secret. */
+function describeDamagedPrevious(id: string, email: string, integrationId: number): Finding {
+  const message = 'the one before the last rotation cannot be decrypted: the stored one was changed'
+  const toDo = `It ends with its overlap, or now with \`leadpush integrations rotate ${integrationId} --overlap 0s\`.`
+  return { type: 'note', where: `hook ${id} of ${email}`, path: 'signingSecret', message, hint: toDo }
 }
