@@ -26,6 +26,8 @@ process.on('warning', (warning) => {
 })
 
 closeLostTerminals()
-listenByDefault(endEarly)
+// contract 3: `serve` and `receiver` end with 0, also where they do not listen yet
+const isServer = ['serve', 'receiver'].includes(process.argv[2] ?? '')
+listenByDefault((exitCode) => endEarly(isServer ? 0 : exitCode))
 const exitCode = await runProgram(process.argv.slice(2))
 process.exitCode = exitCode || process.exitCode

@@ -1,10 +1,13 @@
 /** Commands that start while the database is away (contract 2, `LEADPUSH_DATABASE_AWAY`), and several hosts in `DATABASE_URL`. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import net from 'node:net'
 import { describe, test } from 'node:test'
 import { createDatabase } from '../support/database.ts'
 import { buildLongPush, longPushUsers, slowly, timesMax } from '../support/long-push.ts'
 import { callProgram, runProgram, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
+import { listen } from '../support/sockets.ts'
 import { startWay } from '../support/way.ts'
 
 const addressOf = (url: string) => new URL(url).host
@@ -138,6 +141,28 @@ describe('side by side', { concurrency: true }, () => {
         }),
       )
     }
+  })
+
+  test('serve and receiver end with 0 also where they are stopped before they listen', async () => {
+    // they ended as other commands do, with 143, and what watches over them took that for a failure
+    const sockets = net.createServer()
+    const silent = await listen(sockets)
+    const env = {
+      DATABASE_URL: `postgresql://127.0.0.1:${silent.port}/a`,
+      LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1/',
+    }
+    for (const [command, signal] of [
+      ['serve', 'SIGTERM'],
+      ['receiver', 'SIGINT'],
+    ] as const) {
+      const asked = once(sockets, 'connection')
+      const program = startProgram([command, '--port', '0'], { env })
+      await asked
+      program.kill(signal)
+      const { code, stdout, stderr } = await program.done
+      assert.deepEqual([code, stdout], [0, ''], `${command}: ${stderr}`)
+    }
+    await silent.close()
   })
 
   test('a server that only reads is named at once by commands that write, and looked at by the others', async () => {
