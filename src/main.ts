@@ -3,7 +3,7 @@
 import { messageOf } from './base/errors.ts'
 import { endEarly, openLog } from './cli/command.ts'
 import { closeLostTerminals } from './cli/hangups.ts'
-import { stopWriting } from './cli/output.ts'
+import { findLoss, stopWriting } from './cli/output.ts'
 import { runProgram } from './cli/program.ts'
 import { listenByDefault, mustFinish } from './cli/signals.ts'
 
@@ -11,9 +11,14 @@ process.stdout.on('error', async (error: NodeJS.ErrnoException) => {
   stopWriting()
   // a reader that has gone (`| head`, a closed terminal) has seen enough; a full disk loses results that somebody wants
   const hasGone = error.code === 'EPIPE' || (error.code === 'EIO' && process.stdout.isTTY)
-  const exitCode = hasGone ? 0 : 1
+  const loss = findLoss()
+  const exitCode = hasGone && loss === undefined ? 0 : 1
   process.exitCode ||= exitCode
-  if (exitCode > 0) (await openLog()).error(`Standard output cannot be written any more: ${messageOf(error)}`)
+  if (exitCode > 0) {
+    const told = `Standard output cannot be written any more: ${messageOf(error)}`
+    const log = await openLog()
+    log.error(loss === undefined ? told : `${told}. ${loss}`)
+  }
   // a push or an import finishes all the same
   if (!mustFinish()) await endEarly(exitCode)
 })

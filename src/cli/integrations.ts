@@ -8,7 +8,7 @@ import type { CreatedIntegration, ListedHook } from '../integrations/integration
 import { type Act, type ExitCode, inShort, openSecrets, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
 import { readDuration } from './options.ts'
-import { writeFacts, writeJson, writeLine, writeTable } from './output.ts'
+import { noteLoss, writeFacts, writeJson, writeLine, writeTable } from './output.ts'
 import { paint } from './painted.ts'
 
 interface JsonOption {
@@ -110,6 +110,9 @@ async function create({ user, apiKey, json }: JsonOption & { user: string; apiKe
     const { createIntegration } = await import('../integrations/integrations.ts')
     const vault = await openSecrets(db, settings, { begins: true })
     const created = await createIntegration(db, { email: user, apiKey: key, vault })
+    noteLoss(
+      `Integration ${created.id} was made, and its secrets could not be shown: \`leadpush integrations rotate ${created.id}\` makes others.`,
+    )
     if (json) await writeJson(created)
     else await writeSecrets(created)
     return 0
@@ -143,6 +146,10 @@ async function rotate(id: string, { overlap, json }: JsonOption & { overlap: str
     const rotated = idPattern.test(id) ? await rotateIntegration(db, Number(id), overlapMs, vault) : undefined
     if (!rotated) throw noIntegration(id)
     const { integration, oldUntil } = rotated
+    noteLoss(
+      `Integration ${id} has a new key and secret, which could not be shown: \`leadpush integrations rotate ${id}\` makes others, ` +
+        'and the key that the platform has then ends at once.',
+    )
     if (json) await writeJson(integration)
     else {
       await writeSecrets(integration)

@@ -22,6 +22,16 @@ export function stopWriting(): void {
   isUnread = true
 }
 
+let loss: string | undefined
+
+/** For output that cannot be had again: `told` is said where it cannot be written, also where the reader has gone, with exit code 1. */
+export function noteLoss(told: string): void {
+  loss = told
+}
+
+/** What is lost with output that cannot be written; undefined for nothing. */
+export const findLoss = (): string | undefined => loss
+
 /** Writes to standard output; waits where the reader is behind. */
 export async function write(text: string | Uint8Array): Promise<void> {
   if (writeNow(text)) return

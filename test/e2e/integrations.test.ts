@@ -1,10 +1,14 @@
 /** Integrations through the program (contract 3): keys are shown once, revoking and removing tell the platforms. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { after, test } from 'node:test'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { findIntegrationByKey } from '../../src/integrations/integrations.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { buildHouse, makeUsers } from '../support/house.ts'
+import { cleanEnvironment } from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 import { findClosedPort } from '../support/sockets.ts'
 import { startWay } from '../support/way.ts'
 
@@ -213,6 +217,21 @@ test('a key where an id belongs is not shown', async () => {
     assert.deepEqual([code, stdout], [2, ''], stderr)
     assert.match(stderr, /There is no (integration with this id: an id is a number|hook with this id: an id is a UUID)\./)
     assert.ok(!stderr.includes(key), stderr)
+  }
+}) // biome-ignore format: a list
+
+test('a key that cannot be shown is told, with what to do', { skip: !existsSync('/dev/full') }, async () => {
+  // the exit code was 0 where the reader had gone, and nothing told that the new key was lost
+  const {
+    json: [{ id }],
+  } = await house.call('integrations create --user user-1@example.com --json')
+  for (const command of ['create --user user-1@example.com', `rotate ${id}`]) {
+    for (const output of ['> /dev/full', '| true']) {
+      const line = `set -o pipefail; '${process.execPath}' '${findProgram()}' integrations ${command} ${output}`
+      const { status, stderr } = spawnSync('bash', ['-c', line], { env: cleanEnvironment(house.env), encoding: 'utf8' })
+      assert.equal(status, 1, `${line}: ${stderr}`)
+      assert.match(stderr, /^error: Standard output cannot be written .* could not be shown: `leadpush integrations rotate \d+` makes others/)
+    }
   }
 }) // biome-ignore format: a list
 
