@@ -143,10 +143,11 @@ describe('side by side', { concurrency: true }, () => {
     }
   })
 
-  test('serve and receiver end with 0 also where they are stopped before they listen', async () => {
+  test('serve and receiver end with 0 also where they are stopped before they listen', async (t) => {
     // they ended as other commands do, with 143, and what watches over them took that for a failure
     const sockets = net.createServer()
     const silent = await listen(sockets)
+    t.after(() => silent.close())
     const env = {
       DATABASE_URL: `postgresql://127.0.0.1:${silent.port}/a`,
       LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1/',
@@ -162,7 +163,6 @@ describe('side by side', { concurrency: true }, () => {
       const { code, stdout, stderr } = await program.done
       assert.deepEqual([code, stdout], [0, ''], `${command}: ${stderr}`)
     }
-    await silent.close()
   })
 
   test('a server that only reads is named at once by commands that write, and looked at by the others', async () => {
