@@ -13,7 +13,9 @@ import {
   findUsersOwedSubscription,
   findUsersWithoutQueries,
   forcedPass,
+  isForced,
   type Pass,
+  resumedForcedPass,
   type UserToServe,
   weeklyPass,
   weeklyScope,
@@ -110,12 +112,14 @@ export class Agenda {
     if (request.what === 'user' || request.what === 'owed') return []
     if (request.what === 'failed')
       return [failedPass(period, runId ?? 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
-    const forced = this.interrupted
-      .filter(({ command }) => command === 'force')
-      .map(({ id }) => forcedPass(period, id, guardsUsers))
-    const weekly = weeklyPass(period, earlier)
-    if (request.what === 'resume') return this.interrupted.length > 0 ? [weekly, ...forced] : []
-    return [weekly, ...forced, ...(request.force ? [forcedPass(period, runId, guardsUsers)] : [])]
+    const { interrupted } = this
+    if (request.what === 'resume' && interrupted.length === 0) return []
+    // one forced pass at most: two would give the same user two deliveries in one run
+    const forced =
+      request.what === 'all' && request.force
+        ? forcedPass(period, runId, guardsUsers, interrupted.filter(isForced))
+        : resumedForcedPass(period, interrupted, guardsUsers)
+    return [weeklyPass(period, earlier), ...(forced ? [forced] : [])]
   }
 
   /**

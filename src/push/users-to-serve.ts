@@ -6,7 +6,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import { holdsLease, isLive, liveWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
-import { periodBegins } from '../deliveries/runs.ts'
+import { type OpenRun, periodBegins } from '../deliveries/runs.ts'
 
 export interface UserToServe {
   id: number
@@ -49,19 +49,47 @@ export function weeklyPass(period: string, earlier: readonly string[] = []): Pas
   return { kind: 'weekly', scope, rangeScope: scope, only: sql`true`, compared: earlier.map(weeklyScope) }
 }
 
+export const isForced = ({ command }: Pick<OpenRun, 'command'>): boolean => command === 'force'
+
+const forcedScope = (runId: number | undefined) => `forced:${runId}`
+
 /**
  * A further delivery for users who had theirs before the run `forcedRunId` began, or without one, before now. `guarded`: the guard
- * compares the two.
+ * compares the two. `interrupted`: earlier runs; a user whose forced delivery of theirs goes on beside the pass gets no other one.
  */
-export function forcedPass(period: string, forcedRunId?: number, guarded = false): Pass {
+export function forcedPass(
+  period: string,
+  forcedRunId?: number,
+  guarded = false,
+  interrupted: readonly OpenRun[] = [],
+): Pass {
+  const beginning = sql`coalesce((select r.started_at from runs r where r.id = ${forcedRunId ?? null}), now())`
+  const goesOn = sql`exists (select from deliveries d where d.user_id = u.id and d.kind = 'forced'
+    and d.run_id = any (${interrupted.map(({ id }) => id)}::bigint[])
+    and (d.status = 'pending' and d.attempts < 2 and d.end_reason is null or greatest(d.first_at, d.second_at) >= ${beginning}) offset 0)`
   return {
     kind: 'forced',
-    scope: `forced:${forcedRunId}`,
-    rangeScope: `forced:${forcedRunId}`,
+    scope: forcedScope(forcedRunId),
+    rangeScope: forcedScope(forcedRunId),
     only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
-      and w.claimed_at < coalesce((select r.started_at from runs r where r.id = ${forcedRunId ?? null}), now()) offset 0)`,
+      and w.claimed_at < ${beginning} offset 0)${interrupted.length > 0 ? sql` and not ${goesOn}` : sql``}`,
     compared: guarded ? [weeklyScope(period)] : [],
   }
+}
+
+/**
+ * The pass that goes on with interrupted `--force` runs, the oldest first; undefined: there are none. They count as one run, since each
+ * repeats the one before: a user whom one of them served gets nothing further. A run that came to its end, but for users who were held
+ * back, has served the others: it counts with later runs alone.
+ */
+export function resumedForcedPass(period: string, interrupted: readonly OpenRun[], guarded = false): Pass | undefined {
+  const forced = interrupted.filter(isForced)
+  // where all came to their end, the last one remains
+  const [first, ...later] = forced.slice(forced.findIndex(({ cameToEnd }) => !cameToEnd))
+  if (first === undefined) return undefined
+  const pass = forcedPass(period, first.id, guarded)
+  const unserved = later.map(({ id }) => sql` and not ${isClaimed(forcedScope(id))}`)
+  return { ...pass, only: sql`${pass.only}${sql.join(unserved, sql``)}` }
 }
 
 /** SQL: whether no later delivery to the user of the delivery `d` is delivered or pending. */

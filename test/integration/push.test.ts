@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { sql } from 'kysely'
+import type { PushLine } from '../../src/index.ts'
 import { Preview } from '../../src/push/preview.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { findUser, recordSubscription, recordUnsubscription, removeUser } from '../../src/users/users.ts'
@@ -238,6 +239,77 @@ test('--all first goes on with a --force that was stopped, nobody twice', async 
   assert.ok(deliveries.every(({ kind, status }) => kind === 'forced' && status === 'delivered'))
   assert.equal(summary.already, 20)
   assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [40, 40])
+})
+
+const force = { what: 'all', force: true, limit: undefined } as const
+
+/** Forced pushes that were stopped, one after another; the receiver had at least so many requests then. */
+async function stopForced(house: PushHouse, ...requests: number[]): Promise<void> {
+  house.receiver.answer = () => ({ status: 200, delayMs: 20 })
+  for (const count of requests) {
+    const { summary } = await house.push(force, { concurrency: 2 }, stopAfter(house, count))
+    assert.ok(summary.owed > 0, JSON.stringify(summary))
+  }
+  house.receiver.answer = () => 200
+}
+
+/** Who a push or a preview has deliveries for, in no order. */
+const usersOf = (lines: readonly PushLine[]) =>
+  lines.flatMap((line) => (line.type === 'delivery' ? (line.user ?? '') : [])).sort()
+
+async function previewed(house: PushHouse, forces: boolean): Promise<string[]> {
+  const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' } as const
+  const planned: PushLine[] = []
+  for await (const found of (await Preview.create(house.db, { what: 'all', force: forces }, settings)).lines())
+    planned.push('line' in found ? found.line : found)
+  return usersOf(planned)
+}
+
+// Each of the stopped runs was gone on with by itself: users got two deliveries in one command, and a summary counted 52 of 30 users.
+test('a --force that was stopped twice is gone on with as one, for those whom neither served', async (t) => {
+  const house = await build(t, { users: users(20) })
+  await house.push()
+  await stopForced(house, 26, 30)
+  const { rows } = await sql<{ email: string }>`
+    select u.email from users u where not exists (select from deliveries d where d.user_id = u.id and d.kind = 'forced' and d.status = 'delivered')
+    order by u.email
+  `.execute(house.db)
+  const unserved = rows.map(({ email }) => email)
+  const foretold = await previewed(house, false)
+  const { lines, summary } = await house.push({ what: 'resume' })
+  const served = usersOf(lines)
+  assert.deepEqual(new Set(served).size, served.length, 'nobody twice')
+  assert.deepEqual(
+    served.filter((user) => unserved.includes(user)),
+    unserved,
+  )
+  assert.deepEqual(foretold, served)
+  assert.equal(summary.users, served.length)
+  assert.deepEqual((await house.push({ what: 'resume' })).deliveries, [])
+})
+
+// Whom the stopped run had not reached got its delivery and the new one, and so did those whom it had begun.
+test('--force after one that was stopped makes one further delivery for each user', async (t) => {
+  const house = await build(t, { users: users(20) })
+  await house.push()
+  await stopForced(house, 26)
+  const foretold = await previewed(house, true)
+  const { lines, summary, ok } = await house.push(force)
+  const everybody = users(20).map(({ email }) => email)
+  assert.deepEqual([foretold, usersOf(lines)], [everybody, everybody])
+  assert.deepEqual([ok, summary.users, summary.deliveries, summary.owed], [true, 20, 20, 0])
+  assert.deepEqual((await house.push({ what: 'resume' })).deliveries, [])
+})
+
+// It had one line for each run that was held.
+test('a user whom --force holds back twice has one line', async (t) => {
+  const house = await build(t)
+  await house.push()
+  await sql`update claims set leads = 60`.execute(house.db)
+  for (let times = 0; times < 3; times++) {
+    const { lines, summary } = await house.push(force)
+    assert.deepEqual([lines.length, summary.users, summary.owed], [2, 1, 1], JSON.stringify(lines))
+  }
 })
 
 test('--limit serves so many, and no --resume goes on with it', async (t) => {

@@ -6,9 +6,16 @@ import { type RawBuilder, sql } from 'kysely'
 import { leftDays } from '../../base/limits.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
-import { hasBegun, isPeriodOver } from '../../deliveries/runs.ts'
+import { findInterruptedRuns, hasBegun, isPeriodOver } from '../../deliveries/runs.ts'
 import { countUnclaimed } from '../../push/users-left.ts'
-import { forcedPass, isClaimed, isOwedSubscription, weeklyPass, weeklyScope } from '../../push/users-to-serve.ts'
+import {
+  isClaimed,
+  isForced,
+  isOwedSubscription,
+  resumedForcedPass,
+  weeklyPass,
+  weeklyScope,
+} from '../../push/users-to-serve.ts'
 
 /** SQL: whether the run `r` was a push of all users, is over (also by a dead process), and is still known to have served whom. */
 const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and ${hasBegun(sql`r`)}
@@ -43,13 +50,14 @@ async function countDue(
   return await countUnclaimed(db, { ...weeklyPass(period), only: sql`u.due_since <= ${begun} and ${only}` })
 }
 
+/** Users whom interrupted `--force` runs left, the first of which ended or died a day ago. */
 async function countForcedLeft(db: Database, period: string): Promise<number> {
-  const { rows } = await sql<{ id: number }>`
-    select id from runs r where r.period = ${period} and r.command = 'force' and not r.came_to_end and ${isOver} and ${isLeftForDays}
+  const interrupted = (await findInterruptedRuns(db, period)).filter((run) => isForced(run) && !run.cameToEnd)
+  const pass = resumedForcedPass(period, interrupted)
+  const { rows } = await sql`
+    select from runs r where r.id = ${interrupted[0]?.id ?? null} and ${isOver} and ${isLeftForDays}
   `.execute(db)
-  let users = 0
-  for (const { id } of rows) users += await countUnclaimed(db, forcedPass(period, id))
-  return users
+  return pass && rows.length > 0 ? await countUnclaimed(db, pass) : 0
 }
 
 /**
