@@ -46,6 +46,8 @@ create table runs (
   filled_fields bigint,
   -- why the guard held the whole run
   held text,
+  -- why its answers held the run: none showed that the receiver took a delivery (contract 4.5)
+  held_by_answers text,
   -- begun with --accept
   accepted boolean not null default false,
   -- users whom the guard held back, and whom no later run of the period served

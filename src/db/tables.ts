@@ -101,6 +101,7 @@ export interface Tables {
     listings: number | null
     filled_fields: number | null
     held: string | null
+    held_by_answers: string | null
     accepted: Defaulted<boolean>
     held_users: Defaulted<number>
   }

@@ -197,19 +197,30 @@ export async function wasHeldBefore(db: Database, period: string, runId: number)
 }
 
 /**
- * Records the end of a run; `heldUsers`: how many users the guard held back. Returns false, and records nothing, where the run is gone or
+ * Records the end of a run; `heldUsers`: how many users the guard held back; `heldByAnswers`: why its answers held it. Returns false, and records nothing, where the run is gone or
  * another server answers than the worker knows: then what was counted may be gone too.
  */
 export async function endRun(
   db: Database,
   runId: number,
   server: string,
-  { outcome, cameToEnd, heldUsers }: { outcome: RunOutcome; cameToEnd: boolean; heldUsers: number },
+  {
+    outcome,
+    cameToEnd,
+    heldUsers,
+    heldByAnswers,
+  }: { outcome: RunOutcome; cameToEnd: boolean; heldUsers: number; heldByAnswers: string | undefined },
 ): Promise<boolean> {
   const { numUpdatedRows } = await rideOut(() =>
     db
       .updateTable('runs')
-      .set({ ended_at: sql`now()`, outcome, came_to_end: cameToEnd, held_users: heldUsers })
+      .set({
+        ended_at: sql`now()`,
+        outcome,
+        came_to_end: cameToEnd,
+        held_users: heldUsers,
+        held_by_answers: heldByAnswers ?? null,
+      })
       .where('id', '=', runId)
       .where(sql<boolean>`this_server() = ${server}`)
       .executeTakeFirst(),

@@ -5,6 +5,11 @@
 import { alikeInARow, alikeMin } from '../base/limits.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 
+/** How the reason of a run begins that such answers hold. */
+const heldByAnswers = 'held: none of the first '
+
+export const isHeldByAnswers = (reason: string) => reason.startsWith(heldByAnswers)
+
 export class FirstAnswers {
   private empty = 0
   private last = ''
@@ -34,6 +39,6 @@ export class FirstAnswers {
   /** The reason of a skip line, once enough answers prove trouble; `isAll`: no further answer will come. */
   findReasonToHold(isAll: boolean): string | undefined {
     if (this.isOver || this.empty < (isAll ? alikeMin : alikeInARow)) return undefined
-    return `held: none of the first ${this.empty} answers shows that the receiver took a delivery (--accept goes on regardless); the last: ${this.last}`
+    return `${heldByAnswers}${this.empty} answers shows that the receiver took a delivery (--accept goes on regardless); the last: ${this.last}`
   }
 }

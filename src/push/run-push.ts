@@ -22,7 +22,7 @@ import { plainVault } from '../secrets/vault.ts'
 import { Agenda, type CountedUsers, type UsersLeft } from './agenda.ts'
 import { beginRun } from './begin-run.ts'
 import { Doubt } from './doubt.ts'
-import { FirstAnswers } from './first-answers.ts'
+import { FirstAnswers, isHeldByAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
 import { PushLoop } from './loop.ts'
 import { adviseAfterLoss, LostRows } from './lost-rows.ts'
@@ -175,9 +175,10 @@ class PushRun {
     for (let times = 0; ; times++) {
       ;({ loop, left } = await this.lookAgain(loop, left))
       const ending = await this.judge(loop, left)
-      const { stopped, cameToEnd, complete } = ending
+      const { stopped, cameToEnd, complete, heldBy } = ending
       const outcome = stopped ? 'stopped' : complete ? 'complete' : 'failures'
-      const end = { outcome, cameToEnd, heldUsers: this.planned.heldUsers } as const
+      const heldByAnswers = heldBy !== undefined && isHeldByAnswers(heldBy) ? heldBy : undefined
+      const end = { outcome, cameToEnd, heldUsers: this.planned.heldUsers, heldByAnswers } as const
       if (await endRun(db, run.id, worker.server, end)) return { loop, ending }
       if (times >= lookAgainMax)
         return { loop, ending: { ...ending, cameToEnd: false, complete: false, owesAfterLoss: true } }

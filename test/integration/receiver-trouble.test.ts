@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import type { PushLine } from '../../src/index.ts'
+import { findFigures } from '../../src/inspect/report/figures/find-figures.ts'
+import { buildReport } from '../../src/inspect/report/page/build-report.ts'
 import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
 import { findRefused, KnownTrouble } from '../../src/push/known-trouble.ts'
@@ -372,4 +374,35 @@ test('--accept goes on whatever the first answers are', async (t) => {
   const house = await build(t, { users: users(60), answer: () => loginPage })
   const push = await house.push(all, {}, new AbortController(), true)
   assert.deepEqual([push.ok, push.summary.delivered, warnings(push).length, skips(push)], [true, 60, 60, []])
+})
+
+// `status --check` said that all was well while a push had held back most of its users.
+test('a push that its answers hold is an alarm until a later one is not held', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => loginPage })
+  const { period } = (await house.push()).summary
+  const settings = {
+    timeZone: 'UTC',
+    maxLeadAgeMs: 30 * 86_400_000,
+    feedMaxAgeMs: undefined,
+    keepAnswers: 'on',
+  } as const
+  const look = async () => {
+    const status = await findStatus(house.db, settings)
+    const alarms = (await findAlarms(house.db, status, settings)).map(sentenceOf)
+    return { held: status.held, alarm: alarms.find((alarm) => alarm.startsWith('A push was held')) }
+  }
+  const isHeld = async () => (await look()).alarm !== undefined
+  const { held, alarm } = await look()
+  assert.match(held?.reason ?? '', /^held: none of the first 20 answers/)
+  assert.match(alarm ?? '', new RegExp(`^A push was held in ${period}, as none of the first 20 answers .*text/html`))
+  assert.match(alarm ?? '', /LEADPUSH_RECEIVER_URL.*`leadpush push --all --accept`/)
+  assert.match(await buildReport(await findFigures(house.db, settings), settings), /A push was held in/)
+  await house.push(await house.userRequest('user-0000@example.com'))
+  await house.push({ what: 'failed', unknown: false })
+  assert.equal(await isHeld(), true, 'runs that were for others prove nothing')
+  assert.equal((await house.push(resume)).summary.owed, 20)
+  assert.equal(await isHeld(), true, 'held again')
+  house.receiver.answer = () => 200
+  assert.equal((await house.push(resume)).ok, true)
+  assert.deepEqual(await look(), { held: undefined, alarm: undefined })
 })

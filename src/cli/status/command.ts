@@ -44,10 +44,10 @@ Examples:
 
 --check first says what to do, and exits 1, if the receiver refuses every delivery
 alike; if deliveries are stuck, failed or unknown; if users were left out or are
-held back by the guard; if half of them have no lead to send; if no whole
-\`push --all\` came to its end in 8 days; if triggers were given up, dropped or not
-sent, or a hook has failed for a day; or if no listings, or none of a source, were
-imported for LEADPUSH_FEED_MAX_AGE.`,
+held back, by the guard or by what a receiver answers; if half of them have no lead
+to send; if no whole \`push --all\` came to its end in 8 days; if triggers were given
+up, dropped or not sent, or a hook has failed for a day; or if no listings, or none
+of a source, were imported for LEADPUSH_FEED_MAX_AGE.`,
     )
     .action(act(status))
 }
@@ -144,13 +144,13 @@ async function writeStatus(
   { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
 ): Promise<void> {
   const { describeRefusal } = await import('../../push/receiver-watch.ts')
-  const { describeHeld, findLastRuns, findTroubledHooks, isForTimeZone } = await import(
+  const { findLastRuns, findTroubledHooks, isForAnswers, isForTimeZone, tellHeld } = await import(
     '../../inspect/status/status.ts'
   )
   const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)
   await writeFacts(describeStatus(found, timeZone))
-  if (found.held) await writeLine(`${paint('red', 'held')}  The guard holds back ${describeHeld(found.held)}.`)
+  if (found.held) await writeLine(`${paint('red', 'held')}  ${tellHeld(found.held)}.`)
   if (found.refused) {
     const since = time(found.refused.since)
     await writeLine(`${paint('red', 'held')}  Since ${since} ${describeRefusal(found.refused.status)}.`)
@@ -161,7 +161,14 @@ async function writeStatus(
   if (found.stuck > 0) await writeStuck(db, time, keepAnswers)
   if (found.failed + found.unknown > 0) await writeEnded(db, found, keepAnswers)
   if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
-  const advice = adviseOn(found, found.held !== undefined && isForTimeZone(found.held))
+  const { held } = found
+  const mended =
+    held && isForAnswers(held)
+      ? 'LEADPUSH_RECEIVER_URL is that of the receiver, and it takes deliveries'
+      : held && isForTimeZone(held)
+        ? 'the machines have one LEADPUSH_TIME_ZONE'
+        : 'what was imported is mended'
+  const advice = adviseOn(found, mended)
   if (advice.length > 0) await writeLine('')
   for (const sentence of advice) await writeLine(sentence)
 }
@@ -199,7 +206,7 @@ async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): 
 /** What to do next, a sentence each. */
 function adviseOn(
   { stuck, failedWithoutLater, unknownWithoutLater, owed, held, refused, subscribed, lastRun }: Status,
-  isForTimeZone: boolean,
+  mended: string,
 ): string[] {
   const advice: string[] = []
   const isRunning = lastRun?.outcome === 'running'
@@ -208,7 +215,6 @@ function adviseOn(
     advice.push('Once what the receiver refuses is mended: leadpush push --all, which begins with one attempt')
   else if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
   if (held) {
-    const mended = isForTimeZone ? 'the machines have one LEADPUSH_TIME_ZONE' : 'what was imported is mended'
     advice.push(`Once ${mended}: leadpush push --all`)
     advice.push('If what is held back is right: leadpush push --all --accept')
   } else if (!refused && stuck === 0 && owed > 0 && !isRunning)

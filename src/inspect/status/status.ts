@@ -7,6 +7,7 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
+import { isHeldByAnswers } from '../../push/first-answers.ts'
 import { heldForTimeZone } from '../../push/guard.ts'
 import { findRefused } from '../../push/known-trouble.ts'
 import { countUsersOfPass } from '../../push/users-left.ts'
@@ -53,7 +54,10 @@ export interface Status {
   /** Users: without their weekly delivery in the period, with a subscription push to come, or with a delivery pending. */
   owed: number
   lastRun: RunReport | undefined
-  /** What the guard holds back in the period, since its last weekly run: all, with the reason, or so many users. */
+  /**
+   * What is held back in the period: by the guard since its last weekly run, all, with the reason, or so many users; or by the answers
+   * of a run (contract 4.5), with the reason.
+   */
   held: { reason: string | null; users: number } | undefined
   /** What the receiver answered to everybody alike, so that pushes are held (contract 4.12). */
   refused: { status: number; since: Date } | undefined
@@ -111,6 +115,18 @@ async function countUsers(db: Database, period: string) {
   return { subscribed: free + held + claimed + withoutQueries, owed: free + held + others }
 }
 
+/** Why the answers of a run held it, unless a later one like it, or of all users, was not held. */
+async function findHeldByAnswers(db: Database, period: string): Promise<string | null> {
+  const { rows } = await sql<{ reason: string }>`
+    select h.held_by_answers as reason from runs h
+    where h.period = ${period} and h.held_by_answers is not null and ${hasBegun(sql`h`)} and not exists (
+      select from runs l where l.started_at > h.started_at and ${hasBegun(sql`l`)} and l.ended_at is not null
+        and l.held is null and l.held_by_answers is null and (l.listings is not null or l.command = h.command))
+    order by h.started_at desc limit 1
+  `.execute(db)
+  return rows[0]?.reason ?? null
+}
+
 async function findHeld(db: Database, period: string): Promise<Status['held']> {
   // the users that a run held count until another run has resumed it; a run with a limit is never resumed
   const { rows } = await sql<{ reason: string | null; users: number }>`
@@ -122,7 +138,9 @@ async function findHeld(db: Database, period: string): Promise<Status['held']> {
     ) weekly
   `.execute(db)
   const [found] = rows
-  return found && (found.reason !== null || found.users > 0) ? found : undefined
+  const reason = found?.reason ?? (await findHeldByAnswers(db, period))
+  if (reason !== null) return { reason, users: found?.users ?? 0 }
+  return found && found.users > 0 ? found : undefined
 }
 
 /** The last runs, the newest first. */
@@ -181,8 +199,20 @@ export function findTroubledHooks(
 export const isForTimeZone = ({ reason }: NonNullable<Status['held']>): boolean =>
   reason?.startsWith(heldForTimeZone) ?? false
 
-/** `the weekly run (800 listings …)`, `3 users`. */
-export function describeHeld({ reason, users }: NonNullable<Status['held']>): string {
-  if (reason !== null) return `the weekly run (${reason.replace(/^held: /, '')})`
-  return users === 1 ? '1 user' : `${users} users`
+/** Whether the answers of the receiver are the reason. */
+export const isForAnswers = ({ reason }: NonNullable<Status['held']>): boolean =>
+  reason !== null && isHeldByAnswers(reason)
+
+/** `the weekly run (800 listings …)`, `3 users`; of answers `none of the first 20 answers …`. */
+export function describeHeld(held: NonNullable<Status['held']>): string {
+  const { reason, users } = held
+  if (reason === null) return users === 1 ? '1 user' : `${users} users`
+  const why = reason.replace(/^held: /, '')
+  return isForAnswers(held) ? why.replace(' (--accept goes on regardless)', '') : `the weekly run (${why})`
 }
+
+/** A sentence without its full stop; `when`: ` in 2026-W47`. */
+export const tellHeld = (held: NonNullable<Status['held']>, when = ''): string =>
+  isForAnswers(held)
+    ? `A push was held${when}, as ${describeHeld(held)}`
+    : `The guard holds back ${describeHeld(held)}${when}`

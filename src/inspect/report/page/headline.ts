@@ -3,7 +3,7 @@ import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { sentenceOf } from '../../status/alarms.ts'
-import { commandNames, describeHeld } from '../../status/status.ts'
+import { commandNames, describeHeld, isForAnswers } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { size, type Wording } from './wording.ts'
 
@@ -96,7 +96,12 @@ function buildFigures(figures: Figures, wording: Wording): Html {
     { name: 'Owed', value: formatCount(owed), note: owed === 1 ? 'user' : 'users' },
     describeLastRun(figures, wording),
     held
-      ? { name: 'Guard', value: 'holds', note: describeHeld(held), tone: 'bad' }
+      ? {
+          name: isForAnswers(held) ? 'Receiver' : 'Guard',
+          value: isForAnswers(held) ? 'in doubt' : 'holds',
+          note: describeHeld(held),
+          tone: 'bad',
+        }
       : { name: 'Guard', value: 'clear', note: 'holds nothing back' },
   ])
 }
