@@ -6,7 +6,14 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { buildBody } from '../deliveries/body.ts'
-import { type DeliveryKind, isTooLate, isWanted, type RecordedAttempt } from '../deliveries/ledger.ts'
+import {
+  countPendingElsewhere,
+  type DeliveryKind,
+  isAbandoned,
+  isTooLate,
+  isWanted,
+  type RecordedAttempt,
+} from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
@@ -20,7 +27,7 @@ import { reasonToHold } from './receiver-watch.ts'
 import { Tally } from './reporter.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
-import { type Cursor, findUsersToServe, type Pass, type UserToServe } from './users-to-serve.ts'
+import { type Cursor, findUsersToServe, isHeld, type Pass, type UserToServe } from './users-to-serve.ts'
 
 export type PreviewRequest = Exclude<AgendaRequest, { what: 'resume' }>
 
@@ -66,6 +73,8 @@ export class Preview {
   /** Users held back who get nothing else either. */
   private uncounted = 0
   private already = 0
+  /** Deliveries and users that living pushes have in hand. */
+  private elsewhere = 0
 
   private constructor(
     db: Database,
@@ -115,7 +124,7 @@ export class Preview {
       unknown: 0,
       skipped,
       already: this.already,
-      elsewhere: 0,
+      elsewhere: this.elsewhere,
       owed: this.owed,
       leads,
       bytes,
@@ -130,6 +139,8 @@ export class Preview {
     await agenda.look()
     const counted = await agenda.count()
     this.already = await agenda.countAlready(counted)
+    if (request.what !== 'user' && request.what !== 'owed')
+      this.elsewhere = counted.elsewhere + (await countPendingElsewhere(db, []))
     if (request.what === 'all') yield* this.findInterrupted()
     for await (const step of agenda.steps(counted)) {
       if ('skip' in step) yield step.skip
@@ -146,10 +157,12 @@ export class Preview {
     if (reason !== undefined) yield { type: 'skip', reason }
   }
 
+  /** Leaves out users whom living pushes have in hand, as a push does. */
   private async *planPass(pass: Pass) {
+    const unheld = { ...pass, only: sql<boolean>`${pass.only} and not ${isHeld(pass, [])}` }
     let cursor: Cursor | undefined
     do {
-      const users = await rideOut(() => findUsersToServe(this.db, pass, cursor, usersPerPage))
+      const users = await rideOut(() => findUsersToServe(this.db, unheld, cursor, usersPerPage))
       yield* this.planSome(users, pass.kind, pass.compared)
       cursor = users.at(-1)
     } while (cursor)
@@ -198,7 +211,7 @@ export class Preview {
     return buildBody(queryList, leads, bytes)
   }
 
-  /** Deliveries that were begun and have an attempt left. */
+  /** Deliveries that were begun, have an attempt left, and are in the hands of no living process. */
   private async *findInterrupted(): AsyncGenerator<PreviewedDelivery> {
     let lastKey = ''
     for (;;) {
@@ -207,7 +220,7 @@ export class Preview {
         select u.id as "userId", u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
           d.bytes, d.attempts, d.query_list as "queryList", d.recipe
         from deliveries d join users u on u.id = d.user_id
-        where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and ${isWanted} and not ${isTooLate}
+        where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and ${isWanted} and not ${isTooLate} and ${isAbandoned('all')}
           and d.idempotency_key > ${lastKey}
         order by d.idempotency_key limit ${deliveriesPerPage}
       `.execute(this.db),

@@ -10,7 +10,7 @@ import { findUser, recordSubscription, recordUnsubscription, removeUser } from '
 import { createDatabase } from '../support/database.ts'
 import { toLines } from '../support/import-files.ts'
 import { all, build, lead, PushHouse, stopAfter, users } from '../support/push-house.ts'
-import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
+import { requestsAtLeast, startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
 // It ended the push of all users, and a user who got what the other queries match would have had their week.
@@ -635,6 +635,27 @@ test('a preview shows what the push then sends, byte for byte, interrupted deliv
   const sent = house.receiver.requests.slice(sentBefore).map(({ body }) => body.toString())
   assert.deepEqual(previewed.sort(), sent.sort())
   assert.equal(attempts.filter((n) => n === 1).length, 1, 'the one that was begun is among them')
+})
+
+// It listed what a living push had in hand, while a push left that to the other and counted it as `elsewhere`.
+test('a preview counts what a living push has in hand as elsewhere, and lists the rest', async (t) => {
+  let goOn = () => {}
+  const gate = new Promise<void>((resolve) => (goOn = resolve))
+  const house = await build(t, { users: users(12), answer: () => gate.then(() => 200) })
+  const other = house.push(all, { concurrency: 2, timeoutMs: 60_000 })
+  await requestsAtLeast(house.receiver, 1)
+  const preview = await Preview.create(
+    house.db,
+    { what: 'all', force: false },
+    { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' },
+  )
+  const planned: PushLine[] = []
+  for await (const found of preview.lines()) planned.push('line' in found ? found.line : found)
+  const { summary, deliveries } = await house.push()
+  goOn()
+  await other
+  assert.deepEqual([usersOf(planned), deliveries], [[], []])
+  assert.ok(preview.summary(0).elsewhere > 0 && summary.elsewhere > 0)
 })
 
 test('a listing that was not seen for longer than the maximum age is not sent', async (t) => {
