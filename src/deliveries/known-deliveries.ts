@@ -60,6 +60,11 @@ export class KnownDeliveries {
       this.put({ ...delivery, ...newlyKnown(), attempts: isStarted ? 1 : 0 })
   }
 
+  /** The e-mail of a delivery's user, also after the user was removed; undefined: the delivery is not known. */
+  emailOf(key: string): string | undefined {
+    return this.deliveries.peek(key)?.email
+  }
+
   /** Whether this attempt, which the ledger has as due or under way, was made before. */
   wasMade({ idempotencyKey, attempt }: RecordedAttempt): boolean {
     return (this.deliveries.peek(idempotencyKey)?.attempts ?? 0) >= attempt

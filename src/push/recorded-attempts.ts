@@ -148,11 +148,13 @@ export class RecordedAttempts {
   }
 
   private async endAbandoned(): Promise<void> {
-    const { db, worker, takeover } = this.context
+    const { db, worker, takeover, known } = this.context
     const end = () => endAbandoned(db, { workerIds: worker.ids, takeover, known: this.knownKeys() })
     const ended = await rideOut(end)
     await this.countUsers(ended)
-    for (const delivery of ended) this.tell(delivery)
+    // the ledger has no e-mail of a user who was removed meanwhile
+    for (const delivery of ended)
+      this.tell({ ...delivery, email: delivery.email ?? known.emailOf(delivery.idempotencyKey) ?? null })
     await rideOut(() => worker.renew())
   }
 

@@ -137,6 +137,7 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
 })
 
 // Removing a user ended deliveries that a living push was to try again, and the push neither told of them nor ended with 1.
+// Then its line had no e-mail, though the push had begun the delivery.
 test('users who are removed or unsubscribed in the middle of push --all', async () => {
   const paused = ['paused-removed', 'paused-unsubscribed']
   const underWay = ['begun-removed', 'begun-unsubscribed', 'held-1', 'held-2']
@@ -163,6 +164,7 @@ test('users who are removed or unsubscribed in the middle of push --all', async 
   goOn()
   const { code, json, stderr } = await program.done
   assert.equal(code, 1, stderr)
+  assert.ok(deliveriesOf(json).some(({ user }) => user === 'paused-removed@example.com'))
   assert.deepEqual(endsOf(house, json), {
     'paused-removed': ['failed', 1, 'the user was removed'],
     'paused-unsubscribed': ['delivered', 2, null],
