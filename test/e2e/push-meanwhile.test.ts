@@ -132,6 +132,9 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   assert.deepEqual([fourth.code, deliveriesOf(fourth.json)], [0, []])
   assert.equal(receiver.requests.length, sent)
   assert.doesNotMatch((await house.call('status --check')).stdout, /in the hands of no living process/)
+  // its line had the end of the delivery, as if the attempt had come to that
+  const shown = (await house.call('status --user erased@example.com')).stdout
+  assert.match(shown, new RegExp(`: ${lost}\\n  a listing was erased\\n`))
   const log = (await house.call('status --user once@example.com --json')).json[0].attemptLog
   assert.deepEqual(log.map(({ httpStatus, error }: Record<string, unknown>) => [httpStatus, error]), [[null, lost], [200, null]]) // biome-ignore format: short
 })

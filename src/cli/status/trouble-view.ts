@@ -68,14 +68,14 @@ export async function writeDeliveries(deliveries: UserDelivery[], time: Time): P
   }
 }
 
-/** `error`: why the delivery ended, which may be more than what its last attempt came to. */
+/** `error`: why the delivery ended; where that is not what an attempt came to, it has a line of its own behind them. */
 export async function writeAttempts(log: readonly AttemptReport[], error: string | null, time: Time): Promise<void> {
-  if (log.length === 0 && error !== null) await writeLine(`  ${wrap(error, 2)}`)
-  for (const [index, attempt] of log.entries()) {
+  for (const attempt of log) {
     const took = attempt.durationMs === null ? '' : `, ${formatCount(attempt.durationMs)} ms`
     const status = attempt.httpStatus === null ? 'no outcome yet' : `HTTP ${attempt.httpStatus}`
-    const why = (index === log.length - 1 ? error : undefined) ?? attempt.error ?? status
+    const why = attempt.error ?? status
     await writeLine(`  ${wrap(`${time(attempt.at)}${took}: ${why}`, 4)}`)
     if (attempt.answer !== null) await writeAnswer(attempt.answer, 4)
   }
+  if (error !== null && log.every((attempt) => attempt.error !== error)) await writeLine(`  ${wrap(error, 2)}`)
 }
