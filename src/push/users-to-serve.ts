@@ -120,7 +120,9 @@ export const isOwedWeekly = (period: string) =>
 /** SQL: whether the user `u` is owed a subscription push that is not begun. */
 export const isOwedSubscription = sql<boolean>`(u.subscription_owed_at is not null and ${hasQueries})`
 
-const owed = (pass: Pass) => sql`u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${pass.only}`
+/** SQL over `u`: whether the pass has the user to serve yet. */
+export const isOwedBy = (pass: Pass) =>
+  sql<boolean>`(u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${pass.only})`
 
 /**
  * By user id: how many leads the user's last delivery in the scopes `compared` had, if it was for the same queries, as `marks` tell.
@@ -176,7 +178,7 @@ export async function findUsersToServe(
   for (let behind = cursor; ; ) {
     const { rows } = await sql<UserToServe & Cursor>`
       select u.id, u.email, u.home_key as "homeKey" from ${lookedAt(behind)} u
-      where ${owed(pass)} order by u.home_key, u.id limit ${limit}
+      where ${isOwedBy(pass)} order by u.home_key, u.id limit ${limit}
     `.execute(db)
     if (rows.length > 0) return rows
     behind = await findLookEnd(db, behind)
@@ -266,7 +268,7 @@ export async function takeRange(
       with live as materialized (select w.id from ${liveWorker(worker)}),
       next as materialized (
         select u.id, u.email, u.home_key from ${lookedAt(behind)} u
-        where ${owed(pass)} and not ${isHeld(pass, [])}
+        where ${isOwedBy(pass)} and not ${isHeld(pass, [])}
         order by u.home_key, u.id limit ${size}
       ),
       bounds as (

@@ -161,6 +161,33 @@ test('owed counts each user once, whatever is owed to them', async (t) => {
   assert.equal(await owes(), 2)
 })
 
+// They were owed by the alarm for users who were left, and by --resume, but not by `owed`.
+test('owed counts the users whom a stopped --force left, each once', async (t) => {
+  const { db, period } = await open(t)
+  const owes = async () => (await findStatus(db, settings)).owed
+  const names = ['a', 'b', 'c'].map((name) => `${name}@example.com`)
+  await seedUsers(
+    db,
+    names.map((email) => ({ email })),
+  )
+  for (const email of names) await claim(db, period, email)
+  await sql`update claims set claimed_at = now() - interval '1 hour'`.execute(db)
+  assert.equal(await owes(), 0)
+  for (let times = 1; times <= 2; times++) {
+    await writeRun(db, period, { command: 'force', outcome: 'stopped', cameToEnd: false })
+    assert.equal(await owes(), 3)
+  }
+  await writeDelivery(db, await idOf(db, 'a@example.com'), { period, status: 'pending' })
+  assert.equal(await owes(), 3)
+  const [first, second] = await findInterruptedRuns(db, period)
+  for (const [at, run] of [first, second].entries())
+    await db
+      .insertInto('claims')
+      .values({ scope: `forced:${run?.id}`, email: names[at + 1] ?? '' })
+      .execute()
+  assert.equal(await owes(), 1)
+})
+
 test('a run whose process holds its lease is running; when the lease is over it was interrupted', async (t) => {
   const { db, period, url } = await open(t)
   const live = await writeWorker(db, 30)

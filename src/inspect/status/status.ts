@@ -6,12 +6,20 @@ import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
-import { findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
+import { findInterruptedRuns, findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
 import { isHeldByAnswers } from '../../push/first-answers.ts'
 import { heldForTimeZone } from '../../push/guard.ts'
 import { findRefused } from '../../push/known-trouble.ts'
-import { countUsersOfPass } from '../../push/users-left.ts'
-import { hasQueries, isOwedSubscription, isOwedWeekly, isTheLastWord, weeklyPass } from '../../push/users-to-serve.ts'
+import { countUnclaimed, countUsersOfPass } from '../../push/users-left.ts'
+import {
+  hasQueries,
+  isOwedBy,
+  isOwedSubscription,
+  isOwedWeekly,
+  isTheLastWord,
+  resumedForcedPass,
+  weeklyPass,
+} from '../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
 
@@ -51,7 +59,7 @@ export interface Status {
   /** Users for whom `push --failed` would make a delivery anew, and those for whom `--unknown` would. */
   failedWithoutLater: number
   unknownWithoutLater: number
-  /** Users: without their weekly delivery in the period, with a subscription push to come, or with a delivery pending. */
+  /** Users: without their weekly delivery in the period, left by `--force`, with a subscription push to come, or a delivery pending. */
   owed: number
   lastRun: RunReport | undefined
   /**
@@ -95,16 +103,17 @@ async function countWithoutLater(db: Database, period: string) {
   return rows[0] ?? { failedWithoutLater: 0, unknownWithoutLater: 0 }
 }
 
-/** Users who are owed a delivery, but not the weekly one of the period. */
+/** Users who are owed a delivery, but not the weekly one of the period: also those whom interrupted `--force` runs left. */
 async function countOwedOthers(db: Database, period: string): Promise<number> {
+  const forced = resumedForcedPass(period, await findInterruptedRuns(db, period))
   const { rows } = await sql<{ others: number }>`
-    select count(*) as others from users u where not ${isOwedWeekly(period)} and u.id in (
+    select count(*) as others from users u where not ${isOwedWeekly(period)} and not ${forced ? isOwedBy(forced) : sql`false`} and u.id in (
       select u.id from users u where ${isOwedSubscription}
       union
       select u.id from deliveries d join users u on u.id = d.user_id where d.status = 'pending'
     )
   `.execute(db)
-  return rows[0]?.others ?? 0
+  return (rows[0]?.others ?? 0) + (forced ? await countUnclaimed(db, forced) : 0)
 }
 
 async function countUsers(db: Database, period: string) {
