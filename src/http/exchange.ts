@@ -150,6 +150,7 @@ export class Exchange {
     // these two end with their head, whatever length it tells (RFC 9112, 6.3): undici fails for want of the body, with
     // UND_ERR_RES_CONTENT_LENGTH_MISMATCH
     if (this.status === 204 || this.status === 304) this.answer()
+    else if (this.isProxyRefusal(error)) this.answer()
     else if (error instanceof Unreached) this.fail(codeOf(error.cause), error)
     else if (this.controller || this.begunAnew || !this.slot.socket?.errored) this.fail(codeOf(error), error)
     else {
@@ -157,6 +158,16 @@ export class Exchange {
       // undici takes no request while it fails one
       queueMicrotask(() => this.begin())
     }
+  }
+
+  /**
+   * undici makes this error of a proxy's 407 to a request in absolute form. That is an answer, and the request went no further. The
+   * same code without a request on the wire means a bad argument.
+   */
+  private isProxyRefusal(error: Error): boolean {
+    if (!this.slot.isProxied || !this.controller || codeOf(error) !== 'UND_ERR_INVALID_ARG') return false
+    this.status = 407
+    return true
   }
 
   /** Closes a connection that did not finish in both directions, so that nothing reads the body any more. */

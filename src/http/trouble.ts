@@ -82,8 +82,6 @@ function describeSent(stage: 'request' | 'response', code: string | undefined, e
 
 /** One line, such as `the connection was refused: nothing listens there (ECONNREFUSED)`. */
 export function describeTrouble(stage: TroubleStage, code: string | undefined, error: unknown): string {
-  // how undici reports a 407 to a request in absolute form
-  if (code === 'UND_ERR_INVALID_ARG') return 'the proxy asks for a user name and password (407)'
   // with TLS 1.3 the alert comes after the request went out
   const text =
     describeAlert(code) ?? (stage === 'connect' ? describeConnect(code, error) : describeSent(stage, code, error))

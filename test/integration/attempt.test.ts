@@ -771,3 +771,15 @@ test('closing waits for what is under way, and leaves no connection behind', asy
   await sender.close()
   assert.deepEqual(judgement(await outcome), success())
 })
+
+// It counted as no answer of the receiver: the delivery was unknown, and the receiver was told as down.
+test('a 407 of the proxy to an http: receiver is an answer, which says what to do; the next request goes out as ever', async () => {
+  const proxy = await startProxy(407)
+  const sender = newHttp({ proxies: { http: proxy.url }, concurrency: 1 })
+  for (let nth = 1; nth <= 3; nth++) {
+    const outcome = await sendAttempt(sender, target('http://receiver.example/'), request)
+    assert.deepEqual(judgement(outcome), refused(407))
+    assert.match(outcome.error ?? '', /^HTTP 407: the proxy asks for a user name and password: .*HTTP_PROXY/)
+    assert.equal(proxy.asked.length, nth)
+  }
+})

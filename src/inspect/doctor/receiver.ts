@@ -120,6 +120,8 @@ async function judgeStatus(status: number, host: string, context: DoctorContext)
   return [warning(message, `${check}; \`leadpush probe --user EMAIL\` shows what it says to a POST with a user's key.`)]
 }
 
+const proxyRemedy = 'Allow the way in the proxy; a user and password go into HTTP_PROXY or HTTPS_PROXY.'
+
 /** Judges the outcome of the HEAD, once the host or the proxy was reached. */
 async function judgeAnswer(
   outcome: HttpOutcome,
@@ -127,14 +129,21 @@ async function judgeAnswer(
   proxy: string | undefined,
   context: DoctorContext,
 ): Promise<Trouble[]> {
-  if (outcome.kind === 'answer') return await judgeStatus(outcome.status, host, context)
+  const throughProxy = (why: string, remedy: string) => [
+    failure(`${host} is not reached through the proxy ${proxy}: ${why}.`, remedy),
+  ]
+  if (outcome.kind === 'answer') {
+    if (proxy !== undefined && outcome.status === 407)
+      return throughProxy('the proxy asks for a user name and password (407)', proxyRemedy)
+    return await judgeStatus(outcome.status, host, context)
+  }
   const { code, error } = outcome
   if (proxy !== undefined && (outcome.stage === 'connect' || /^the proxy/.test(error))) {
     const remedy =
       isCertificateCode(code) || isClientCertificateCode(code)
         ? adviseOn({ kind: 'not reached', stage: 'certificate', code, error }, 'LEADPUSH_RECEIVER_URL')
-        : 'Allow the way in the proxy; a user and password go into HTTP_PROXY or HTTPS_PROXY.'
-    return [failure(`${host} is not reached through the proxy ${proxy}: ${error}.`, remedy)]
+        : proxyRemedy
+    return throughProxy(error, remedy)
   }
   const remedy = isClientCertificateCode(code)
     ? clientRemedy
