@@ -19,6 +19,10 @@ export function endOf(httpStatus: number | null): AlikeEnd | undefined {
 export class Doubt {
   /** How many first attempts in a row ended alike. */
   inARow = 0
+  /** A trouble has ended with an answer that looks like another, and nothing better has come since. */
+  isWary = false
+  /** All first attempts are made, and one answer proves nothing: second attempts are made one by one. */
+  isProbing = false
 
   private readonly looksForOutage: boolean
   private end: AlikeEnd | undefined
@@ -31,11 +35,12 @@ export class Doubt {
 
   /** Second attempts wait until first attempts have shown whether the receiver is in trouble. */
   get isOpen(): boolean {
-    return this.inARow > 0
+    return this.inARow > 0 && !this.isProbing
   }
 
   /** How many first attempts may begin before one has ended differently; `open` is how many have begun and not ended. */
   firstsLeft(open: number): number {
+    if (this.isProbing) return Math.max(0, 1 - open)
     return this.hasSeenOther ? Number.POSITIVE_INFINITY : Math.max(0, alikeInARow - this.firsts - open)
   }
 
@@ -44,22 +49,28 @@ export class Doubt {
     const found = endOf(httpStatus)
     const end = found === 'down' && !this.looksForOutage ? undefined : found
     const isOther = end === undefined || (this.end !== undefined && end !== this.end)
-    if (attempt === 2) {
+    if (attempt === 2 && !this.isProbing) {
       if (isOther && httpStatus !== null) this.break()
       return undefined
     }
     this.firsts++
-    if (isOther) this.break()
+    if (isOther && this.isProbing && end !== undefined) this.inARow = 0
+    else if (isOther) this.break()
     if (end === undefined) return undefined
     this.end = end
     this.inARow++
-    return this.inARow >= alikeInARow ? end : undefined
+    if (this.inARow < (this.isProbing ? alikeMin : alikeInARow)) return undefined
+    return end
   }
 
   /** All first attempts are made: fewer than usual may prove trouble now; if not, the doubt is over. */
   noteAllMade(): AlikeEnd | undefined {
     const { end } = this
     if (this.inARow === this.firsts && this.inARow >= alikeMin) return end
+    if (this.isWary) {
+      this.isProbing = true
+      return undefined
+    }
     this.inARow = 0
     this.end = undefined
     return undefined
@@ -72,7 +83,21 @@ export class Doubt {
     this.firsts = 0
   }
 
+  /** Begins anew with the answer that ended a trouble; it counts as that to a first attempt. */
+  restartWith(httpStatus: number | null): void {
+    this.restart()
+    this.note(1, httpStatus)
+    this.isWary = this.inARow > 0
+  }
+
+  /** First attempts may follow, which show more. */
+  endProbing(): void {
+    this.isProbing = false
+  }
+
   private break(): void {
+    this.isWary = false
+    this.isProbing = false
     this.inARow = 0
     this.end = undefined
     this.hasSeenOther = true

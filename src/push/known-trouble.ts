@@ -81,13 +81,14 @@ export class KnownTrouble {
     return await this.find()
   }
 
-  async recordDown(): Promise<void> {
+  /** `isOther`: this process has found that a refusal is none any more. */
+  async recordDown(isOther = false): Promise<void> {
     await rideOut(() =>
       sql`
         insert into receivers as r (url_sha256, trouble_since, next_at) values (${this.id}, now(), now() + ${ms(pauseAfter(0))})
         on conflict (url_sha256) do update set
           trouble_since = now(), refused_status = null, tries = 0, next_at = excluded.next_at, trying = false
-        where r.trouble_since is null
+        where r.trouble_since is null or (${isOther} and r.refused_status is not null)
       `.execute(this.db),
     )
   }
@@ -99,7 +100,7 @@ export class KnownTrouble {
         insert into receivers as r (url_sha256, trouble_since, refused_status, next_at) values (${this.id}, now(), ${status}, now())
         on conflict (url_sha256) do update set
           trouble_since = now(), refused_status = excluded.refused_status, tries = 0, next_at = now(), second_at = null, trying = false
-        where r.trouble_since is null or r.refused_status is null
+        where r.trouble_since is null or r.refused_status is distinct from excluded.refused_status
       `.execute(this.db),
     )
   }

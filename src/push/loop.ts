@@ -99,6 +99,7 @@ export class PushLoop {
       await this.sleeper.sleep(1_000)
     await this.attempts.flushed()
     this.watch.end()
+    if (this.failure === undefined) await this.watch.settle(this.stopping || this.isLeaving)
     if (this.failure === undefined) await this.pace.end()
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure

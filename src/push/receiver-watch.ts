@@ -61,6 +61,8 @@ export class ReceiverWatch {
   private looking: Promise<void> | undefined
   /** This process is making the try that shows whether the receiver still refuses. */
   private isTrying = false
+  /** A trouble ended with an answer that looks like another: other processes are told once it is known what it is. */
+  private isUnsettled = false
   /** The database has trouble of this receiver, and a recovery is looked for. */
   private hasToTell = false
 
@@ -136,7 +138,7 @@ export class ReceiverWatch {
 
   /** Learns what other processes found meanwhile. An absent database is reported by other statements. */
   private look(): Promise<void> {
-    if (this.isWriting) return Promise.resolve()
+    if (this.isWriting || this.isUnsettled) return Promise.resolve()
     this.looking ??= this.readKnown()
       .catch(() => {})
       .finally(() => {
@@ -157,13 +159,14 @@ export class ReceiverWatch {
       context.onChange('down', 'The receiver is down, as another push found: waiting for it.')
     const change = this.refusal.learn(refusal, now())
     if (change === 'held') context.onChange('refuses', undefined)
-    if (change === 'well') this.goOn('The receiver answers otherwise, as another push found: going on.')
+    if (change !== 'well') return
+    this.doubt.restart()
+    this.goOn('The receiver answers otherwise, as another push found: going on.')
   }
 
   private goOn(why: string): void {
     this.beganInTrouble = false
     this.isTrying = false
-    this.doubt.restart()
     this.context.onChange('well', why)
   }
 
@@ -184,15 +187,26 @@ export class ReceiverWatch {
     const refused = this.refusal.status
     if (this.outage.noteEnd(httpStatus) || this.refusal.noteEnd(httpStatus)) {
       const what = refused === undefined ? 'answers again' : `no longer answers HTTP ${refused} to everybody`
-      this.goOn(`The receiver ${what}: going on.`)
-      this.doubt.note(attempt, httpStatus)
-      return this.write(() => this.known.recordWell())
+      this.doubt.restartWith(httpStatus)
+      this.isUnsettled = this.doubt.isWary
+      const then = this.isUnsettled ? `HTTP ${httpStatus} came, so other second attempts wait` : 'going on'
+      this.goOn(`The receiver ${what}: ${then}.`)
+      return this.isUnsettled ? undefined : this.write(() => this.known.recordWell())
     }
     if (this.isTrying) return this.noteUnmade()
     if (this.isInTrouble) return undefined
     const end = this.doubt.note(attempt, httpStatus)
     if (end === 'down') return this.goDown(error ?? '')
-    return end === undefined ? undefined : this.hold(end)
+    if (end !== undefined) return this.hold(end)
+    return this.isUnsettled && !this.doubt.isWary ? this.settle(false) : undefined
+  }
+
+  /** It is known that no other trouble followed, or the push ends before: one answer alone proves none, unless it is cut short. */
+  async settle(isCutShort: boolean): Promise<void> {
+    if (!this.isUnsettled) return
+    this.isUnsettled = false
+    this.doubt.endProbing()
+    await this.write(() => (isCutShort ? this.known.recordTried() : this.known.recordWell()))
   }
 
   /** Records a recovery for other processes, once. */
@@ -213,19 +227,29 @@ export class ReceiverWatch {
   }
 
   private goDown(last: string | undefined): Promise<void> {
+    const isOther = this.isUnsettled
+    const attempts = this.doubt.isProbing ? 'attempts' : 'first attempts'
+    this.isUnsettled = false
+    this.doubt.endProbing()
     this.outage.goDown(now())
     const why = last === undefined ? '' : `; the last: ${last}`
     this.context.onChange(
       'down',
-      `The receiver is down: ${this.doubt.inARow} first attempts in a row failed${why}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`,
+      `The receiver is down: ${this.doubt.inARow} ${attempts} in a row failed${why}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`,
     )
-    return this.write(() => this.known.recordDown())
+    return this.write(() => this.known.recordDown(isOther))
   }
 
   private hold(status: number): Promise<void> {
+    const isOther = this.isUnsettled
+    this.isUnsettled = false
+    this.doubt.endProbing()
     this.refusal.hold(status)
     this.context.onChange('refuses', undefined)
-    return this.write(() => this.known.recordRefusing(status))
+    return this.write(async () => {
+      if (isOther) await this.known.recordTried()
+      await this.known.recordRefusing(status)
+    })
   }
 
   /** During trouble: milliseconds until the next try; infinite: this push makes none. */

@@ -303,6 +303,59 @@ test('an answer of another kind lets it go on to the next doubt, no answer does 
   assert.deepEqual([house.receiver.requests.length, most(house)], [41, 1])
 })
 
+// The one attempt ended the first trouble, and everybody lost the second attempt to the next one.
+for (const [what, before, after] of [
+  ['a hold turns into an outage', 401, 503],
+  ['an outage turns into a refusal', 503, 401],
+  ['a hold turns into another', 401, 404],
+] as const) {
+  test(`where only second attempts are left and ${what}, two of 20 are made and the others wait`, async (t) => {
+    const house = await build(t, { users: users(20), answer: () => before })
+    const brief = { ...held, outageMs: 300, concurrency: 4 }
+    await house.push(all, brief)
+    assert.deepEqual(await house.attempts(), { 'pending 1': 20 })
+    house.receiver.answer = () => after
+    const next = await house.push(resume, brief)
+    assert.deepEqual([next.ok, await house.attempts()], [false, { 'failed 2': 2, 'pending 1': 18 }])
+    assert.match(next.notes.join(' '), new RegExp(`: HTTP ${after} came, so other second attempts wait\\.`))
+    const known = await new KnownTrouble(house.db, house.receiver.url).find()
+    assert.deepEqual(
+      [known.outage !== undefined, known.refusal?.status],
+      after === 503 ? [true, undefined] : [false, after],
+    )
+    if (after === 503) assert.match(next.notes.join(' '), /is down: 2 attempts in a row failed; the last: HTTP 503/)
+    else assert.match(skips(next)[0]?.reason ?? '', new RegExp(`^held: .*HTTP ${after}`))
+    await pass(house, '1 day')
+    house.receiver.answer = () => 200
+    const mended = await house.push(resume, { ...brief, outageMs: 30_000 })
+    assert.deepEqual([mended.ok, await house.attempts()], [true, { 'delivered 2': 18, 'failed 2': 2 }])
+    assert.deepEqual(await new KnownTrouble(house.db, house.receiver.url).find(), {})
+  })
+}
+
+test('one user alone who is refused as a trouble ends holds nobody, with first attempts left or without', async (t) => {
+  for (const count of [20, 21, 60]) {
+    const house = await build(t, { users: users(count), answer: () => 503 })
+    await house.push(all, { ...held, outageMs: 300 })
+    const { length } = house.receiver.requests
+    house.receiver.answer = (_request, nth) => (nth === length + 1 ? 401 : 200)
+    const { lines, notes } = await house.push(resume, held)
+    assert.match(notes.join(' '), /HTTP 401 came, so other second attempts wait\./)
+    assert.deepEqual(skips({ lines }), [])
+    const left = Object.entries(await house.attempts()).filter(([what]) => what.startsWith('pending'))
+    assert.deepEqual(left, [], `${count}`)
+    assert.deepEqual(await new KnownTrouble(house.db, house.receiver.url).find(), {})
+  }
+})
+
+test('where the last first attempt ends a trouble with another, second attempts wait as well', async (t) => {
+  const house = await build(t, { users: users(21), answer: () => 401 })
+  await house.push(all, { ...held, concurrency: 1 })
+  house.receiver.answer = () => 404
+  const { ok } = await house.push(resume, held)
+  assert.deepEqual([ok, await house.attempts()], [false, { 'failed 2': 1, 'pending 1': 20 }])
+})
+
 test('preview, status and its alarms tell what is held and what to do', async (t) => {
   const house = await build(t, { users: users(30), answer: () => 404 })
   const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', feedMaxAgeMs: undefined } as const
