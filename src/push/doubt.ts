@@ -19,7 +19,7 @@ export function endOf(httpStatus: number | null): AlikeEnd | undefined {
 export class Doubt {
   /** How many first attempts in a row ended alike. */
   inARow = 0
-  /** A trouble has ended with an answer that looks like another, and nothing better has come since. */
+  /** An answer ended a trouble but looks like another, or refused an encoding alone; nothing better has come since. */
   isWary = false
   /** All first attempts are made, and one answer proves nothing: second attempts are made one by one. */
   isProbing = false
@@ -28,6 +28,8 @@ export class Doubt {
   private end: AlikeEnd | undefined
   private firsts = 0
   private hasSeenOther = false
+  /** How many deliveries in a row were refused for their encoding alone. */
+  private unclear = 0
 
   constructor(looksForOutage: boolean) {
     this.looksForOutage = looksForOutage
@@ -35,7 +37,7 @@ export class Doubt {
 
   /** Second attempts wait until first attempts have shown whether the receiver is in trouble. */
   get isOpen(): boolean {
-    return this.inARow > 0 && !this.isProbing
+    return (this.inARow > 0 || this.isWary) && !this.isProbing
   }
 
   /** How many first attempts may begin before one has ended differently; `open` is how many have begun and not ended. */
@@ -90,6 +92,18 @@ export class Doubt {
     this.isWary = this.inARow > 0
   }
 
+  restartUnclear(): void {
+    this.restart()
+    this.noteUnclear()
+  }
+
+  /** A 415 to a compressed delivery tells nothing of a plain one: a second attempt must show whether that is refused too. */
+  noteUnclear(): void {
+    if (this.hasSeenOther) return
+    this.isWary = true
+    this.isProbing ||= ++this.unclear >= alikeInARow
+  }
+
   /** First attempts may follow, which show more. */
   endProbing(): void {
     this.isProbing = false
@@ -98,6 +112,7 @@ export class Doubt {
   private break(): void {
     this.isWary = false
     this.isProbing = false
+    this.unclear = 0
     this.inARow = 0
     this.end = undefined
     this.hasSeenOther = true

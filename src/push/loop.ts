@@ -347,7 +347,7 @@ export class PushLoop {
     this.context.firstAnswers.note(outcome)
     this.pace.note(attempt, outcome)
     // a refused encoding is no refused delivery: the next ones go out plain
-    const noted = gzip && httpStatus === 415 ? this.watch.noteUnmade() : this.watch.note(attempt.attempt, outcome)
+    const noted = this.watch.note(nth, outcome, gzip && httpStatus === 415)
     const learnt = this.compression.note(outcome)
     this.attempts.noteOutcome(attempt, outcome)
     await Promise.all([noted, learnt])

@@ -181,13 +181,17 @@ export class ReceiverWatch {
     }
   }
 
-  /** Notes the outcome of an attempt; the promise settles once other processes can see the change. */
-  note(attempt: 1 | 2, { httpStatus, error }: AttemptOutcome): Promise<void> | undefined {
+  /**
+   * Notes the outcome of an attempt; `isEncoding`: it is a 415 to a compressed one. The promise settles once other processes can see
+   * the change.
+   */
+  note(attempt: 1 | 2, { httpStatus, error }: AttemptOutcome, isEncoding = false): Promise<void> | undefined {
     if (!this.isLooked) return this.tellWell(httpStatus)
     const refused = this.refusal.status
     if (this.outage.noteEnd(httpStatus) || this.refusal.noteEnd(httpStatus)) {
       const what = refused === undefined ? 'answers again' : `no longer answers HTTP ${refused} to everybody`
-      this.doubt.restartWith(httpStatus)
+      if (isEncoding) this.doubt.restartUnclear()
+      else this.doubt.restartWith(httpStatus)
       this.isUnsettled = this.doubt.isWary
       const then = this.isUnsettled ? `HTTP ${httpStatus} came, so other second attempts wait` : 'going on'
       this.goOn(`The receiver ${what}: ${then}.`)
@@ -195,6 +199,10 @@ export class ReceiverWatch {
     }
     if (this.isTrying) return this.noteUnmade()
     if (this.isInTrouble) return undefined
+    if (isEncoding) {
+      if (attempt === 1) this.doubt.noteUnclear()
+      return undefined
+    }
     const end = this.doubt.note(attempt, httpStatus)
     if (end === 'down') return this.goDown(error ?? '')
     if (end !== undefined) return this.hold(end)

@@ -7,11 +7,11 @@ import { findFigures } from '../../src/inspect/report/figures/find-figures.ts'
 import { buildReport } from '../../src/inspect/report/page/build-report.ts'
 import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
-import { findRefused, KnownTrouble } from '../../src/push/known-trouble.ts'
+import { findRefused, hashReceiver, KnownTrouble } from '../../src/push/known-trouble.ts'
 import { Preview } from '../../src/push/preview.ts'
 import type { PushRequest } from '../../src/push/run-push.ts'
 import { all, build, type Pushed, type PushHouse, resume, stopAfter, users } from '../support/push-house.ts'
-import { requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
+import { type ReceivedRequest, requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
 import { seedUsers } from '../support/seed.ts'
 
 test('20 first failures in a row are an outage: the users it had not come to stay owed, and the run gives up', async (t) => {
@@ -355,6 +355,47 @@ test('where the last first attempt ends a trouble with another, second attempts 
   const { ok } = await house.push(resume, held)
   assert.deepEqual([ok, await house.attempts()], [false, { 'failed 2': 1, 'pending 1': 20 }])
 })
+
+const isGzip = ({ headers }: ReceivedRequest) => headers['content-encoding'] === 'gzip'
+
+// A 415 to a compressed first attempt counted for nothing: everybody lost both attempts.
+for (const [compress, count] of [['gzip', 60], ['gzip', 5], ['auto', 60], ['auto', 5]] as const) {
+  test(`a receiver that answers 415 to ${count} users, compressed (${compress}) or not, holds the push`, async (t) => {
+    const house = await build(t, { users: users(count), answer: () => 415 })
+    await sql`insert into receivers (url_sha256, takes_gzip) values (${hashReceiver(house.receiver.url)}, true)`.execute(house.db)
+    const push = await house.push(all, { ...held, compress, concurrency: 4 })
+    assert.match(skips(push)[0]?.reason ?? '', /^held: .*HTTP 415/)
+    assert.deepEqual([push.ok, counts(house).filter((n) => n > 1).length <= 2], [false, true], `${counts(house)}`)
+    assert.ok(house.receiver.requests.filter(isGzip).length <= 24)
+    assert.ok(house.receiver.keys().size <= 28, `${house.receiver.keys().size}`)
+  })
+} // biome-ignore format: a table
+
+for (const [compress, count] of [['gzip', 60], ['gzip', 1], ['auto', 60]] as const) {
+  test(`a receiver that refuses compressed deliveries alone (${compress}) gets all ${count} plain`, async (t) => {
+    const house = await build(t, { users: users(count), answer: (request) => (isGzip(request) ? 415 : 200) })
+    await sql`insert into receivers (url_sha256, takes_gzip) values (${hashReceiver(house.receiver.url)}, true)`.execute(house.db)
+    const push = await house.push(all, { ...held, compress, concurrency: 4 })
+    assert.deepEqual([push.ok, push.summary.delivered, push.notes], [true, count, []])
+  })
+} // biome-ignore format: a table
+
+// It was no answer at all: an outage lasted until it gave up, and a hold until a day later.
+for (const before of [503, 401]) {
+  test(`a 415 to a compressed delivery ends what ${before} had begun, and a plain one shows whether all is well`, async (t) => {
+    for (const after of [200, 401]) {
+      const house = await build(t, { users: users(40), answer: () => before })
+      await house.push(all, { ...held, outageMs: 300, compress: 'off', concurrency: 4 })
+      house.receiver.answer = (request) => (isGzip(request) ? 415 : after)
+      const next = await house.push(resume, { ...held, compress: 'gzip', concurrency: 4 })
+      const { 'failed 2': failed = 0, ...others } = await house.attempts()
+      assert.match(next.notes.join(' '), /: HTTP 415 came, so other second attempts wait\./)
+      if (after === 200) assert.deepEqual([next.ok, failed, others['pending 1']], [true, 0, undefined])
+      else assert.ok(!next.ok && failed <= 2, `${failed}`)
+      assert.equal((await findRefused(house.db))?.status, after === 200 ? undefined : 401)
+    }
+  })
+}
 
 test('preview, status and its alarms tell what is held and what to do', async (t) => {
   const house = await build(t, { users: users(30), answer: () => 404 })
