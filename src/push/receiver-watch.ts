@@ -2,6 +2,8 @@
  * The watch over the receiver (contract 4.12): combines the outcomes of this push, the findings of other processes, and whether the
  * receiver can be reached during an outage.
  */
+
+import { span } from '../base/amounts.ts'
 import type { ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import { outageCheckMs, outageLookMs } from '../base/limits.ts'
@@ -41,9 +43,17 @@ const now = () => performance.now()
 export const describeRefusal = (status: number) =>
   `the receiver refuses every delivery alike: ${describeStatus(status)}`
 
-/** The reason of a skip line. */
-export const reasonToHold = (status: number) =>
-  `held: ${describeRefusal(status)}. Once that is mended the next push begins with one attempt; --accept goes on regardless`
+/** How long to wait, rounded up: who comes then must not come too early. */
+function formatWait(ms: number): string {
+  const unitMs = ms > 3_600_000 ? 3_600_000 : 60_000
+  return span((Math.ceil(ms / unitMs) * unitMs) / 1_000)
+}
+
+/** The reason of a skip line; the next attempt is allowed in `untilNextMs`. */
+export function reasonToHold(status: number, untilNextMs = 0): string {
+  const next = untilNextMs > 0 ? `a push that begins in ${formatWait(untilNextMs)} or later` : 'the next push'
+  return `held: ${describeRefusal(status)}. Once that is mended ${next} begins with one attempt; --accept goes on regardless`
+}
 
 export class ReceiverWatch {
   /** The receiver was known to be in trouble when this push began, and has not been well since. */
@@ -98,7 +108,7 @@ export class ReceiverWatch {
   heldBy(kind: AttemptKind): string | undefined {
     const { status } = this.refusal
     return status !== undefined && !this.isTrying && this.untilTry(kind) === Number.POSITIVE_INFINITY
-      ? reasonToHold(status)
+      ? reasonToHold(status, this.refusal.untilNext(now(), kind))
       : undefined
   }
 
@@ -293,7 +303,7 @@ export class ReceiverWatch {
     })
     if (isMine) {
       this.isTrying = true
-      this.refusal.noteTry()
+      this.refusal.noteTry(now(), kind)
       return true
     }
     const found = await rideOut(() => this.known.find())

@@ -2,6 +2,7 @@
  * The rules of a receiver that refuses every delivery alike (contract 4.12): the push that finds it makes no more attempts, the next
  * push makes one. Pure: it knows the outcomes, the findings of other processes and the times, in milliseconds, that it is given.
  */
+import { refusalSecondMs, refusalTryMs } from '../base/limits.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 
 /** A refusal as the database has it, for all processes. Times count from now. */
@@ -27,6 +28,8 @@ export class Refusal {
   private readonly timeoutMs: number
   /** When this push may make its attempt; undefined: it makes none. */
   private tryAt: number | undefined
+  /** When the next push may make its attempt. */
+  private nextAt = 0
   private secondAt = 0
   /** The attempt of another process ends by then. */
   private otherUntil: number | undefined
@@ -45,6 +48,8 @@ export class Refusal {
     this.status = status
     this.tryAt = undefined
     this.otherUntil = undefined
+    this.nextAt = 0
+    this.secondAt = 0
   }
 
   /** Learns what the database has; returns `held` or `well` when that is news. Only a push that begins may try. */
@@ -57,6 +62,7 @@ export class Refusal {
     this.status = known.status
     this.tries = known.tries
     if (isBeginning) this.tryAt = now + known.nextMs
+    this.nextAt = now + known.nextMs
     this.secondAt = now + known.secondMs
     if (!known.isTrying) this.otherUntil = undefined
     else if (isBeginning) this.otherUntil = now + this.timeoutMs
@@ -64,7 +70,9 @@ export class Refusal {
   }
 
   /** This process makes its attempt now. */
-  noteTry(): void {
+  noteTry(now = 0, kind: AttemptKind = 'first'): void {
+    this.nextAt = now + refusalTryMs
+    if (kind === 'second') this.secondAt = now + refusalSecondMs
     this.tryAt = undefined
     this.otherUntil = undefined
   }
@@ -74,6 +82,11 @@ export class Refusal {
     if (this.status === undefined || httpStatus === null || httpStatus === this.status) return false
     this.status = undefined
     return true
+  }
+
+  /** Milliseconds until a later push may make an attempt of that kind. */
+  untilNext(now: number, kind: AttemptKind): number {
+    return Math.max(0, (kind === 'second' ? Math.max(this.nextAt, this.secondAt) : this.nextAt) - now)
   }
 
   /** Milliseconds until the attempt of this push; infinite: it makes none. */

@@ -356,6 +356,18 @@ test('where the last first attempt ends a trouble with another, second attempts 
   assert.deepEqual([ok, await house.attempts()], [false, { 'failed 2': 1, 'pending 1': 20 }])
 })
 
+// It said that the next push begins with one attempt; those within the hour make none.
+test('where the attempt of the hour is made, the hold says when the next one is allowed', async (t) => {
+  for (const [count, words] of [[30, /a push that begins in (1 hour|\d\d minutes) or later begins/], [5, /in 24 hours or later begins|in 1 day or later begins/]] as const) {
+    const house = await build(t, { users: users(count), answer: () => 401 })
+    const push = async () => skips(await house.push(all, held))[0]?.reason ?? ''
+    assert.match(await push(), /mended the next push begins with one attempt; --accept/)
+    // of these two the first makes the attempt
+    for (let times = 0; times < 2; times++) assert.match(await push(), words)
+    assert.equal(house.receiver.requests.length, Math.min(20, count) + 1)
+  }
+}) // biome-ignore format: a table
+
 const isGzip = ({ headers }: ReceivedRequest) => headers['content-encoding'] === 'gzip'
 
 // A 415 to a compressed first attempt counted for nothing: everybody lost both attempts.

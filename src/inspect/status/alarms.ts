@@ -52,7 +52,7 @@ function* listReceiver({ refused }: Status): Generator<Alarm> {
   yield {
     about: `a receiver that answers HTTP ${status} to everybody`,
     what: `Pushes have been held since ${minuteOf(since)}, as ${describeRefusal(status)}`,
-    toDo: 'mend that, then run `leadpush push --all`: it begins with one attempt, and goes on if that is answered otherwise.',
+    toDo: 'mend that, then run `leadpush push --all`: it begins with one attempt, at most one an hour, and goes on if that is answered otherwise. With `--accept` it goes on at once.',
   }
 } // biome-ignore format: long sentences
 
