@@ -69,6 +69,8 @@ export class ReceiverWatch {
   private written = 0
   private isWriting = false
   private looking: Promise<void> | undefined
+  /** How the last attempt without an answer below 500 ended. */
+  private lastFailure: string | undefined
   /** This process is making the try that shows whether the receiver still refuses. */
   private isTrying = false
   /** A trouble ended with an answer that looks like another: other processes are told once it is known what it is. */
@@ -213,8 +215,9 @@ export class ReceiverWatch {
       if (attempt === 1) this.doubt.noteUnclear()
       return undefined
     }
+    if (endOf(httpStatus) === 'down') this.lastFailure = error ?? ''
     const end = this.doubt.note(attempt, httpStatus)
-    if (end === 'down') return this.goDown(error ?? '')
+    if (end === 'down') return this.goDown()
     if (end !== undefined) return this.hold(end)
     return this.isUnsettled && !this.doubt.isWary ? this.settle(false) : undefined
   }
@@ -240,17 +243,17 @@ export class ReceiverWatch {
     await this.look()
     if (this.isInTrouble) return
     const end = this.doubt.noteAllMade()
-    if (end === 'down') await this.goDown(undefined)
+    if (end === 'down') await this.goDown()
     else if (end !== undefined) await this.hold(end)
   }
 
-  private goDown(last: string | undefined): Promise<void> {
+  private goDown(): Promise<void> {
     const isOther = this.isUnsettled
     const attempts = this.doubt.isProbing ? 'attempts' : 'first attempts'
     this.isUnsettled = false
     this.doubt.endProbing()
     this.outage.goDown(now())
-    const why = last === undefined ? '' : `; the last: ${last}`
+    const why = this.lastFailure === undefined ? '' : `; the last: ${this.lastFailure}`
     this.context.onChange(
       'down',
       `The receiver is down: ${this.doubt.inARow} ${attempts} in a row failed${why}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`,

@@ -82,6 +82,16 @@ test('where only second attempts are left, one is made once a HEAD is answered b
   assert.deepEqual([(await house.push(all, down)).ok, await house.attempts()], [false, { 'failed 2': 3 }])
 })
 
+// Below 20 users the warning named no cause.
+test('of fewer than 20 users too the warning says how the last attempt failed', async (t) => {
+  for (const [answer, words] of [[503, /HTTP 503: /], ['drop', /the connection broke/]] as const) {
+    const house = await build(t, { users: users(4), answer: () => answer })
+    const { notes } = await house.push(all, down)
+    assert.match(notes[0] ?? '', /^The receiver is down: 4 first attempts in a row failed; the last: /)
+    assert.match(notes[0] ?? '', words)
+  }
+}) // biome-ignore format: a table
+
 test('nothing is begun before a connection can be made; --accept goes on regardless', async (t) => {
   const house = await build(t, { users: users(40), answer: () => 503 })
   await house.push(all, down)
