@@ -5,10 +5,8 @@
 import { alikeInARow, alikeMin } from '../base/limits.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 
-/** How the reason of a run begins that such answers hold. */
-const heldByAnswers = 'held: none of the first '
-
-export const isHeldByAnswers = (reason: string) => reason.startsWith(heldByAnswers)
+/** Whether such answers hold a run: its reason is that of `findReasonToHold`. */
+export const isHeldByAnswers = (reason: string) => reason.startsWith('held: none of the first ')
 
 export class FirstAnswers {
   private empty = 0
@@ -39,6 +37,6 @@ export class FirstAnswers {
   /** The reason of a skip line, once enough answers prove trouble; `isAll`: no further answer will come. */
   findReasonToHold(isAll: boolean): string | undefined {
     if (this.isOver || this.empty < (isAll ? alikeMin : alikeInARow)) return undefined
-    return `${heldByAnswers}${this.empty} answers shows that the receiver took a delivery (--accept goes on regardless); the last: ${this.last}`
+    return `held: none of the first ${this.empty} answers shows that the receiver took a delivery (--accept goes on regardless); the last: ${this.last}`
   }
 }
