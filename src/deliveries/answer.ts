@@ -126,7 +126,7 @@ export function findEmptySuccess({
   body,
 }: AnswerBody): string | undefined {
   if (/^\s*text\/html\b/i.test(contentType))
-    return 'the receiver answered with a page (text/html), as a login page or a proxy does: does LEADPUSH_RECEIVER_URL lead to it?'
+    return 'the receiver answered with a page (text/html), as a login page or a proxy does; LEADPUSH_RECEIVER_URL may lead to one'
   // cheaper than parsing: without this literal no field is false
   if (body === undefined || contentEncoding !== 'identity' || !body.includes('false')) return undefined
   const parsed = parseJson(body.toString())

@@ -197,8 +197,8 @@ export async function wasHeldBefore(db: Database, period: string, runId: number)
 }
 
 /**
- * Records the end of a run; `heldUsers`: how many users the guard held back; `heldByAnswers`: why its answers held it. Returns false, and records nothing, where the run is gone or
- * another server answers than the worker knows: then what was counted may be gone too.
+ * Records the end of a run; `heldUsers`: how many users the guard held back; `heldByAnswers`: why its answers held it. Returns false,
+ * and records nothing, where the run is gone or another server answers than the worker knows: then what was counted may be gone too.
  */
 export async function endRun(
   db: Database,
