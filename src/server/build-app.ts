@@ -99,6 +99,8 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     noteAnswer(request, reply)
     done()
   })
+  // the limit of bodies holds for it too, also where no Content-Length tells how long one is
+  app.addHttpMethod('GET', { hasBody: true, overrideExisting: true })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body))
   app.setErrorHandler((error, request, reply) => refuse(request, reply, asRefusal(error, options)))
