@@ -3,8 +3,7 @@
  * the peer may have received any of the request. A request is written once or not at all.
  */
 import type { Dispatcher } from 'undici'
-import { packageVersion } from '../base/package-root.ts'
-import { Connections, type HttpOptions, type Slot } from './connections.ts'
+import { Connections, type HttpOptions, type Slot, userAgent } from './connections.ts'
 import { Exchange, type HttpOutcome } from './exchange.ts'
 
 export interface HttpPost {
@@ -33,8 +32,6 @@ export interface Http {
   /** Waits for requests under way, and closes the connections. */
   close(): Promise<void>
 }
-
-const userAgent = `leadpush/${packageVersion}`
 
 const isBroken = (outcome: HttpOutcome) =>
   outcome.kind === 'no-answer' && outcome.stage === 'request' && outcome.code !== 'TIMEOUT'

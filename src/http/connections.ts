@@ -4,6 +4,7 @@ import type { SecureContext } from 'node:tls'
 import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { buildSecureContext, type ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
+import { packageVersion } from '../base/package-root.ts'
 import { type ExchangeSlot, Unreached } from './exchange.ts'
 import { passOverContinue } from './pass-over-continue.ts'
 import { findProxy } from './reach.ts'
@@ -27,6 +28,9 @@ export interface Slot extends ExchangeSlot {
   origin: string
   dispatcher: Dispatcher
 }
+
+/** contract 2: in every request, also in one that asks a proxy for a tunnel. */
+export const userAgent = `leadpush/${packageVersion}`
 
 type FindAddresses = NonNullable<HttpOptions['findAddresses']>
 
@@ -81,11 +85,14 @@ function buildSlot(
     })
   }
   const { http = '', https = '', except = '' } = proxies
-  const dispatcher = (origin.startsWith('https:') ? https : http)
+  const proxy = origin.startsWith('https:') ? https : http
+  const dispatcher = proxy
     ? new EnvHttpProxyAgent({
-        httpProxy: http,
-        httpsProxy: https,
+        // undici writes a proxy's credentials into `headers`: these two must be one proxy
+        httpProxy: proxy,
+        httpsProxy: proxy,
         noProxy: except,
+        headers: { 'User-Agent': userAgent },
         // an http: target is requested in absolute form: many proxies tunnel to port 443 alone
         proxyTunnel: false,
         proxyTls: { timeout: timeoutMs },

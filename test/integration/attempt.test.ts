@@ -651,8 +651,10 @@ test('NODE_EXTRA_CA_CERTS makes an authority of one’s own trusted; name and da
 /** A proxy that forwards in absolute form and makes tunnels; it notes what it was asked for. */
 async function startProxy(refuse = 0) {
   const asked: string[] = []
+  const agents: (string[] | undefined)[] = []
   const server = http.createServer((incoming, response) => {
     asked.push(`${incoming.method} ${incoming.url} ${incoming.headers['proxy-authorization'] ?? ''}`.trim())
+    agents.push(incoming.headersDistinct['user-agent'])
     if (refuse) return void response.writeHead(refuse).end()
     const onward = http.request(incoming.url ?? '', { method: 'POST', headers: incoming.headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 500, answer.headers)
@@ -662,6 +664,7 @@ async function startProxy(refuse = 0) {
   })
   server.on('connect', (incoming, socket, head) => {
     asked.push(`CONNECT ${incoming.url} ${incoming.headers['proxy-authorization'] ?? ''}`.trim())
+    agents.push(incoming.headersDistinct['user-agent'])
     if (refuse) return void socket.end(`HTTP/1.1 ${refuse} No\r\n\r\n`)
     const [host, port] = (incoming.url ?? '').split(':')
     const onward = net.connect(Number(port), host, () => {
@@ -674,7 +677,7 @@ async function startProxy(refuse = 0) {
   })
   const listening = await listen(server)
   open.push(listening)
-  return { asked, url: `http://name:pass@127.0.0.1:${listening.port}` }
+  return { asked, agents, url: `http://name:pass@127.0.0.1:${listening.port}` }
 }
 
 test('an http: receiver is asked for through HTTP_PROXY, in absolute form, and not through HTTPS_PROXY', async () => {
@@ -700,6 +703,18 @@ test('an https: receiver is reached through a tunnel of HTTPS_PROXY; its certifi
   assert.deepEqual(judgement(outcome), unreached)
   assert.match(outcome.error ?? '', /certificate/)
   assert.match(proxy.asked[0] ?? '', new RegExp(`^CONNECT localhost:${receiver.port} Basic `))
+})
+
+test("every request to a proxy has our User-Agent once, and no other proxy's credentials", async () => {
+  // a request for a tunnel once had no User-Agent
+  const receiver = await answering(ok)
+  const proxy = await startProxy()
+  const bare = await startProxy(407)
+  const both = newHttp({ proxies: { http: proxy.url, https: bare.url.replace('name:pass@', '') } })
+  assert.deepEqual(judgement(await sendAttempt(both, target(receiver.port), request)), success())
+  assert.deepEqual(judgement(await sendAttempt(both, target('https://receiver.example/'), request)), unreached)
+  assert.deepEqual(bare.asked, ['CONNECT receiver.example:443'])
+  assert.deepEqual([...proxy.agents, ...bare.agents], Array(2).fill([`leadpush/${packageVersion}`]))
 })
 
 test('hosts in NO_PROXY are reached directly', async () => {
