@@ -86,8 +86,6 @@ export const hookLookupMsMax = 5_000
 export const hookRemovalTimeoutMs = 5_000
 /** contract 6.1: new leads for one hook of one run. */
 export const leadsPerHookMax = 300
-/** contract 6.1: of the leads beyond those that one run drops for a hook, so many of the newest are kept for `trigger --again`. */
-export const droppedKeptMax = 10_000
 /** contract 6.1, 6.4: so long dropped and abandoned triggers are kept for that. */
 export const lostKeptDays = 30
 /** contract 6.2 */

@@ -4,11 +4,12 @@
  * the searches of the hooks' users. A group of hooks is looked at in one transaction, so that nothing is forgotten or found
  * twice.
  */
-import { sql } from 'kysely'
-import { droppedKeptMax, leadsPerHookMax } from '../base/limits.ts'
+import { sql, type Transaction } from 'kysely'
+import { leadsPerHookMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
+import type { Tables } from '../db/tables.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
 import { isListed } from '../matching/listed.ts'
 import { lostChanges } from './lost-triggers.ts'
@@ -18,6 +19,9 @@ const hooksPerGroup = 1_000
 const hooksPerRecord = 50
 /** Hooks times new leads in one statement, which would have to hold so many pairs if every lead were for every hook. */
 const pairsPerStatement = 5_000_000
+/** The leads of a hook and kind in one row of `lost_triggers`, and such rows in one statement. Both bound memory. */
+const lostPerRow = 10_000
+const lostRowsPerStatement = 16
 /** From so many searches by words on, an index of the new leads' words pays off. */
 const searchesPerIndex = 10
 
@@ -119,7 +123,7 @@ async function lookAtGroup(
     occurred_at timestamptz, found bigint
   ) on commit drop`.execute(db)
   await sql`create temp table beyond_leads (
-    hook_id uuid, occurred_since timestamptz, lead_ids bigint[], changes jsonb
+    id bigint generated always as identity, hook_id uuid, occurred_since timestamptz, lead_ids bigint[], changes jsonb
   ) on commit drop`.execute(db)
   const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
   for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
@@ -127,7 +131,13 @@ async function lookAtGroup(
   const sum = { ...nothing }
   for (let at = 0; at < hooks.length; at += hooksPerRecord) {
     const some = hooks.slice(at, at + hooksPerRecord)
-    const looked = await recordDue(outside, some, await readDue(db, some), upTo)
+    const due = await readDue(db, some)
+    const looked = due.hasBeyond
+      ? await outside.transaction().execute(async (transaction) => {
+          await recordBeyond(db, transaction, some)
+          return await recordDue(transaction, some, due, upTo)
+        })
+      : await recordDue(outside, some, due, upTo)
     sum.hooks += looked.hooks
     sum.found += looked.found
     sum.dropped += looked.dropped
@@ -212,11 +222,11 @@ async function collectFresh(
  */
 async function collectDue(db: Database, hookIds: readonly string[]): Promise<void> {
   await sql`
-    with ranked as materialized (select * from (${rankLeads(hookIds)}) r where rank <= ${leadsPerHookMax + droppedKeptMax}),
+    with ranked as materialized (${rankLeads(hookIds)}),
     beyond as (
-      insert into beyond_leads
+      insert into beyond_leads (hook_id, occurred_since, lead_ids, changes)
       select hook_id, min(occurred_at), array_agg(lead_id), ${lostChanges} from ranked where rank > ${leadsPerHookMax}
-      group by hook_id, previous_price is null
+      group by hook_id, previous_price is null, (rank - ${leadsPerHookMax} - 1) / ${lostPerRow}
     )
     insert into due_leads select hook_id, version_id, lead_id, previous_price, price, occurred_at, found from ranked
     where rank <= ${leadsPerHookMax}
@@ -228,11 +238,11 @@ interface HookToLook {
   looked: number
 }
 
-/** The rows of `due_leads`, apart for each kind, and of `beyond_leads` for the hooks, each as a JSON array. */
+/** The rows of `due_leads` for the hooks, apart for each kind, each as a JSON array; and whether `beyond_leads` has any for them. */
 interface DueLeads {
   leads: string
   changes: string
-  beyond: string
+  hasBeyond: boolean
 }
 
 async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<DueLeads> {
@@ -242,19 +252,49 @@ async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<DueL
         select hook_id, version_id, lead_id, occurred_at, found from due_leads where ${isOfHook} and previous_price is null
       ) d) as leads,
       (select coalesce(json_agg(d), '[]')::text from due_leads d where ${isOfHook} and previous_price is not null) as changes,
-      (select coalesce(json_agg(b), '[]')::text from beyond_leads b where ${isOfHook}) as beyond
+      exists (select from beyond_leads where ${isOfHook}) as "hasBeyond"
   `.execute(db)
-  return rows[0] ?? { leads: '[]', changes: '[]', beyond: '[]' }
+  return rows[0] ?? { leads: '[]', changes: '[]', hasBeyond: false }
+}
+
+/** SQL: those of the hooks that were neither removed nor looked at meanwhile, locked. */
+const lockHooks = (hooks: readonly HookToLook[]) => sql<{ id: string; off: boolean }>`
+  select h.id, h.off_since is not null as off from hooks h
+    join unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map(({ looked }) => looked)}::bigint[]) as given (id, looked)
+    on given.id = h.id and given.looked = h.looked_import_id
+  order by h.id for update of h
+`
+
+/** Keeps what is beyond the newest as lost. */
+async function recordBeyond(db: Database, transaction: Transaction<Tables>, hooks: readonly HookToLook[]) {
+  const ids = (await lockHooks(hooks).execute(transaction)).rows.map(({ id }) => id)
+  for (let last: number | null = 0; last !== null; ) {
+    const { rows }: { rows: { page: string; last: number | null }[] } = await sql<{
+      page: string
+      last: number | null
+    }>`
+      select coalesce(json_agg(b), '[]')::text as page, max(id) as last from (
+        select * from beyond_leads where id > ${last} and hook_id = any (${ids}::uuid[]) order by id limit ${lostRowsPerStatement}
+      ) b
+    `.execute(db)
+    const { page = '[]' } = rows[0] ?? {}
+    last = rows[0]?.last ?? null
+    await sql`
+      insert into lost_triggers (hook_id, dropped, occurred_since, lead_ids, changes)
+      select hook_id, true, occurred_since, lead_ids, changes
+      from json_to_recordset(${page}::json) as b (hook_id uuid, occurred_since timestamptz, lead_ids bigint[], changes jsonb)
+    `.execute(transaction)
+  }
 }
 
 /**
  * Records the due leads, and that the hooks have been looked at. Skips hooks that were removed or looked at meanwhile. What is
- * beyond the newest, or due to a hook that is switched off, is kept as lost.
+ * due to a hook that is switched off is kept as lost.
  */
 async function recordDue(
   db: Database,
   hooks: readonly HookToLook[],
-  { leads, changes, beyond }: DueLeads,
+  { leads, changes }: DueLeads,
   upTo: number,
 ): Promise<Looked> {
   const { rows } = await sql<Looked>`
@@ -267,12 +307,7 @@ async function recordDue(
         as d (hook_id uuid, version_id bigint, lead_id bigint, previous_price double precision, price double precision,
           occurred_at timestamptz, found bigint)
     ),
-    locked as materialized (
-      select h.id, h.off_since is not null as off from hooks h
-        join unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map(({ looked }) => looked)}::bigint[]) as given (id, looked)
-        on given.id = h.id and given.looked = h.looked_import_id
-      order by h.id for update of h
-    ),
+    locked as materialized (${lockHooks(hooks)}),
     recorded as (
       insert into triggers (hook_id, version_id, lead_id, previous_price, price, occurred_at, due_at)
       select hook_id, version_id, lead_id, previous_price, price, occurred_at, occurred_at from due
@@ -290,10 +325,6 @@ async function recordDue(
     kept as (
       insert into lost_triggers (hook_id, dropped, occurred_since, lead_ids, changes)
       select hook_id, false, occurred_since, lead_ids, changes from kept_off
-      union all
-      select hook_id, true, occurred_since, lead_ids, changes
-      from json_to_recordset(${beyond}::json) as b (hook_id uuid, occurred_since timestamptz, lead_ids bigint[], changes jsonb)
-      where hook_id in (select id from locked)
     ),
     beyond as (
       select hook_id, sum(n) as n from (

@@ -40,6 +40,7 @@ await putUsers({
   later: [zip('33101')],
   changed: [zip('98101')],
   many: [zip('20001'), text('nothing')],
+  plenty: [zip('73301')],
   stale: [zip('80202')],
   again: [zip('59601')],
   during: [zip('50309')],
@@ -138,6 +139,37 @@ test('of one run the 300 newest leads of a hook are due; the others are counted 
     assert.equal((await dueOf(hook)).length, count)
     await opened.pool.query('delete from hooks where id = $1', [hook.id])
   } // biome-ignore format: a list
+})
+
+test('all that is dropped is kept for --again, however much it is', async () => {
+  // of a hook, kind and run only the 10,000 newest were kept once
+  const hook = await hookOf('plenty')
+  await opened.pool.query(`update hooks set triggers = '{new_lead,price_change}' where id = $1`, [hook.id])
+  const plenty = (price: number) => Array.from({ length: 20_301 }, (_, n) => lead(`plenty-${n}`, '73301', { price }))
+  for (const price of [10, 20]) {
+    await seedLeads(opened, plenty(price))
+    const { found, dropped } = await look()
+    assert.deepEqual([found, dropped], [300, 20_001])
+  }
+  const lost = await opened.pool.query(
+    'select cardinality(lead_ids) as n from lost_triggers where hook_id = $1 and dropped order by id',
+    [hook.id],
+  )
+  assert.deepEqual(
+    lost.rows.map(({ n }) => n).toSorted((a, b) => a - b),
+    [1, 1, 10_000, 10_000, 10_000, 10_000],
+  )
+  await renewLost(opened.db, { hookId: hook.id, sinceMs: undefined })
+  const due = await opened.pool.query(
+    `select count(distinct lead_id)::integer as leads, min(previous_price) as before, max(price) as price
+     from triggers where hook_id = $1 group by kind order by kind`,
+    [hook.id],
+  )
+  assert.deepEqual(due.rows, [
+    { leads: 20_301, before: null, price: null },
+    { leads: 20_301, before: 10, price: 20 },
+  ])
+  await opened.pool.query('delete from hooks where id = $1', [hook.id])
 })
 
 test('a lead last seen before the maximum age is due for no hook', async () => {
