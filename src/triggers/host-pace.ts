@@ -13,6 +13,8 @@ const waitMsMax = 60_000
 const lateMsMax = 10_000
 /** A question that takes longer asks for a turn that is not over when the answer comes. */
 const slowMs = hostTurnLateMsMax / 2
+/** A process asks for the time alone so often at most: a database that is always slow stays in doubt. */
+const clockQuestionsMax = 3
 /** A host whose last turn is so long past may be forgotten. */
 const forgottenAfterHours = 1
 
@@ -20,11 +22,10 @@ const forgottenAfterHours = 1
 export const hostOf = (url: string): string =>
   URL.canParse(url) ? new URL(url).hostname.replace(/\.$/, '').toLowerCase() : ''
 
-/** Turns at one host, `gapMs` apart. */
+/** Turns at one host that take `lengthMs` in all. */
 interface Asked {
   host: string
-  count: number
-  gapMs: number
+  lengthMs: number
 }
 
 /** The first turn at a host, and the time by the database's clock, in milliseconds since 1970. */
@@ -34,14 +35,21 @@ interface Taken {
   nowMs: number
 }
 
+const inMs = (moment: RawBuilder<unknown>) => sql<number>`extract(epoch from ${moment})::double precision * 1000`
+
+/** The time by the database's clock, in milliseconds since 1970. */
+async function readClock(db: Database): Promise<number> {
+  const { rows } = await sql<{ nowMs: number }>`select ${inMs(sql`clock_timestamp()`)} as "nowMs"`.execute(db)
+  return rows[0]?.nowMs ?? 0
+}
+
 /** Takes turns, none within `leadMs` from now. Hosts are locked in the order of their names. */
 async function takeTurns(db: Database, asked: readonly Asked[], leadMs: number): Promise<Taken[]> {
-  const inMs = (moment: RawBuilder<unknown>) => sql<number>`extract(epoch from ${moment})::double precision * 1000`
   const soonest = sql`clock_timestamp() + ${leadMs} * interval '1 millisecond'`
   const { rows } = await sql<Taken>`
     with asked as materialized (
       select host, ms * interval '1 millisecond' as length from unnest(${asked.map(({ host }) => host)}::text[],
-        ${asked.map(({ count, gapMs }) => count * gapMs)}::double precision[]) as a (host, ms)
+        ${asked.map(({ lengthMs }) => lengthMs)}::double precision[]) as a (host, ms)
     ),
     taken as (
       insert into hook_hosts as h (host, next_at) select host, ${soonest} + length from asked order by host
@@ -75,6 +83,9 @@ interface Waiting {
   onFailure(error: unknown): void
 }
 
+/** From a turn to the next one at its host. */
+const gapOf = ({ lateMs }: Waiting) => hostTurnSpacingMs + lateMs - hostTurnLateMsMax
+
 /** How far the database's clock is ahead of `performance.now()`: between these. Each question narrows it down. */
 class ClockOffset {
   private lowMs = Number.NEGATIVE_INFINITY
@@ -104,6 +115,8 @@ export class HostPace {
   private readonly onAway: (error: unknown) => void
   private readonly clock = new ClockOffset()
   private leadMs = 0
+  private clockQuestions = clockQuestionsMax
+  private readingClock: Promise<void> | undefined
   private waiting: Waiting[] = []
   private asking = false
 
@@ -114,14 +127,34 @@ export class HostPace {
 
   /** Waits until an attempt at `host` may begin; it must begin at once. Throws `database` when the database stays away. */
   async waitForTurn(host: string): Promise<void> {
+    await this.readClock()
     // a turn for which this process was too slow is lost; the next one may be later, and keeps others off for longer
-    const doubtMs = Number.isFinite(this.clock.doubtMs) ? this.clock.doubtMs : 0
-    for (let lateMs = Math.max(hostTurnLateMsMax, 1.5 * doubtMs); ; lateMs = 2 * lateMs) {
+    for (let lateMs = Math.max(hostTurnLateMsMax, 1.5 * this.clock.doubtMs); ; lateMs = 2 * lateMs) {
       const turn = await this.ask(host, lateMs)
       const waitMs = turn.fromMs - performance.now()
       if (waitMs > 0) await delay(Math.ceil(waitMs))
       if (performance.now() <= turn.untilMs) return
     }
+  }
+
+  /** Narrows the doubt about the clock down, which makes each turn longer: one slow answer must not hold a host up. */
+  private async readClock(): Promise<void> {
+    while (this.clock.doubtMs > hostTurnLateMsMax / 2 && (this.clockQuestions > 0 || this.readingClock)) {
+      this.readingClock ??= this.askClock().finally(() => {
+        this.readingClock = undefined
+      })
+      await this.readingClock
+    }
+  }
+
+  private async askClock(): Promise<void> {
+    this.clockQuestions--
+    let sentAtMs = 0
+    const nowMs = await rideOut(() => {
+      sentAtMs = performance.now()
+      return readClock(this.db)
+    }, this.onAway)
+    this.clock.note(nowMs, sentAtMs, performance.now())
   }
 
   private ask(host: string, lateMs: number): Promise<Turn> {
@@ -149,8 +182,7 @@ export class HostPace {
     const groups = new Map<string, Waiting[]>()
     for (const each of waiting) groups.set(each.host, [...(groups.get(each.host) ?? []), each])
     const asked = [...groups].map(([host, group]) => {
-      const lateMs = Math.max(...group.map((each) => each.lateMs))
-      return { host, count: group.length, lateMs, gapMs: hostTurnSpacingMs + lateMs - hostTurnLateMsMax }
+      return { host, lengthMs: group.reduce((sum, each) => sum + gapOf(each), 0) }
     })
     let sentAtMs = 0
     const taken = await rideOut(() => {
@@ -161,9 +193,11 @@ export class HostPace {
     this.leadMs = tookMs > slowMs ? Math.min(2 * tookMs, lateMsMax) : 0
     this.clock.note(taken[0]?.nowMs ?? 0, sentAtMs, sentAtMs + tookMs)
     const starts = new Map(taken.map(({ host, startMs }) => [host, startMs]))
-    for (const { host, lateMs, gapMs } of asked) {
-      for (const [at, { onTurn }] of (groups.get(host) ?? []).entries()) {
-        onTurn(this.clock.turn((starts.get(host) ?? 0) + at * gapMs, lateMs))
+    for (const [host, group] of groups) {
+      let turnMs = starts.get(host) ?? 0
+      for (const each of group) {
+        each.onTurn(this.clock.turn(turnMs, each.lateMs))
+        turnMs += gapOf(each)
       }
     }
   }

@@ -1,7 +1,9 @@
 /** The pace of triggers over runs at once (contract 6.5): to one host, under way in all, and how runs share the hooks (6.2). */
 import assert from 'node:assert/strict'
+import { EventEmitter, once } from 'node:events'
 import http from 'node:http'
 import { after, beforeEach, test } from 'node:test'
+import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises'
 import { hostTurnSpacingMs, shareKeptMs, shareLateMsMax, triggerTimeoutMs } from '../../src/base/limits.ts'
 import { forgetHosts, HostPace, hostOf } from '../../src/triggers/host-pace.ts'
 import { takeShare } from '../../src/triggers/shares.ts'
@@ -180,6 +182,45 @@ test('a clock that was wrong holds up no host, and hosts that nobody calls are f
     rows.map(({ host }) => host),
     ['ahead.example.com', 'young.example.com'],
   )
+})
+
+test('a slow answer of the database books no turns of seconds at a host', async () => {
+  // the doubt about the clock that such an answer leaves once stretched each turn asked for next: 16 were booked for 23 s
+  const host = 'slow.example.com'
+  const answers = new EventEmitter()
+  const pace = new HostPace(
+    opened.db.withPlugin({
+      transformQuery: ({ node }) => node,
+      async transformResult({ result }) {
+        answers.emit('answer')
+        return result
+      },
+    }),
+    () => {},
+  )
+  await opened.pool.query('insert into hook_hosts (host, next_at) values ($1, now())', [host])
+  const other = await opened.pool.connect()
+  await other.query('begin')
+  await other.query('lock table hook_hosts')
+  const first = pace.waitForTurn(host)
+  await sleep(1_000)
+  const answered = once(answers, 'answer')
+  await other.query('commit')
+  other.release()
+  await answered
+  // by then the pace has noted it, and has no other yet
+  await nextTick()
+  const turns = Promise.all([first, ...Array.from({ length: 16 }, () => pace.waitForTurn(host))])
+  let bookedSeconds = 0
+  await until('all turns', async () => {
+    const { rows } = await opened.pool.query(
+      'select extract(epoch from next_at - clock_timestamp())::float8 as s from hook_hosts where host = $1',
+      [host],
+    )
+    bookedSeconds = Math.max(bookedSeconds, rows[0].s)
+    return (await Promise.race([turns, sleep(0, 'waiting')])) !== 'waiting'
+  })
+  assert.ok(bookedSeconds < 4, `${bookedSeconds} s`)
 })
 
 test('a host is a name or an address, in any spelling and with any port', () => {
