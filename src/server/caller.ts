@@ -53,7 +53,10 @@ export function addressOf(request: FastifyRequest): string {
 /** The network whose requests count together. In IPv6 that is 64 bits, all of which one caller may use. */
 function networkOf(address: string): string {
   if (isIP(address) !== 6) return address
-  const { parts } = ipaddr.parse(address) as ipaddr.IPv6
+  const parsed = ipaddr.parse(address) as ipaddr.IPv6
+  // also one in hexadecimal digits: all IPv4 addresses would be one network
+  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString()
+  const { parts } = parsed
   return `${parts.slice(0, 4).map((part) => part.toString(16)).join(':')}::/64` // biome-ignore format: short
 }
 

@@ -150,6 +150,11 @@ test('the address is that of the last proxy that is not trusted, an IPv6 network
       await statuses('2001:dead::2', '2001:dead:0:0:ffff::1', '2001:dead:0:1::1', '::ffff:198.51.100.1'),
       [429, 429, 422, 429],
     )
+    // an IPv4 address in IPv6 digits was once one of a single network, and shared its limit with all others
+    assert.deepEqual(
+      await statuses('::ffff:c633:6401', '::ffff:c633:6409', '0:0:0:0:0:ffff:c633:640a'),
+      [429, 422, 422],
+    )
     const headers = { 'X-Forwarded-For': '198.51.100.1' }
     assert.equal((await limited.ask({ key, headers })).status, 429)
     assert.equal((await limited.ask({ key, headers: { 'X-Forwarded-For': '203.0.113.77' } })).status, 200)
