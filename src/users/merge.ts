@@ -263,7 +263,7 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const { inserted, updated, unchanged } = changes
   if (!options.isDryRun) {
     const insert = () => insertParts(connection, changes, options)
-    await (inserted < manyUsers ? insert() : fillEmpty(connection, 'queries', insert))
+    await (inserted < manyUsers ? insert() : fillEmpty(connection, ['users', 'queries'], insert))
     if (updated > 0) await applyUpdates(db)
   }
   return { inserted, updated, unchanged, rejected, repeated, folded }
