@@ -286,7 +286,7 @@ test('a damaged value stops that user and that hook alone, and is told', async (
 test('while a damaged value stays encrypted the key is to be kept; one that counts no more is dropped', async () => {
   // it was told that nothing is encrypted and the key is to be unset, and then every command ended with 2
   const { house, opened } = await build()
-  const { id, integrationId } = await addQuietHook(opened, 'user-0@example.com', '/kept')
+  const { integrationId } = await addQuietHook(opened, 'user-0@example.com', '/kept')
   await house.call('migrate', withKey(first))
   await opened.pool.query(`update integrations set signing_secret = overlay(signing_secret placing 'AAAAAAAA' from 40)`)
   const rekey = () => house.call('settings rekey --none', withKey(first))
@@ -294,7 +294,7 @@ test('while a damaged value stays encrypted the key is to be kept; one that coun
     (await house.call('validate --json', withKey(first))).json
       .filter(({ path }) => path === 'signingSecret')
       .map(({ type, where }) => [type, where])
-  const where = `hook ${id} of user-0@example.com`
+  const where = `integration ${integrationId} of user-0@example.com`
   const kept = await rekey()
   assert.equal(kept.code, 1)
   assert.match(kept.stdout, /1 secret cannot be decrypted and stayed.*\nKeep LEADPUSH_SECRET_KEY until/)
@@ -312,6 +312,26 @@ test('while a damaged value stays encrypted the key is to be kept; one that coun
   const { rows } = await opened.pool.query('select previous_signing_secret, previous_until from integrations')
   assert.deepEqual(rows, [{ previous_signing_secret: null, previous_until: null }])
   assert.equal((await house.call('push --all')).code, 0)
+  await opened.close()
+})
+
+test('validate tells the damaged signing secret of an integration without a hook, and of one with several once', async () => {
+  // only secrets of integrations with hooks were looked at, and told for each hook
+  const { house, opened } = await build()
+  const { integrationId } = await addQuietHook(opened, 'user-0@example.com', '/one')
+  const bare = (await house.call('integrations create --user user-1@example.com --json')).json[0].id
+  await opened.pool.query(
+    `insert into hooks (integration_id, url, url_sha256, looked_import_id)
+     select integration_id, url || '2', sha256(url_sha256), looked_import_id from hooks`,
+  )
+  await house.call('migrate', withKey(first))
+  await opened.pool.query(`update integrations set signing_secret = overlay(signing_secret placing 'AAAAAAAA' from 40)`)
+  const checked = await house.call('validate --json', withKey(first))
+  const problems = checked.json.filter(({ path }) => path === 'signingSecret').map(({ type, where }) => [type, where])
+  assert.deepEqual(problems, [
+    ['problem', `integration ${integrationId} of user-0@example.com`],
+    ['problem', `integration ${bare} of user-1@example.com`],
+  ])
   await opened.close()
 })
 

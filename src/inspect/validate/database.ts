@@ -1,4 +1,4 @@
-/** `validate` without files: checks settings, users, hooks and leads, in this order. */
+/** `validate` without files: checks settings, users, integrations, hooks and leads, in this order. */
 import { rideOut } from '../../db/away.ts'
 import { findReadOnly, type OpenDatabase } from '../../db/open.ts'
 import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
@@ -7,6 +7,7 @@ import { findPlaces } from '../../places/places.ts'
 import { plainVault, type Vault } from '../../secrets/vault.ts'
 import type { Findings } from './finding.ts'
 import { checkHooks, type HookCounts } from './hooks.ts'
+import { checkIntegrations } from './integrations.ts'
 import { checkLeads } from './leads.ts'
 import { findSettingProblems, type SettingsToCheck } from './settings.ts'
 import { checkUsers, type UserCounts } from './users.ts'
@@ -34,6 +35,7 @@ export async function* checkDatabase(
     yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }
   }
   yield* checkUsers(opened, { places: await rideOut(() => findPlaces(db)), vault }, counts, signal)
-  yield* checkHooks(db, settings, vault, counts, signal)
+  yield* checkIntegrations(db, vault, signal)
+  yield* checkHooks(db, settings, counts, signal)
   yield* checkLeads(db, counts, signal)
 }

@@ -1,12 +1,8 @@
 /** Checks every hook for `validate`: whether its URL may be called (contract 5.2), and whether its host resolves now. */
-import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { checkHookUrl, findUrlProblem, type HookRules, hookRulesOf } from '../../integrations/hook-address.ts'
-import { isOverlapping } from '../../integrations/integrations.ts'
-import { signingSecretsOf } from '../../secrets/cipher.ts'
-import { openIntact, type Vault } from '../../secrets/vault.ts'
 import type { Finding, Findings } from './finding.ts'
 
 export interface HookCounts {
@@ -22,11 +18,6 @@ interface HookRow {
   id: string
   url: string
   email: string
-  userId: number
-  integrationId: number
-  secret: string
-  /** The one before the last rotation; null where it counts no more. */
-  previous: string | null
 }
 
 async function findPage(db: Database, last: string | undefined): Promise<HookRow[]> {
@@ -34,8 +25,7 @@ async function findPage(db: Database, last: string | undefined): Promise<HookRow
     .selectFrom('hooks as h')
     .innerJoin('integrations as i', 'i.id', 'h.integration_id')
     .innerJoin('users as u', 'u.id', 'i.user_id')
-    .select(['h.id', 'h.url', 'u.email', 'u.id as userId', 'i.id as integrationId', 'i.signing_secret as secret'])
-    .select(sql<string | null>`case when ${isOverlapping} then i.previous_signing_secret end`.as('previous'))
+    .select(['h.id', 'h.url', 'u.email'])
     .orderBy('h.id')
     .limit(hooksPerPage)
   return await (last === undefined ? page : page.where('h.id', '>', last)).execute()
@@ -65,7 +55,6 @@ const hint = 'Its triggers fail until the platform registers another one; `leadp
 export async function* checkHooks(
   db: Database,
   settings: Parameters<typeof hookRulesOf>[0],
-  vault: Vault,
   counts: HookCounts,
   signal?: AbortSignal,
 ): Findings {
@@ -78,14 +67,9 @@ export async function* checkHooks(
       const some = page.slice(at, at + lookupsAtOnce)
       const problems = await Promise.all(some.map(({ url }) => hosts.findProblem(url)))
       counts.hooks += some.length
-      for (const [n, { id, email, userId, integrationId, secret, previous }] of some.entries()) {
+      for (const [n, { id, email }] of some.entries()) {
         const problem = problems[n]
         if (problem !== undefined) yield describe(id, email, problem)
-        const place = signingSecretsOf(userId)
-        if ((await openIntact(vault, secret, place)) === undefined) yield describeDamaged(id, email, integrationId)
-        if (previous !== null && (await openIntact(vault, previous, place)) === undefined) {
-          yield describeDamagedPrevious(id, email, integrationId)
-        }
       }
     }
   }
@@ -94,17 +78,4 @@ export async function* checkHooks(
 function describe(id: string, email: string, problem: string): Finding {
   const message = `may not be called: ${problem.replace(/\.$/, '')}`
   return { type: 'problem', where: `hook ${id} of ${email}`, path: 'url', message, hint }
-}
-
-function describeDamaged(id: string, email: string, integrationId: number): Finding {
-  const message = 'cannot be decrypted: the stored one was changed'
-  const toDo = `\`leadpush integrations rotate ${integrationId}\` makes another.`
-  return { type: 'problem', where: `hook ${id} of ${email}`, path: 'signingSecret', message, hint: toDo }
-}
-
-/** Nothing is wrong with triggers: they bear the signature of the new secret. */
-function describeDamagedPrevious(id: string, email: string, integrationId: number): Finding {
-  const message = 'the one before the last rotation cannot be decrypted: the stored one was changed'
-  const toDo = `It ends with its overlap, or now with \`leadpush integrations rotate ${integrationId} --overlap 0s\`.`
-  return { type: 'note', where: `hook ${id} of ${email}`, path: 'signingSecret', message, hint: toDo }
 }

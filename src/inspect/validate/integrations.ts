@@ -1,0 +1,56 @@
+/** Checks the signing secrets of every integration for `validate`, also of those without a hook: `subscribe` makes one any time. */
+import { sql } from 'kysely'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { isOverlapping } from '../../integrations/integrations.ts'
+import { signingSecretsOf } from '../../secrets/cipher.ts'
+import { openIntact, type Vault } from '../../secrets/vault.ts'
+import type { Finding, Findings } from './finding.ts'
+
+const integrationsPerPage = 1_000
+
+const findPage = (db: Database, last: number) =>
+  db
+    .selectFrom('integrations as i')
+    .innerJoin('users as u', 'u.id', 'i.user_id')
+    .select(['i.id', 'u.email', 'u.id as userId', 'i.signing_secret as secret'])
+    // the one before the last rotation; null where it counts no more
+    .select(sql<string | null>`case when ${isOverlapping} then i.previous_signing_secret end`.as('previous'))
+    .where('i.id', '>', last)
+    .orderBy('i.id')
+    .limit(integrationsPerPage)
+    .execute()
+
+/** Yields the findings on all integrations, in the order of their ids. */
+export async function* checkIntegrations(db: Database, vault: Vault, signal?: AbortSignal): Findings {
+  for (let last = 0; !signal?.aborted; ) {
+    const page = await rideOut(() => findPage(db, last))
+    if (page.length === 0) return
+    last = page.at(-1)?.id ?? last
+    for (const { id, email, userId, secret, previous } of page) {
+      const place = signingSecretsOf(userId)
+      if ((await openIntact(vault, secret, place)) === undefined) yield describeDamaged(id, email)
+      if (previous !== null && (await openIntact(vault, previous, place)) === undefined)
+        yield describeDamagedPrevious(id, email)
+    }
+  }
+}
+
+const whereOf = (id: number, email: string) => ({ where: `integration ${id} of ${email}`, path: 'signingSecret' })
+
+function describeDamaged(id: number, email: string): Finding {
+  const message = 'cannot be decrypted: the stored one was changed'
+  return {
+    type: 'problem',
+    ...whereOf(id, email),
+    message,
+    hint: `\`leadpush integrations rotate ${id}\` makes another.`,
+  }
+}
+
+/** Nothing is wrong with triggers: they bear the signature of the new secret. */
+function describeDamagedPrevious(id: number, email: string): Finding {
+  const message = 'the one before the last rotation cannot be decrypted: the stored one was changed'
+  const hint = `It ends with its overlap, or now with \`leadpush integrations rotate ${id} --overlap 0s\`.`
+  return { type: 'note', ...whereOf(id, email), message, hint }
+}
