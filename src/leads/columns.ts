@@ -1,5 +1,4 @@
 /** Names of columns as people compare them (contract 4.18): trimmed, without regard to case; `a.b` reads a key within another. */
-import { LeadpushError } from '../base/errors.ts'
 
 export const foldName = (name: string): string => name.trim().toLowerCase()
 
@@ -35,17 +34,23 @@ export function valueAt(value: unknown, steps: readonly string[]): unknown {
   return at
 }
 
-/** Throws `usage` where a column that is `read` stands twice in the header, with both places. */
-export function refuseTwice(names: readonly string[], isRead: (name: string) => boolean): void {
+/**
+ * What is said of a header with a column that stands twice (contract 4.18), read or not; undefined where none does. Spreadsheets write
+ * any number of columns without a name.
+ */
+export function findTwice(names: readonly string[]): string | undefined {
   const places = new Map<string, number>()
   for (const [at, name] of names.entries()) {
     const folded = foldName(name)
     const earlier = places.get(folded)
-    if (earlier !== undefined && isRead(folded)) {
+    if (earlier !== undefined) {
       const other = names[earlier] === name ? '' : ` (as ${names[earlier]})`
-      const message = `its header has the column ${name} twice: it is column ${earlier + 1}${other} and column ${at + 1}`
-      throw new LeadpushError('usage', message, { hint: 'Rename one of them, or take it out.' })
+      return `its header has the column ${name} twice: it is column ${earlier + 1}${other} and column ${at + 1}`
     }
-    places.set(folded, at)
+    if (folded !== '') places.set(folded, at)
   }
+  return undefined
 }
+
+/** What to do about it. */
+export const renameOne = 'Rename one of them, or take it out.'

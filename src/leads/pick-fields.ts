@@ -8,7 +8,7 @@ import { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful, type ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
-import { FoldedNames, foldName, refuseTwice, valueAt } from './columns.ts'
+import { FoldedNames, findTwice, foldName, renameOne, valueAt } from './columns.ts'
 import type { FieldMap } from './field-map.ts'
 import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
 import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
@@ -93,7 +93,7 @@ export class FieldPicker {
 
   /**
    * The columns of a CSV file. Returns what of a map file the header lacks, as lines to tell. Throws `usage` where `--map` or
-   * `--where` names a column that is not there, or one that is read stands there twice.
+   * `--where` names a column that is not there, or one stands there twice.
    */
   setHeader(header: CsvHeader): string[] {
     if (this.header === header) return []
@@ -114,8 +114,9 @@ export class FieldPicker {
     }
     this.unseen.clear()
     this.columns = names.map((name) => this.targets.get(name))
-    const conditions = new Set(this.where.map(({ field }) => foldName(field)))
-    refuseTwice(header.names, (name) => this.targets.has(name) || conditions.has(name))
+    // without an href it may be a record, whose texts no message shows
+    const twice = this.placeOf('href') >= 0 ? findTwice(header.names) : undefined
+    if (twice !== undefined) throw new LeadpushError('usage', twice, { hint: renameOne })
     return lacking
   }
 
@@ -160,9 +161,13 @@ export class FieldPicker {
     return { ...picked, unread: this.unread }
   }
 
+  private placeOf(field: LeadField): number {
+    return this.columns.findIndex((fields) => fields?.includes(field))
+  }
+
   /** The `href` of a line of CSV that cannot be read: its listing stands in the file too. */
   private findHref(cells: readonly string[] = []): string | undefined {
-    const place = { at: this.columns.findIndex((fields) => fields?.includes('href')), columns: this.columns.length }
+    const place = { at: this.placeOf('href'), columns: this.columns.length }
     return findDoubtful(cells, place, (cell) => hrefSchema.safeParse(cell).data)
   }
 

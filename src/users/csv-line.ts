@@ -3,6 +3,7 @@
  * of the lines with one e-mail. No message holds a receiver key.
  */
 import { LeadpushError } from '../base/errors.ts'
+import { findTwice, renameOne } from '../leads/columns.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful } from '../records/record.ts'
@@ -48,10 +49,9 @@ export class LineParser {
     this.header = header
     const keys = header.names.map((name) => name.trim().toLowerCase())
     this.fields = keys.map((key) => columns.find((column) => column.toLowerCase() === key))
-    const twice = header.names.find((_, at) => this.fields[at] && keys.indexOf(keys[at] as string) !== at)
-    if (twice !== undefined) throw new LeadpushError('failed', `its header has the column ${twice} twice`)
-    if (this.fields.includes('email')) return
-    throw this.withoutEmail(header.names)
+    if (!this.fields.includes('email')) throw this.withoutEmail(header.names)
+    const twice = findTwice(header.names)
+    if (twice !== undefined) throw new LeadpushError('failed', twice, { hint: renameOne })
   }
 
   /** Shows names only where one of them is a column's beyond doubt: the others may be a user's receiver key. */

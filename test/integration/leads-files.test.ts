@@ -275,11 +275,17 @@ test('a file without postal codes still brings listings that are known up to dat
   assert.deepEqual([broken, summary.updated, summary.rejected], [undefined, 1, 1])
 })
 
-test('a column that stands twice is an error with both places, where it is read', async () => {
+test('a column that stands twice is an error with both places, read or not, and shows no text of a record', async () => {
   const twice = put('twice.csv', `href,postalCode,price, Price \n${hrefOf('t')},78704,1,2\n`)
   await assert.rejects(twice, /column Price twice: it is column 3 \(as price\) and column 4/)
-  const other = await put('other.csv', `href,postalCode,note,note\n${hrefOf('t')},78704,1,2\n`)
-  assert.deepEqual([other.broken, other.summary.inserted], [undefined, 1])
+  // one that nothing reads was taken
+  const other = put('other.csv', `href,postalCode,note,note\n${hrefOf('t')},78704,1,2\n`)
+  await assert.rejects(other, /column note twice: it is column 3 and column 4/)
+  const unnamed = await put('unnamed.csv', `href,postalCode,note,,\n${hrefOf('t')},78704,1,,\n`)
+  assert.deepEqual([unnamed.broken, unnamed.summary.inserted], [undefined, 1])
+  const record = `${hrefOf('t')},78704,Ann Seller,Ann Seller\n`
+  const { broken } = await put('no-header.csv', record.repeat(2))
+  assert.match(broken?.message ?? '', /looks like a record/)
 })
 
 test('a column of a map file that is not there is told once; of --map it is an error with the nearest names', async () => {

@@ -70,6 +70,7 @@ test('columns stand in any order and case; unknown ones are counted', () => {
 for (const [names, expected] of [
   ['name,mail', /no column email: it has name, mail; users have the columns email, receiverApiKey/],
   ['email,value,Email', /has the column Email twice/],
+  ['email,note,note', /has the column note twice: it is column 2 and column 3/],
 ] as const) {
   test(`a header of ${names} is refused as a whole`, () => {
     const parser = new LineParser(new IgnoredFields())

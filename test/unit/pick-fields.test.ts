@@ -218,9 +218,11 @@ test('a column that --map names and the header lacks is wrong usage', () => {
   assert.throws(() => pickCsv(['href'], [href], ['price=cost']), /no column cost/)
 })
 
-test('a header that has the column of a field twice is refused; of an unknown one it is not', () => {
+test('a header that has a column twice is refused, whether the column is read or not; columns without a name may be many', () => {
   assert.throws(() => pickCsv(['href', 'price', 'price'], [href, '1', '2']), /price twice/)
-  assert.ok('patch' in pickCsv(['href', 'note', 'note', '', ''], [href, 'a', 'b', '', '']))
+  // one that nothing reads was taken
+  assert.throws(() => pickCsv(['href', 'note', 'Note'], [href, 'a', 'b']), /Note twice: it is column 2 \(as note\)/)
+  assert.ok('patch' in pickCsv(['href', 'note', '', '', ' '], [href, 'a', 'b', '', '']))
 })
 
 test('unknown fields are counted by name, also those that objects of JavaScript have', () => {
