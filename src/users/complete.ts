@@ -1,7 +1,8 @@
 /**
  * `users import --complete`: the files of the command together are all users there are, so whoever is in none of them is
- * unsubscribed. That happens in the transaction of the last file; a file that breaks off unsubscribes nobody. Whether the files have
- * enough users is judged before the first of them goes in, if they can be read twice.
+ * unsubscribed. That happens in the transaction of the last file; a file that breaks off unsubscribes nobody. Whether several files
+ * have enough users is judged before the first of them goes in; where a pipe is among them, which cannot be read twice, all of them share
+ * one transaction.
  */
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
@@ -21,6 +22,8 @@ export interface CompleteImport {
   accept: boolean
   /** How many users of earlier files were recorded. */
   listed: number
+  /** How a message says what has them. */
+  has: 'it has' | 'the files have'
 }
 
 /** Rows that a killed import left behind are deleted after so long. */
@@ -32,12 +35,13 @@ const isUnlisted = (id: string) => sql<boolean>`subscribed and not exists (
   select from listed_users where import_id = ${id} and email_sha256 = ${emailHash}
 )`
 
-export async function beginComplete(db: Database, accept: boolean): Promise<CompleteImport> {
+export async function beginComplete(db: Database, accept: boolean, files: number): Promise<CompleteImport> {
   await rideOut(() =>
     sql`delete from listed_users where listed_at < now() - ${leftBehindHours} * interval '1 hour'`.execute(db),
   )
   const { rows } = await rideOut(() => sql<{ n: number }>`select count(*) as n from users where subscribed`.execute(db))
-  return { id: randomUUID(), subscribed: rows[0]?.n ?? 0, accept, listed: 0 }
+  const has = files > 1 ? 'the files have' : 'it has'
+  return { id: randomUUID(), subscribed: rows[0]?.n ?? 0, accept, listed: 0, has }
 }
 
 /**
@@ -71,7 +75,7 @@ export async function unsubscribeUnlisted(
   const { numAffectedRows } = await sql`
     insert into unlisted_users select id from users where ${isUnlisted(id)}`.execute(db)
   const unlisted = Number(numAffectedRows ?? 0)
-  guard(unlisted, complete, 'it has')
+  guard(unlisted, complete)
   if (isDryRun) {
     await dropListed(db, complete)
     return unlisted
@@ -93,7 +97,7 @@ export async function judgeListed(db: Database, complete: CompleteImport): Promi
   const { rows } = await sql<{ n: number }>`select count(*) as n from users where ${isUnlisted(complete.id)}`.execute(
     db,
   )
-  guard(rows[0]?.n ?? 0, complete, 'the files have')
+  guard(rows[0]?.n ?? 0, complete)
 }
 
 /** Deletes what is kept of the import. */
@@ -106,7 +110,7 @@ const lostFiles = () =>
     hint: 'A standby without the last changes took over: run the import again.',
   })
 
-function guard(unlisted: number, { subscribed, accept }: CompleteImport, has: string): void {
+function guard(unlisted: number, { subscribed, accept, has }: CompleteImport): void {
   const listed = Math.max(0, subscribed - unlisted)
   if (unlisted === 0 || 2 * listed >= subscribed || accept) return
   throw new LeadpushError(

@@ -1,5 +1,5 @@
 /**
- * `users import`: imports each file in one transaction. Its records are staged, then merged into the users, whose queries are
+ * `users import`: imports each file in one transaction (`complete.ts` has the exception). Its records are staged, then merged into the users, whose queries are
  * resolved to searches. It sends nothing and owes no subscription push.
  */
 import { randomUUID } from 'node:crypto'
@@ -9,6 +9,7 @@ import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { type Connection, kyselyOn, withTransaction } from '../db/transaction.ts'
+import { dropStaging } from '../leads/sources.ts'
 import { findPlaces } from '../places/places.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import {
@@ -61,63 +62,127 @@ export interface UserImportOptions extends ImportOptions {
   onNote?: ((text: string) => void) | undefined
 }
 
-async function importFile(
-  opened: OpenDatabase,
+/** With what the files share. */
+interface Importing extends UserImportOptions {
+  resolver: Resolver
+  onFolded: (file: RecordFile, record: FoldedRecord) => void
+}
+
+/** What came of one file. */
+interface ImportedFile {
+  counts: UserCounts
+  ignored: IgnoredFields
+}
+
+/** Stages the records of a file and merges them; those of a complete import are recorded. */
+async function stageAndMerge(
+  connection: Connection,
   file: RecordFile,
-  { resolver, complete, isLast }: { resolver: Resolver; complete: CompleteImport | undefined; isLast: boolean },
-  options: UserImportOptions & { onFolded: (record: FoldedRecord) => void },
+  options: Importing,
   onRejected: OnRejected,
-): Promise<{ counts: UserCounts; ignored: IgnoredFields; listed: number }> {
+  complete?: CompleteImport,
+): Promise<ImportedFile & { listed: number }> {
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
-  const { signal, stdin, encoding, isDryRun, vault = plainVault } = options
-  return withTransaction(
-    opened,
-    async (connection) => {
-      const onRead = (state: typeof read) => {
-        Object.assign(read, state)
-        tell('reading')
-      }
-      await vault.hold(kyselyOn(connection))
-      const { staged, format, header, ignored } = await stageUsers(connection, file, {
-        signal,
-        stdin,
-        encoding,
-        resolver,
-        vault,
-        onRead,
-      })
-      tell('merging')
-      const listed = complete ? await recordListed(connection, complete) : 0
-      const merged = await mergeUsers(connection, {
-        resolver,
-        signal,
-        onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
-        onFolded: options.onFolded,
-        isDryRun,
-      })
-      const unsubscribed = complete && isLast ? await unsubscribeUnlisted(connection, complete, { isDryRun }) : 0
-      return { counts: { read: staged, ...merged, unsubscribed }, ignored, listed }
-    },
+  const { signal, stdin, encoding, isDryRun, resolver, vault = plainVault } = options
+  const onRead = (state: typeof read) => {
+    Object.assign(read, state)
+    tell('reading')
+  }
+  await vault.hold(kyselyOn(connection))
+  const ways = { signal, stdin, encoding, resolver, vault, onRead }
+  const { staged, format, header, ignored } = await stageUsers(connection, file, ways)
+  tell('merging')
+  const listed = complete ? await recordListed(connection, complete) : 0
+  const merged = await mergeUsers(connection, {
+    resolver,
     signal,
-    // the last file of a complete import needs what those before it listed
-    isDryRun && !complete ? 'rollback' : 'commit',
-  )
+    onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
+    onFolded: (record) => options.onFolded(file, record),
+    isDryRun,
+  })
+  return { counts: { read: staged, ...merged, unsubscribed: 0 }, ignored, listed }
+}
+
+async function importOneByOne(
+  opened: OpenDatabase,
+  files: readonly RecordFile[],
+  none: UserCounts,
+  options: Importing,
+  complete: CompleteImport | undefined,
+): Promise<UserImportOutcome> {
+  const { signal, isDryRun } = options
+  return await importEach(files, none, options, async (file, onRejected) => {
+    if (complete && file === files[0]) await judgeBeforehand(opened, files, complete, options)
+    const imported = await withTransaction(
+      opened,
+      async (connection) => {
+        const merged = await stageAndMerge(connection, file, options, onRejected, complete)
+        if (complete && file === files.at(-1))
+          merged.counts.unsubscribed = await unsubscribeUnlisted(connection, complete, { isDryRun })
+        return merged
+      },
+      signal,
+      // the last file of a complete import needs what those before it listed
+      isDryRun && !complete ? 'rollback' : 'commit',
+    )
+    if (complete) complete.listed += imported.listed
+    return imported
+  })
+}
+
+/**
+ * Imports the files of a complete import in one transaction, since a pipe among them cannot be read twice: with too few users nothing
+ * of any file goes in. Where one breaks off, those before it go in.
+ */
+async function importTogether(
+  opened: OpenDatabase,
+  files: readonly RecordFile[],
+  none: UserCounts,
+  options: Importing,
+  complete: CompleteImport,
+): Promise<UserImportOutcome> {
+  const { signal, isDryRun } = options
+  const importAll = async (connection: Connection) => {
+    const importOne = async (file: RecordFile, onRejected: OnRejected) => {
+      signal?.throwIfAborted()
+      await connection.query('savepoint file')
+      try {
+        const imported = await stageAndMerge(connection, file, options, onRejected, complete)
+        await dropStaging(connection)
+        return imported
+      } catch (error) {
+        await connection.query('rollback to savepoint file').catch(() => {})
+        throw error
+      }
+    }
+    const outcome = await importEach(files, none, options, importOne, false)
+    if (!outcome.broken && !outcome.stopped)
+      outcome.summary.unsubscribed = await unsubscribeUnlisted(connection, complete, { isDryRun })
+    return outcome
+  }
+  const nothing = { summary: { ...none, ignored: {} }, broken: undefined, stopped: false }
+  try {
+    return await withTransaction(opened, importAll, signal, isDryRun ? 'rollback' : 'commit')
+  } catch (error) {
+    if (signal?.aborted) return { ...nothing, stopped: true }
+    if (!(error instanceof LeadpushError) || error.code !== 'failed') throw error
+    return { ...nothing, broken: { file: files[0]?.name ?? '', message: error.message, hint: error.hint } }
+  }
 }
 
 /**
  * Reads several files of a complete import before the first goes in, since too few users must change nothing: throws `failed` then.
- * Files that cannot be read twice, or not to their end, are left to the import itself.
+ * Files that cannot be read to their end are left to the import itself.
  */
 async function judgeBeforehand(
   opened: OpenDatabase,
   files: readonly RecordFile[],
   complete: CompleteImport,
-  resolver: Resolver,
-  { signal, encoding, vault = plainVault, onProgress }: UserImportOptions,
+  { signal, encoding, resolver, vault = plainVault, onProgress }: Importing,
 ): Promise<void> {
-  if (complete.accept || files.length < 2 || files.some(({ bytesTotal }) => bytesTotal === undefined)) return
+  if (complete.accept || files.length < 2) return
   // under an id of its own: what the import itself records tells what the database lost meanwhile
   const judged = { ...complete, id: randomUUID() }
   const recordFile = (file: RecordFile) => {
@@ -157,19 +222,17 @@ export async function importUsers(
 ): Promise<UserImportOutcome> {
   const found = findRecordFiles(files, userFormats)
   const resolver = new Resolver(await findPlaces(opened.db))
-  const complete = options.complete ? await beginComplete(opened.db, options.accept ?? false) : undefined
+  const complete = options.complete ? await beginComplete(opened.db, options.accept ?? false, found.length) : undefined
   const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0, unsubscribed: 0 }
   let folded: string | undefined
-  const outcome = await importEach(found, none, options, async (file, onRejected) => {
-    const how = { resolver, complete, isLast: file === found.at(-1) }
-    const onFolded = ({ email, line }: FoldedRecord) => {
-      folded ??= `${file.name}:${line}: ${email} has the same query twice, which is kept once.`
-    }
-    if (complete && file === found[0]) await judgeBeforehand(opened, found, complete, resolver, options)
-    const imported = await importFile(opened, file, how, { ...options, onFolded }, onRejected)
-    if (complete) complete.listed += imported.listed
-    return imported
-  })
+  const onFolded = ({ name }: RecordFile, { email, line }: FoldedRecord) => {
+    folded ??= `${name}:${line}: ${email} has the same query twice, which is kept once.`
+  }
+  const importing = { ...options, resolver, onFolded }
+  const isReadOnce = found.length > 1 && found.some(({ bytesTotal }) => bytesTotal === undefined)
+  const outcome = await (complete && !complete.accept && isReadOnce
+    ? importTogether(opened, found, none, importing, complete)
+    : importOneByOne(opened, found, none, importing, complete))
   const isCut = outcome.broken !== undefined || outcome.stopped
   if (complete && isCut) await rideOut(() => dropListed(opened.db, complete))
   const { inserted, updated, unsubscribed } = outcome.summary

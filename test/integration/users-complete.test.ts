@@ -105,6 +105,33 @@ for (const version of postgresVersions) {
       assert.deepEqual([accepted.broken, await findSubscribed()], [undefined, '0,1,new'])
     })
 
+    test('several files with a pipe among them change nothing either where they have too few users', async () => {
+      // a pipe cannot be read twice, so the files before it were in when the guard refused
+      const { opened, write, importing, findSubscribed, countLeft } = await build(6)
+      const pipe = (...records: object[]) => ({ stdin: Readable.from([Buffer.from(toLines(records))]) })
+      const files = [write(user(0, { receiverApiKey: 'changed' }), user('new')), '-']
+      for (const isDryRun of [true, false]) {
+        const { summary, broken } = await importing(files, { ...pipe(user(1)), isDryRun })
+        assert.match(broken?.message ?? '', /of 6 subscribed users the files have 2, fewer than half.*--accept/)
+        assert.deepEqual([summary.read, summary.inserted, summary.unsubscribed], [0, 0, 0])
+        assert.deepEqual([await findSubscribed(), await countLeft()], ['0,1,2,3,4,5', 0])
+      }
+      const { rows } = await opened.pool.query('select receiver_key from users where email = $1', [emailOf(0)])
+      assert.equal(rows[0].receiver_key, 'key-0')
+      const cut = await importing(files, { stdin: Readable.from([Buffer.from(`${toLines([user(1)])}{"em`)]) })
+      assert.deepEqual([cut.broken?.file, cut.summary.inserted, cut.summary.unsubscribed], ['-', 1, 0])
+      assert.deepEqual([await findSubscribed(), await countLeft()], ['0,1,2,3,4,5,new', 0])
+      const csv = `email,type,value\n${[1, 2, 3].map((at) => `${emailOf(at)},text,pool`).join('\n')}\n`
+      const stdin = () => Readable.from([Buffer.from(csv)])
+      const dry = await importing(files, { stdin: stdin(), isDryRun: true })
+      assert.equal(await findSubscribed(), '0,1,2,3,4,5,new')
+      const right = await importing(files, { stdin: stdin() })
+      assert.deepEqual(right.summary, dry.summary)
+      const { read, unchanged, updated, unsubscribed } = right.summary
+      assert.deepEqual([right.broken, read, unchanged, updated, unsubscribed], [undefined, 5, 2, 3, 2])
+      assert.deepEqual([await findSubscribed(), await countLeft()], ['0,1,2,3,new', 0])
+    })
+
     test('a dry run counts what the import then does, and leaves every row as it is', async () => {
       // there was none: how many an export would unsubscribe was known when they were
       const { opened, write, importing, countLeft } = await build(6)
