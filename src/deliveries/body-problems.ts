@@ -16,7 +16,6 @@ export interface BodyProblem {
   /** `fsbos[3].price`; empty for the body as a whole. */
   path: string
   message: string
-  hint?: string
 }
 
 /** A path holds names that the sender chose, of any length. */
@@ -59,9 +58,7 @@ const asObject = (value: unknown) => (typeof value === 'object' && value !== nul
 /** The problems of a body's JSON value: of its outline, then of each query and lead, then conflicts between entries. */
 export function* findBodyProblems(value: unknown): Generator<BodyProblem, void, undefined> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    const hint = 'A leads file is checked as one where its name ends in .ndjson or .csv.'
-    const problem = { clause: '4.2', path: '', message: 'must be an object with queryList and fsbos' }
-    yield Array.isArray(value) ? { ...problem, hint } : problem
+    yield { clause: '4.2', path: '', message: 'must be an object with queryList and fsbos' }
     return
   }
   const outer = outerSchema.safeParse(value)

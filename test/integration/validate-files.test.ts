@@ -293,13 +293,36 @@ test('a file that is not there, or whose name says nothing, is wrong usage, and 
   assert.deepEqual([unknown.code, unknown.stdout], [2, ''])
 })
 
+test('a .json file is a delivery body: a list of listings or users in one is a problem, with what to do', async () => {
+  // lists were checked as an import would, and a file that is no body passed
+  const records = [{ href: 'https://listings.example/1', postalCode: '78704' }]
+  for (const [value, path] of [
+    [records, '.[]'],
+    [[], '.[]'],
+    [{ count: 1, listings: records }, '.["listings"][]'],
+  ] as const) {
+    const file = write(JSON.stringify(value), 'json')
+    const { code, json } = await callProgram(['validate', file, '--json'])
+    assert.equal(code, 1)
+    const [first, ...others] = json
+    assert.match(
+      `${first.path} ${first.message}`,
+      /^( must be an object with queryList and fsbos|queryList is missing)$/,
+    )
+    assert.equal(
+      first.hint,
+      `In .json a delivery body is expected. Listings and users are checked in .ndjson or .csv: jq -c '${path}' FILE > FILE.ndjson`,
+    )
+    assert.ok(others.every(({ hint }) => hint === undefined))
+  }
+})
+
 test('files of users are told from files of listings, in every format, and a map names the columns of listings', async () => {
   const user = { email: 'a@example.com', receiverApiKey: 'k', queries: [query()] }
   const wrong = { ...user, queries: [query({ radius: 200 })] }
   for (const name of [
     write(toLines([user, wrong]), 'ndjson'),
-    write(JSON.stringify([user, wrong]), 'json'),
-    write(JSON.stringify({ users: [user, wrong] }), 'json'),
+    write(gzipSync(JSON.stringify({ users: [user, wrong] })), 'json.gz'),
     write('email,type,value,radius\na@example.com,zipcode,78704,5\na@example.com,zipcode,78704,200\n', 'csv'),
   ]) {
     const { problems, counts } = await check(name)

@@ -19,6 +19,16 @@ async function readBytes(file: string, signal: AbortSignal): Promise<{ bytes: Bu
   return { bytes: Buffer.concat(chunks), total }
 }
 
+/** A name that ends in `.json` says that a file is a body (contract 3), but an import takes lists of such a name. */
+function findHint(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null || 'queryList' in value || 'fsbos' in value) return undefined
+  const list = Array.isArray(value) ? '.[]' : Object.entries(value).find(([, member]) => Array.isArray(member))?.[0]
+  const steps = list === '.[]' ? list : `.[${JSON.stringify(list)}][]`
+  return list === undefined
+    ? undefined
+    : `In .json a delivery body is expected. Listings and users are checked in .ndjson or .csv: jq -c '${steps}' FILE > FILE.ndjson`
+}
+
 /** Yields every problem of `file`, which exists and can be read; none where `signal` stops it. */
 export async function* checkBodyFile(file: string, signal: AbortSignal = new AbortController().signal): Findings {
   const read = await readBytes(file, signal).catch((error) => {
@@ -33,5 +43,9 @@ export async function* checkBodyFile(file: string, signal: AbortSignal = new Abo
   if (total > readBytesMax) return
   const parsed = parseBody(bytes)
   const problems = 'value' in parsed ? findBodyProblems(parsed.value) : [parsed.problem]
-  for (const { clause: _, ...problem } of problems) yield { type: 'problem', where: file, ...problem }
+  let hint = 'value' in parsed ? findHint(parsed.value) : undefined
+  for (const { clause: _, ...problem } of problems) {
+    yield { type: 'problem', where: file, ...problem, ...(hint !== undefined && { hint }) }
+    hint = undefined
+  }
 }

@@ -1,7 +1,7 @@
 /** `validate FILE…`: tells what each file is by its name and its first records, and checks it. No database is needed. */
 import { LeadpushError } from '../../base/errors.ts'
 import { foldName } from '../../leads/columns.ts'
-import { findRecordFile, openFile, type RecordFile, type RecordPage, readRecords } from '../../records/read-records.ts'
+import { findRecordFile, type RecordFile, type RecordPage, readRecords } from '../../records/read-records.ts'
 import { checkBodyFile } from './body-file.ts'
 import type { Findings } from './finding.ts'
 import { LeadsCheck, type LeadsCheckOptions, problemOf, type RecordsCheck } from './leads-file.ts'
@@ -14,7 +14,7 @@ export interface FileCheckOptions extends LeadsCheckOptions {
 function findFile(name: string): RecordFile {
   if (name !== '-') return findRecordFile(name, ['ndjson', 'csv', 'json'])
   throw new LeadpushError('usage', 'Standard input (-) has no name that says what it is.', {
-    hint: 'Write it to a file that ends in .json (a delivery body, or records), .ndjson or .csv (listings or users).',
+    hint: 'Write it to a file that ends in .json (a delivery body), .ndjson or .csv (listings or users).',
   })
 }
 
@@ -29,23 +29,6 @@ export interface FileCounts {
   records: number
   /** Records that `--where` does not take. */
   filtered?: number
-}
-
-/** So much of a `.json` file tells what it is. */
-const lookBytes = 64 * 1024
-
-/** Whether a file is to be a delivery body: JSON that is neither a list nor an object with a list of something else in it. */
-async function isBody({ name, format, gzip, bytesTotal }: RecordFile): Promise<boolean> {
-  if (format !== 'json' || gzip) return false
-  // what is read of a pipe is gone
-  if (bytesTotal === undefined) return true
-  let first = ''
-  for await (const chunk of openFile(name)) {
-    first += (chunk as Buffer).toString('latin1')
-    if (first.length >= lookBytes) break
-  }
-  if (/"(queryList|fsbos)"/.test(first)) return true
-  return !/^[^[{]*(\[|\{[^[\]{}]*\[\s*\{)/.test(first)
 }
 
 /** Whether the first records are users: they have an `email`, and nothing that a listing is known by. */
@@ -86,7 +69,8 @@ export async function* checkFiles(
   for (const file of files) {
     if (signal?.aborted) return
     counts.files++
-    if (await isBody(file)) yield* checkBodyFile(file.name, signal)
+    // a body is not zipped
+    if (file.format === 'json' && !file.gzip) yield* checkBodyFile(file.name, signal)
     else yield* checkRecords(file, counts, options, signal)
   }
 }
