@@ -48,15 +48,24 @@ async function run(connection: Connection, statement: string, values: unknown[] 
 /** SQL over `staged_leads s`: a new listing needs a postal code (contract 4.10). */
 const isUnknown = 's.postal_key is null and not exists (select from leads l where l.href_sha256 = s.href_sha256)'
 
-/** Of records with one `href` the last counts. Deletes the earlier ones that are good, and returns their number. */
-function dropRepeated(connection: Connection): Promise<number> {
-  return run(
+/** SQL over `staged_leads`: a record that `--where` does not take, and that stands after the record `n`. */
+const isFiltered = 'given is null and problem is null'
+
+/**
+ * Of records with one `href` the last counts, also where `--where` does not take it. Deletes the earlier ones that are good, and returns
+ * their number.
+ */
+async function dropRepeated(connection: Connection): Promise<number> {
+  const repeated = await run(
     connection,
     `delete from staged_leads s using (
-       select href_sha256, max(n) as n from staged_leads group by href_sha256 having count(*) > 1
+       select href_sha256, max(n) filter (where not (${isFiltered})) as n, max(n) filter (where ${isFiltered}) as filtered
+       from staged_leads group by href_sha256 having count(*) > 1
      ) last
-     where s.href_sha256 = last.href_sha256 and s.n < last.n and s.problem is null`,
+     where s.href_sha256 = last.href_sha256 and (s.n < last.n or s.n <= last.filtered) and s.given is not null`,
   )
+  await run(connection, `delete from staged_leads where ${isFiltered}`)
+  return repeated
 }
 
 /**

@@ -49,8 +49,8 @@ const pathsOf = (map: FieldMap): PathTarget[] =>
 export type Picked =
   | { patch: LeadPatch & { href: string }; unread?: readonly UnreadableValue[] }
   | { path: string; message: string; href?: string }
-  /** `--where` does not take it. */
-  | { filtered: true }
+  /** `--where` does not take it. `href` is absent where it cannot be read. */
+  | { filtered: true; href?: string }
 
 const none: ReadonlySet<string> = new Set()
 
@@ -146,7 +146,10 @@ export class FieldPicker {
     this.unread = []
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
-    if (this.where.length > 0 && !this.isTaken(patch, record)) return { filtered: true }
+    if (this.where.length > 0 && !this.isTaken(patch, record)) {
+      const href = hrefSchema.safeParse(patch.href).data
+      return { filtered: true, ...(href !== undefined && { href }) }
+    }
     if (patch.href === undefined) return { path: 'href', message: missing }
     const href = importedHrefSchema.safeParse(patch.href)
     if (!href.success) {

@@ -56,7 +56,7 @@ async function refuseUseless(connection: Connection, lack: Lack | undefined, opt
   const known =
     lack.mayBeKnown &&
     (await connection.query(
-      `select from staged_leads s join leads l on l.href_sha256 = s.href_sha256 where s.problem is null limit 1`,
+      `select from staged_leads s join leads l on l.href_sha256 = s.href_sha256 where s.given is not null limit 1`,
     ))
   if (!known || known.rowCount === 0) throw lackError(lack, options.commandThatFits ?? importWith)
 }
@@ -150,6 +150,18 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: BadRecord)
   for (let nulls = 0; nulls < 3; nulls++) rows.null()
 }
 
+/**
+ * A record that `--where` does not take, `n` after the one that it last took: an earlier record with its `href` counts as if it were not
+ * there (contract 4.10).
+ */
+function addFilteredRow(rows: CopyRows, { n, line, href }: { n: number; line: number; href: string }): void {
+  rows.begin(columns.length)
+  rows.integer(n)
+  rows.bigint(line)
+  rows.bytea(sha256(href))
+  for (let nulls = 3; nulls < columns.length; nulls++) rows.null()
+}
+
 /** A given postal code must be valid; a missing one may be known from an earlier import. */
 function checkPostalCode(picked: Picked): Picked {
   if (!('patch' in picked)) return picked
@@ -178,10 +190,12 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       if (lack) throw lackError(lack, options.commandThatFits ?? importWith)
       lexemes?.trim()
       const found: { origin: Origin; record: GoodRecord | BadRecord }[] = []
+      const passed: { n: number; line: number; href: string }[] = []
       for (const record of page.records) {
         const picked = checkPostalCode(picker.pick(record))
         if ('filtered' in picked) {
           filtered++
+          if (picked.href !== undefined) passed.push({ n: staged, line: record.line, href: picked.href })
           continue
         }
         needs.count(picked, record)
@@ -199,6 +213,10 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       for (const { origin, record } of found) {
         if ('patch' in record) addRow(rows, origin, record, lexemes)
         else addBadRow(rows, origin, record)
+        if (rows.isFull) await flush()
+      }
+      for (const one of passed) {
+        addFilteredRow(rows, one)
         if (rows.isFull) await flush()
       }
       options.onRead?.({ records: staged + filtered, bytesRead: page.bytesRead })

@@ -269,6 +269,38 @@ test('a NUL in the first record costs that record alone, unless that is the head
   assert.match(broken?.message ?? '', /it is no text: it has NUL bytes/)
 })
 
+test('a record that a later one replaces is not taken, also where --where does not take the later one', async () => {
+  // a listing that was sold later in the file came in as active
+  const options = { where: parseWhere(['status=Active']) }
+  const records = [
+    ['sold', 'Active'],
+    ['back', 'Sold'],
+    ['sold', 'Active'],
+    ['sold', 'Sold'],
+    ['back', 'Active'],
+    ['never', 'Sold'],
+    ['never', 'Sold'],
+  ] as const
+  const file = toLines(records.map(([name, status]) => listing(`where-${name}`, { status })))
+  const dry = await put('where.ndjson', file, { ...options, isDryRun: true })
+  const { summary } = await put('where.ndjson', file, options)
+  assert.deepEqual(dry.summary, summary)
+  const { read, inserted, repeated, filtered } = summary
+  assert.deepEqual([read, inserted, repeated, filtered], [7, 1, 2, 4])
+  assert.equal(await findStored(opened, 'where-sold'), undefined)
+  assert.notEqual(await findStored(opened, 'where-back'), undefined)
+  const bad = toLines([
+    listing('where-bad', { status: 'Active', postalCode: [] }),
+    listing('where-bad', { status: '' }),
+  ])
+  const { rejected } = await put(
+    'where-bad.ndjson',
+    toLines([listing('where-good', { status: 'Active' })]) + bad,
+    options,
+  )
+  assert.deepEqual(rejected.map(({ line }) => line), [2]) // biome-ignore format: a list
+})
+
 test('a file without postal codes still brings listings that are known up to date, and tells of the others', async () => {
   await importRecords(opened, [listing('known')])
   const { summary, broken } = await put('known.csv', `href,price\n${hrefOf('known')},7\n${hrefOf('unknown')},7\n`)
