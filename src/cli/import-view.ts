@@ -1,26 +1,14 @@
 /** Shows an import to its operator: progress, rejected records, summary, exit code. */
-import { once } from 'node:events'
-import {
-  constants,
-  createWriteStream,
-  fchmodSync,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  type Stats,
-  statSync,
-} from 'node:fs'
-import { Socket } from 'node:net'
-import type { Writable } from 'node:stream'
 import { bytes, formatCount, plural } from '../base/amounts.ts'
-import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import { LeadpushError } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
 import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../records/import-each.ts'
-import { type ExitCode, usageError } from './command.ts'
+import type { ExitCode } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
 import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
 import { paint } from './painted.ts'
+import { openRejects } from './rejects-file.ts'
 import { listenForStop } from './signals.ts'
 
 const plainProgressMs = 10_000
@@ -60,134 +48,9 @@ export interface ImportViewOptions {
   dryRun?: true | undefined
 }
 
-/** Records of users hold receiver keys, those of listings contacts. */
-const ownerOnly = 0o600
-
-/** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
-class RejectsFile {
-  private readonly path: string
-  private readonly stream: Writable
-  private header: string | undefined
-  private trouble: unknown
-  /** Until it is emptied. */
-  private fd: number | undefined
-
-  private constructor(path: string, stream: Writable, fd?: number) {
-    this.path = path
-    this.stream = stream
-    this.fd = fd
-    stream.on('error', (error) => {
-      this.trouble ??= error
-    })
-  }
-
-  /** Throws `usage` where it cannot be written. */
-  static open(path: string, isPipe: boolean): RejectsFile {
-    if (isPipe) return new RejectsFile(path, openPipe(path))
-    try {
-      const fd = openSync(path, constants.O_WRONLY | constants.O_CREAT, ownerOnly)
-      return new RejectsFile(path, createWriteStream(path, { fd }), fd)
-    } catch (error) {
-      throw usageError(describeTrouble(path, error))
-    }
-  }
-
-  /** Empties a file that was there: not before the import is under way, since wrong usage does nothing. */
-  begin(): void {
-    const { fd } = this
-    this.fd = undefined
-    if (fd === undefined) return
-    const found = fstatSync(fd)
-    if (!found.isFile()) return
-    try {
-      if (found.uid === process.geteuid?.()) fchmodSync(fd, ownerOnly)
-    } catch {
-      // a file system without modes
-    }
-    ftruncateSync(fd)
-  }
-
-  /** Throws `failed` where it cannot be written on. */
-  async add({ raw, header }: Rejected): Promise<void> {
-    this.begin()
-    // a record with what was erased is told, and not kept
-    if (raw.length === 0) return
-    const pieces: (string | Uint8Array)[] = [raw, '\n']
-    const head = header === undefined ? undefined : Buffer.from(header).toString()
-    if (head !== undefined && head !== this.header) {
-      this.header = head
-      pieces.unshift(head, '\n')
-    }
-    for (const piece of pieces) {
-      if (!this.trouble && !this.stream.write(piece)) await once(this.stream, 'drain').catch(() => {})
-    }
-    if (this.trouble) throw new LeadpushError('failed', this.describeTrouble())
-  }
-
-  /** Throws `failed` where not all of it was written. */
-  async finish(): Promise<void> {
-    await this.close()
-    if (this.trouble) throw new LeadpushError('failed', `${this.describeTrouble()} The import itself went in.`)
-  }
-
-  async close(): Promise<void> {
-    if (this.stream.closed) return
-    this.stream.end()
-    await once(this.stream, 'close').catch(() => {})
-  }
-
-  private describeTrouble(): string {
-    return describeTrouble(this.path, this.trouble)
-  }
-}
-
-const describeTrouble = (path: string, trouble: unknown) =>
-  `--rejects: ${path} cannot be written (${codeOf(trouble) ?? messageOf(trouble)}).`
-
-/** Opens a pipe without a thread that waits for its reader: no signal would end that. Throws `usage` where nobody reads. */
-function openPipe(path: string): Writable {
-  try {
-    return new Socket({
-      fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK),
-      readable: false,
-      writable: true,
-    })
-  } catch (error) {
-    const why = codeOf(error) === 'ENXIO' ? 'it is a pipe, and nobody reads it' : (codeOf(error) ?? messageOf(error))
-    throw usageError(`--rejects: ${path} cannot be written (${why}).`)
-  }
-}
-
-/**
- * The import empties the file for the rejected records. Throws `usage` where it is one of those that the import reads; returns whether
- * it is a pipe.
- */
-function checkRejects(path: string, { files, mapFile }: ImportViewOptions): boolean {
-  if (path === '-')
-    throw usageError(
-      '--rejects: - is no file, and standard output has what the import tells.',
-      'Name a file, such as rejected.ndjson.',
-    )
-  let rejects: Stats | undefined
-  try {
-    rejects = statSync(path, { throwIfNoEntry: false })
-  } catch (error) {
-    throw usageError(describeTrouble(path, error))
-  }
-  if (!rejects?.isFile()) return rejects?.isFIFO() ?? false
-  const { dev, ino } = rejects
-  const isSame = (file: string) => {
-    const found = file === '-' ? undefined : statSync(file, { throwIfNoEntry: false })
-    return found?.dev === dev && found.ino === ino
-  }
-  const what = files.some(isSame) ? 'file to be imported' : mapFile !== undefined && isSame(mapFile) ? 'map file' : ''
-  if (what) throw usageError(`--rejects: ${path} is the ${what}, and would be overwritten.`, 'Name another one.')
-  return false
-}
-
 async function createImportView(log: Log, options: ImportViewOptions): Promise<ImportView> {
   const { rejects: path } = options
-  const rejects = path === undefined ? undefined : RejectsFile.open(path, checkRejects(path, options))
+  const rejects = path === undefined ? undefined : openRejects(path, options)
   const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
   const spinner = ora?.({ stream: process.stderr, discardStdin: false })
   let toldAt = performance.now()
