@@ -2,7 +2,14 @@
 import { bytes, formatCount, plural } from '../base/amounts.ts'
 import { LeadpushError } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
-import type { ImportCounts, ImportOptions, ImportOutcome, ImportProgress, Rejected } from '../records/import-each.ts'
+import {
+  type ImportCounts,
+  type ImportOptions,
+  type ImportOutcome,
+  type ImportProgress,
+  RefusedImport,
+  type Rejected,
+} from '../records/import-each.ts'
 import type { ExitCode } from './command.ts'
 import { boundHeap } from './heap.ts'
 import type { Log } from './log.ts'
@@ -174,7 +181,12 @@ export async function runImport(
     const { formatAwayMax } = await import('../db/away.ts')
     const onAway = () =>
       log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`)
-    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway, onNote })
+    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway, onNote }).catch(
+      async (error) => {
+        if (error instanceof RefusedImport) await view.end(error.summary)
+        throw error
+      },
+    )
     await view.end(outcome.summary)
     if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {

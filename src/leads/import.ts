@@ -3,6 +3,7 @@
  * off, or is under way when the import is stopped, leaves nothing behind; the files before it stay. The files of a complete import
  * of a source share one transaction.
  */
+import { LeadpushError } from '../base/errors.ts'
 import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
@@ -18,6 +19,7 @@ import {
   importEach,
   importWithRetries,
   type OnRejected,
+  RefusedImport,
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { addUnread, type Example, UnreadableValues } from './examples.ts'
@@ -148,7 +150,13 @@ async function importTogether(
   options: Importing & { source: SourceOptions },
 ): Promise<Imported> {
   const { source, signal } = options
-  const importAll = async (connection: Connection, onRejected: OnRejected) => {
+  let rejected = 0
+  const importAll = async (connection: Connection, tellRejected: OnRejected) => {
+    rejected = 0
+    const onRejected: OnRejected = (one) => {
+      rejected++
+      return tellRejected(one)
+    }
     await startNoting(connection)
     const unreadable = new UnreadableValues()
     const outcome = await importEach(
@@ -186,27 +194,24 @@ async function importTogether(
       ),
     )
   } catch (error) {
-    if (!signal?.aborted) throw error
+    if (!signal?.aborted) {
+      if (!isFailed(error)) throw error
+      const refused = { ...none, read: rejected, rejected, unreadable: {}, ignored: {} }
+      throw new RefusedImport(error, refused)
+    }
     return { summary: { ...none, ignored: {} }, broken: undefined, stopped: true, unreadable: new UnreadableValues() }
   }
 }
 
+const isFailed = (error: unknown): error is LeadpushError => error instanceof LeadpushError && error.code === 'failed'
+
 const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, filtered: 0 }
 const nothing: LeadCounts = { ...none, gone: 0, unplaced: 0 }
 
-/** The summary of an import that told `rejected` records, and was refused as a whole. */
-export const summariseRefused = (rejected: number): LeadImportOutcome['summary'] => ({
-  ...nothing,
-  read: rejected,
-  rejected,
-  unreadable: {},
-  ignored: {},
-})
-
 /**
  * Imports `files` in their order. Throws `usage`, with nothing done, where a file does not exist or the first header lacks a
- * column of `map`; `database` where the database is away for too long; `failed`, with nothing done, where a complete import of a
- * source has fewer than half of its live listings.
+ * column of `map`; `database` where the database is away for too long; `RefusedImport` where a complete import of a source has fewer than
+ * half of its live listings.
  */
 export async function importLeads(
   opened: OpenDatabase,

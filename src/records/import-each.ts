@@ -70,6 +70,17 @@ export interface ImportOutcome<C extends ImportCounts> {
   stopped: boolean
 }
 
+/** An import of which nothing went in, since its files together have too little. */
+export class RefusedImport extends LeadpushError {
+  /** Counts the records that were told as rejected, and no others. */
+  readonly summary: ImportOutcome<ImportCounts>['summary']
+
+  constructor({ message, hint }: LeadpushError, summary: ImportOutcome<ImportCounts>['summary']) {
+    super('failed', message, hint === undefined ? {} : { hint })
+    this.summary = summary
+  }
+}
+
 /** The files by their names. Throws `usage` where one does not exist or cannot be imported. */
 export function findRecordFiles(names: readonly string[], formats: readonly RecordFormat[]): RecordFile[] {
   if (names.filter((name) => name === '-').length > 1) {

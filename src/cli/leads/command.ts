@@ -1,10 +1,8 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
-import { LeadpushError, messageOf } from '../../base/errors.ts'
-import type { OnRejected } from '../../records/import-each.ts'
+import { messageOf } from '../../base/errors.ts'
 import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
-import { writeJson } from '../output.ts'
 import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from '../record-options.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
@@ -90,7 +88,7 @@ hash of it is kept, to recognise it in later imports.`,
 async function importFiles(log: Log, files: string[], options: ImportOptions, command: Command): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const { findRecordFiles } = await import('../../records/import-each.ts')
-  const { importLeads, leadFormats, summariseRefused } = await import('../../leads/import.ts')
+  const { importLeads, leadFormats } = await import('../../leads/import.ts')
   const { runImport } = await import('../import-view.ts')
   const { sendTriggers, triggerSettings } = await import('../trigger/command.ts')
   const { readSource } = await import('./source.ts')
@@ -117,19 +115,7 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
       toSend && vault ? await sendTriggers(log, opened, toSend, { vault, json: options.json }) : 0
     let hasSome = false
     const importing = runImport(log, { ...options, files }, async (how) => {
-      let rejected = 0
-      const onRejected: OnRejected = async (one) => {
-        rejected++
-        await how.onRejected?.(one)
-      }
-      const outcome = await importLeads(opened, files, { ...how, ...ways, onRejected }).catch(async (error) => {
-        // the guard of a complete import: no file broke off, and none went in
-        if (options.json && error instanceof LeadpushError && error.code === 'failed') {
-          const isDry = options.dryRun && { dryRun: true }
-          await writeJson({ type: 'summary', ...summariseRefused(rejected), ...isDry })
-        }
-        throw error
-      })
+      const outcome = await importLeads(opened, files, { ...how, ...ways })
       hasSome = outcome.summary.read > 0 && !outcome.stopped
       return outcome
     })
