@@ -54,6 +54,8 @@ create table lead_seen (
   seen_at timestamptz not null,
   -- how many optional fields the last record filled: the guard compares them
   filled smallint,
+  -- whether any record had a price: a listing without one has the price 0 too
+  price_known boolean not null default false,
   -- whether it has sources and none of them has it any more: then it is not delivered
   gone boolean not null default false
 ) with (fillfactor = 50);
@@ -80,8 +82,8 @@ create table price_changes (
   version_id bigint primary key,
   lead_id bigint not null,
   import_id bigint not null,
-  -- 0: unknown
-  previous_price double precision not null,
+  -- null: unknown
+  previous_price double precision,
   price double precision not null
 );
 

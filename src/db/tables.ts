@@ -29,10 +29,22 @@ export interface Tables {
     first_import_id: number
     search: string
   }
-  lead_seen: { lead_id: number; seen_at: Date; filled: number | null; gone: Defaulted<boolean> }
+  lead_seen: {
+    lead_id: number
+    seen_at: Date
+    filled: number | null
+    price_known: Defaulted<boolean>
+    gone: Defaulted<boolean>
+  }
   sources: { id: GeneratedAlways<number>; name: string; imported_at: Date; completed_at: Date | null }
   lead_sources: { lead_id: number; source_id: number; gone_at: Date | null }
-  price_changes: { version_id: number; lead_id: number; import_id: number; previous_price: number; price: number }
+  price_changes: {
+    version_id: number
+    lead_id: number
+    import_id: number
+    previous_price: number | null
+    price: number
+  }
   lead_versions: {
     id: number
     lead_id: number

@@ -146,6 +146,9 @@ export function givenFields(patch: LeadPatch): number {
 /** The required fields, as bits of `givenFields`. Every record has them, so they do not count as filled. */
 export const requiredFields = fields.reduce((bits, { required }, at) => (required ? bits | (1 << at) : bits), 0)
 
+/** The bit of `price` in `givenFields`. */
+export const priceField = 1 << fields.findIndex(({ name }) => name === 'price')
+
 /**
  * The null rule (contract 4.10): the current lead with the fields that are `given` (bits) taken from the later record, which
  * is serialised as if it were new. What the later record does not know stays.

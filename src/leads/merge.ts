@@ -9,7 +9,7 @@ import { Lexemes, type Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import { missing, type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findHitsAmong } from './erasures.ts'
-import { type Lead, mergeLead, requiredFields } from './lead.ts'
+import { type Lead, mergeLead, priceField, requiredFields } from './lead.ts'
 import { notePresent, noteRejected } from './sources.ts'
 import { sha256 } from './stage.ts'
 import { dropErasedUnread } from './unread-contacts.ts'
@@ -77,7 +77,7 @@ async function match(connection: Connection): Promise<void> {
     connection,
     `create temp table matched_leads (
        n integer not null, lead_id bigint not null, version_id bigint, same boolean not null, filled smallint not null,
-       placed boolean not null
+       has_price boolean not null, placed boolean not null
      ) on commit drop`,
   )
   await run(
@@ -86,6 +86,7 @@ async function match(connection: Connection): Promise<void> {
      -- looked up once, not for each row
      select s.n, coalesce(l.id, nextval((select pg_get_serial_sequence('leads', 'id')::regclass))), l.version_id,
        coalesce(l.json_sha256 = s.json_sha256, false), bit_count((s.given & ~ ${requiredFields})::bit(32)),
+       s.given & ${priceField} <> 0,
        s.postal_key is null or s.postal_key in (select code from postal_codes)
      from staged_leads s left join leads l on l.href_sha256 = s.href_sha256`,
   )
@@ -234,7 +235,8 @@ async function updateChanged(
   await run(
     connection,
     `insert into price_changes (version_id, lead_id, import_id, previous_price, price)
-     select ${versionId('n')}, lead_id, $3, previous_price, price from merged_leads where previous_price is not null`,
+     select ${versionId('n')}, m.lead_id, $3, case when previous_price > 0 or s.price_known then previous_price end, price
+     from merged_leads m join lead_seen s on s.lead_id = m.lead_id where price is not null`,
     [base, staged, id],
   )
   await run(connection, 'update lead_versions v set superseded_at = $1 from merged_leads m where v.id = m.version_id', [
@@ -260,16 +262,18 @@ async function countMerged(connection: Connection): Promise<{ inserted: number; 
   return rows[0] as { inserted: number; updated: number }
 }
 
-/** Records when each listing was seen, changed or not (contract 4.3), and how many fields its record filled. */
+/** Records when each listing was seen, changed or not (contract 4.3), how many fields its record filled, and that it had a price. */
 async function touchSeen(connection: Connection, at: string): Promise<number> {
   await run(
     connection,
-    'insert into lead_seen (lead_id, seen_at, filled) select lead_id, $1, filled from matched_leads where version_id is null',
+    `insert into lead_seen (lead_id, seen_at, filled, price_known)
+     select lead_id, $1, filled, has_price from matched_leads where version_id is null`,
     [at],
   )
   return run(
     connection,
-    `update lead_seen l set seen_at = $1, filled = m.filled from matched_leads m where m.version_id is not null and l.lead_id = m.lead_id`,
+    `update lead_seen l set seen_at = $1, filled = m.filled, price_known = l.price_known or m.has_price
+     from matched_leads m where m.version_id is not null and l.lead_id = m.lead_id`,
     [at],
   )
 }

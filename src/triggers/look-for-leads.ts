@@ -205,7 +205,7 @@ async function collectFresh(
         window changes as (partition by lead_id order by version_id),
           whole as (changes rows between unbounded preceding and unbounded following)
       ) c join leads l on l.id = c.lead_id join lead_seen s on s.lead_id = l.id join imports i on i.id = c.last_import_id
-      where c.previous_price > 0 and c.price > 0 and c.price <> c.previous_price and ${listed}
+      where c.price <> c.previous_price and ${listed}
     `.execute(db)
     fresh += Number(changed.numAffectedRows ?? 0)
   }

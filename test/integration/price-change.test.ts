@@ -94,14 +94,32 @@ test('several changes between looks are one; changed and back is nothing; each h
 
 test('a price that was or is unknown makes nothing due, and a new listing is no change, even where it changes before the look', async () => {
   const place = await addPlace()
-  await place.put({ known: undefined, gone: 100 })
+  await place.put({ known: undefined, left: 100 })
   const hook = await place.hook(['price_change'])
-  await place.put({ known: 100, gone: 0, fresh: 100 })
+  await place.put({ known: 100, left: undefined, fresh: 100 })
   await place.put({ known: 120, fresh: 110 })
   assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
-  await place.put({ known: 130, gone: 90, fresh: 120 })
+  await place.put({ known: 130, left: 90, fresh: 120 })
   await runTrigger(opened)
-  assert.deepEqual(gotAt(hook.path).sort(), ['price_change fresh 110 120', 'price_change known 120 130'])
+  assert.deepEqual(gotAt(hook.path).sort(), [
+    'price_change fresh 110 120',
+    'price_change known 120 130',
+    'price_change left 100 90',
+  ])
+})
+
+test('a price of 0 that a record has is known; the 0 of a listing without a price is not', async () => {
+  // every 0 counted as unknown, and a price that fell to 0 or rose from it made nothing due
+  const place = await addPlace()
+  await place.put({ falls: 100, rises: 0, unknown: undefined, found: undefined })
+  await place.put({ found: 0 })
+  const hook = await place.hook(['price_change'])
+  await place.put({ falls: 0, rises: 100, unknown: 100, found: 100 })
+  await runTrigger(opened)
+  assert.deepEqual(gotAt(hook.path).sort(), ['price_change falls 100 0', 'price_change found 0 100', 'price_change rises 0 100']) // biome-ignore format: a list
+  await place.put({ falls: 90 })
+  await runTrigger(opened)
+  assert.deepEqual(gotAt(hook.path).slice(3), ['price_change falls 0 90'])
 })
 
 test('a listing that matches no query, was not seen for too long or is gone from its sources is not due', async () => {

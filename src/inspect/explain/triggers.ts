@@ -67,7 +67,7 @@ export async function explainTriggers(db: Database, userId: number, leadId: numb
         select i.id, i.started_at as at, true as brings from imports i where k.kind = 'new_lead' and i.id = l.first_import_id
         union all
         (select i.id, i.started_at,
-            l.first_import_id <= h.looked_import_id and c.price > 0 and unseen.price > 0 and c.price <> unseen.price
+            l.first_import_id <= h.looked_import_id and coalesce(c.price <> unseen.price, false)
           from price_changes c join imports i on i.id = c.import_id left join lateral (
             -- the price that the hook saw last
             select previous_price as price from price_changes where lead_id = l.id and import_id > h.looked_import_id
