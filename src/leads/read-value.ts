@@ -93,5 +93,6 @@ function problemOf(field: LeadField, value: unknown): string {
   if (!isNumberField(field)) {
     return typeof value === 'string' ? 'holds a NUL character or half of a surrogate pair' : 'is no text'
   }
-  return typeof value === 'number' ? 'is not from 0 to 1000000000000' : 'is no number that can be read without a guess'
+  const isNumber = typeof value === 'number' || (typeof value === 'string' && readNumber(value, field) !== undefined)
+  return isNumber ? 'is not from 0 to 1000000000000' : 'is no number that can be read without a guess'
 }

@@ -50,6 +50,7 @@ const unread: [string, LeadField, unknown, RegExp][] = [
   ['a negative number', 'price', -1, /^is not from 0 to 1000000000000: -1$/],
   ['a number above 1e12', 'price', 1e12 + 1, /: 1000000000001$/],
   ['a text above 1e12', 'price', '1,000,001M', /: "1,000,001M"$/],
+  ['a number beyond the limit as text', 'price', '1000000000001', /^is not from 0 to 1000000000000: "1000000000001"$/],
   ['an endless number', 'price', JSON.parse('1e999'), /^is not from 0/],
   ['a NUL', 'description', 'a\0b', /^holds a NUL character or half of a surrogate pair: "a\\u0000b"$/],
   ['half a surrogate pair', 'city', '\ud83c', /: "\\ud83c"$/],
