@@ -198,7 +198,7 @@ export class FieldPicker {
     for (let at = 0; at < cells.length; at++) {
       const targets = this.columns[at]
       if (targets) for (const field of targets) this.put(patch, field, cells[at])
-      else this.ignored.add(this.header?.names[at] ?? '')
+      else this.ignored.addCell(this.header?.names[at] ?? '', cells[at] ?? '')
     }
     return patch
   }

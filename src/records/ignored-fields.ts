@@ -17,6 +17,11 @@ export class IgnoredFields {
     this.counts.set(key, (this.counts.get(key) ?? 0) + records)
   }
 
+  /** A cell of CSV. A column without a name, which spreadsheets write, counts where something stands in it. */
+  addCell(column: string, cell: string): void {
+    if (column !== '' || cell.trim() !== '') this.add(column || '(no name)')
+  }
+
   addAll(others: IgnoredFields): void {
     for (const [name, records] of others.counts) this.add(name, records)
   }

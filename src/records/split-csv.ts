@@ -133,9 +133,10 @@ export class CsvSplitter implements Splitter {
     if (text === undefined) return badRecord(line, raw, notUtf8)
     const cells = splitCells(text, this.separator)
     if (cells === undefined) return badRecord(line, raw, 'has something between a closing quote and the next separator')
+    // spreadsheets write the empty rows below a table, as ,,,
+    if (cells.every((cell) => cell.trim() === '')) return undefined
     const columns = this.header?.names.length ?? 0
     if (cells.length === columns) return { line, raw, cells }
-    if (cells.length === 1 && text.trim() === '') return undefined
     return badRecord(line, raw, `has ${cells.length} cells where the header has ${columns}`)
   }
 }

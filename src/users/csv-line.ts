@@ -77,7 +77,7 @@ export class LineParser {
     const given: Partial<Record<Column, string>> = {}
     for (const [at, cell] of cells.entries()) {
       const field = this.fields[at]
-      if (field === undefined) this.ignored.add(this.header?.names[at] ?? '')
+      if (field === undefined) this.ignored.addCell(this.header?.names[at] ?? '', cell)
       else if (cell.trim() !== '') given[field] = cell.trim()
     }
     const email = emailSchema.safeParse(given.email).data

@@ -269,6 +269,14 @@ test('a NUL in the first record costs that record alone, unless that is the head
   assert.match(broken?.message ?? '', /it is no text: it has NUL bytes/)
 })
 
+test('rows without any text are no records, as the empty lines are', async () => {
+  // they were rejected, so that the export of a sheet with empty rows below its table always ended with 1
+  const sheet = `href,postalCode,,\n${hrefOf('rows')},78704,,\n,,,\n ,"",,\n,\n\n${hrefOf('rows2')},78704,seen,\n,,,\n`
+  const { summary, rejected } = await put('rows.csv', sheet)
+  assert.deepEqual([summary.read, summary.inserted, rejected], [2, 2, []])
+  assert.deepEqual(summary.ignored, { '(no name)': 1 })
+})
+
 test('a record that a later one replaces is not taken, also where --where does not take the later one', async () => {
   // a listing that was sold later in the file came in as active
   const options = { where: parseWhere(['status=Active']) }

@@ -43,7 +43,9 @@ test('whatever the cells hold, the separator of a table is found, and its cells 
       const text = [header, ...rows.map((row) => row.map(quoted))].map((row) => `${row.join(separator)}\n`).join('')
       assert.equal(separatorOf(text), separator)
       const splitter = new CsvSplitter(separator)
-      assert.deepEqual(splitter.push(Buffer.from(text)).map(({ cells }) => cells), rows)
+      // a row of blanks alone is none
+      const told = rows.filter((row) => row.some((text) => text.trim() !== ''))
+      assert.deepEqual(splitter.push(Buffer.from(text)).map(({ cells }) => cells), told)
     }),
   ) // biome-ignore format: dense
 })
