@@ -1,4 +1,5 @@
 /** Names of columns as people compare them (contract 4.18): trimmed, without regard to case; `a.b` reads a key within another. */
+import { LeadpushError } from '../base/errors.ts'
 
 export const foldName = (name: string): string => name.trim().toLowerCase()
 
@@ -54,3 +55,20 @@ export function findTwice(names: readonly string[]): string | undefined {
 
 /** What to do about it. */
 export const renameOne = 'Rename one of them, or take it out.'
+
+/**
+ * Refuses `cells`, the record on `line`, where they are another header: their file stands behind this one, and what is in its columns
+ * would be taken for something else. Throws `failed`. `column` is the folded name of a column that every header has.
+ */
+export function refuseOtherHeader(
+  names: readonly string[],
+  cells: readonly string[],
+  column: string,
+  line: number,
+): void {
+  const folded = cells.map(foldName)
+  if (!folded.includes(column) || folded.every((cell, at) => cell === foldName(names[at] ?? ''))) return
+  throw new LeadpushError('failed', `its line ${line} is another header: it is several files put together`, {
+    hint: 'Import each of them by itself.',
+  })
+}

@@ -8,7 +8,7 @@ import { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful, type ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
-import { FoldedNames, findTwice, foldName, renameOne, valueAt } from './columns.ts'
+import { FoldedNames, findTwice, foldName, refuseOtherHeader, renameOne, valueAt } from './columns.ts'
 import type { FieldMap } from './field-map.ts'
 import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
 import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
@@ -54,6 +54,8 @@ export type Picked =
 
 const none: ReadonlySet<string> = new Set()
 
+const isUrl = (href: unknown) => typeof href === 'string' && /^https?:/i.test(href)
+
 /** Picks the fields of the records of one file; `ignored` counts columns that are no field. */
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
@@ -64,6 +66,7 @@ export class FieldPicker {
   private readonly paths: readonly PathTarget[]
   /** Keys that paths lead through: they are not ignored, and no field of their own. */
   private readonly roots: ReadonlySet<string | undefined>
+  private readonly hrefColumn: string
   private readonly nulls: ReadonlySet<string>
   private readonly strict: boolean
   private header: CsvHeader | undefined
@@ -87,6 +90,7 @@ export class FieldPicker {
     this.roots = new Set(this.paths.map(({ steps }) => steps[0]))
     this.unseen = new Set(where.filter((condition) => leadFieldOf(condition) === undefined))
     this.unmet = new Set(map.keys())
+    this.hrefColumn = foldName(map.get('href')?.column ?? 'href')
     this.nulls = nulls
     this.strict = strict
   }
@@ -146,6 +150,8 @@ export class FieldPicker {
     this.unread = []
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
+    if (record.cells && !isUrl(patch.href))
+      refuseOtherHeader(this.header?.names ?? [], record.cells, this.hrefColumn, record.line)
     if (this.where.length > 0 && !this.isTaken(patch, record)) {
       const href = hrefSchema.safeParse(patch.href).data
       return { filtered: true, ...(href !== undefined && { href }) }

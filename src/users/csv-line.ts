@@ -3,7 +3,7 @@
  * of the lines with one e-mail. No message holds a receiver key.
  */
 import { LeadpushError } from '../base/errors.ts'
-import { findTwice, renameOne } from '../leads/columns.ts'
+import { findTwice, refuseOtherHeader, renameOne } from '../leads/columns.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful } from '../records/record.ts'
@@ -73,7 +73,8 @@ export class LineParser {
     return findDoubtful(cells, place, (cell) => emailSchema.safeParse(cell).data)
   }
 
-  parse(cells: readonly string[]): ParsedLine {
+  /** `line` is where they stand. Throws `failed` where they are another header. */
+  parse(cells: readonly string[], line = 0): ParsedLine {
     const given: Partial<Record<Column, string>> = {}
     for (const [at, cell] of cells.entries()) {
       const field = this.fields[at]
@@ -81,6 +82,7 @@ export class LineParser {
       else if (cell.trim() !== '') given[field] = cell.trim()
     }
     const email = emailSchema.safeParse(given.email).data
+    if (email === undefined) refuseOtherHeader(this.header?.names ?? [], cells, 'email', line)
     const parsed = parseUser(toRecord(given), this.ignored)
     if ('user' in parsed) return { ...parsed, email }
     const path = parsed.path.replace(/^queries\[0\]\.?/, '')

@@ -80,7 +80,7 @@ export interface StageUsersOptions extends Pick<ImportOptions, 'signal' | 'stdin
 function parse(record: ReadRecord, ignored: IgnoredFields, lines: LineParser): ParsedLine {
   const { error, doubtfulCells } = record
   if (error !== undefined) return { path: '', message: error, email: doubtfulCells && lines.findEmail(doubtfulCells) }
-  if (record.cells) return lines.parse(record.cells)
+  if (record.cells) return lines.parse(record.cells, record.line)
   const parsed = parseUser(record.value, ignored)
   return 'user' in parsed ? parsed : { ...parsed, email: emailOf(record) }
 }

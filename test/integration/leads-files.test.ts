@@ -277,6 +277,21 @@ test('rows without any text are no records, as the empty lines are', async () =>
   assert.deepEqual(summary.ignored, { '(no name)': 1 })
 })
 
+test('files that were put together are refused, where their headers differ', async () => {
+  // what stood below the second header was read by the first: square feet became a price
+  const part = (column: string, name: string) => `href,postalCode,${column}\n${hrefOf(name)},78704,2000\n`
+  const whole = await put('whole.csv', part('price', 'whole-1') + part('sqft', 'whole-2'))
+  assert.equal(whole.broken?.message, 'its line 3 is another header: it is several files put together')
+  assert.equal(await findStored(opened, 'whole-1'), undefined)
+  const moved = await put(
+    'moved.csv',
+    `${part('price', 'whole-1')}price,href,postalCode\n1,${hrefOf('whole-2')},78704\n`,
+  )
+  assert.match(moved.broken?.message ?? '', /line 3 is another header/)
+  const same = await put('same-twice.csv', part('price', 'whole-1') + part('Price', 'whole-2'))
+  assert.deepEqual([same.summary.inserted, same.summary.rejected], [2, 1])
+})
+
 test('a record that a later one replaces is not taken, also where --where does not take the later one', async () => {
   // a listing that was sold later in the file came in as active
   const options = { where: parseWhere(['status=Active']) }

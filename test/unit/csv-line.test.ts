@@ -67,6 +67,13 @@ test('columns stand in any order and case; unknown ones are counted', () => {
   assert.deepEqual(ignored.toObject(), { Name: 1 })
 })
 
+test('another header below the first is refused, since the keys below it may be in other columns', () => {
+  const parser = new LineParser(new IgnoredFields())
+  parser.setHeader(header('email,receiverApiKey,value'))
+  assert.throws(() => parser.parse(['email', 'value', 'receiverApiKey'], 3), /its line 3 is another header/)
+  assert.equal('path' in parser.parse(['Email', 'receiverapikey', 'value'], 3), true)
+})
+
 for (const [names, expected] of [
   ['name,mail', /no column email: it has name, mail; users have the columns email, receiverApiKey/],
   ['email,value,Email', /has the column Email twice/],

@@ -20,7 +20,7 @@ export class UsersCheck implements RecordsCheck {
   *check({ records, header }: RecordPage): Generator<Finding> {
     if (header) this.lines.setHeader(header)
     for (const { line, value, cells, error } of records) {
-      const parse = () => (cells ? this.lines.parse(cells) : parseUser(value, this.ignored))
+      const parse = () => (cells ? this.lines.parse(cells, line) : parseUser(value, this.ignored))
       const parsed = error === undefined ? parse() : { path: '', message: error }
       if ('user' in parsed) continue
       yield { type: 'problem', where: `${this.name}:${line}`, path: parsed.path, message: parsed.message }
