@@ -16,15 +16,24 @@ export function endOf(httpStatus: number | null): AlikeEnd | undefined {
   return httpStatus >= 300 && !noRefusals.includes(httpStatus) ? httpStatus : undefined
 }
 
+/**
+ * What is known of the receiver, and what becomes of second attempts meanwhile:
+ *
+ *   open     nothing, or the last first attempts ended alike: they wait
+ *   wary     an answer ended a trouble but looks like another, or refused an encoding alone: they wait
+ *   probing  the same, and all first attempts are made: they are made one by one, and count as first ones
+ *   calm     no trouble is in sight: they are made as they are due
+ *
+ * An attempt that ends without trouble leads to calm. All first attempts are made: from open to calm, from wary to probing.
+ */
+type DoubtState = 'open' | 'wary' | 'probing' | 'calm'
+
 export class Doubt {
   /** How many first attempts in a row ended alike. */
   inARow = 0
-  /** An answer ended a trouble but looks like another, or refused an encoding alone; nothing better has come since. */
-  isWary = false
-  /** All first attempts are made, and one answer proves nothing: second attempts are made one by one. */
-  isProbing = false
 
   private readonly looksForOutage: boolean
+  private state: DoubtState = 'open'
   private end: AlikeEnd | undefined
   private firsts = 0
   private hasSeenOther = false
@@ -37,7 +46,16 @@ export class Doubt {
 
   /** Second attempts wait until first attempts have shown whether the receiver is in trouble. */
   get isOpen(): boolean {
-    return (this.inARow > 0 || this.isWary) && !this.isProbing
+    return this.state === 'open' || this.state === 'wary'
+  }
+
+  get isProbing(): boolean {
+    return this.state === 'probing'
+  }
+
+  /** One answer has raised a doubt that more must prove or end. */
+  get isUnsettled(): boolean {
+    return this.state === 'wary' || this.state === 'probing'
   }
 
   /** How many first attempts may begin before one has ended differently; `open` is how many have begun and not ended. */
@@ -59,28 +77,24 @@ export class Doubt {
     if (isOther && this.isProbing && end !== undefined) this.inARow = 0
     else if (isOther) this.break()
     if (end === undefined) return undefined
+    if (this.state === 'calm') this.state = 'open'
     this.end = end
     this.inARow++
     if (this.inARow < (this.isProbing ? alikeMin : alikeInARow)) return undefined
     return end
   }
 
-  /** All first attempts are made: fewer than usual may prove trouble now; if not, the doubt is over. */
+  /** All first attempts are made: fewer than usual may prove trouble now. */
   noteAllMade(): AlikeEnd | undefined {
-    const { end } = this
-    if (this.inARow === this.firsts && this.inARow >= alikeMin) return end
-    if (this.isWary) {
-      this.isProbing = true
-      return undefined
-    }
-    this.inARow = 0
-    this.end = undefined
+    if (this.inARow === this.firsts && this.inARow >= alikeMin) return this.end
+    if (this.state === 'wary') this.state = 'probing'
+    else this.calm()
     return undefined
   }
 
   /** The receiver is out of trouble: earlier outcomes count no more. */
   restart(): void {
-    this.break()
+    this.calm()
     this.hasSeenOther = false
     this.firsts = 0
   }
@@ -89,7 +103,7 @@ export class Doubt {
   restartWith(httpStatus: number | null): void {
     this.restart()
     this.note(1, httpStatus)
-    this.isWary = this.inARow > 0
+    if (this.state === 'open') this.state = 'wary'
   }
 
   restartUnclear(): void {
@@ -100,21 +114,24 @@ export class Doubt {
   /** A 415 to a compressed delivery tells nothing of a plain one: a second attempt must show whether that is refused too. */
   noteUnclear(): void {
     if (this.hasSeenOther) return
-    this.isWary = true
-    this.isProbing ||= ++this.unclear >= alikeInARow
+    this.unclear++
+    if (!this.isProbing) this.state = this.unclear < alikeInARow ? 'wary' : 'probing'
   }
 
   /** First attempts may follow, which show more. */
   endProbing(): void {
-    this.isProbing = false
+    if (this.isProbing) this.state = 'wary'
   }
 
   private break(): void {
-    this.isWary = false
-    this.isProbing = false
+    this.calm()
+    this.hasSeenOther = true
+  }
+
+  private calm(): void {
+    this.state = 'calm'
     this.unclear = 0
     this.inARow = 0
     this.end = undefined
-    this.hasSeenOther = true
   }
 }

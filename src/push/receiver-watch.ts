@@ -204,7 +204,7 @@ export class ReceiverWatch {
       const what = refused === undefined ? 'answers again' : `no longer answers HTTP ${refused} to everybody`
       if (isEncoding) this.doubt.restartUnclear()
       else this.doubt.restartWith(httpStatus)
-      this.isUnsettled = this.doubt.isWary
+      this.isUnsettled = this.doubt.isUnsettled
       const then = this.isUnsettled ? `HTTP ${httpStatus} came, so other second attempts wait` : 'going on'
       this.goOn(`The receiver ${what}: ${then}.`)
       return this.isUnsettled ? undefined : this.write(() => this.known.recordWell())
@@ -219,7 +219,7 @@ export class ReceiverWatch {
     const end = this.doubt.note(attempt, httpStatus)
     if (end === 'down') return this.goDown()
     if (end !== undefined) return this.hold(end)
-    return this.isUnsettled && !this.doubt.isWary ? this.settle(false) : undefined
+    return this.isUnsettled && !this.doubt.isUnsettled ? this.settle(false) : undefined
   }
 
   /** It is known that no other trouble followed, or the push ends before: one answer alone proves none, unless it is cut short. */

@@ -65,6 +65,17 @@ test('what was found out outlives the run: the next one begins with one first at
   assert.deepEqual(await house.attempts(), { 'delivered 1': 60 - length - 3, 'delivered 2': length + 3 })
 })
 
+// The next run made the second attempts of the 4 first: an outage cost them both.
+test('a run that goes on after a stop in doubt makes first attempts first', async (t) => {
+  const house = await build(t, { users: users(40), answer: () => ({ status: 503, delayMs: 100 }) })
+  const minute = { ...down, retryDelayMs: 60_000 }
+  await house.push(all, minute, stopAfter(house, 4))
+  assert.ok(house.receiver.requests.length < 20, `${house.receiver.requests.length}`)
+  await house.push(resume, minute)
+  assert.ok(house.receiver.requests.length >= 24)
+  assert.equal(house.receiver.keys().size, house.receiver.requests.length)
+})
+
 test('where only second attempts are left, one is made once a HEAD is answered below 500, and none for an hour after it', async (t) => {
   const house = await build(t, { users: users(3), answer: () => 503 })
   let heads = 0

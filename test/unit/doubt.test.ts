@@ -57,6 +57,14 @@ test('where no first attempt is left, all of at least two are a doubt; until the
   assert.deepEqual(afterAll([500, 503, 409]), [false, undefined, false])
 })
 
+test('before anything is known second attempts wait, until a first one ends otherwise or none is left', () => {
+  const [answered, alone] = [new Doubt(true), new Doubt(true)]
+  assert.ok(answered.isOpen && alone.isOpen)
+  answered.note(1, 200)
+  assert.equal(alone.noteAllMade(), undefined)
+  assert.ok(!answered.isOpen && !alone.isOpen)
+})
+
 test('until one ends otherwise at most 20 first attempts are begun', () => {
   const doubt = new Doubt(true)
   assert.deepEqual([doubt.firstsLeft(0), doubt.firstsLeft(19), doubt.firstsLeft(20), doubt.firstsLeft(21)], [20, 1, 0, 0])
