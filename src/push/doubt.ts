@@ -21,10 +21,10 @@ export function endOf(httpStatus: number | null): AlikeEnd | undefined {
  *
  *   open     nothing, or the last first attempts ended alike: they wait
  *   wary     an answer ended a trouble but looks like another, or refused an encoding alone: they wait
- *   probing  the same, and all first attempts are made: they are made one by one, and count as first ones
+ *   probing  the same, and no first attempt may follow: they are made one by one, and count as first ones
  *   calm     no trouble is in sight: they are made as they are due
  *
- * An attempt that ends without trouble leads to calm. All first attempts are made: from open to calm, from wary to probing.
+ * An attempt that ends without trouble leads to calm; the end of the first attempts from open to calm, from wary to probing.
  */
 type DoubtState = 'open' | 'wary' | 'probing' | 'calm'
 
@@ -61,7 +61,7 @@ export class Doubt {
   /** How many first attempts may begin before one has ended differently; `open` is how many have begun and not ended. */
   firstsLeft(open: number): number {
     if (this.isProbing) return Math.max(0, 1 - open)
-    return this.hasSeenOther ? Number.POSITIVE_INFINITY : Math.max(0, alikeInARow - this.firsts - open)
+    return this.hasSeenOther ? Number.POSITIVE_INFINITY : Math.max(0, alikeInARow - this.firsts - this.unclear - open)
   }
 
   /** Notes the outcome of an attempt; returns how the last first attempts ended, once they prove trouble. */
@@ -80,8 +80,9 @@ export class Doubt {
     if (this.state === 'calm') this.state = 'open'
     this.end = end
     this.inARow++
-    if (this.inARow < (this.isProbing ? alikeMin : alikeInARow)) return undefined
-    return end
+    if (this.inARow >= (this.isProbing ? alikeMin : alikeInARow)) return end
+    this.probeIfNoFirstsLeft()
+    return undefined
   }
 
   /** All first attempts are made: fewer than usual may prove trouble now. */
@@ -115,12 +116,17 @@ export class Doubt {
   noteUnclear(): void {
     if (this.hasSeenOther) return
     this.unclear++
-    if (!this.isProbing) this.state = this.unclear < alikeInARow ? 'wary' : 'probing'
+    if (!this.isProbing) this.state = 'wary'
+    this.probeIfNoFirstsLeft()
   }
 
   /** First attempts may follow, which show more. */
   endProbing(): void {
     if (this.isProbing) this.state = 'wary'
+  }
+
+  private probeIfNoFirstsLeft(): void {
+    if (this.state === 'wary' && this.firstsLeft(0) === 0) this.state = 'probing'
   }
 
   private break(): void {

@@ -154,6 +154,8 @@ export class PushLoop {
    * begins what is planned. What is due is recorded without any, so its room comes once outcomes are flushed, which wakes the loop.
    */
   private room(next: 'due' | 'planned'): number {
+    // first attempts that look alike are made: a second one must show what they do not
+    if (next === 'planned' && this.watch.isProbing && this.attempts.due.at !== undefined) return 0
     const { concurrency } = this.context.settings
     const { ratePerSecond } = this.pace
     // with a rate, no more than leave within a tenth of a second

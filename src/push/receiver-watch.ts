@@ -101,6 +101,11 @@ export class ReceiverWatch {
     return this.isLooked && this.doubt.isOpen
   }
 
+  /** Second attempts are made one by one, since first ones do not show whether the receiver is in trouble. */
+  get isProbing(): boolean {
+    return this.isLooked && this.doubt.isProbing
+  }
+
   /** The receiver has been down for too long. */
   get isOver(): boolean {
     return this.outage.isOver(now())
