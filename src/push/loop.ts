@@ -4,17 +4,13 @@
  * costs: twice `concurrency` attempts in all. A receiver that is down as a whole is waited for.
  */
 import { Sleeper } from '../base/sleeper.ts'
-import { describeAbsence, rideOut } from '../db/away.ts'
-import { sendAttempt } from '../deliveries/attempt.ts'
-import { BodyBuffers, buildBody } from '../deliveries/body.ts'
+import { describeAbsence } from '../db/away.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
-import { GzipBodies } from '../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PlannedPush } from '../deliveries/record.ts'
-import { isAtHand } from '../leads/lead-store.ts'
+import { AttemptMaker } from './attempt-maker.ts'
 import { Compression } from './compression.ts'
 import type { LoopContext } from './loop-context.ts'
-import { damagedKey, openReceiverKey } from './open-receiver-key.ts'
 import { PaceWatch } from './pace-watch.ts'
 import { plannedMax } from './planned-pushes.ts'
 import { ReceiverWatch } from './receiver-watch.ts'
@@ -32,9 +28,8 @@ export class PushLoop {
   private readonly attempts: RecordedAttempts
   private readonly watch: ReceiverWatch
   private readonly pace: PaceWatch
-  private readonly buffers = new BodyBuffers()
   private readonly compression: Compression
-  private readonly gzipBodies = new GzipBodies()
+  private readonly maker: AttemptMaker
   private readonly planned: PlannedPush[] = []
   private plannedAll = false
   private onWire = 0
@@ -48,8 +43,6 @@ export class PushLoop {
   /** The next attempt is due later than `patienceMs`. */
   private isLeaving = false
   private failure: unknown
-  /** The receiver keys are encrypted with a key that this process lacks: it comes to an end as on a stop, and then throws this. */
-  private lackOfKey: unknown
   private awayNoted = false
 
   constructor(context: LoopContext) {
@@ -75,6 +68,8 @@ export class PushLoop {
       onChange: (change, why) => this.noteReceiver(change, why),
     })
     this.pace = new PaceWatch({ db, settings, follows: context.looksFor !== 'nothing', reporter: context.reporter })
+    const { attempts, watch, pace, compression } = this
+    this.maker = new AttemptMaker(context, { attempts, watch, pace, compression }, () => this.wakeAll())
   }
 
   /** Sends all `pushes` and all attempts that are due; returns when none is left, on a stop, or when it gave up. */
@@ -104,12 +99,12 @@ export class PushLoop {
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
     await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
-    if (this.lackOfKey !== undefined) throw this.lackOfKey
+    if (this.maker.lackOfKey !== undefined) throw this.maker.lackOfKey
   }
 
   /** Another server answers: the same ids may mean other listings, and rows that were gone are there again. */
   lookAnew(): void {
-    this.gzipBodies.clear()
+    this.maker.forgetBodies()
     this.attempts.due.lookAnew()
     this.sleeper.wake()
   }
@@ -120,7 +115,8 @@ export class PushLoop {
   }
 
   private get stopping(): boolean {
-    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined || this.lackOfKey !== undefined
+    const { lackOfKey } = this.maker
+    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined || lackOfKey !== undefined
   }
 
   private fail(error: unknown): void {
@@ -287,7 +283,7 @@ export class PushLoop {
     setImmediate(() => this.planningSleeper.wake())
     const counted = await recording
     if (counted === undefined) return
-    this.gzipBodies.clear()
+    this.maker.forgetBodies()
     this.planned.unshift(...(await this.context.planned.again(batch, counted)))
   }
 
@@ -317,63 +313,13 @@ export class PushLoop {
   }
 
   private begin(attempt: RecordedAttempt): void {
-    this.make(attempt)
+    this.maker
+      .make(attempt)
       .catch((error) => this.fail(error))
       .finally(() => {
         this.onWire--
         this.drain()
       })
-  }
-
-  private async make(attempt: RecordedAttempt): Promise<void> {
-    const { http, planned, settings, run, reporter } = this.context
-    const { contents } = attempt
-    const receiverKey = await this.openReceiverKey(attempt)
-    if (receiverKey === undefined) return
-    const found = isAtHand(contents) ? contents : await rideOut(() => planned.leads.readJson(contents))
-    if (found === undefined) {
-      await this.noteNotMade(attempt)
-      return await this.attempts.endErased(attempt)
-    }
-    const { buffers, gzipBodies } = this
-    const { queryList, bytes, gzip } = attempt
-    const body = gzip
-      ? gzipBodies.build(queryList, found, bytes, buffers)
-      : buildBody(queryList, found, bytes, buffers.take(bytes))
-    const outcome = await sendAttempt(http, settings, { ...attempt, receiverKey, body })
-    buffers.giveBack(body)
-    const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
-    const { idempotencyKey, attempt: nth, email } = attempt
-    reporter.attempt({ runId: run.id, idempotencyKey, attempt: nth, durationMs, httpStatus, error, answer })
-    if (emptySuccess !== undefined) reporter.line({ type: 'warning', user: email, href: null, message: emptySuccess })
-    this.context.firstAnswers.note(outcome)
-    this.pace.note(attempt, outcome)
-    // a refused encoding is no refused delivery: the next ones go out plain
-    const noted = this.watch.note(nth, outcome, gzip && httpStatus === 415)
-    const learnt = this.compression.note(outcome)
-    this.attempts.noteOutcome(attempt, outcome)
-    await Promise.all([noted, learnt])
-  }
-
-  /** Undefined where no attempt can be made: the stored key is damaged, or this process lacks what it is encrypted with. */
-  private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
-    try {
-      const receiverKey = await openReceiverKey(this.context.vault, attempt)
-      if (receiverKey !== undefined) return receiverKey
-    } catch (error) {
-      this.lackOfKey ??= error
-      this.wakeAll()
-      await this.attempts.takeBack(attempt)
-      return undefined
-    }
-    await this.noteNotMade(attempt)
-    this.attempts.noteOutcome(attempt, damagedKey)
-    return undefined
-  }
-
-  private async noteNotMade(attempt: RecordedAttempt): Promise<void> {
-    this.pace.noteNotMade(attempt)
-    await this.watch.noteUnmade()
   }
 
   private noteReceiver(change: 'down' | 'refuses' | 'well', why: string | undefined): void {
