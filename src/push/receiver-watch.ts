@@ -212,6 +212,8 @@ export class ReceiverWatch {
       this.isUnsettled = this.doubt.isUnsettled
       const then = this.isUnsettled ? `HTTP ${httpStatus} came, so other second attempts wait` : 'going on'
       this.goOn(`The receiver ${what}: ${then}.`)
+      // a look under way has read the trouble that is over
+      this.written++
       return this.isUnsettled ? undefined : this.write(() => this.known.recordWell())
     }
     if (this.isTrying) return this.noteUnmade()

@@ -1,6 +1,7 @@
 /** A receiver that is in trouble as a whole (contract 4.12, 4.5): pushes against a real database and a real receiver, in this process. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { PushLine } from '../../src/index.ts'
 import { findFigures } from '../../src/inspect/report/figures/find-figures.ts'
@@ -91,6 +92,27 @@ test('where only second attempts are left, one is made once a HEAD is answered b
   await sql`update receivers set second_at = now() - interval '1 hour'`.execute(house.db)
   house.receiver.answer = () => 422
   assert.deepEqual([(await house.push(all, down)).ok, await house.attempts()], [false, { 'failed 2': 3 }])
+})
+
+// A look at what others know, under way when the answer came, put the outage back: the push waited for a receiver that was well.
+test('an outage that an answer has ended is not learnt again from a look that began before', async (t) => {
+  const house = await build(t, { users: users(40), answer: () => 503 })
+  await house.push(all, down)
+  house.receiver.answer = async (_request, nth) => {
+    if (nth > before + 1) return { status: 200, delayMs: 800 }
+    // a look waits for the lock, and reads what stands there until the answer is noted
+    const locked = house.db.transaction().execute(async (trx) => {
+      await sql`lock table receivers in access exclusive mode`.execute(trx)
+      await delay(1_600)
+    })
+    t.after(() => locked)
+    await delay(1_200)
+    return 422
+  }
+  const before = house.receiver.requests.length
+  const next = await house.push(all, { ...down, outageMs: 30_000, concurrency: 20 })
+  assert.doesNotMatch(next.notes.join('\n'), /as another push found: waiting/)
+  assert.equal(next.summary.owed, 0)
 })
 
 // Below 20 users the warning named no cause.
