@@ -89,7 +89,8 @@ export class Doubt {
   noteAllMade(): AlikeEnd | undefined {
     if (this.inARow === this.firsts && this.inARow >= alikeMin) return this.end
     if (this.state === 'wary') this.state = 'probing'
-    else this.calm()
+    else if (this.hasSeenOther) this.calm()
+    else this.restart()
     return undefined
   }
 
@@ -122,7 +123,10 @@ export class Doubt {
 
   /** First attempts may follow, which show more. */
   endProbing(): void {
-    if (this.isProbing) this.state = 'wary'
+    if (!this.isProbing) return
+    this.state = 'wary'
+    this.firsts = 0
+    this.unclear = 0
   }
 
   private probeIfNoFirstsLeft(): void {

@@ -65,6 +65,16 @@ test('before anything is known second attempts wait, until a first one ends othe
   assert.ok(!answered.isOpen && !alone.isOpen)
 })
 
+// 19 more that ended as the one before were neither trouble nor followed by any other: a push waited without end.
+test('first attempts that come once all seemed to be made begin the count anew', () => {
+  const doubt = new Doubt(true)
+  doubt.note(1, 503)
+  doubt.noteAllMade()
+  assert.equal(times(doubt, 19, 503), undefined)
+  assert.equal(doubt.firstsLeft(0), 1)
+  assert.equal(doubt.note(1, 503), 'down')
+})
+
 test('until one ends otherwise at most 20 first attempts are begun', () => {
   const doubt = new Doubt(true)
   assert.deepEqual([doubt.firstsLeft(0), doubt.firstsLeft(19), doubt.firstsLeft(20), doubt.firstsLeft(21)], [20, 1, 0, 0])
