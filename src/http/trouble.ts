@@ -68,14 +68,20 @@ function describeConnect(code: string | undefined, error: unknown): string {
   return 'the connection could not be made'
 }
 
-/** undici gives these no code, although it means to. */
-const isParserError = (error: unknown) => error instanceof Error && error.name === 'HTTPParserError'
+/** undici asserts that no status is below 100. */
+const noStatusCode = 'ERR_ASSERTION'
+
+/** undici gives an error of its parser no code, although it means to. */
+const isNoHttp = (code: string | undefined, error: unknown) =>
+  code === noStatusCode ||
+  code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ||
+  code?.startsWith('HPE_') ||
+  (error instanceof Error && error.name === 'HTTPParserError')
 
 function describeSent(stage: 'request' | 'response', code: string | undefined, error: unknown): string {
   const answer = stage === 'request' ? 'an answer' : 'the end of the answer'
   if (code === 'TIMEOUT') return `${answer} did not come in time`
-  if (isParserError(error) || code?.startsWith('HPE_') || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH')
-    return 'the answer is no valid HTTP'
+  if (isNoHttp(code, error)) return 'the answer is no valid HTTP'
   if (code === 'UND_ERR_HEADERS_OVERFLOW') return 'the headers of the answer are too long'
   return `the connection broke before ${answer} came`
 }
@@ -85,5 +91,5 @@ export function describeTrouble(stage: TroubleStage, code: string | undefined, e
   // with TLS 1.3 the alert comes after the request went out
   const text =
     describeAlert(code) ?? (stage === 'connect' ? describeConnect(code, error) : describeSent(stage, code, error))
-  return code === undefined || code === 'TIMEOUT' ? text : `${text} (${code})`
+  return code === undefined || code === 'TIMEOUT' || code === noStatusCode ? text : `${text} (${code})`
 }

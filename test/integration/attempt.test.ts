@@ -245,6 +245,9 @@ test('bytes that are no HTTP are told as such', async () => {
     '220 mail.example.com ESMTP\r\n',
     'HTTP/1.1 200 OK\nContent-Length: 2\n\nok',
     '<html></html>',
+    // it was told as a broken connection (ERR_ASSERTION)
+    'HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n',
+    'HTTP/1.1 099 Low\r\n\r\n',
   ]) {
     const receiver = await answering(response)
     const { error } = await sendAttempt(newHttp(), target(receiver.port), request)
