@@ -129,7 +129,7 @@ export function findEmptySuccess({
     return 'the receiver answered with a page (text/html), as a login page or a proxy does; LEADPUSH_RECEIVER_URL may lead to one'
   // cheaper than parsing: without this literal no field is false
   if (body === undefined || contentEncoding !== 'identity' || !body.includes('false')) return undefined
-  const parsed = parseJson(body.toString())
+  const parsed = parseJson(decodeText(body, ''))
   if (!parsed || !isObject(parsed.json)) return undefined
   const { json } = parsed
   const name = ['ok', 'success'].find((each) => json[each] === false)

@@ -204,6 +204,8 @@ test('a success that is a page, or says that it is none, is empty', () => {
   assert.match(find('<p>Log in', 'text/html; charset=utf-8') ?? '', /page/)
   assert.match(find('{"ok":false}', 'application/json') ?? '', /"ok": false/)
   assert.match(find('{"success": false, "x": 1}', undefined) ?? '', /"success": false/)
+  // behind a byte order mark it was taken for a success without a word
+  assert.match(find('\ufeff{"ok":false}', 'application/json') ?? '', /"ok": false/)
   for (const [body, type] of [
     ['{"ok":true}', 'application/json'], ['{"ok":"false"}', 'application/json'], ['{"ok":0}', 'application/json'],
     ['{"data":{"ok":false}}', 'application/json'], ['[{"ok":false}]', 'application/json'], ['{"ok":false', 'application/json'],
