@@ -183,6 +183,11 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     assert.deepEqual(pings, [])
     assert.equal((await push('push --all', { DATABASE_URL: `${house.env.DATABASE_URL}_gone` })).code, 3)
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
+    // of a setting that was spoilt the monitor heard nothing
+    for (const spoilt of [{ LEADPUSH_RATE: 'fast' }, { LEADPUSH_RECIEVER: 'x' }, { HTTPS_PROXY: ':' }]) {
+      assert.equal((await push('push --all', spoilt)).code, 2)
+      assert.deepEqual(pings, ['GET /ping/uuid/fail'])
+    }
     house.receiver.answer = () => 400
     assert.equal((await push('push --all --force')).code, 1)
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])

@@ -150,13 +150,13 @@ export async function readPushSettings(options: Pick<PushOptions, 'concurrency' 
 
 async function push(log: Log, options: PushOptions): Promise<ExitCode> {
   checkOptions(options)
-  const metrics = await openMetrics(log, options)
-  const settings = await readPushSettings(options)
-  const ping = options.all ? await openPing(log, settings) : undefined
+  const ping = options.all ? await openPing(log) : undefined
   // a signal that comes before the push listens for it
   const forget = ping && onEarlyEnd(() => ping.end(undefined, new Error('a signal ended it')))
-  await ping?.start()
   try {
+    const metrics = await openMetrics(log, options)
+    const settings = await readPushSettings(options)
+    await ping?.start()
     const exitCode = await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
       log.info(`Database: ${opened.description}`)
       const vault = await openSecrets(opened.db, settings)
@@ -291,9 +291,18 @@ export async function sendPush(
   }
 }
 
-async function openPing(log: Log, settings: Awaited<ReturnType<typeof readPushSettings>>): Promise<Ping | undefined> {
-  const { pingUrl } = settings
+/** Goes by its own settings alone: it tells of others that are bad too. */
+async function openPing(log: Log): Promise<Ping | undefined> {
+  const { inspectSettings, processSource, readProxies } = await import('../../base/config.ts')
+  const source = processSource()
+  const { pingUrl, pingBody = 'off' } = inspectSettings(['pingUrl', 'pingBody'], source).settings
   if (pingUrl === undefined) return undefined
   const { Ping } = await import('./ping.ts')
-  return new Ping(log, { ...settings, pingUrl })
+  let proxies = {}
+  try {
+    proxies = readProxies(source)
+  } catch {
+    // the push tells of it
+  }
+  return new Ping(log, { pingUrl, pingBody, proxies })
 }
