@@ -113,6 +113,8 @@ const mayPass = (error: unknown) => beginAgain.test(codeOf(error) ?? '') || isAb
 /** Whether the database answered that it did nothing, because another transaction was in the way. */
 const saysItself = (error: unknown) => beginAgain.test(codeOf(error) ?? '') || codeOf(error) === lockTimeout
 
+const remedies = new Set<() => Promise<void>>()
+
 function adviseOn(code: string, message: string): string {
   if (/no encryption|SSL off|SSL required/.test(message)) {
     return 'The server demands TLS: add sslmode=verify-full to DATABASE_URL, or sslmode=require, which checks no certificate.'
@@ -138,6 +140,9 @@ function adviseOn(code: string, message: string): string {
   if (/server does not support SSL/.test(message)) {
     return 'Turn ssl on in PostgreSQL, or take sslmode out of DATABASE_URL where the network to it is private.'
   }
+  // of the embedded database alone there is a remedy
+  if (remedies.size > 0)
+    return '`leadpush doctor` says what is wrong with the embedded PostgreSQL; then run the command again: it continues where it stopped.'
   return 'Check that PostgreSQL runs and that DATABASE_URL is right; then run the command again: it continues where it stopped.'
 }
 
@@ -156,8 +161,6 @@ export function asDatabaseError(error: unknown): unknown {
     cause: error,
   })
 }
-
-const remedies = new Set<() => Promise<void>>()
 
 /**
  * Registers a remedy that may bring the database back (such as starting the embedded server again); returns a function that

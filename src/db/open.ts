@@ -252,7 +252,8 @@ export async function openDatabase(
     if (server && schema !== 'untouched') opened.migrated = await migrate(db)
     return opened
   } catch (error) {
+    const told = asDatabaseError(error)
     await opened.close()
-    throw asDatabaseError(error)
+    throw told
   }
 }

@@ -1,6 +1,6 @@
 /** The embedded database through the program (contract 2, 3): who makes it, how to connect, and that nothing of it stays behind. */
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,6 +8,7 @@ import pg from 'pg'
 import { hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { callProgram, type ProgramOptions, runProgram, startProgram, testHome } from '../support/program.ts'
+import { startTestReceiver } from '../support/receiver.ts'
 
 const home = join(testHome(), 'share', 'leadpush')
 const run = (args: string, options: ProgramOptions = {}) => runProgram(args.split(' '), options)
@@ -109,4 +110,21 @@ test('a home that cannot be one is told, with what to do', async () => {
   const made = await run('migrate --json', { env: { LEADPUSH_HOME: deep } })
   assert.equal(made.code, 0, made.stderr)
   assert.equal((await run('users list', { env: { LEADPUSH_HOME: deep } })).code, 0)
+})
+
+// The hint named DATABASE_URL, which was not set.
+test('where the embedded server cannot be started again, the message names doctor, and not DATABASE_URL', async () => {
+  const env = { LEADPUSH_HOME: join(testHome(), 'spoilt'), LEADPUSH_DATABASE_AWAY: '1s' }
+  assert.equal((await run('users import -', { env, input: toLines(makeUsers(1)) })).code, 0)
+  const receiver = await startTestReceiver(async () => {
+    const data = join(env.LEADPUSH_HOME, 'data')
+    appendFileSync(join(data, 'postgresql.conf'), 'no = = setting\n')
+    process.kill(Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL')
+    return 200
+  })
+  after(() => receiver.close())
+  const { code, stderr } = await run('push --all', { env: { ...env, LEADPUSH_RECEIVER_URL: receiver.url } })
+  assert.equal(code, 3, stderr)
+  assert.match(stderr, /`leadpush doctor` says what is wrong with the embedded PostgreSQL/)
+  assert.doesNotMatch(stderr, /DATABASE_URL/)
 })
