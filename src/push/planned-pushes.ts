@@ -23,6 +23,8 @@ const rangeUsersMin = 16
 const rangeUsersMax = 1_000
 /** The number of ranges aimed at, so that several processes find something to do. */
 const rangesWanted = 32
+/** Of so many warnings it is known that they were told. */
+const toldMax = 10_000
 /** Planned pushes that wait to be begun: their users are kept from other processes. */
 export const plannedMax = 64
 
@@ -51,6 +53,8 @@ export class PlannedPushes {
   private readonly planner: Planner
   /** Ranges with users who were held back. They stay ours: otherwise these users would be found again and again. */
   private readonly heldRanges: Cursor[] = []
+  /** The warnings that were told: a user may be planned anew. */
+  private readonly told = new Set<string>()
 
   constructor(context: PlannedPushesContext) {
     this.context = context
@@ -153,7 +157,13 @@ export class PlannedPushes {
       const { size: removed } = await rideOut(() => findRemoved(db, [user]))
       reporter.line(removed > 0 ? skipRemoved(user.email) : skipWithoutQueries(user.email))
     }
-    for (const href of tooLarge) reporter.line(tooLargeWarning(user.email, href))
+    for (const href of tooLarge) {
+      const what = `${user.id} ${href}`
+      if (this.told.has(what)) continue
+      if (this.told.size >= toldMax) this.told.clear()
+      this.told.add(what)
+      reporter.line(tooLargeWarning(user.email, href))
+    }
   }
 
   private toPush(

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { sql } from 'kysely'
+import { raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import type { PushLine } from '../../src/index.ts'
 import { Preview } from '../../src/push/preview.ts'
 import { importUsers } from '../../src/users/import.ts'
@@ -667,6 +668,20 @@ test('a listing that was not seen for longer than the maximum age is not sent', 
     'https://listings.example/fresh',
     'https://listings.example/nearly',
   ])
+})
+
+// An erasure meanwhile had users planned anew, who were warned again.
+test('that a listing is too large is told once, also of users who are planned anew in the run', async (t) => {
+  const leads = [lead('large', { description: 'x'.repeat(5_000_000) }), lead('a')]
+  const house = await build(t, { users: users(4), leads })
+  house.receiver.answer = async () => {
+    await house.db.transaction().execute(raiseErasureCount)
+    return 200
+  }
+  const { lines, summary } = await house.push(all, { concurrency: 1 })
+  const warned = lines.flatMap((line) => (line.type === 'warning' ? [line.user] : []))
+  assert.equal(summary.delivered, 4)
+  assert.deepEqual([warned.length, new Set(warned).size], [4, 4])
 })
 
 test('more than 5 MB goes out in parts, each within the limit, all with keys of their own', async (t) => {
