@@ -10,7 +10,7 @@ import { countMatches, findMatches, findNewestByPlace, type SearchToMatch } from
 import { mergeNewest } from '../../src/matching/newest.ts'
 import { resolveSearch } from '../../src/matching/search.ts'
 import { findPlaces, type Places } from '../../src/places/places.ts'
-import { type ServerVersion, startServer, templateName, withDatabase } from '../support/servers.ts'
+import { type ServerVersion, startServer, templateNames, withDatabase } from '../support/servers.ts'
 import { fillListings, randomFrom } from './matching-data.ts'
 
 interface Measured {
@@ -171,7 +171,7 @@ async function main(): Promise<void> {
 async function createBench(url: string): Promise<void> {
   const maintenance = await openDatabase({ databaseUrl: url, home: '' }, { schema: 'any' })
   try {
-    await maintenance.pool.query(`create database bench template ${templateName}`)
+    await maintenance.pool.query(`create database bench template ${templateNames.all}`)
   } finally {
     await maintenance.close()
   }

@@ -16,7 +16,7 @@ import { lookForLeads } from '../../src/triggers/look-for-leads.ts'
 import { findRunStart } from '../../src/triggers/trigger-store.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
 import { importUsers } from '../../src/users/import.ts'
-import { type ServerVersion, startServer, templateName, withDatabase } from '../support/servers.ts'
+import { type ServerVersion, startServer, templateNames, withDatabase } from '../support/servers.ts'
 import { fillListings, randomFrom } from './matching-data.ts'
 
 const day = 86_400_000
@@ -204,7 +204,7 @@ async function main(): Promise<void> {
   const server = await startServer(Number(values.version) as ServerVersion)
   try {
     const maintenance = await openDatabase({ databaseUrl: server.url, home: '' }, { schema: 'any' })
-    await maintenance.pool.query(`create database bench template ${templateName}`)
+    await maintenance.pool.query(`create database bench template ${templateNames.all}`)
     await maintenance.close()
     const url = withDatabase(server.url, 'bench')
     const opened = await openDatabase({ databaseUrl: url, home: '' })

@@ -6,7 +6,6 @@ import { sql } from 'kysely'
 import { tell } from '../../src/cli/explain/view.ts'
 import { explain } from '../../src/inspect/explain/explain.ts'
 import { buildHouse, hrefOf, zip } from '../support/house.ts'
-import { keepStates } from '../support/seed.ts'
 import { startWay } from '../support/way.ts'
 
 const text = (value: string, radius = 0) => ({ type: 'text', value, radius })
@@ -58,7 +57,6 @@ const house = await buildHouse({
   },
 })
 const opened = await house.database.open()
-await keepStates(opened, 'TX', 'MA', 'OR')
 const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' as const }
 
 /** Within this process: a hundred programs would take long. */

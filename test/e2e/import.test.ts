@@ -10,7 +10,7 @@ import { buildHouse, hrefOf, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { startProgram, testHome } from '../support/program.ts'
 
-const house = await buildHouse()
+const house = await buildHouse({ places: 'all' })
 
 /** The last line of standard output. */
 const summaryOf = ({ json }: { json: unknown[] }) => json.at(-1) as Record<string, unknown>

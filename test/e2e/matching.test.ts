@@ -20,6 +20,7 @@ const extras: Record<string, object> = {
 }
 
 const house = await buildHouse({
+  places: 'all',
   leads: Object.entries(places).map(([name, postalCode]) => ({ href: hrefOf(name), postalCode, ...extras[name] })),
 })
 
@@ -84,6 +85,7 @@ test('each query matches the listings that the contract says', async () => {
 
 test('a query gets its 300 newest, of one import the earlier in the file; each is cut first, then repeats are dropped', async () => {
   const own = await buildHouse({
+    places: 'all',
     leads: Array.from({ length: 301 }, (_, at) => ({ href: hrefOf(at), postalCode: at === 300 ? '78758' : '78704' })),
     users: [
       { email: 'one@example.com', receiverApiKey: 'k', queries: [zip('78704', 10)] },
@@ -117,6 +119,7 @@ test('a query gets its 300 newest, of one import the earlier in the file; each i
 test('a listing that was not seen for longer than the maximum age is not delivered, until an import contains it again', async () => {
   const lead = { href: hrefOf('old'), postalCode: '78704' }
   const own = await buildHouse({
+    places: 'all',
     leads: [lead],
     users: [{ email: 'a@example.com', receiverApiKey: 'k', queries: [zip('78704')] }],
   })
@@ -140,6 +143,7 @@ test('over 5,000,000 bytes a push goes out in parts: queries whole where they fi
       description: 'ü'.repeat(bytes / 2),
     }))
   const own = await buildHouse({
+    places: 'all',
     leads: [
       ...leads('small', '10001', 2, 1_000_000),
       ...leads('large', '20001', 12, 1_000_000),

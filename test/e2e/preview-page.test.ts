@@ -44,7 +44,7 @@ const queries = [
 ]
 
 // 48 days ago: too old by now
-const house = await buildHouse({ leads: [lead('old', { address: '3 Old Street' })] })
+const house = await buildHouse({ places: 'all', leads: [lead('old', { address: '3 Old Street' })] })
 const opened = await house.database.open()
 await opened.pool.query(`update lead_seen set seen_at = now() - interval '48 days'`)
 await opened.close()

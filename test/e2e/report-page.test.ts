@@ -23,7 +23,7 @@ const file = join(folder, 'report.html')
 const hostile = '<script>alert(1)</script>@example.com'
 const hostileError = '<img src=x onerror=alert(2)>'
 
-const { url, open } = await createDatabase()
+const { url, open } = await createDatabase(undefined, { places: 'all' })
 const env = { DATABASE_URL: url }
 
 const report = (out: string, ...args: string[]) => runProgram(['report', '--out', out, ...args], { env })

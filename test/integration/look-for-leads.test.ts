@@ -13,7 +13,7 @@ import { zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { seedLeads } from '../support/seed.ts'
 
-const opened = await (await createDatabase()).open()
+const opened = await (await createDatabase(undefined, { places: 'all' })).open()
 const hrefOf = (name: string | number) => `https://listings.example.com/${name}`
 const day = 86_400_000
 let hooks = 0

@@ -55,7 +55,7 @@ const kindOf = (keys: string[] | null, words: string | null) =>
 for (const version of postgresVersions) {
   describe(`matching on PostgreSQL ${version}`, () => {
     test('finds what a comparison with every listing finds, for places, words and both', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
+      const opened = await (await createDatabase(t, { version, places: 'all' })).open()
       const random = randomFrom(7)
       const vocabulary = [
         ['pool', 0.3],
@@ -123,7 +123,7 @@ for (const version of postgresVersions) {
     })
 
     test('a listing that was last seen at the cut-off counts, one a millisecond before does not', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
+      const opened = await (await createDatabase(t, { version, places: 'all' })).open()
       const at = (versionId: number, ms: number) => ({
         versionId,
         key: '78704',
@@ -143,7 +143,7 @@ for (const version of postgresVersions) {
     })
 
     test('the newest of a place are found although most of them are too old', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
+      const opened = await (await createDatabase(t, { version, places: 'all' })).open()
       const listings = Array.from({ length: 2_000 }, (_, at) => ({
         versionId: at + 1,
         key: '78704',
@@ -158,7 +158,7 @@ for (const version of postgresVersions) {
     })
 
     test('words are found in any form and anywhere in the text; signs are not', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
+      const opened = await (await createDatabase(t, { version, places: 'all' })).open()
       const lead = {
         address: '12 Cañón Road', secondAddress: 'Apt 4', city: 'Mayagüez', state: 'PR', propertyType: 'SINGLE_FAMILY',
         description: 'Pool/spa and 3-bedroom homes, see www.example.com/garage. Owner\u2019s 12e5 <b>barn</b>, price:-5',
@@ -174,7 +174,7 @@ for (const version of postgresVersions) {
     })
 
     test('every description can be stored, however long or strange', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
+      const opened = await (await createDatabase(t, { version, places: 'all' })).open()
       const nothing = { address: null, secondAddress: null, city: null, state: null, propertyType: null }
       const letters = (at: number, length: number) =>
         Array.from({ length }, (_, place) => String.fromCharCode(0x4e00 + (Math.floor(at / 200 ** place) % 200))).join(
@@ -198,7 +198,7 @@ for (const version of postgresVersions) {
     })
 
     test('searches are stored once, and resolved again for a newer program', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
+      const opened = await (await createDatabase(t, { version, places: 'all' })).open()
       const resolve = (value: string) => {
         const search = resolveSearch(places, { type: 'text', value, radius: 0 })
         assert.ok(!('refused' in search))
@@ -231,7 +231,7 @@ for (const version of postgresVersions) {
     })
 
     test('the places in the database are those of the file', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
+      const opened = await (await createDatabase(t, { version, places: 'all' })).open()
       const found = await findPlaces(opened.db)
       assert.deepEqual([...found.byCode.keys()].sort(), [...places.byCode.keys()].sort())
       assert.deepEqual(found.byCode.get('78704'), places.byCode.get('78704'))

@@ -10,7 +10,7 @@ import { fillHistory } from '../support/history.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
 const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, feedMaxAgeMs: undefined, keepAnswers: 'on' as const }
-const database = await createDatabase()
+const database = await createDatabase(undefined, { places: 'all' })
 const opened = await database.open()
 const { db } = opened
 
@@ -128,7 +128,7 @@ test('attempts have their percentiles, in all and by week, and bars ten a decade
 })
 
 test('users without queries are those who are subscribed, whoever else has some or none', async (t) => {
-  const { db, pool } = await (await createDatabase(t)).open()
+  const { db, pool } = await (await createDatabase(t, { places: 'all' })).open()
   const count = async () => (await readSnapshot(db, findMoment)).withoutQueries
   assert.equal(await count(), 0)
   await pool.query(`insert into users (email, receiver_key, subscribed)
@@ -206,7 +206,7 @@ test('the figures are read from one snapshot, by statements that cannot write an
 })
 
 test('of a long ledger a sample says what deliveries carry, and the page is small whatever there is', async () => {
-  const other = await (await createDatabase()).open()
+  const other = await (await createDatabase(undefined, { places: 'all' })).open()
   await fillHistory(other.db, { leads: 300, users: 1_700, weeks: 4 })
   await sql`update deliveries set status = 'failed', first_error = repeat('long ', 100) where user_id < 1500`.execute(
     other.db,
@@ -233,7 +233,7 @@ test('of a long ledger a sample says what deliveries carry, and the page is smal
 })
 
 test('a database with users and nothing else makes a page of sentences, not of empty plots', async () => {
-  const other = await (await createDatabase()).open()
+  const other = await (await createDatabase(undefined, { places: 'all' })).open()
   await seedUsers(other.db, [{ email: 'a@example.com' }])
   const page = buildReport(await findFigures(other.db, settings), settings)
   assert.match(

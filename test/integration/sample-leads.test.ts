@@ -7,7 +7,7 @@ import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { seedLeads } from '../support/seed.ts'
 
-const opened = await (await createDatabase()).open()
+const opened = await (await createDatabase(undefined, { places: 'all' })).open()
 const hrefOf = (name: string) => `https://listings.example.com/${name}`
 const maxLeadAgeMs = 30 * 86_400_000
 

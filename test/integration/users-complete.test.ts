@@ -5,7 +5,6 @@ import { describe, test } from 'node:test'
 import { importUsers, type UserImportOptions } from '../../src/users/import.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { keepStates } from '../support/seed.ts'
 
 const emailOf = (name: string | number) => `${name}@example.com`
 const user = (name: string | number, fields: object = {}) => ({
@@ -17,9 +16,6 @@ const user = (name: string | number, fields: object = {}) => ({
 for (const version of postgresVersions) {
   describe(`users import --complete on PostgreSQL ${version}`, async () => {
     const template = await createDatabase(undefined, { version })
-    const prepared = await template.open()
-    await keepStates(prepared, 'TX')
-    await prepared.close()
 
     /** A database with the users 0 to `count` - 1, all subscribed. */
     async function build(count: number) {

@@ -7,7 +7,6 @@ import { importUsers } from '../../src/users/import.ts'
 import { listUsers } from '../../src/users/users.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { writeInput } from '../support/import-files.ts'
-import { keepStates } from '../support/seed.ts'
 
 const head = 'email,receiverApiKey,subscribed,type,value,radius'
 
@@ -15,7 +14,6 @@ for (const version of postgresVersions) {
   describe(`users import of CSV on PostgreSQL ${version}`, async () => {
     const database = await createDatabase(undefined, { version })
     const opened = await database.open()
-    await keepStates(opened, 'TX')
     let files = 0
 
     async function importLines(lines: readonly string[], header = head) {

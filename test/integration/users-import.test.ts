@@ -6,7 +6,6 @@ import type { Rejected } from '../../src/records/import-each.ts'
 import { importUsers, type UserImportOptions } from '../../src/users/import.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { keepStates } from '../support/seed.ts'
 
 const none = {
   ...{ read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0, unsubscribed: 0 },
@@ -26,7 +25,6 @@ for (const version of postgresVersions) {
   describe(`users import on PostgreSQL ${version}`, async () => {
     const database = await createDatabase(undefined, { version })
     const opened = await database.open()
-    await keepStates(opened, 'TX')
     let files = 0
 
     async function importing(names: string[], options: UserImportOptions = {}) {

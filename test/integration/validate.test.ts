@@ -14,7 +14,6 @@ import { createDatabase } from '../support/database.ts'
 import { addHook } from '../support/hooks.ts'
 import { importRecords, listing, toLines } from '../support/import-files.ts'
 import { callProgram, runProgram } from '../support/program.ts'
-import { keepStates } from '../support/seed.ts'
 
 const settings = {
   receiverUrl: 'https://receiver.example/leads' as string | undefined,
@@ -26,7 +25,6 @@ const settings = {
 async function open(t: TestContext) {
   const database = await createDatabase(t)
   const opened = await database.open()
-  await keepStates(opened, 'TX', 'ON')
   return { opened, db: opened.db, url: database.url, run: (statement: string) => opened.pool.query(statement) }
 }
 

@@ -1,9 +1,17 @@
-/** A migrated database for one test file, cloned from the template of the run's server in about 0.1 s, dropped after it. */
+/** A migrated database for one test file, cloned from a template of the run's server in about 0.1 s, dropped after it. */
 import { randomBytes } from 'node:crypto'
 import { after, type TestContext } from 'node:test'
 import pg from 'pg'
 import { type OpenDatabase, type OpenOptions, openDatabase } from '../../src/db/open.ts'
-import { hasServer, type ServerVersion, serverVariable, startServer, templateName, withDatabase } from './servers.ts'
+import {
+  hasServer,
+  type PlacesOfDatabase,
+  type ServerVersion,
+  serverVariable,
+  startServer,
+  templateNames,
+  withDatabase,
+} from './servers.ts'
 
 export interface TestDatabase {
   url: string
@@ -46,16 +54,17 @@ export const hasPostgres = hasServer
 export const postgresVersions: readonly ServerVersion[] = ([18, 15] as const).filter(hasServer)
 
 /**
- * Makes a database with the current schema or, with `empty`, with nothing in it. Dropped after test `t`, or after the file;
- * everything that `open` opened is closed then.
+ * Makes a database with the current schema and a few states' postal codes, or those of all `places`; with `empty`, one with
+ * nothing in it. Dropped after test `t`, or after the file; everything that `open` opened is
+ * closed then.
  */
 export async function createDatabase(
   t?: TestContext | undefined,
-  options: { version?: ServerVersion; empty?: boolean; template?: string } = {},
+  options: { version?: ServerVersion; empty?: boolean; places?: PlacesOfDatabase; template?: string } = {},
 ): Promise<TestDatabase> {
   const server = await findServerUrl(options.version ?? 18)
   const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
-  const template = options.template ?? (options.empty ? 'template0' : templateName)
+  const template = options.template ?? (options.empty ? 'template0' : templateNames[options.places ?? 'few'])
   await query(server, `create database ${name} template ${template} strategy file_copy`)
   const url = withDatabase(server, name)
   const opened: OpenDatabase[] = []

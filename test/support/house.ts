@@ -8,6 +8,7 @@ import { createDatabase, type TestDatabase } from './database.ts'
 import { toLines } from './import-files.ts'
 import { type CallOptions, callProgram, type ProgramOptions, type ProgramResult, runProgram } from './program.ts'
 import { startTestReceiver, type TestReceiver } from './receiver.ts'
+import type { PlacesOfDatabase } from './servers.ts'
 
 export interface House {
   database: TestDatabase
@@ -37,14 +38,17 @@ export async function buildHouse({
   leads = [],
   users = [],
   answer = () => 200,
+  places = 'few',
   database: given,
 }: {
   leads?: readonly object[]
   users?: readonly object[]
   answer?: TestReceiver['answer']
+  /** Whose postal codes a query can name. */
+  places?: PlacesOfDatabase
   database?: TestDatabase
 } = {}): Promise<House> {
-  const database = given ?? (await createDatabase())
+  const database = given ?? (await createDatabase(undefined, { places }))
   const receiver = await startTestReceiver(answer)
   after(() => receiver.close())
   const env = {

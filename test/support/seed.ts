@@ -72,8 +72,3 @@ export async function seedUsers(db: Database, users: SeedUser[]): Promise<void> 
     }
   }
 }
-
-/** Deletes all other postal codes from the database: each import and each check of users reads all of them. */
-export async function keepStates({ pool }: OpenDatabase, ...states: string[]): Promise<void> {
-  await pool.query('delete from postal_codes where state <> all ($1)', [states])
-}

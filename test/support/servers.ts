@@ -1,10 +1,13 @@
-/** The throw-away PostgreSQL servers of a test run, each with a migrated template that test databases are cloned from. */
+/** The throw-away PostgreSQL servers of a test run, each with migrated templates that test databases are cloned from. */
 import { existsSync, statfsSync } from 'node:fs'
 import { startThrowAway, type ThrowAwayServer } from '../../src/db/embedded/throw-away.ts'
 import { migrate } from '../../src/db/migrate.ts'
-import { openDatabase } from '../../src/db/open.ts'
+import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 
-export const templateName = 'leadpush_template'
+/** The postal codes in a database: of a few states, or of all. Each import of users reads every one. */
+export type PlacesOfDatabase = 'few' | 'all'
+export const templateNames = { few: 'leadpush_few_places', all: 'leadpush_all_places' } as const
+const fewStates = ['TX', 'NY', 'PR', 'AK', 'ON', 'MA', 'OR']
 
 /** 18 comes with npm; 15, the oldest that leadpush supports, is used where the system has it. */
 export type ServerVersion = 15 | 18
@@ -47,26 +50,26 @@ async function startEmpty(version: ServerVersion): Promise<ThrowAwayServer> {
   return await startThrowAway(options)
 }
 
+async function openOnly<T>(databaseUrl: string, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
+  const opened = await openDatabase({ databaseUrl, home: '' }, { schema: 'any', connectionsMax: 1 })
+  return await work(opened).finally(() => opened.close())
+}
+
 export async function startServer(version: ServerVersion): Promise<ThrowAwayServer> {
   const server = await startEmpty(version)
+  const url = withDatabase(server.url, 'postgres')
   try {
-    const opened = await openDatabase({ databaseUrl: server.url, home: '' }, { schema: 'any' })
-    try {
-      await migrate(opened.db)
-    } finally {
-      await opened.close()
-    }
-    // nobody is connected any more, as a rename demands
-    const maintenance = await openDatabase(
-      { databaseUrl: withDatabase(server.url, 'postgres'), home: '' },
-      { schema: 'any' },
-    )
-    try {
-      await maintenance.pool.query(`alter database leadpush rename to ${templateName}`)
-    } finally {
-      await maintenance.close()
-    }
-    return { ...server, url: withDatabase(server.url, 'postgres') }
+    await openOnly(server.url, ({ db }) => migrate(db))
+    // nobody is connected to it any more, as a rename and a copy demand
+    await openOnly(url, async ({ pool }) => {
+      await pool.query(`alter database leadpush rename to ${templateNames.all}`)
+      await pool.query(`create database ${templateNames.few} template ${templateNames.all} strategy file_copy`)
+    })
+    await openOnly(withDatabase(server.url, templateNames.few), async ({ pool }) => {
+      await pool.query('delete from postal_codes where state <> all ($1)', [fewStates])
+      await pool.query('vacuum full postal_codes')
+    })
+    return { ...server, url }
   } catch (error) {
     await server.leave()
     throw error
