@@ -64,7 +64,7 @@ export function findNamedPlace(places: Places, { type, value }: QueryToResolve):
     return found && { codes: found.codes, centre: found.entries && centreOf(found.entries), words: found.words }
   }
   const key = postalKey(value)
-  return key === undefined ? undefined : { codes: [key], centre: places.byCode.get(key), words: '' }
+  return key === undefined ? undefined : { codes: [key], centre: places.find(key), words: '' }
 }
 
 /** Pure. Refuses a radius outside 0 to 100 miles, a text without a word to search for, a postal code without any character. */

@@ -78,7 +78,7 @@ function parseNamed(places: Places, text: string): (ParsedPlace & { state: strin
 
 function parseZipEnd(places: Places, text: string): ParsedPlace | undefined {
   const [, before = '', zip = ''] = trailingZip.exec(text) ?? []
-  const entry = places.byCode.get(postalKey(zip) ?? '')
+  const entry = places.find(postalKey(zip) ?? '')
   if (!entry) return undefined
   const found = { codes: [entry.code], entries: [entry] }
   // `Austin, TX 78704` is the ZIP; so is `TX 78704`
@@ -96,7 +96,7 @@ export function parsePlace(places: Places, text: string): ParsedPlace | undefine
     .trim()
     .replace(/[\s,;]+$/, '')
   const key = wholeZip.test(plain) ? postalKey(plain) : undefined
-  const entry = places.byCode.get(key ?? '')
+  const entry = places.find(key ?? '')
   if (key && (entry || /^\d{5}/.test(plain))) return { words: '', codes: [key], entries: entry && [entry] }
   const domestic = plain.replace(trailingCountry, '')
   for (const candidate of new Set([plain, domestic])) {

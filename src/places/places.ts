@@ -18,29 +18,46 @@ export interface PostalCode extends Point {
 const nameKey = (state: string, name: string) => `${state} ${foldName(name)}`
 
 /**
- * The postal codes by code, by name and by latitude. The last two are built when first asked for: looking up a few codes
- * needs neither.
+ * The postal codes by code, by name and by latitude. Lines are parsed, and the last two built, when first asked for: looking up
+ * a few codes needs little of either.
  */
 export class Places {
-  readonly byCode: ReadonlyMap<string, PostalCode>
+  private readonly text: string
+  /** Where the line of a code begins. */
+  private readonly starts: ReadonlyMap<string, number>
+  private parsed: readonly NamedCode[] | undefined
   private builtByName: ReadonlyMap<string, readonly PostalCode[]> | undefined
   private builtByLatitude: readonly PostalCode[] | undefined
-  private readonly named: readonly NamedCode[]
 
-  constructor(named: readonly NamedCode[]) {
-    this.named = named
-    this.byCode = new Map(named.map((entry) => [entry.code, entry]))
+  constructor(text: string, starts: ReadonlyMap<string, number>) {
+    this.text = text
+    this.starts = starts
+  }
+
+  /** Undefined for a code that is in no table. */
+  find(code: string): PostalCode | undefined {
+    const start = this.starts.get(code)
+    return start === undefined ? undefined : parseLine(this.text, start)
+  }
+
+  has(code: string): boolean {
+    return this.starts.has(code)
+  }
+
+  get all(): readonly NamedCode[] {
+    this.parsed ??= Array.from(this.starts.values(), (start) => parseLine(this.text, start))
+    return this.parsed
   }
 
   /** Codes by state and folded name: `TX austin`. */
   get byName(): ReadonlyMap<string, readonly PostalCode[]> {
-    this.builtByName ??= buildNames(this.named)
+    this.builtByName ??= buildNames(this.all)
     return this.builtByName
   }
 
   /** All codes, from south to north. */
   get byLatitude(): readonly PostalCode[] {
-    this.builtByLatitude ??= [...this.named].sort((a, b) => a.latitude - b.latitude)
+    this.builtByLatitude ??= [...this.all].sort((a, b) => a.latitude - b.latitude)
     return this.builtByLatitude
   }
 }
@@ -69,15 +86,22 @@ function buildNames(entries: readonly NamedCode[]): Map<string, PostalCode[]> {
   return byName
 }
 
+function parseLine(text: string, start: number): NamedCode {
+  const end = text.indexOf('\n', start)
+  const cells = text.slice(start, end < 0 ? text.length : end).split('\t')
+  const [code = '', state = '', city = ''] = [cells[0], cells[2], cells[3]]
+  return { code, state, city, latitude: Number(cells[4]), longitude: Number(cells[5]) }
+}
+
 /** Parses lines of `code, country, state, city, latitude, longitude`, separated by tabs; skips lines that begin with #. */
 export function buildPlaces(text: string): Places {
-  const named: NamedCode[] = []
-  for (const line of text.split('\n')) {
-    if (line === '' || line.startsWith('#')) continue
-    const [code = '', , state = '', city = '', latitude, longitude] = line.split('\t')
-    named.push({ code, state, city, latitude: Number(latitude), longitude: Number(longitude) })
+  const starts = new Map<string, number>()
+  for (let start = 0; start < text.length; ) {
+    if (text[start] !== '#' && text[start] !== '\n') starts.set(text.slice(start, text.indexOf('\t', start)), start)
+    const end = text.indexOf('\n', start)
+    start = end < 0 ? text.length : end + 1
   }
-  return new Places(named)
+  return new Places(text, starts)
 }
 
 /** Reads all of `postal_codes`, as one text, which is several times faster than as rows. */

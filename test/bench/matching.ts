@@ -32,7 +32,7 @@ const gone = ['foreclosure', 'foreclosure home', 'foreclosure pool', 'foreclosur
 
 function buildSearches(places: Places): Measured[] {
   const random = randomFrom(2)
-  const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code))
+  const codes = places.all.map(({ code }) => code).filter((code) => /^\d/.test(code))
   const zips = Array.from({ length: 60 }, () => codes[Math.floor(random() * codes.length)] as string)
   const busy = ['10001', '90012', '60601', '77002', '33101', '02108', '20001', '78704', '94103', '11201']
   const resolve = (type: 'zipcode' | 'text', value: string, radius: number): SearchToMatch => {
@@ -116,7 +116,10 @@ async function measure(opened: OpenDatabase, check: boolean): Promise<boolean> {
 
 /** What a push does for 1,000 users: the newest of all their places, and one merge a search. */
 async function measureShare(opened: OpenDatabase, places: Places, seenSince: Date): Promise<void> {
-  const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code)).sort()
+  const codes = places.all
+    .map(({ code }) => code)
+    .filter((code) => /^\d/.test(code))
+    .sort()
   const searches = codes
     .slice(20_000, 21_000)
     .map((zip) => resolveSearch(places, { type: 'zipcode', value: zip, radius: 25 }))

@@ -43,7 +43,7 @@ const toStream = (records: readonly object[]) =>
 /** A hook a user, with two queries: mostly around a ZIP, some by words, some by both. */
 async function addHooks(opened: OpenDatabase, places: Places, count: number, triggers: TriggerKind[]): Promise<void> {
   const random = randomFrom(7)
-  const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code))
+  const codes = places.all.map(({ code }) => code).filter((code) => /^\d/.test(code))
   const pick = <T>(list: readonly T[]) => list[Math.floor(random() * list.length)] as T
   const query = (at: number) => {
     const kind = random()
@@ -70,7 +70,7 @@ async function addHooks(opened: OpenDatabase, places: Places, count: number, tri
 
 async function importNew(opened: OpenDatabase, places: Places, count: number): Promise<void> {
   const random = randomFrom(8)
-  const codes = [...places.byCode.keys()].filter((code) => /^\d/.test(code))
+  const codes = places.all.map(({ code }) => code).filter((code) => /^\d/.test(code))
   await sql`select setval('lead_version_ids', (select max(version_id) from leads))`.execute(opened.db)
   const texts = ['a home with a kitchen', 'a house with a pool', 'a cabin with a sauna and a basement', 'land']
   const records = Array.from({ length: count }, (_, n) => ({

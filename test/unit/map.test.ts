@@ -59,7 +59,7 @@ test('whatever is not on the map is counted below it', () => {
 })
 
 test('the map is small, whatever it shows, and has no colour of its own', () => {
-  const codes = [...places.byCode.values()]
+  const codes = places.all
   const points = Array.from({ length: 20_000 }, (_, nth) => ({ ...at(0, 0), ...codes[nth * 2], count: nth + 1 }))
   const circles = Array.from({ length: 1_000 }, (_, nth) => ({
     ...at(0, 0),
@@ -88,7 +88,7 @@ test('a single listing, names from data, and nothing at all make a map', () => {
 })
 
 test('names are never over one another, and fewer the smaller the map is', () => {
-  const towns = [...places.byCode.values()].slice(0, 5_000).map((code) => ({ ...code, name: `Town ${code.code}` }))
+  const towns = places.all.slice(0, 5_000).map((code) => ({ ...code, name: `Town ${code.code}` }))
   const text = draw({ towns })
   const names = [...text.matchAll(/class="l(\d)" x="([\d.]+)" y="([\d.]+)"/g)].map(([, level, x, y]) =>
     [level, x, y].map(Number),

@@ -23,14 +23,14 @@ test('a ZIP without a radius is only its own code', () => {
 })
 
 test('radius 0 is the same code even where another lies at the same point', () => {
-  const [one, other] = [places.byCode.get('00901'), places.byCode.get('00902')]
+  const [one, other] = [places.find('00901'), places.find('00902')]
   assert.ok(one && other && distanceMiles(one, other) === 0)
   assert.deepEqual(resolve('zipcode', '00901', 0).places, ['00901'])
   assert.ok(resolve('zipcode', '00901', 0.01).places?.includes('00902'))
 })
 
 test('a radius reaches exactly so many miles', () => {
-  const [home, other] = [places.byCode.get('78704'), places.byCode.get('78745')]
+  const [home, other] = [places.find('78704'), places.find('78745')]
   assert.ok(home && other)
   const miles = distanceMiles(home, other)
   assert.ok(!resolve('zipcode', '78704', miles - 1e-6).places?.includes('78745'))

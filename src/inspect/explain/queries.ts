@@ -71,7 +71,7 @@ const nowhere = { from: null, isOwn: false, distanceMiles: null }
 /** Where the listing's postal code lies, seen from the place of a query. */
 function measure(places: Places, query: Query, { postalKey }: ExplainedListing) {
   const named = findNamedPlace(places, query)
-  const here = places.byCode.get(postalKey)
+  const here = places.find(postalKey)
   const codes = named?.codes ?? []
   return {
     from: codes.length === 1 ? (codes[0] as string) : null,

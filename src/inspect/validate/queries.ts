@@ -112,7 +112,7 @@ export class QueryCheck {
       const hint = 'Name a place with its state at the end, such as `pool Austin, TX`, to search around it.'
       add('note', ['radius'], 'is only passed on: the text names no place to search around', hint)
     }
-    if (search.places !== null && !search.places.some((code) => this.places.byCode.has(code))) {
+    if (search.places !== null && !search.places.some((code) => this.places.has(code))) {
       const message = 'is a postal code that is in no table: it matches that very code alone'
       add('note', ['value'], message, 'Check it for a typing error.')
     }
