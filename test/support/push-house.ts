@@ -69,6 +69,11 @@ export class PushHouse {
   }
 }
 
+/** How many requests came with each key. */
+export const counts = ({ receiver }: PushHouse) => [...receiver.keys().values()].map(({ length }) => length)
+export const most = (house: PushHouse) => Math.max(0, ...counts(house))
+export const skips = ({ lines }: Pick<Pushed, 'lines'>) => lines.filter((line) => line.type === 'skip')
+
 export const users = (n: number, more: Partial<SeedUser> = {}) =>
   Array.from({ length: n }, (_, at) => ({ email: `user-${String(at).padStart(4, '0')}@example.com`, ...more }))
 
