@@ -8,7 +8,7 @@ import { forgetListings } from '../../src/upkeep/forget/forget.ts'
 import { createDatabase } from '../support/database.ts'
 import { findStored, hrefOf, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
 
-const database = await createDatabase()
+const database = await createDatabase(undefined, { places: 'all' })
 const opened = await database.open()
 
 test('a value that cannot be read is unknown, counted and shown, and keeps what an earlier import knew', async () => {
