@@ -20,6 +20,9 @@ import { serverVariable, startServer } from './support/servers.ts'
 const concurrency = 4
 /** They take longest, most of them waiting; begun late, they would be waited for alone. */
 const longest = [
+  'receiver-trouble',
+  'push-pace',
+  'users-import',
   'push-away',
   'chaos',
   'cluster',
@@ -49,7 +52,7 @@ function findFiles(folder: string): string[] {
 function nameBuilt(file: string): string {
   const name = relative('test', file).replace(/\.ts$/, '')
   const at = longest.indexOf(basename(file, '.test.ts'))
-  return name.endsWith('.test') ? join(String(at < 0 ? longest.length : at), name) : name
+  return name.endsWith('.test') ? join(String(at < 0 ? longest.length : at).padStart(2, '0'), name) : name
 }
 
 /** Test files and folders of them; anything else that is given goes to the runner as it stands (`--test-name-pattern=…`). */
