@@ -20,7 +20,8 @@ import { serverVariable, startServer } from './support/servers.ts'
 const concurrency = 4
 /** They take longest, most of them waiting; begun late, they would be waited for alone. */
 const longest = [
-  'receiver-trouble',
+  'receiver-down',
+  'receiver-refuses',
   'push-pace',
   'users-import',
   'push-away',
