@@ -36,7 +36,7 @@ const longest = [
 ]
 /** Of a whole file too, on a machine that is busy with other things. */
 const testTimeoutMs = 240_000
-const runTimeoutMs = 900_000
+const runTimeoutMs = 1_200_000
 const filesRunAgainMax = 3
 
 const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
