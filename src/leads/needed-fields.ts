@@ -4,10 +4,10 @@
  */
 import { LeadpushError } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
+import { foldName } from '../records/columns.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import type { RecordPage } from '../records/read-records.ts'
 import type { ReadRecord } from '../records/record.ts'
-import { foldName } from './columns.ts'
 import type { FieldMap } from './field-map.ts'
 import type { LeadField } from './lead.ts'
 import type { Picked } from './pick-fields.ts'

@@ -4,11 +4,11 @@
  */
 import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
+import { FoldedNames, findTwice, foldName, refuseOtherHeader, renameOne, valueAt } from '../records/columns.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful, type ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
-import { FoldedNames, findTwice, foldName, refuseOtherHeader, renameOne, valueAt } from './columns.ts'
 import type { FieldMap } from './field-map.ts'
 import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
 import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'

@@ -1,7 +1,7 @@
 /** `--where` of an import (contract 4.18): a condition is on a field of a lead, or else on a column of the file. */
 import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
-import { foldName, valueAt } from './columns.ts'
+import { foldName, valueAt } from '../records/columns.ts'
 import { type LeadField, leadFields } from './lead.ts'
 import { type Condition, holds } from './where.ts'
 

@@ -1,6 +1,6 @@
 /** Which columns of a file are likely which fields of a listing: by their names, by spelling, and by their values (contract 4.18). */
 import { spellingDistance } from '../base/nearest.ts'
-import { foldName } from './columns.ts'
+import { foldName } from '../records/columns.ts'
 import type { FieldMap } from './field-map.ts'
 import { type LeadField, leadFields } from './lead.ts'
 import { looksLike, usualNames } from './usual-names.ts'

@@ -3,7 +3,7 @@
  * of the lines with one e-mail. No message holds a receiver key.
  */
 import { LeadpushError } from '../base/errors.ts'
-import { findTwice, refuseOtherHeader, renameOne } from '../leads/columns.ts'
+import { findTwice, refuseOtherHeader, renameOne } from '../records/columns.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful } from '../records/record.ts'

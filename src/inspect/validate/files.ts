@@ -1,6 +1,6 @@
 /** `validate FILE…`: tells what each file is by its name and its first records, and checks it. No database is needed. */
 import { LeadpushError } from '../../base/errors.ts'
-import { foldName } from '../../leads/columns.ts'
+import { foldName } from '../../records/columns.ts'
 import { findRecordFile, type RecordFile, type RecordPage, readRecords } from '../../records/read-records.ts'
 import { checkBodyFile } from './body-file.ts'
 import type { Findings } from './finding.ts'

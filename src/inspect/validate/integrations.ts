@@ -1,4 +1,4 @@
-/** Checks the signing secrets of every integration for `validate`, also of those without a hook: `subscribe` makes one any time. */
+/** Checks the signing secrets of every integration for `validate`, also of those without a hook: a `subscribe` may register one any time. */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
