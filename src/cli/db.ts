@@ -50,7 +50,7 @@ Examples:
       'after',
       `
 All of the backup goes in, or nothing. Keep cron and serve off until you have read
-"Backup and restore" in docs/operating.md: what happened after the backup happens again.
+"Backup and restore" in docs/keys-and-backups.md: what happened after the backup happens again.
 
 Examples:
   LEADPUSH_HOME=/var/lib/leadpush-new leadpush db restore /var/backups/leadpush.gz

@@ -128,7 +128,7 @@ async function writeCheck({ grade, title, clause, sent, received, advice }: Chec
   for (const [name, value] of [
     ['sent', sent],
     ['came back', received],
-    ['clause', `docs/contract.md ${clause}`],
+    ['clause', `docs/contract-delivery.md ${clause}`],
     ['to do', advice],
   ]) {
     await writeLine(`${' '.repeat(gradeChars)}    ${paint('dim', (name ?? '').padEnd(9))}  ${value}`)

@@ -43,7 +43,7 @@ test('with the key of a user; a fault is named with what was sent, what came bac
       'fail  Null, and a field left out, never erase a value',
       '  sent  a lead of which all is known, then the same with null wherever that may be; and to see it, the first again',
       '  came back  values were gone: the lead was counted as changed when they came back',
-      '  clause  docs/contract.md 4.10',
+      '  clause  docs/contract-delivery.md 4.10',
       '  to do  Null says that the value is not known this week: keep the one that came before.',
       '',
     ].join('\n'),

@@ -41,7 +41,9 @@ test('it shows each request in a line, what is wrong with it in plain words, and
   await send(url, [{ href, city: 'Austin', state: 'TX' }])
   await send(url, [{ href, price: 1 }])
   await send(url, [{ href: '/1' }])
-  await program.waitFor(/fsbos\[0\]\.href must be an absolute http: or https: URL \(docs\/contract\.md 4\.10\)/)
+  await program.waitFor(
+    /fsbos\[0\]\.href must be an absolute http: or https: URL \(docs\/contract-delivery\.md 4\.10\)/,
+  )
   program.kill('SIGINT')
   const { code, stdout, stderr } = await program.done
   assert.equal(code, 0)

@@ -82,12 +82,15 @@ export function findDeadLinks({ file, prose, headings }: Document): string[] {
   })
 }
 
-/** The contract, clause by clause; the other pages repeat it for their readers. */
-export const contract = readDocument('docs/contract.md')
+/** The pages of the contract, clause by clause; the other pages repeat it for their readers. */
+const contractPages = ['contract', 'contract-delivery', 'contract-endpoints'].map((name) =>
+  readDocument(`docs/${name}.md`),
+)
+export const contract = joinDocuments(contractPages)
 export const readme = readDocument('README.md')
 
 const pages = readdirSync(join(packageRoot, 'docs'))
-  .filter((name) => name !== 'contract.md')
+  .filter((name) => name.endsWith('.md') && !name.startsWith('contract'))
   .map((name) => readDocument(`docs/${name}`))
 
 const others = [
@@ -97,7 +100,7 @@ const others = [
   'SECURITY.md',
   ...['n8n', 'node-red', 'zapier'].map((name) => `examples/${name}/README.md`),
 ]
-export const documents = [readme, ...pages, contract, ...others.map(readDocument)]
+export const documents = [readme, ...pages, ...contractPages, ...others.map(readDocument)]
 
 /** README, the pages that it links and those for contributors, as one text: each fact stands in only one of them. */
 export const manual = joinDocuments([readme, ...pages, ...others.slice(0, 2).map(readDocument)])

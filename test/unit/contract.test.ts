@@ -1,4 +1,4 @@
-/** docs/contract.md, held against what cites it, and against the program: clauses, settings, commands, exit codes. */
+/** The contract's pages, held against what cites it, and against the program: clauses, settings, commands, exit codes. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,13 +9,13 @@ import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
 import { exitCodes } from '../../src/cli/signals.ts'
 import { contract, findTable, spansOf } from '../support/markdown.ts'
 
-const text = readFileSync(join(packageRoot, 'docs/contract.md'), 'utf8')
+const pages = ['docs/contract.md', 'docs/contract-delivery.md', 'docs/contract-endpoints.md']
 
 /** `4` and `4.12`, of the headings and of the numbered clauses below them. */
 function findClauses(): Set<string> {
   const clauses = new Set<string>()
   let section = ''
-  for (const line of text.split('\n')) {
+  for (const line of pages.flatMap((page) => readFileSync(join(packageRoot, page), 'utf8').split('\n'))) {
     section = /^## (\d+)\./.exec(line)?.[1] ?? section
     const number = /^(\d+)\. /.exec(line)?.[1]
     clauses.add(number === undefined ? section : `${section}.${number}`)
@@ -23,10 +23,10 @@ function findClauses(): Set<string> {
   return clauses
 }
 
-/** `contract 4.1 to 4.3, 4.10` and `docs/contract.md 4.10` cite clauses, and so does `clause: '4.10'`. */
+/** `contract 4.1 to 4.3, 4.10` and `docs/contract-delivery.md 4.10` cite clauses, and so does `clause: '4.10'`. */
 function findCitations(source: string): string[] {
   const lists = source.matchAll(
-    /\b(?:contract(?:\.md)?,?|clauses?['"]?:?)\s+['"]?((?:\d+(?:\.\d+)?(?: to | and |, )?)+)/g,
+    /\b(?:contract(?:-[a-z]+)?(?:\.md)?,?|clauses?['"]?:?)\s+['"]?((?:\d+(?:\.\d+)?(?: to | and |, )?)+)/g,
   )
   return [...lists].flatMap(([, list = '']) => list.match(/\d+(?:\.\d+)?/g) ?? [])
 }

@@ -35,7 +35,7 @@ function describeRequest(delivery: ReceivedDelivery): string[] {
   const again = times > 1 ? ` (key seen ${times} times)` : ''
   const head = `${at.toTimeString().slice(0, 8)}  ${answer}${who}  ${what}${bytes(delivery.bytes)}: ${how}${again}`
   const wrong = problems.map(
-    ({ clause, path, message }) => `               ${path} ${message} (docs/contract.md ${clause})`,
+    ({ clause, path, message }) => `               ${path} ${message} (docs/contract-delivery.md ${clause})`,
   )
   return [head, ...wrong]
 }

@@ -116,5 +116,5 @@ export function checkBody(bytes: Buffer): { body: DeliveryBody } | { refusal: Re
 export function describeProblems(what: string, [first, ...more]: readonly Problem[]): string {
   if (!first) return `${what}.`
   const rest = more.length > 0 ? `, and ${more.length} more` : ''
-  return `${what}: ${first.path} ${first.message} (docs/contract.md ${first.clause})${rest}.`
+  return `${what}: ${first.path} ${first.message} (docs/contract-delivery.md ${first.clause})${rest}.`
 }
