@@ -89,8 +89,9 @@ const contractPages = ['contract', 'contract-delivery', 'contract-endpoints'].ma
 export const contract = joinDocuments(contractPages)
 export const readme = readDocument('README.md')
 
+// commands.md is written by the program itself
 const pages = readdirSync(join(packageRoot, 'docs'))
-  .filter((name) => name.endsWith('.md') && !name.startsWith('contract'))
+  .filter((name) => name.endsWith('.md') && !name.startsWith('contract') && name !== 'commands.md')
   .map((name) => readDocument(`docs/${name}`))
 
 const others = [

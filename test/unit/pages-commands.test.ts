@@ -1,30 +1,18 @@
-/** The commands, options, settings and exit codes that the documents, the examples and --help name: what there is, all of it, and nothing else. */
+/** The commands, options and settings that the documents, the examples and --help name: what there is, all of it, and nothing else. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Command } from 'commander'
 import { definitions } from '../../src/base/config.ts'
-import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
-import { exitCodes } from '../../src/cli/signals.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
+import { buildWithoutRunning, commandsPage, formatCommands, helpOf, leavesOf } from '../pages/commands.ts'
 import { documents, findTable, manual, readExampleLines, spansOf } from '../support/markdown.ts'
 
 const exampleLines = readExampleLines()
 const isComment = (line: string) => /^\s*#/.test(line)
 
-/** Every command that does something, by its words. */
-function leavesOf(command: Command, words: string[] = []): Map<string, Command> {
-  const subcommands = command.commands.filter((one) => one.name() !== 'help')
-  // `settings` shows them, and has a subcommand too
-  const isLeaf = subcommands.length === 0 || words.join(' ') === 'settings'
-  const own = isLeaf ? [[words.join(' '), command] as const] : []
-  return new Map([...own, ...subcommands.flatMap((one) => [...leavesOf(one, [...words, one.name()])])])
-}
-
-const build = () =>
-  buildProgram(
-    () => async () => {},
-    () => {},
-  )
-const commands = leavesOf(build())
+const commands = leavesOf(buildWithoutRunning())
 /** With those that `--help` hides. */
 const namesOf = (command: Command | undefined) => command?.options.map(({ long }) => long ?? '') ?? []
 const optionsOf = (command: Command | undefined) =>
@@ -53,48 +41,20 @@ function callsIn(line: string): string[][] {
 
 async function findRefusal(args: string[]): Promise<string | undefined> {
   try {
-    await build().exitOverride().parseAsync(args, { from: 'user' })
+    await buildWithoutRunning().exitOverride().parseAsync(args, { from: 'user' })
     return undefined
   } catch (error) {
     return (error as { exitCode: number }).exitCode === 0 ? undefined : (error as Error).message
   }
 }
 
-test('the pages list each command with each of its options, and none that does not exist', () => {
-  const told = new Map<string, Set<string>>()
-  for (const [forms = '', meaning = ''] of findTable(manual, 'command')) {
-    let name = ''
-    for (const span of spansOf(`${forms} ${meaning}`)) {
-      name = commandOf(span) ?? name
-      const options = told.get(name) ?? new Set()
-      for (const option of optionsIn(span)) options.add(option)
-      told.set(name, options)
-    }
-    assert.ok(commandOf(spansOf(forms)[0] ?? ''), `no command: ${forms}`)
-  }
-  const isListed = (option: string) => option !== '--json'
-  for (const [name, command] of commands) {
-    assert.deepEqual([...(told.get(name) ?? ['(not in the table)'])].sort(), optionsOf(command).filter(isListed).sort(), name)
-  }
-  assert.deepEqual([...told.keys()].filter((name) => !commands.has(name)), [])
-}) // biome-ignore format: dense
-
-test('every command has --json, but for those that the pages name', () => {
-  const without = [...commands].filter(([, command]) => !optionsOf(command).includes('--json')).map(([name]) => name)
-  const sentence = /Every command but (.*?) takes `--json`/.exec(manual.prose.join(' '))?.[1] ?? ''
-  assert.deepEqual(spansOf(sentence).sort(), without.sort())
+test('docs/commands.md is what each --help prints; `npm run commands` writes it', () => {
+  assert.equal(readFileSync(join(packageRoot, commandsPage), 'utf8'), formatCommands(), 'run `npm run commands`')
 })
 
 /** The examples of each `--help`: lines that are indented, before what explains them. */
-const helpLines = [...commands.values(), build()].flatMap((command) => {
-  let text = ''
-  command.configureOutput({
-    writeOut: (piece) => {
-      text += piece
-    },
-  })
-  command.outputHelp()
-  const [, examples = ''] = /^(?:Examples|Begin with):\n((?: {2}.*\n?)+)/m.exec(text) ?? []
+const helpLines = [...commands.values(), buildWithoutRunning()].flatMap((command) => {
+  const [, examples = ''] = /^(?:Examples|Begin with):\n((?: {2}.*\n?)+)/m.exec(`${helpOf(command)}\n`) ?? []
   return examples.split('\n').map((line) => line.trim().replace(/ {2,}.*/, ''))
 })
 
@@ -127,7 +87,7 @@ test('no document and no example names a command, an option or a setting that do
   for (const span of documents.flatMap(({ prose }) => prose.flatMap(spansOf))) {
     if (printed.has(span)) continue
     const command = commandOf(span)
-    if (/^leadpush [a-z]/.test(span) && command === undefined && !build().commands.some((one) => span === `leadpush ${one.name()}`)) {
+    if (/^leadpush [a-z]/.test(span) && command === undefined && !buildWithoutRunning().commands.some((one) => span === `leadpush ${one.name()}`)) {
       wrong.push(span)
     }
     const known = command === undefined ? allOptions : new Set([...namesOf(commands.get(command)), '--help'])
@@ -141,11 +101,3 @@ test('no document and no example names a command, an option or a setting that do
   }
   assert.deepEqual(wrong, [])
 }) // biome-ignore format: dense
-
-test('the table of exit codes has each code that the program ends with', () => {
-  const codes = findTable(manual, 'exit code').flatMap(([cell = '']) => cell.split(', ').map(Number))
-  assert.deepEqual(
-    codes,
-    [...new Set([0, ...Object.values(exitCodeOf), ...Object.values(exitCodes)])].sort((a, b) => a - b),
-  )
-})
