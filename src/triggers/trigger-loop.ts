@@ -149,7 +149,6 @@ export class TriggerLoop {
   private async fill(hasFoundAll: () => boolean): Promise<void> {
     while (!this.stopping) {
       this.dropLostLanes()
-      const sureOfEnd = hasFoundAll()
       if (this.shareAtMs <= performance.now()) await this.takeShare()
       const ready = this.lanes.findReady(performance.now())
       const wanted = this.lanes.room - ready.length
@@ -161,7 +160,7 @@ export class TriggerLoop {
       await this.release(this.lanes.findDone(performance.now()))
       if (ready.length > 0 || taken > 0) continue
       if (
-        sureOfEnd &&
+        hasFoundAll() &&
         this.lanes.size === 0 &&
         !this.mayGetHooks &&
         this.lookAtMs > performance.now() &&

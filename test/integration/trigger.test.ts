@@ -1,10 +1,18 @@
 /** A run of `trigger` against a platform on real sockets (contract 6): what goes over the wire, when again, and what ends it. */
 import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
 import { after, beforeEach, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
+import { Sleeper } from '../../src/base/sleeper.ts'
+import { Worker } from '../../src/db/leases.ts'
+import { hookRulesOf } from '../../src/integrations/hook-address.ts'
+import { createHookHttp } from '../../src/integrations/hook-http.ts'
 import { rotateIntegration } from '../../src/integrations/integrations.ts'
 import { leadFields } from '../../src/leads/lead.ts'
+import { plainVault } from '../../src/secrets/vault.ts'
+import { recordHookAnswers } from '../../src/triggers/hook-answers.ts'
 import { findHooksInTrouble } from '../../src/triggers/hooks-in-trouble.ts'
+import { TriggerLoop } from '../../src/triggers/trigger-loop.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, passPauses, runTrigger, type TestHook } from '../support/hooks.ts'
@@ -421,4 +429,46 @@ test('any number of hooks that hang delay no other hook', { timeout: 120_000 }, 
   const { counts } = await running
   assert.equal(callsOf('/hang'), 48)
   assert.deepEqual(counts, { ...noTriggers, due: 160, delivered: 20, failed: 70, waiting: 70 })
+})
+
+// An unsubscribe that committed while a refusal of its hook was recorded ended the whole run: hook_answers has a foreign key.
+test('a hook may be removed while what it said is recorded', async () => {
+  const [left, kept] = [await hook('/left'), await hook('/kept')]
+  const [href = ''] = await addLeads(1)
+  const { rows } = await opened.pool.query('select id from leads where href_sha256 = $1', [
+    hash('sha256', href, 'buffer'),
+  ])
+  const client = await opened.pool.connect()
+  try {
+    await client.query('begin')
+    await client.query('delete from hooks where id = $1', [left.id])
+    const refused = { versionId: 1, kind: 'new_lead', leadId: rows[0].id, answer: 'no', ok: false, abandoned: false, gone: false, httpStatus: 500, error: 'HTTP 500', retryAfterMs: null } as const // biome-ignore format: a row
+    const recording = recordHookAnswers(opened.db, [left, kept].map(({ id }) => ({ ...refused, hookId: id }))) // biome-ignore format: short
+    await until('recording waits for the unsubscribe', async () => {
+      const waits =
+        await opened.pool.query(`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%hook_answers%'
+        and datname = current_database()`)
+      return waits.rows.length > 0
+    })
+    await client.query('commit')
+    await recording
+  } finally {
+    client.release()
+  }
+  assert.deepEqual((await opened.pool.query('select hook_id from hook_answers')).rows, [{ hook_id: kept.id }])
+})
+
+// The loop looked whether all was found before it looked for hooks, and slept for a quarter of a second, twice a run.
+test('a loop for which nothing is due ends without a sleep', async (t) => {
+  const sleep = t.mock.method(Sleeper.prototype, 'sleep')
+  const worker = await Worker.start(opened.db, 60_000)
+  const http = createHookHttp(hookRulesOf({ allowInsecureHooks: '1' }), { concurrency: 1, timeoutMs: 1_000 })
+  const loop = new TriggerLoop({
+    db: opened.db, http, vault: plainVault, worker, leaseMs: 60_000, maxLeadAgeMs: 1_000, dueUntil: new Date().toISOString(),
+    keepAnswers: 'off', timeoutMs: 1_000, stop: new AbortController().signal, onTrigger() {}, onOff() {}, onAway() {},
+  }) // biome-ignore format: short
+  await loop.run(Promise.resolve())
+  assert.equal(sleep.mock.callCount(), 0)
+  await worker.stop()
+  await http.close()
 })
