@@ -3,15 +3,19 @@
 /** 1234567 as 1,234,567. */
 export const formatCount = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',')
 
-/** `1 user`, `2 users`. */
+/** `1 user`, `2 users`, `2 queries`; `standby` is two words in one. */
 export function plural(value: number, noun: string): string {
-  return `${formatCount(value)} ${value === 1 ? noun : /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`}`
+  const isIes = /[^aeiou]y$/.test(noun) && !noun.endsWith('standby')
+  return `${formatCount(value)} ${value === 1 ? noun : isIes ? `${noun.slice(0, -1)}ies` : `${noun}s`}`
 }
 
+const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB']
+
+/** A size in decimal units: 123456789 as `123.5 MB`. */
 export function bytes(value: number): string {
-  if (value < 1_000) return `${value} B`
-  if (value < 1_000_000) return `${(value / 1_000).toFixed(1)} kB`
-  return `${(value / 1_000_000).toFixed(value < 1e9 ? 1 : 0)} MB`
+  // what rounds to 1000.0 is one of the next unit
+  const at = byteUnits.findIndex((_, unit) => value < 999.95 * 1_000 ** unit || unit === byteUnits.length - 1)
+  return at === 0 ? `${value} B` : `${(value / 1_000 ** at).toFixed(1)} ${byteUnits[at]}`
 }
 
 export function seconds(value: number): string {
@@ -20,6 +24,10 @@ export function seconds(value: number): string {
   const whole = Math.round(value)
   return whole < 7_200 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${(value / 3_600).toFixed(1)} h`
 }
+
+/** The shortest beginning of a UUID that names it on a command line, and the one that is shown. */
+export const idCharsMin = 8
+export const shortId = (id: string): string => id.slice(0, idCharsMin)
 
 /** `8 days`, `36 hours`: in the largest unit that makes it 1 or more. */
 export function span(seconds: number): string {

@@ -254,6 +254,12 @@ test('what past pushes left behind, a time zone of others, and tables that nobod
   const resumed = await diagnose(env)
   says(resumed, 'ledger', /^warn: Deliveries that the last push left with an attempt to come: 1\..*See in `leadpush status` why/)
   assert.doesNotMatch(tell(resumed.ledger), /Run `leadpush push --resume`|Interrupted/)
+
+  // it once took what an interrupted `users subscribe` left since for the last push's, and sent nobody to `push --resume`
+  await opened.pool.query("update deliveries set created_at = now(), due_at = now()")
+  await opened.pool.query("update runs set started_at = now() - interval '10 minutes', ended_at = now() - interval '9 minutes' where command = 'resume'")
+  await opened.pool.query("update runs set started_at = now() - interval '20 minutes' where command = 'all'")
+  says(await diagnose(env), 'ledger', /^warn: 1 delivery waits for an attempt in the hands of no living process\..*Run `leadpush push --resume`\./)
   await opened.close()
 }) // biome-ignore format: long statements
 

@@ -61,13 +61,4 @@ export function judge(well: string, troubles: Trouble[]): Verdict {
   return { status, message: troubles.map(({ message }) => message).join(' '), troubles }
 }
 
-/** Formats a size in decimal units: 123456789 as 123.5 MB. */
-export function formatBytes(bytes: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB']
-  let value = bytes
-  let at = 0
-  for (; value >= 1_000 && at < units.length - 1; at++) value /= 1_000
-  return `${at === 0 ? value : value.toFixed(1)} ${units[at]}`
-}
-
 export const formatMs = (ms: number): string => (ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms)} ms`)

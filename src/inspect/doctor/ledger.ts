@@ -1,5 +1,6 @@
 /** Checks the records of past pushes: work left undone, and whether the tables are kept in order. */
 import { sql } from 'kysely'
+import { bytes as formatBytes, plural } from '../../base/amounts.ts'
 import { findThinIndexes, type ThinIndex } from '../../db/indexes.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database, OpenDatabase } from '../../db/open.ts'
@@ -11,7 +12,6 @@ import {
   type Check,
   type DoctorContext,
   failure,
-  formatBytes,
   judge,
   skipped,
   type Trouble,
@@ -22,36 +22,42 @@ import {
 /** By then an hourly `push --resume` should have made the attempt. */
 const overdueHours = 2
 
-/** Counts deliveries whose attempt is long overdue, and finds the last whole push that could have made them. */
-async function findLeftBehind(db: Database): Promise<{ overdue: number; lastRunAt: Date | null }> {
-  const { rows } = await sql<{ overdue: number; lastRunAt: Date | null }>`
-    select (
-        select count(*) from deliveries d where d.status = 'pending'
-          and d.due_at < now() - ${overdueHours} * interval '1 hour' and not ${isLive(sql`d.worker_id`)}
-      ) as overdue,
-      (
-        select max(started_at) from runs where command in ('all', 'force', 'resume') and outcome in ('complete', 'failures')
-          and started_at > now() - ${overdueHours} * interval '1 hour'
-      ) as "lastRunAt"
+interface LeftBehind {
+  /** Deliveries whose attempt is long overdue. */
+  overdue: number
+  /** Deliveries that the last whole push found, or made itself, and left with an attempt to come. */
+  leftByLast: number
+  /** When that push began; null: none did lately. */
+  lastRunAt: Date | null
+}
+
+async function findLeftBehind(db: Database): Promise<LeftBehind> {
+  const { rows } = await sql<LeftBehind>`
+    select count(*) filter (where d.due_at < now() - ${overdueHours} * interval '1 hour') as overdue,
+      count(*) filter (where d.run_id = last.id or d.created_at < last.started_at) as "leftByLast", last.started_at as "lastRunAt"
+    from (select) one left join (
+      select id, started_at from runs where command in ('all', 'force', 'resume') and outcome in ('complete', 'failures')
+        and started_at > now() - ${overdueHours} * interval '1 hour' order by started_at desc limit 1
+    ) last on true left join deliveries d on d.status = 'pending' and not ${isLive(sql`d.worker_id`)}
+    group by last.started_at
   `.execute(db)
-  return rows[0] ?? { overdue: 0, lastRunAt: null }
+  return rows[0] ?? { overdue: 0, leftByLast: 0, lastRunAt: null }
 }
 
 const resume = 'Run `leadpush push --resume`, and let cron do so every hour.'
 const seeWhy = 'See in `leadpush status` why; the next push that cron begins tries again.'
-const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 async function checkLedger(context: DoctorContext): Promise<Verdict> {
   const { timeZone, maxLeadAgeMs, feedMaxAgeMs } = context.inspection.settings
   if (timeZone === undefined || maxLeadAgeMs === undefined) return skipped('settings that it needs are wrong')
   const { db } = context.opened as OpenDatabase
   const status = await findStatus(db, { timeZone, maxLeadAgeMs })
-  const { overdue, lastRunAt } = await findLeftBehind(db)
+  const { overdue, leftByLast, lastRunAt } = await findLeftBehind(db)
   const interrupted = await findInterruptedRuns(db, status.period)
   const runs = interrupted.filter(({ startedAt }) => lastRunAt === null || startedAt >= lastRunAt)
   const troubles: Trouble[] = []
-  // the last push printed why it left these; another push would leave them too
-  if (lastRunAt !== null && status.stuck > 0 && runs.length === 0) {
+  // the last push printed why it left these; another push would leave them too. What came after it is for the next one
+  if (leftByLast > 0 && leftByLast === status.stuck && runs.length === 0) {
     const message = `Deliveries that the last push left with an attempt to come: ${status.stuck}.`
     troubles.push(warning(message, seeWhy))
     status.stuck = 0

@@ -2,12 +2,12 @@
 import { stat, statfs } from 'node:fs/promises'
 import { tmpdir, totalmem } from 'node:os'
 import { dirname } from 'node:path'
+import { bytes as formatBytes } from '../../base/amounts.ts'
 import { codeOf } from '../../base/errors.ts'
 import {
   type Check,
   type DoctorContext,
   failure,
-  formatBytes,
   judge,
   pass,
   skipped,
