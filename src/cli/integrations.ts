@@ -1,6 +1,6 @@
 /** `leadpush integrations`: the API keys of automation platforms, and the hooks that these registered. */
 import type { Command } from 'commander'
-import { formatCount, plural } from '../base/amounts.ts'
+import { formatCount, plural, shortId } from '../base/amounts.ts'
 import type { hookRulesOf } from '../integrations/hook-address.ts'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
@@ -171,8 +171,8 @@ async function list({ json }: JsonOption): Promise<ExitCode> {
     const { findIntegrations } = await import('../integrations/integrations.ts')
     let rows: string[][] = []
     const flush = async () => {
-      const heads = ['id', 'user', 'created', 'hook', 'triggers', 'last trigger', 'missed']
-      const columns = heads.map((head) => ({ head, ...(['user', 'hook'].includes(head) && { wide: true }) }))
+      const heads = ['id', 'user', 'created', 'hook', 'hook URL', 'triggers', 'last trigger', 'missed']
+      const columns = heads.map((head) => ({ head, ...(['user', 'hook URL'].includes(head) && { wide: true }) }))
       if (rows.length > 0) await writeTable(columns, rows)
       rows = []
     }
@@ -196,9 +196,10 @@ const day = (date: Date) => date.toISOString().slice(0, 10)
 function toRows(integration: { id: number; user: string; createdAt: Date; hooks: ListedHook[] }): string[][] {
   const { id, user, createdAt, hooks } = integration
   const facts = [String(id), user, day(createdAt)]
-  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '', '']]
+  if (hooks.length === 0) return [[...facts, paint('dim', 'none'), '', '', '']]
   return hooks.map((hook, at) => [
     ...(at === 0 ? facts : facts.map(() => '')),
+    shortId(hook.id),
     hook.url,
     hook.triggers.join(', '),
     describeLast(hook),

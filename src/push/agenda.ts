@@ -27,7 +27,9 @@ export type AgendaRequest =
   | { what: 'failed'; unknown: boolean }
   /** The subscription pushes of all users: those that are owed, and the rest of those that were begun. */
   | { what: 'owed' }
-  /** `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. `further`: users served like `user`. */
+  /**
+   * `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. `further`: users who subscribed with `user`, and
+   * are served alike. */
   | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean; further?: readonly UserToServe[] }
 
 export interface AgendaContext {

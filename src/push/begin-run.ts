@@ -3,6 +3,12 @@ import type { Worker } from '../db/leases.ts'
 import { type Run, type RunToStart, startRun } from '../deliveries/runs.ts'
 import type { PushContext } from './push-request.ts'
 
+function commandOf(request: PushContext['request']): RunToStart['command'] {
+  if (request.what === 'all' && request.force) return 'force'
+  if (request.what === 'user' && (request.owedOnly || request.further)) return 'owed'
+  return request.what
+}
+
 /** Begins the run; `start` is what its row began with. Notes another time zone than the last run's. */
 export async function beginRun(
   { db, request, settings, reporter }: PushContext,
@@ -10,7 +16,7 @@ export async function beginRun(
 ): Promise<{ run: Run; start: RunToStart }> {
   const { timeZone, maxLeadAgeMs } = settings
   const start: RunToStart = {
-    command: request.what === 'all' && request.force ? 'force' : request.what,
+    command: commandOf(request),
     resumable: request.what === 'all' && request.limit === undefined,
     ...{ timeZone, maxLeadAgeMs },
   }

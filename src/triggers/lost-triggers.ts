@@ -3,6 +3,7 @@
  * (contract 6.1, 6.4), which makes them due anew.
  */
 import { sql } from 'kysely'
+import { idCharsMin } from '../base/amounts.ts'
 import { lostKeptDays } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 
@@ -77,8 +78,10 @@ export async function forgetLost(db: Database): Promise<void> {
   await sql`delete from lost_triggers where lost_at < ${since}`.execute(db)
 }
 
-/** Whether there is a hook with the id, which may be any text. */
-export async function hasHookId(db: Database, id: string): Promise<boolean> {
-  const { rows } = await sql`select from hooks where id::text = ${id.toLowerCase()}`.execute(db)
-  return rows.length > 0
+/** The first two hooks whose ids begin with `text`, which may be anything; one of fewer than `idCharsMin` characters names none. */
+export async function findHookIds(db: Database, text: string): Promise<string[]> {
+  if (text.length < idCharsMin) return []
+  const { rows } = await sql<{ id: string }>`
+    select id from hooks where starts_with(id::text, ${text.toLowerCase()}) limit 2`.execute(db)
+  return rows.map(({ id }) => id)
 }

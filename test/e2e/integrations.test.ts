@@ -215,7 +215,7 @@ test('a key where an id belongs is not shown', async () => {
   ] as const) {
     const { code, stdout, stderr } = await house.call(args)
     assert.deepEqual([code, stdout], [2, ''], stderr)
-    assert.match(stderr, /There is no (integration with this id: an id is a number|hook with this id: an id is a UUID)\./)
+    assert.match(stderr, /There is no (integration with this id: an id is a number|hook "lpk_…" \(16 characters\): an id is a UUID, or its first 8 characters or more)\./)
     assert.ok(!stderr.includes(key), stderr)
   }
 }) // biome-ignore format: a list

@@ -181,7 +181,7 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
   assert.equal((await house.call('status --json')).json[0].hooksInTrouble, 1)
   assert.match(
     (await house.call('status')).stdout,
-    /Hooks in trouble[\s\S]*\/failing\n {2}1 failing; last attempt .*: HTTP 418/,
+    /Hooks in trouble[\s\S]*\/failing\n {2}hook [\da-f]{8}: 1 failing; last attempt .*: HTTP 418/,
   )
   await opened.pool.query('update triggers set attempts = 8')
   await passPauses(opened)
@@ -192,7 +192,10 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
     json: [status],
   } = await house.call('status --json')
   assert.equal(status.hooksInTrouble, 1)
-  assert.match((await house.call('status')).stdout, /\/failing\n {2}2 abandoned, switched off .*; .*HTTP 418/)
+  assert.match(
+    (await house.call('status')).stdout,
+    /\/failing\n {2}hook [\da-f]{8}: 2 abandoned, switched off .*; .*HTTP 418/,
+  )
   const { json: listed } = await house.call('integrations list --json')
   const hooks = listed.flatMap((integration) => integration.hooks)
   assert.equal(hooks.find(({ id }) => id === failing.id).lastStatus, 418)
@@ -213,7 +216,9 @@ test('--again sends what was abandoned, with the hook named or not; wrong option
   const [shown] = listed.flatMap(({ hooks }) => hooks)
   assert.deepEqual([shown.dropped, shown.abandoned], [0, 1])
   assert.ok(Math.abs(Date.parse(shown.offSince) - Date.now()) < 60_000)
-  assert.match((await house.call('integrations list')).stdout, /switched off/)
+  const { stdout: asText } = await house.call('integrations list')
+  assert.match(asText, /switched off/)
+  const [shownId = ''] = new RegExp(`${lost.id.slice(0, 8)}`).exec(asText) ?? []
   assert.match((await house.call('status')).stdout, /1 abandoned, switched off/)
   for (const [options, message] of [
     [['--hook', lost.id], /go with --again/],
@@ -221,6 +226,11 @@ test('--again sends what was abandoned, with the hook named or not; wrong option
     [['--again', '--since', '31d'], /--since: holds "31d"; allowed: .* to 30d/],
     [['--again', '--since', 'soon'], /--since: holds "soon"/],
     [['--again', '--hook', 'x'], /There is no hook "x"/],
+    // the one given was not named, and nothing but --json showed the right one
+    [
+      ['--again', '--hook', `${lost.id.slice(0, 8)}-no-such-hook`],
+      new RegExp(`There is no hook "${lost.id.slice(0, 4)}…" \\(21 characters\\)`),
+    ],
   ] as const) {
     const { code, stderr } = await house.run(['trigger', ...options], { env })
     assert.equal(code, 2, options.join(' '))
@@ -229,13 +239,13 @@ test('--again sends what was abandoned, with the hook named or not; wrong option
   platform.answer = () => 200
   await opened.pool.query('update hooks set paused_until = null')
   assert.deepEqual(countsOf((await trigger()).json), noTriggers)
-  const again = await house.run([...triggerJson, '--again', '--hook', lost.id.toUpperCase(), '--since', '2d'], { env })
+  const again = await house.run([...triggerJson, '--again', '--hook', shownId.toUpperCase(), '--since', '2d'], { env })
   assert.deepEqual([again.code, countsOf(again.json)], [0, { ...noTriggers, due: 1, delivered: 1 }], again.stderr)
   assert.equal(new Set(platform.calls.map(({ webhookId }) => webhookId)).size, 1)
   assert.equal((await house.call('integrations list --json')).json.flatMap(({ hooks }) => hooks)[0].offSince, null)
   // which stays in trouble for some days
   assert.match(
     (await house.call('status')).stdout,
-    /\/lost\n {2}1 abandoned; last attempt [^:]*:[^a-z]*: it was delivered, an earlier one was not: HTTP 500\n/,
+    /\/lost\n {2}hook [\da-f]{8}: 1 abandoned; last attempt [^:]*:[^a-z]*: it was delivered, an earlier one was not: HTTP 500\n/,
   )
 })

@@ -41,6 +41,9 @@ test('subscribe takes several users, sends their pushes in one run, and goes on 
   assert.equal(house.receiver.requests.length, 2)
   const rest = await house.call('users subscribe - --json', { input: '\n user-2@example.com \r\n\n' })
   assert.deepEqual([rest.code, rest.json.at(-1).subscribed, house.receiver.requests.length], [0, 1, 3])
+  // these runs were called `push --user`
+  const { stdout } = await house.call('status')
+  assert.equal(stdout.match(/ {3}subscription pushes {3}/g)?.length, 2, stdout)
 })
 
 test('a push of several that fails makes the exit code 1, and the others have theirs', async () => {

@@ -191,10 +191,10 @@ function describeStatus(found: Status, timeZone: string): [string, string][] {
 
 async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): Promise<void> {
   await writeLine('', paint('bold', 'Last runs'))
-  const { commandNames } = await import('../../inspect/status/status.ts')
+  const { runNames } = await import('../../inspect/status/status.ts')
   const rows = runs.map(({ startedAt, endedAt, command, period, outcome }) => {
     const took = endedAt === null ? '' : seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)
-    return [time(startedAt), `push ${commandNames[command]}`, period, paintStatus(outcome), took]
+    return [time(startedAt), runNames[command], period, paintStatus(outcome), took]
   })
   const heads = ['begun', 'run', 'period', 'outcome', 'took']
   await writeTable(

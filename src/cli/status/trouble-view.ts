@@ -2,7 +2,7 @@
  * Prints the deliveries and hooks of `status` as paragraphs that wrap, so that a narrow terminal cuts no e-mail and no cause.
  */
 
-import { bytes, formatCount, plural } from '../../base/amounts.ts'
+import { bytes, formatCount, plural, shortId } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import { causesShown, findEnded, findStuck, usersShown } from '../../inspect/status/not-delivered.ts'
 import type { Status } from '../../inspect/status/status.ts'
@@ -21,7 +21,7 @@ export async function writeStuck(db: Database, time: Time, keepAnswers: 'on' | '
   await writeCauses(causes, { title: `Stuck, by their last error (since ${time(since)})`, causesShown, usersShown })
 }
 
-/** Prints failed and unknown deliveries by cause; those with a later delivered one are only counted. */
+/** Prints failed and unknown deliveries by cause; those with a later one that is delivered or to come are only counted. */
 export async function writeEnded(
   db: Database,
   { period, delivered, failed, unknown }: Status,
@@ -32,14 +32,14 @@ export async function writeEnded(
   await writeCauses(groups, { title, causesShown, usersShown, arrived: delivered })
   const madeGood = failed + unknown - deliveries
   if (madeGood <= 0) return
-  const text = `${plural(madeGood, 'delivery')} that failed or may not have arrived: the user got a later one.`
+  const text = `${plural(madeGood, 'delivery')} that failed or may not have arrived: a later one was delivered, or is to come.`
   await writeLine('', wrap(text, 0))
 }
 
 export async function writeHooks(hooks: HookInTrouble[], total: number, time: Time): Promise<void> {
   await writeLine('', paint('bold', 'Hooks in trouble'))
   for (const hook of hooks) {
-    const { lastAt, user, url, failing, abandoned, dropped, offSince, error, answer } = hook
+    const { id, lastAt, user, url, failing, abandoned, dropped, offSince, error, answer } = hook
     const counts = [
       failing > 0 && `${formatCount(failing)} failing`,
       abandoned > 0 && `${formatCount(abandoned)} abandoned`,
@@ -47,7 +47,10 @@ export async function writeHooks(hooks: HookInTrouble[], total: number, time: Ti
       offSince !== null && `switched off ${time(offSince)}`,
     ]
     const last = `last attempt${lastAt === null ? '' : ` ${time(lastAt)}`}: ${describeLast(hook)}`
-    await writeLine(wrap(`${user}: ${url}`, 2), `  ${wrap(`${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`)
+    await writeLine(
+      wrap(`${user}: ${url}`, 2),
+      `  ${wrap(`hook ${shortId(id)}: ${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`,
+    )
     if (error !== null && answer !== null) await writeAnswer(answer, 2)
   }
   if (total > hooks.length) await writeLine(`… and ${plural(total - hooks.length, 'hook')} more.`)

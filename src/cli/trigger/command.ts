@@ -1,8 +1,8 @@
 /** `leadpush trigger`: new leads and new prices to the hooks of automation platforms. */
 import type { Command } from 'commander'
-import { formatCount, plural, seconds } from '../../base/amounts.ts'
+import { formatCount, idCharsMin, plural, seconds } from '../../base/amounts.ts'
 import { apiKeyCharsMin, lostKeptDays } from '../../base/limits.ts'
-import type { OpenDatabase } from '../../db/open.ts'
+import type { Database, OpenDatabase } from '../../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../../index.ts'
 import type { Vault } from '../../secrets/vault.ts'
 import type { LostToRenew } from '../../triggers/lost-triggers.ts'
@@ -31,7 +31,7 @@ export function addTrigger(program: Command, act: Act): void {
     .command('trigger')
     .description('Send new listings and new prices to the hooks of automation platforms, and failed triggers again.')
     .option('--again', 'also send what was abandoned or dropped, for 30 days after that')
-    .option('--hook <id>', 'with --again: of this hook alone')
+    .option('--hook <id>', 'with --again: of this hook alone, as `integrations list` shows it')
     .option('--since <duration>', 'with --again: only what was lost since, such as 2d')
     .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")
     .option('--json', 'print one JSON object a line')
@@ -63,8 +63,28 @@ export const triggerSettings = [
   'secretKey',
 ] as const
 
-/** A text that may be an API key is not shown. */
-const mayBeKey = (id: string) => id.length >= apiKeyCharsMin && !/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(id)
+const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+/** Of a text that may be an API key the beginning is shown. */
+const nameOf = (id: string) =>
+  id.length < apiKeyCharsMin || uuid.test(id)
+    ? JSON.stringify(id)
+    : `${JSON.stringify(`${id.slice(0, 4)}…`)} (${id.length} characters)`
+
+/** The id of the one hook that `given` names, by its whole id or the beginning of it. Throws `usage`. */
+async function findHook(db: Database, given: string): Promise<string> {
+  const { findHookIds } = await import('../../triggers/lost-triggers.ts')
+  const [id, another] = await findHookIds(db, given)
+  if (id !== undefined && another === undefined) return id
+  throw another === undefined
+    ? usageError(
+        `There is no hook ${nameOf(given)}: an id is a UUID, or its first ${idCharsMin} characters or more.`,
+        '`leadpush integrations list` shows them.',
+      )
+    : usageError(
+        `Several hooks have ids that begin with ${nameOf(given)}.`,
+        '`leadpush integrations list --json` shows whole ids.',
+      )
+}
 
 async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const since = options.since
@@ -80,12 +100,7 @@ async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
   const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', `${lostKeptDays}d`)
   return await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
     const vault = await openSecrets(opened.db, settings)
-    const { hasHookId } = await import('../../triggers/lost-triggers.ts')
-    const hookId = options.hook?.toLowerCase()
-    if (hookId !== undefined && !(await hasHookId(opened.db, hookId))) {
-      const named = mayBeKey(hookId) ? 'with this id: an id is a UUID' : JSON.stringify(hookId)
-      throw usageError(`There is no hook ${named}.`, '`leadpush integrations list --json` shows them.')
-    }
+    const hookId = options.hook === undefined ? undefined : await findHook(opened.db, options.hook)
     const again = options.again && { hookId, sinceMs }
     return await sendTriggers(log, opened, settings, { ...options, vault, again, metrics })
   })

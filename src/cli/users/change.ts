@@ -32,7 +32,7 @@ export async function subscribe(log: Log, given: string[], options: JsonOption):
     const record = ({ user }: FoundUser) => recordAndTell(log, opened, user, options)
     if (single !== undefined) {
       const { user, isDue } = await record(await findUser(opened.db, single))
-      return isDue ? await sendPush(log, opened, settings, { what: 'user', user, owed: true }, toSend) : 0
+      return isDue ? await sendPush(log, opened, settings, { what: 'user', user, further: [], owed: true }, toSend) : 0
     }
     const counts = { subscribed: 0, already: 0 }
     let due: UserToServe[] = []

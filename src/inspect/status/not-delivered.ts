@@ -4,6 +4,7 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findAnswers } from '../../deliveries/answers.ts'
+import { isTheLastWord } from '../../push/users-to-serve.ts'
 import { type CauseGroup, causeOf } from './causes.ts'
 
 /** Deliveries that did not arrive, by cause. */
@@ -23,15 +24,13 @@ export const usersShown = 3
 
 const why = sql`coalesce(d.end_reason, d.second_error, d.first_error)`
 
-/** SQL: a delivery of the period that failed or is unknown, and whose user got none since. */
-const isEnded = (
-  period: string,
-) => sql<boolean>`d.period = ${period} and d.status in ('failed', 'unknown') and not exists (
-  select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status = 'delivered' offset 0)`
+/** SQL: a delivery of the period that failed or is unknown, with no later one that is delivered or to come. */
+const isEnded = (period: string) =>
+  sql<boolean>`d.period = ${period} and d.status in ('failed', 'unknown') and ${isTheLastWord}`
 
 const isStuck = sql<boolean>`d.status = 'pending' and not ${isLive(sql`d.worker_id`)}`
 
-/** Failed and unknown deliveries of the period whose users got none since. */
+/** Failed and unknown deliveries of the period without a later one that is delivered or to come. */
 export const findEnded = (db: Database, period: string, keepAnswers: 'on' | 'off') =>
   findByCause(db, isEnded(period), keepAnswers)
 

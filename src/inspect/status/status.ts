@@ -23,14 +23,14 @@ import {
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
 
-/** What follows `push` in each form of it. */
-export const commandNames: Readonly<Record<RunCommand, string>> = {
-  all: '--all',
-  force: '--all --force',
-  resume: '--resume',
-  failed: '--failed',
-  user: '--user',
-  owed: '--owed',
+/** What began a run, as an operator knows it: `users subscribe` and `serve` begin subscription pushes. */
+export const runNames: Readonly<Record<RunCommand, string>> = {
+  all: 'push --all',
+  force: 'push --all --force',
+  resume: 'push --resume',
+  failed: 'push --failed',
+  user: 'push --user',
+  owed: 'subscription pushes',
 }
 
 /** One run, as `status` lists it. */

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { isLive } from '../../../db/leases.ts'
 import { type AnswerCount, answerOf, findAnswers } from '../../../deliveries/answers.ts'
+import { isTheLastWord } from '../../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../../triggers/hooks-in-trouble.ts'
 import { causeOf } from '../../status/causes.ts'
 import type { Snapshot } from './reading.ts'
@@ -28,7 +29,7 @@ export interface CauseShown {
 
 export interface UserInTrouble {
   email: string
-  /** Deliveries with nothing later that was delivered. */
+  /** Deliveries with no later one that is delivered or to come. */
   failed: number
   unknown: number
   /** Deliveries with an attempt to come, in the hands of no living process. */
@@ -110,8 +111,7 @@ export async function findUsersInTrouble(
   const { rows } = await sql<UserInTrouble & { total: number }>`
     with trouble as (
       select d.user_id, d.status, d.created_at, ${why} as error, ${answer} as answer from deliveries d
-      where d.status in ('failed', 'unknown') and d.period = any (${periods}) and not exists (
-        select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status = 'delivered' offset 0)
+      where d.status in ('failed', 'unknown') and d.period = any (${periods}) and ${isTheLastWord}
       union all
       select d.user_id, d.status, d.created_at, ${why}, ${answer} from deliveries d
       where d.status = 'pending' and not ${isLive(sql`d.worker_id`)}

@@ -5,7 +5,7 @@ import { buildDocument, buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildHatches } from '../../page/plot.ts'
 import { buildTable } from '../../page/table.ts'
-import { commandNames } from '../../status/status.ts'
+import { runNames } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { buildHeader, buildHeadline, isEmpty } from './headline.ts'
 import { buildListings } from './listings.ts'
@@ -38,7 +38,7 @@ function buildRuns({ runs }: Figures, { time }: Wording): Html {
         const tone = tones[outcome]
         return [
           time(startedAt),
-          `push ${commandNames[command]}`,
+          runNames[command],
           period,
           { text: outcome, ...(tone && { tone }) },
           took === undefined ? '' : { text: seconds(took), sort: took },

@@ -3,7 +3,7 @@ import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { sentenceOf } from '../../status/alarms.ts'
-import { commandNames, describeHeld, isForAnswers } from '../../status/status.ts'
+import { describeHeld, isForAnswers, runNames } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { size, type Wording } from './wording.ts'
 
@@ -61,7 +61,7 @@ function describeLastRun({ status, runs }: Figures, { time }: Wording): KeyFigur
       ? ''
       : html` <span class="whole">in ${seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)}</span>`
   const tone = outcome === 'complete' ? 'good' : outcome === 'running' ? undefined : 'doubtful'
-  const note = html`<span class="whole">${time(startedAt)}</span> <span class="whole">push ${commandNames[command]}</span>${took}`
+  const note = html`<span class="whole">${time(startedAt)}</span> <span class="whole">${runNames[command]}</span>${took}`
   return { name: 'Last run', value: outcome, note, ...(tone && { tone }) }
 }
 
