@@ -1,6 +1,14 @@
 /** Values of options that several commands take. */
-import { InvalidArgumentError } from 'commander'
+import { InvalidArgumentError, Option } from 'commander'
 import { usageError } from './command.ts'
+
+/** An option that may be given several times: its value is the list of them. Any other is refused the second time. */
+export class RepeatedOption extends Option {
+  constructor(flags: string, about: string) {
+    super(flags, about)
+    this.argParser((entry: string, entries: string[] = []) => [...entries, entry])
+  }
+}
 
 const isCount = (text: string) => /^[1-9]\d{0,8}$/.test(text)
 const allowedCount = 'a whole number from 1 to 999999999'

@@ -7,7 +7,7 @@ import { codeOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
 import { isPlain } from '../base/terminal.ts'
 import { gather } from './gather.ts'
-import { escapeControls, lineBreak, paint } from './painted.ts'
+import { escapeControls, lineBreak, paint, seenLength, spellUnsealed } from './painted.ts'
 
 /**
  * Whether something may move on standard error. Not on a terminal that says it has no columns (one that `script` or a
@@ -80,14 +80,14 @@ export async function writeJson(value: object): Promise<void> {
   await write(toJsonLine(value))
 }
 
-/** Text in lines that fit the terminal, if there is one; the second and further ones are indented by `indent` spaces. */
+/** Text, painted or not, in lines that fit the terminal, if there is one; the second and further ones are indented by `indent` spaces. */
 export function wrap(text: string, indent: number): string {
   const room = process.stdout.isTTY && process.stdout.columns > 0 ? process.stdout.columns : Number.POSITIVE_INFINITY
   const lines = ['']
-  for (const word of spellOut(text).split(' ')) {
+  for (const word of spellUnsealed(text).split(' ')) {
     const line = lines.at(-1) ?? ''
     const more = line === '' ? word : `${line} ${word}`
-    if (line !== '' && indent + [...more].length > room) lines.push(word)
+    if (line !== '' && indent + seenLength(more) > room) lines.push(word)
     else lines[lines.length - 1] = more
   }
   return lines.join(`${lineBreak}${' '.repeat(indent)}`)

@@ -33,6 +33,13 @@ export const escapeControls = (text: string): string =>
     return Number(code) === breakCode ? '\n' : `\u001b[${code}m`
   })
 
+/** The text with its control characters spelt out, and with the sealed marks that `escapeControls` is to turn into codes. */
+export const spellUnsealed = (text: string): string =>
+  text.replace(marks, (found, code: string | undefined) => (code === undefined ? spell(found) : found))
+
+/** How many characters of a text that was spelt out are seen. */
+export const seenLength = (text: string): number => [...text.replace(marks, '')].length
+
 const statusStyles: Partial<Record<string, Style>> = { delivered: 'green', complete: 'green', failed: 'red' }
 
 /** How a delivery or a run stands, in its colour. */

@@ -14,6 +14,7 @@ import { addLeads } from './leads/command.ts'
 import { type Log, logError } from './log.ts'
 import { addMigrate } from './migrate.ts'
 import { addOpenapi } from './openapi.ts'
+import { RepeatedOption } from './options.ts'
 import { writeNow } from './output.ts'
 import { addPreview } from './preview.ts'
 import { addProbe } from './probe.ts'
@@ -83,7 +84,8 @@ function inherit(parent: Command, root: Command): void {
   for (const command of parent.commands) {
     command.copyInheritedSettings(root).exitOverride()
     for (const option of command.options)
-      if (option.required && !option.parseArg && !option.variadic) refuseTwice(command, option)
+      if ((option.required || option.optional) && !option.variadic && !(option instanceof RepeatedOption))
+        refuseTwice(command, option)
     inherit(command, root)
   }
 }

@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import type { FieldMap } from '../leads/field-map.ts'
 import type { ReadOptions } from '../leads/pick-fields.ts'
 import type { Fits } from '../leads/stage.ts'
+import { RepeatedOption } from './options.ts'
 
 export interface RecordOptions {
   map?: string[]
@@ -13,12 +14,8 @@ export interface RecordOptions {
   strict?: true
 }
 
-/** An option that may be given several times. */
-export const repeated = (flags: string, about: string): Option =>
-  new Option(flags, about).argParser((entry: string, entries: string[] = []) => [...entries, entry])
-
 const mapOption = (): Option =>
-  repeated('--map <field=column>', 'read a field from a column or key of another name; may be repeated')
+  new RepeatedOption('--map <field=column>', 'read a field from a column or key of another name; may be repeated')
 
 const mapFileOption = (): Option =>
   new Option('--map-file <file>', 'a file with a line FIELD=COLUMN each, # begins a comment; --map wins over it')
@@ -36,12 +33,14 @@ export function addRecordOptions(command: Command): Command {
     .addOption(mapFileOption())
     .addOption(encodingOption())
     .addOption(
-      repeated(
+      new RepeatedOption(
         '--where <field=value>',
         'take only records with this value, or FIELD!=VALUE without it; may be repeated',
       ),
     )
-    .addOption(repeated('--null <text>', 'a text that means unknown, whatever its case, such as n/a; may be repeated'))
+    .addOption(
+      new RepeatedOption('--null <text>', 'a text that means unknown, whatever its case, such as n/a; may be repeated'),
+    )
     .option('--strict', 'reject a record with an optional value that cannot be read, instead of taking it as unknown')
 }
 

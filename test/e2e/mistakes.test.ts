@@ -58,6 +58,8 @@ test('a word that is no command, option or argument is told with what was meant 
     2,
     /^error: option '--user <email>' was given twice: it takes one value\n {7}Run `leadpush push --help` /,
   )
+  // of a number the last one was kept in silence
+  await meets(['push', '--all', '--limit', '2', '--limit', '3'], {}, 2, /^error: option '--limit <n>' was given twice/)
 })
 
 test('the value of an option that is unknown, or takes none, is not shown', async () => {

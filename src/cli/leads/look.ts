@@ -6,7 +6,7 @@ import type { FieldChange, ShownLead } from '../../inspect/listings/show-lead.ts
 import type { Lead, LeadField } from '../../leads/lead.ts'
 import { type Act, type ExitCode, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
-import { parseCount } from '../options.ts'
+import { parseCount, RepeatedOption } from '../options.ts'
 import { wrap, writeFacts, writeJson, writeLine, writeTable } from '../output.ts'
 import { paint } from '../painted.ts'
 
@@ -18,13 +18,12 @@ interface LookOptions {
 }
 
 const whereHelp = 'only listings with this; FIELD!=VALUE: without it; may be repeated'
-const gather = (entry: string, entries: string[] = []) => [...entries, entry]
 
 export function addLooks(leads: Command, act: Act): void {
   leads
     .command('list')
     .description('Show listings, the most recently new or changed first.')
-    .option('--where <field=value>', whereHelp, gather)
+    .addOption(new RepeatedOption('--where <field=value>', whereHelp))
     .option('--limit <number>', 'so many at most', parseCount, 20)
     .option('--contacts', 'with the name, phone and e-mail address of the contact')
     .option('--json', 'print one JSON object a line')
@@ -52,7 +51,7 @@ condition on another field reads all listings, until there are enough.`,
   leads
     .command('count')
     .description('Count the listings, of any age.')
-    .option('--where <field=value>', whereHelp, gather)
+    .addOption(new RepeatedOption('--where <field=value>', whereHelp))
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',

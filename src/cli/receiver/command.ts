@@ -6,7 +6,7 @@ import type { Faults } from '../../receiver-kit/receiver/faults.ts'
 import type { SecretSettings } from '../../secrets/vault.ts'
 import { type Act, type ExitCode, openSecrets, usageError, withDatabase } from '../command.ts'
 import type { Log } from '../log.ts'
-import { readCount } from '../options.ts'
+import { RepeatedOption, readCount } from '../options.ts'
 import { writeLine } from '../output.ts'
 import { listenForStop } from '../signals.ts'
 
@@ -22,7 +22,9 @@ export function addReceiver(program: Command, act: Act): void {
     .option('--host <address>', 'where to listen (127.0.0.1)')
     .option('--port <port>', 'on which port; 0 takes a free one (8080)')
     .option('--keys <file>', 'take these user keys alone: `users` of the database, `-`, or a file, one key a line')
-    .option('--fail <status:count>', 'answer the next COUNT requests with STATUS; repeat it for a script', collect)
+    .addOption(
+      new RepeatedOption('--fail <status:count>', 'answer the next COUNT requests with STATUS; repeat it for a script'),
+    )
     .option('--drop [count]', 'then break the connection of the next COUNT requests (1)')
     .option('--limit <rate:burst>', 'answer requests beyond a rate, such as 20/s:20 or 600/m, with 429 and Retry-After')
     .option('--refuse <status>', 'answer every request with STATUS, such as 401')
@@ -47,8 +49,6 @@ Examples:
     )
     .action(act(receive))
 }
-
-const collect = (value: string, earlier: string[] = []) => [...earlier, value]
 
 interface ReceiverCommandOptions {
   host?: string
