@@ -31,11 +31,14 @@ create table leads (
   json_sha256 bytea not null check (octet_length(json_sha256) = 32),
   -- no foreign key, or deleting an import would read all listings
   first_import_id bigint not null,
-  search tsvector not null
+  search tsvector not null,
+  -- what listings of one house on several sites share; null: of no house. Of a house the lowest id was imported first
+  house bytea check (octet_length(house) = 8)
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
 create index leads_by_place on leads (postal_key, version_id desc) include (id);
 create index leads_by_recency on leads (version_id desc);
+create index leads_by_house on leads (house) where house is not null;
 
 -- The blocks of 2^12, 2^15, 2^18, 2^21 and 2^24 ids that hold a version, each number marked with the size of its block. In
 -- one index with the words, they let a search look at one stretch of ids: it goes from the newest back, and reads no more

@@ -129,6 +129,8 @@ export interface SummaryLine {
   seconds: number
   /** About how many attempts a second the receiver allowed; only if it asked for less. */
   allowedPerSecond?: number
+  /** Listings that were left out for another of their house, summed over users; only with `LEADPUSH_SAME_HOUSE=once`. */
+  sameHouse?: number
   /** Only in a preview, where something is planned for some user. */
   leadsPerUser?: LeadsPerUser
 }

@@ -77,6 +77,7 @@ export const definitions = {
   leaseMs: { name: 'LEADPUSH_LEASE', schema: duration('1s', '1h'), fallback: '60s' },
   guard: { name: 'LEADPUSH_GUARD', schema: oneOf(['on', 'off']), fallback: 'on' },
   maxLeadAgeMs: { name: 'LEADPUSH_MAX_LEAD_AGE', schema: duration('1s', '3650d'), fallback: '30d' },
+  sameHouse: { name: 'LEADPUSH_SAME_HOUSE', schema: oneOf(['each', 'once']), fallback: 'each' },
   feedMaxAgeMs: { name: 'LEADPUSH_FEED_MAX_AGE', schema: durationOrOff('1h', '365d'), fallback: '8d' },
   databaseAwayMs: { name: 'LEADPUSH_DATABASE_AWAY', schema: duration('0s', '1h'), fallback: '2m' },
   timeZone: { name: 'LEADPUSH_TIME_ZONE', schema: timeZone, fallback: 'UTC' },

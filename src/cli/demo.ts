@@ -108,6 +108,7 @@ async function deliver(
         leaseMs: 60_000,
         timeZone: 'UTC',
         maxLeadAgeMs: 30 * 86_400_000,
+        sameHouse: 'each',
         guard: 'on',
         compress: 'off',
       },

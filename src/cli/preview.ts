@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { bytes, formatCount, plural } from '../base/amounts.ts'
 import type { Database } from '../db/open.ts'
 import type { DeliveryLine, LeadsPerUser } from '../index.ts'
+import type { PreviewSettings } from '../push/preview.ts'
 import type { FoundUser } from '../users/users.ts'
 import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
 import type { Log } from './log.ts'
@@ -81,7 +82,7 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
     throw usageError('--out and --body exclude each other.', 'A body is for programs, a page for people.')
   const { processSource, readSettings } = await import('../base/config.ts')
   const settings = readSettings(
-    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
+    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'sameHouse', 'guard', 'logFormat'],
     processSource(),
   )
   const { out } = options
@@ -98,7 +99,7 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
 async function show(
   db: Database,
   options: PreviewOptions,
-  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
+  settings: PreviewSettings,
   file?: OutFile,
 ): Promise<ExitCode> {
   const startedAt = performance.now()
@@ -139,7 +140,7 @@ async function writePage(
   db: Database,
   user: FoundUser,
   planned: Planned,
-  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
+  settings: PreviewSettings,
   file: OutFile,
 ): Promise<number> {
   const { rideOut } = await import('../db/away.ts')
@@ -226,7 +227,15 @@ function toRow(line: DeliveryLine, matches: number | null): string[] {
 }
 
 async function writeSummary(
-  summary: { period: string; users: number; deliveries: number; skipped: number; leads: number; bytes: number },
+  summary: {
+    period: string
+    users: number
+    deliveries: number
+    skipped: number
+    leads: number
+    bytes: number
+    sameHouse?: number
+  },
   leadsPerUser: LeadsPerUser | undefined,
 ): Promise<void> {
   if (summary.deliveries === 0) {
@@ -241,6 +250,10 @@ async function writeSummary(
       0,
     ),
   )
+  if (summary.sameHouse)
+    await writeLine(
+      wrap(`Left out, since another listing of the house counts: ${plural(summary.sameHouse, 'listing')}.`, 0),
+    )
   // one user has nobody to be compared with
   if (leadsPerUser === undefined || summary.users < 2) return
   const { withoutLeads, smallest, median, largest } = leadsPerUser

@@ -28,6 +28,7 @@ export interface Tables {
     json_sha256: Buffer
     first_import_id: number
     search: string
+    house: Buffer | null
   }
   lead_seen: {
     lead_id: number

@@ -31,6 +31,8 @@ export interface Plan {
   deliveries: PlannedDelivery[]
   /** Leads that exceed a part of their own. */
   tooLarge: LeadToPlan[]
+  /** Leads that a query brings, left out for another of their house that another query brings. */
+  leftOut: LeadToPlan[]
 }
 
 interface Piece {
@@ -98,9 +100,9 @@ class Part {
   }
 }
 
-/** Each query's leads without those of the user's earlier queries; versions that are gone are left out. */
+/** Each query's leads without those of the user's earlier queries and of houses that have one; versions that are gone are left out. */
 function dropRepeats(queries: readonly QueryToPlan[], shared: SharedLeads): Piece[] {
-  shared.nextUser()
+  shared.nextUser(queries.map(({ indexes }) => indexes))
   return queries.map(({ indexes }, query) => {
     const leads = new Array<LeadToPlan>(indexes.length)
     let [count, bytes] = [0, 0]
@@ -196,5 +198,5 @@ export function planDeliveries(
       contents: part.contents,
     }
   })
-  return { deliveries, tooLarge }
+  return { deliveries, tooLarge, leftOut: shared.leftOut }
 }

@@ -10,17 +10,22 @@ export interface LeadToPlan extends LeadInBody {
   bytes: number
 }
 
-/** Hands each user a lead at most once. `nextUser` comes before the first `take`. */
+/** Hands each user a lead at most once, and one lead of a house. `nextUser` comes before the first `take`. */
 export class SharedLeads {
   private readonly leads: readonly (LeadToPlan | undefined)[]
+  /** The houses of leads, by id, of which others among these are too (contract 4.20). */
+  private readonly rivals: ReadonlyMap<number, string>
   /** At each index: the first index of the same lead, of which there may be several versions. */
   private readonly firstIndexes: Int32Array
   /** By first index: the number of the user who took the lead last. */
   private readonly takers: Int32Array
   private user = 0
+  /** The leads that the current user does not get, for another of their house. */
+  leftOut: LeadToPlan[] = []
 
-  constructor(leads: readonly (LeadToPlan | undefined)[]) {
+  constructor(leads: readonly (LeadToPlan | undefined)[], rivals: ReadonlyMap<number, string> = new Map()) {
     this.leads = leads
+    this.rivals = rivals
     this.takers = new Int32Array(leads.length)
     this.firstIndexes = new Int32Array(leads.length)
     const indexOf = new Map<number, number>()
@@ -31,16 +36,37 @@ export class SharedLeads {
     }
   }
 
-  /** Leads are taken for the next user from here on, who has none yet. */
-  nextUser(): void {
+  /** Leads are taken for the next user from here on, who has none yet. `lists`: the indexes that the user's queries match. */
+  nextUser(lists: readonly ArrayLike<number>[]): void {
     this.user++
+    this.leftOut = []
+    if (this.rivals.size > 0) this.leaveOut(lists)
   }
 
-  /** The lead at `index`; undefined where the user already has a version of it, or the version is gone. */
+  /** The lead at `index`; undefined where the user already has a version of it, or one of its house, or the version is gone. */
   take(index: number): LeadToPlan | undefined {
     const first = this.firstIndexes[index] as number
     if (this.takers[first] === this.user) return undefined
     this.takers[first] = this.user
     return this.leads[index]
+  }
+
+  /** Of a house the lead that was imported first counts, which has the lowest id: the others are as good as taken. */
+  private leaveOut(lists: readonly ArrayLike<number>[]): void {
+    const firstOf = new Map<string, number>()
+    const contested: { lead: LeadToPlan; house: string; index: number }[] = []
+    for (const indexes of lists) {
+      for (let at = 0; at < indexes.length; at++) {
+        const index = indexes[at] as number
+        const lead = this.leads[index]
+        const house = lead && this.rivals.get(lead.leadId)
+        if (lead === undefined || house === undefined) continue
+        contested.push({ lead, house, index })
+        firstOf.set(house, Math.min(lead.leadId, firstOf.get(house) ?? lead.leadId))
+      }
+    }
+    for (const { lead, house, index } of contested) {
+      if (firstOf.get(house) !== lead.leadId && this.take(index) !== undefined) this.leftOut.push(lead)
+    }
   }
 }

@@ -9,6 +9,7 @@ import { Lexemes, type Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import { missing, type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findHitsAmong } from './erasures.ts'
+import { houseKey } from './house.ts'
 import { type Lead, mergeLead, priceField, requiredFields } from './lead.ts'
 import { notePresent, noteRejected } from './sources.ts'
 import { sha256 } from './stage.ts'
@@ -88,7 +89,9 @@ async function match(connection: Connection): Promise<void> {
        coalesce(l.json_sha256 = s.json_sha256, false), bit_count((s.given & ~ ${requiredFields})::bit(32)),
        s.given & ${priceField} <> 0,
        s.postal_key is null or s.postal_key in (select code from postal_codes)
-     from staged_leads s left join leads l on l.href_sha256 = s.href_sha256`,
+     from staged_leads s left join leads l on l.href_sha256 = s.href_sha256
+     -- ids rise with the place in the file: of a house the lowest was imported first
+     order by s.n`,
   )
   await run(connection, 'analyze matched_leads')
 }
@@ -113,7 +116,7 @@ async function mergeChanged(connection: Connection): Promise<void> {
     connection,
     `create temp table merged_leads (
        n integer not null, lead_id bigint not null, version_id bigint, postal_key text, json text, json_sha256 bytea,
-       search tsvector, previous_price double precision, price double precision
+       search tsvector, previous_price double precision, price double precision, house bytea
      ) on commit drop`,
   )
   await run(connection, 'alter table merged_leads alter json set storage external, alter search set storage external')
@@ -156,31 +159,40 @@ interface Merged {
   words: Words | undefined
   /** Undefined where the price is the same. */
   prices?: { previous: number; now: number } | undefined
+  /** Undefined for one of no house. */
+  house: Buffer | undefined
 }
 
 /** Undefined where the record brings nothing new. */
 function mergeRow({ current, later, given }: ChangedRow, lexemes: Lexemes): Merged | undefined {
   const laterLead = JSON.parse(later) as Lead
-  if (current === null) return { json: undefined, words: lexemes.wordsOf(listingWords(laterLead)) }
+  if (current === null)
+    return { json: undefined, words: lexemes.wordsOf(listingWords(laterLead)), house: houseKey(laterLead) }
   const currentLead = JSON.parse(current) as Lead
   const merged = mergeLead(currentLead, laterLead, given)
   const json = JSON.stringify(merged)
   if (json === current) return undefined
   const words = listingWords(merged)
   const prices = merged.price === currentLead.price ? undefined : { previous: currentLead.price, now: merged.price }
-  return { json, words: words === listingWords(currentLead) ? undefined : lexemes.wordsOf(words), prices }
+  return {
+    json,
+    words: words === listingWords(currentLead) ? undefined : lexemes.wordsOf(words),
+    prices,
+    house: houseKey(merged),
+  }
 }
 
 async function writeMerged(connection: Connection, changed: readonly ChangedRow[], lexemes: Lexemes): Promise<void> {
   lexemes.trim()
   const merged = changed.map((row) => mergeRow(row, lexemes))
   await lexemes.learn()
-  const target = 'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, search, previous_price, price)'
+  const target =
+    'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, search, previous_price, price, house)'
   await copyInto(connection, target, async (rows, flush) => {
     for (const [at, row] of changed.entries()) {
       const now = merged[at]
       if (!now) continue
-      rows.begin(9)
+      rows.begin(10)
       rows.integer(row.n)
       rows.bigint(row.lead_id)
       rows.bigint(row.version_id ?? undefined)
@@ -190,6 +202,7 @@ async function writeMerged(connection: Connection, changed: readonly ChangedRow[
       rows.tsvector(now.words && lexemes.lexemesOf(now.words))
       rows.double(now.prices?.previous)
       rows.double(now.prices?.now)
+      rows.bytea(now.house)
       if (rows.isFull) await flush()
     }
   })
@@ -201,10 +214,10 @@ const versionId = (n: string) => `$1::bigint + $2::bigint + 1 - ${n}`
 async function insertNew(connection: Connection, base: number, staged: number, importId: number): Promise<number> {
   const inserted = await run(
     connection,
-    `insert into leads (id, href_sha256, postal_key, version_id, json_sha256, first_import_id, search)
+    `insert into leads (id, href_sha256, postal_key, version_id, json_sha256, first_import_id, search, house)
      overriding system value
      select m.lead_id, s.href_sha256, s.postal_key, ${versionId('s.n')}, s.json_sha256, $3,
-       coalesce(s.search, g.search)
+       coalesce(s.search, g.search), coalesce(s.house, g.house)
      from staged_leads s join matched_leads m on m.n = s.n left join merged_leads g on g.n = s.n where m.version_id is null`,
     [base, staged, importId],
   )
@@ -246,7 +259,7 @@ async function updateChanged(
     connection,
     `update leads l set version_id = ${versionId('m.n')}, json_sha256 = m.json_sha256,
        postal_key = coalesce(m.postal_key, l.postal_key),
-       search = coalesce(m.search, l.search)
+       search = coalesce(m.search, l.search), house = m.house
      from merged_leads m where m.version_id is not null and l.id = m.lead_id`,
     [base, staged],
   )

@@ -14,6 +14,7 @@ import { type CsvHeader, onOneLine } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { serialiseUnread } from './examples.ts'
 import type { FieldMap } from './field-map.ts'
+import { houseKey } from './house.ts'
 import { completeLead, givenFields, type Lead, type LeadPatch } from './lead.ts'
 import { type Lack, lackError, NeededFields } from './needed-fields.ts'
 import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
@@ -74,6 +75,7 @@ const columns = [
   'unread',
   'unread_contacts',
   'search',
+  'house',
 ]
 
 /** Long values are not compressed, and stay in their row where they fit: each is written once and read once. */
@@ -81,7 +83,7 @@ async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_leads (
       n integer not null, line bigint not null, href_sha256 bytea, postal_key text, given integer, json text,
-      json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text, search tsvector
+      json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text, search tsvector, house bytea
     ) with (toast_tuple_target = 8160) on commit drop`)
   await connection.query(`
     alter table staged_leads alter json set storage external, alter raw set storage external, alter search set storage external`)
@@ -113,7 +115,7 @@ interface GoodRecord {
   patch: Patch
   lead: Lead
   unread: readonly UnreadableValue[]
-  /** Undefined where words are not found while staging. */
+  /** Undefined where words are not found while staging: then the house is not either. */
   words: Words | undefined
 }
 
@@ -135,6 +137,7 @@ function addRow(rows: CopyRows, { n, line, raw }: Origin, record: GoodRecord, le
   rows.text(unread.length === 0 ? undefined : serialiseUnread(unread))
   rows.text(unread.length === 0 ? undefined : joinUnreadContacts(unread))
   rows.tsvector(words && lexemes?.lexemesOf(words))
+  rows.bytea(words && houseKey(lead))
 }
 
 type BadRecord = Problem & { href?: string }
@@ -147,7 +150,7 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: BadRecord)
   for (let nulls = 0; nulls < 4; nulls++) rows.null()
   rows.bytea(raw)
   rows.text(serialiseProblem(problem))
-  for (let nulls = 0; nulls < 3; nulls++) rows.null()
+  for (let nulls = 0; nulls < 4; nulls++) rows.null()
 }
 
 /**

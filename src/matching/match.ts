@@ -9,8 +9,8 @@ import { leadsPerQueryMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { blockStart, blocksBetween } from './blocks.ts'
-import { isListed } from './listed.ts'
-import { readIds } from './newest.ts'
+import { findCounted, isListed, type Live } from './listed.ts'
+import { type Newest, noIds, readIds } from './newest.ts'
 
 /** The columns of `searches` that say what it matches. */
 export interface SearchToMatch {
@@ -63,57 +63,98 @@ const tooSlow = (cause: unknown, msMax: number) =>
 export const isTooSlow = (error: unknown) =>
   error instanceof LeadpushError && error.code === 'failed' && codeOf(error.cause) === '57014'
 
-/** Maps each place to the version ids of its newest 300 leads, falling; a place without leads is left out. */
+/** What `selectNewest` reads of each listing. */
+const columnsOf = ({ sameHouse }: Live, lead: RawBuilder<unknown>) =>
+  sameHouse === 'once' ? sql`${lead}.id, ${lead}.version_id, ${lead}.house` : sql`${lead}.version_id`
+
+/**
+ * SQL: `ids`, the newest `limit` of `listings`, rows with the columns of `columnsOf`; and `left_out`, those newer than the last of these
+ * that do not count for another of their house, which `matches` the search too.
+ */
+const selectNewest = (
+  live: Live,
+  listings: RawBuilder<unknown>,
+  limit: number,
+  matches?: RawBuilder<boolean>,
+): RawBuilder<NewestRow> =>
+  live.sameHouse === 'each'
+    ? sql`
+        select string_agg(version_id::text, ',' order by version_id desc) as ids, null as left_out from (
+          ${listings} order by version_id desc limit ${limit}
+        ) n`
+    : sql`
+        select string_agg(version_id::text, ',' order by version_id desc) filter (where counts) as ids,
+          string_agg(version_id::text, ',' order by version_id desc) filter (where not counts) as left_out
+        from (
+          select version_id, counts,
+            count(*) filter (where counts) over (order by version_id desc rows unbounded preceding) as place
+          from (
+            select listing.version_id, ${findCounted(sql`listing`, live.seenSince, matches)} is null as counts
+            from (${listings} offset 0) listing
+          ) c
+        ) n where place < ${limit} or counts and place = ${limit}`
+
+interface NewestRow {
+  ids: string | null
+  left_out: string | null
+}
+
+const readNewest = ({ ids, left_out }: NewestRow = { ids: null, left_out: null }): Newest => ({
+  ids: readIds(ids),
+  leftOut: readIds(left_out),
+})
+
+/** Maps each place to its newest 300 leads; a place without leads is left out. */
 export async function findNewestByPlace(
   db: Database,
   places: readonly string[],
-  seenSince: Date,
+  live: Live,
   limit: number = leadsPerQueryMax,
-): Promise<Map<string, Float64Array>> {
+): Promise<Map<string, Newest>> {
+  const listings = sql`
+    select ${columnsOf(live, sql`l`)} from leads l join lead_seen s on s.lead_id = l.id
+    where l.postal_key = p.place and ${isListed(sql`s`, live.seenSince)}`
   const { rows } = await withSettings(db, (transaction) =>
-    sql<{ place: string; ids: string | null }>`
-      select p.place, newest.ids from unnest(${[...new Set(places)]}::text[]) as p (place) cross join lateral (
-        select string_agg(version_id::text, ',' order by version_id desc) as ids from (
-          select l.version_id from leads l join lead_seen s on s.lead_id = l.id
-          where l.postal_key = p.place and ${isListed(sql`s`, seenSince)} order by l.version_id desc limit ${limit}
-        ) n
-      ) newest where newest.ids is not null
+    sql<NewestRow & { place: string }>`
+      select p.place, newest.ids, newest.left_out from unnest(${[...new Set(places)]}::text[]) as p (place)
+      cross join lateral (${selectNewest(live, listings, limit)}) newest where newest.ids is not null
     `.execute(transaction),
   )
-  return new Map(rows.map(({ place, ids }) => [place, readIds(ids)]))
+  return new Map(rows.map((row) => [row.place, readNewest(row)]))
 }
 
 /** The newest of the places' leads. Their age is looked up for the newest alone, unless too many of these are too old. */
 async function findInPlaces(
   db: Transaction<Tables>,
   places: readonly string[],
-  seenSince: Date,
+  live: Live,
   limit: number,
-): Promise<Float64Array> {
+): Promise<Newest> {
   const candidatesMax = 2 * limit
-  const { rows } = await sql<{ candidates: number; ids: string | null }>`
-    select count(*)::integer as candidates,
-      string_agg(version_id::text, ',' order by version_id desc) filter (where is_listed) as ids
-    from (
-      select c.version_id, ${isListed(sql`s`, seenSince)} as is_listed from (
-        select l.id, l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
-          select id, version_id from leads where postal_key = p.place order by version_id desc limit ${candidatesMax}
-        ) l order by l.version_id desc limit ${candidatesMax}
-      ) c join lead_seen s on s.lead_id = c.id
-    ) n
-  `.execute(db)
-  const { candidates = 0, ids = null } = rows[0] ?? {}
-  const found = readIds(ids)
-  if (candidates < candidatesMax || found.length >= limit) return found.subarray(0, limit)
-  const exact = await sql<{ ids: string | null }>`
-    select string_agg(version_id::text, ',' order by version_id desc) as ids from (
-      select l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
-        select l.version_id from leads l join lead_seen s on s.lead_id = l.id
-        where l.postal_key = p.place and ${isListed(sql`s`, seenSince)} order by l.version_id desc limit ${limit}
-      ) l order by l.version_id desc limit ${limit}
-    ) n
-  `.execute(db)
-  return readIds(exact.rows[0]?.ids)
+  if (live.sameHouse === 'each') {
+    const { rows } = await sql<{ candidates: number; ids: string | null }>`
+      select count(*)::integer as candidates,
+        string_agg(version_id::text, ',' order by version_id desc) filter (where is_listed) as ids
+      from (
+        select c.version_id, ${isListed(sql`s`, live.seenSince)} as is_listed from (
+          select l.id, l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
+            select id, version_id from leads where postal_key = p.place order by version_id desc limit ${candidatesMax}
+          ) l order by l.version_id desc limit ${candidatesMax}
+        ) c join lead_seen s on s.lead_id = c.id
+      ) n
+    `.execute(db)
+    const { candidates = 0, ids = null } = rows[0] ?? {}
+    const found = readIds(ids)
+    if (candidates < candidatesMax || found.length >= limit) return { ids: found.subarray(0, limit), leftOut: noIds }
+  }
+  const ofPlace = sql`
+    select ${columnsOf(live, sql`l`)} from leads l join lead_seen s on s.lead_id = l.id
+    where l.postal_key = p.place and ${isListed(sql`s`, live.seenSince)}`
+  const newestOfPlace = live.sameHouse === 'each' ? sql`${ofPlace} order by l.version_id desc limit ${limit}` : ofPlace
+  const listings = sql`
+    select ${columnsOf(live, sql`l`)} from unnest(${places}::text[]) as p (place) cross join lateral (${newestOfPlace}) l`
+  const exact = await selectNewest(live, listings, limit).execute(db)
+  return readNewest(exact.rows[0])
 }
 
 /** How many leads the places have, up to `max` of them. */
@@ -138,27 +179,29 @@ async function estimateByWords(db: Transaction<Tables>, words: string): Promise<
   return rows[0]?.['QUERY PLAN'][0].Plan['Plan Rows'] ?? 0
 }
 
+/** SQL: whether the listing of the same house has the words too. */
+const otherHasWords = (words: string) => sql<boolean>`other.${hasWords(words)}`
+
 /** The places' leads from the newest back, each looked at for the words, until there are enough. */
 async function findInPlacesByWords(
   db: Transaction<Tables>,
   places: readonly string[],
   words: string,
-  seenSince: Date,
+  live: Live,
   limit: number,
-): Promise<Float64Array> {
-  const { rows } = await sql<{ ids: string | null }>`
-    select string_agg(version_id::text, ',' order by version_id desc) as ids from (
-      select p.version_id from (
-        select l.id, l.version_id from unnest(${places}::text[]) as p (place) join leads l on l.postal_key = p.place
-        order by l.version_id desc offset 0
-      ) p join lateral (
-        -- fenced in: the planner would otherwise look the words up for every lead
-        select search from leads where id = p.id offset 0
-      ) l on ${hasWords(words)} join lead_seen s on s.lead_id = p.id
-      where ${isListed(sql`s`, seenSince)} order by p.version_id desc limit ${limit}
-    ) n
-  `.execute(db)
-  return readIds(rows[0]?.ids)
+): Promise<Newest> {
+  const listings = sql`
+    select ${columnsOf(live, sql`p`)} from (
+      select ${live.sameHouse === 'once' ? sql`l.house,` : sql``} l.id, l.version_id
+      from unnest(${places}::text[]) as p (place) join leads l on l.postal_key = p.place
+      order by l.version_id desc offset 0
+    ) p join lateral (
+      -- fenced in: the planner would otherwise look the words up for every lead
+      select search from leads where id = p.id offset 0
+    ) l on ${hasWords(words)} join lead_seen s on s.lead_id = p.id
+    where ${isListed(sql`s`, live.seenSince)}`
+  const { rows } = await selectNewest(live, listings, limit, otherHasWords(words)).execute(db)
+  return readNewest(rows[0])
 }
 
 interface Ends {
@@ -173,83 +216,87 @@ async function findByWords(
   words: string,
   estimate: number,
   places: readonly string[] | null,
-  seenSince: Date,
+  live: Live,
   limit: number,
-): Promise<Float64Array> {
+): Promise<Newest> {
   const ends = await sql<Ends>`
     select (select min(version_id) from leads) as first, (select max(version_id) from leads) as last,
       (select version_id from leads order by version_id desc offset ${firstStretchLeads} limit 1) as stretch
   `.execute(db)
   const { first, last, stretch } = ends.rows[0] ?? {}
-  if (first == null || last == null) return new Float64Array()
+  if (first == null || last == null) return { ids: noIds, leftOut: noIds }
 
   const bottom = blockStart(first)
   const found: number[] = []
+  const leftOut: number[] = []
+  const house = live.sameHouse === 'once' ? sql`, house` : sql``
   let to = blockStart(last) + blockStart(2 ** 12)
   let span = to - blockStart(stretch ?? first)
   while (to > bottom && found.length < limit) {
     const from = Math.max(bottom, to - span)
     const inPlaces = places ? sql`where postal_key = any(${places}::text[])` : sql``
-    const { rows } = await sql<{ ids: string | null }>`
-      select string_agg(version_id::text, ',' order by version_id desc) as ids from (
-        select m.version_id from (
-          select id, version_id from (
-            -- fenced in: the index of words alone is to answer this
-            select id, version_id, postal_key from leads
-            where ${hasWords(words)} and version_blocks(version_id) && ${blocksBetween(from, to)}::bigint[] offset 0
-          ) w ${inPlaces} order by version_id desc offset 0
-        ) m join lead_seen s on s.lead_id = m.id
-        where ${isListed(sql`s`, seenSince)} order by m.version_id desc limit ${limit - found.length}
-      ) n
-    `.execute(db)
-    found.push(...readIds(rows[0]?.ids))
+    const listings = sql`
+      select ${columnsOf(live, sql`m`)} from (
+        select id, version_id ${house} from (
+          -- fenced in: the index of words alone is to answer this
+          select id, version_id, postal_key ${house} from leads
+          where ${hasWords(words)} and version_blocks(version_id) && ${blocksBetween(from, to)}::bigint[] offset 0
+        ) w ${inPlaces} order by version_id desc offset 0
+      ) m join lead_seen s on s.lead_id = m.id
+      where ${isListed(sql`s`, live.seenSince)}`
+    const { rows } = await selectNewest(live, listings, limit - found.length, otherHasWords(words)).execute(db)
+    const newest = readNewest(rows[0])
+    found.push(...newest.ids)
+    leftOut.push(...newest.leftOut)
     to = from
     const atOnce = estimate <= (found.length === 0 ? matchesAtOnce.withNone : matchesAtOnce.withSome)
     span = atOnce ? Number.POSITIVE_INFINITY : span * stretchGrowth
   }
-  return Float64Array.from(found)
+  return { ids: Float64Array.from(found), leftOut: Float64Array.from(leftOut) }
 }
 
-/**
- * The version ids of the newest `limit` leads that match, falling: leads that are listed (`isListed`). Throws
- * `failed` when a statement takes longer than `msMax`.
- */
+/** The newest `limit` leads that match and are live. Throws `failed` when a statement takes longer than `msMax`. */
 export function findMatches(
   db: Database,
   search: SearchToMatch,
-  seenSince: Date,
+  live: Live,
   limit: number = leadsPerQueryMax,
   msMax: number = statementMsMax,
-): Promise<Float64Array> {
+): Promise<Newest> {
   const { places, words } = search
   const find = async (transaction: Transaction<Tables>) => {
-    if (words === null) return findInPlaces(transaction, places ?? [], seenSince, limit)
+    if (words === null) return findInPlaces(transaction, places ?? [], live, limit)
     const estimate = await estimateByWords(transaction, words)
-    if (places === null) return findByWords(transaction, words, estimate, null, seenSince, limit)
+    if (places === null) return findByWords(transaction, words, estimate, null, live, limit)
     // begin with the rarer of places and words: no more leads are read than it has, and fewer where both are common
     const enough = Math.max(fewLeads, estimate)
     const count = await countInPlaces(transaction, places, enough)
     return count < enough
-      ? findInPlacesByWords(transaction, places, words, seenSince, limit)
-      : findByWords(transaction, words, estimate, places, seenSince, limit)
+      ? findInPlacesByWords(transaction, places, words, live, limit)
+      : findByWords(transaction, words, estimate, places, live, limit)
   }
   return withSettings(db, find, msMax)
 }
 
-/** How many leads match, before the cut to 300: counted up to `max`. */
-export function countMatches(db: Database, search: SearchToMatch, seenSince: Date, max = 10_000): Promise<number> {
+/** How many leads match and count, before the cut to 300: counted up to `max`. */
+export function countMatches(db: Database, search: SearchToMatch, live: Live, max = 10_000): Promise<number> {
   const { places, words } = search
   return withSettings(db, async (transaction) => {
-    const columns = words === null ? sql`id` : sql`id, search`
+    const columns = words === null ? sql`id, house` : sql`id, house, search`
     const found = places
       ? sql`unnest(${places}::text[]) as p (place) cross join lateral (
           select ${columns} from leads where postal_key = p.place offset 0
         ) l`
       : sql`leads l`
+    const inWords = words === null ? sql`` : sql`and ${hasWords(words)}`
+    const isFirst =
+      live.sameHouse === 'once'
+        ? sql`and ${findCounted(sql`l`, live.seenSince, words === null ? undefined : otherHasWords(words))} is null`
+        : sql``
     const { rows } = await sql<{ count: number }>`
       select count(*)::integer as count from (
         select from ${found} join lead_seen s on s.lead_id = l.id
-        where ${isListed(sql`s`, seenSince)} ${words === null ? sql`` : sql`and ${hasWords(words)}`} limit ${max}
+        where ${isListed(sql`s`, live.seenSince)} ${inWords} ${isFirst} limit ${max}
       ) n
     `.execute(transaction)
     return rows[0]?.count ?? 0

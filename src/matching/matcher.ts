@@ -7,13 +7,12 @@ import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { leadsPerQueryMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
+import type { Live } from './listed.ts'
 import { findMatches, findNewestByPlace, isTooSlow, type SearchToMatch } from './match.ts'
-import { mergeNewest } from './newest.ts'
-
-type Ids = Float64Array
+import { mergePlaces, type Newest, noIds } from './newest.ts'
 
 const entryBytes = 200
-const sizeOf = (ids: Ids) => entryBytes + ids.byteLength
+const sizeOf = ({ ids, leftOut }: Newest) => entryBytes + ids.byteLength + leftOut.byteLength
 const placeCacheBytesMax = 12 * 1024 * 1024
 const searchCacheBytesMax = 4 * 1024 * 1024
 const placesPerStatement = 1_000
@@ -25,24 +24,23 @@ const slowSearchesMax = 10
 /** Matches searches for one push, with caches that users share. */
 export class Matcher {
   private readonly db: Database
-  private readonly seenSince: Date
-  private readonly places = new LRUCache<string, Ids>({ maxSize: placeCacheBytesMax, sizeCalculation: sizeOf })
+  private readonly live: Live
+  private readonly places = new LRUCache<string, Newest>({ maxSize: placeCacheBytesMax, sizeCalculation: sizeOf })
   /** Ids of searches that took too long: they are not looked up again. */
   readonly slow = new Set<number>()
-  private readonly searches = new LRUCache<number, Ids>({ maxSize: searchCacheBytesMax, sizeCalculation: sizeOf })
+  private readonly searches = new LRUCache<number, Newest>({ maxSize: searchCacheBytesMax, sizeCalculation: sizeOf })
 
-  /** Listings that were last seen before `seenSince` do not match. */
-  constructor(db: Database, seenSince: Date) {
+  constructor(db: Database, live: Live) {
     this.db = db
-    this.seenSince = seenSince
+    this.live = live
   }
 
   /**
-   * Maps each search to the version ids of its newest 300 matches, falling. A search that takes too long is left out and put
+   * Maps each search to its newest 300 matches. A search that takes too long is left out and put
    * into `slow`. Throws `failed` where too many take too long.
    */
-  async match(searchIds: Iterable<number>): Promise<Map<number, Ids>> {
-    const matched = new Map<number, Ids>()
+  async match(searchIds: Iterable<number>): Promise<Map<number, Newest>> {
+    const matched = new Map<number, Newest>()
     const missing: number[] = []
     for (const id of searchIds) {
       const ids = this.searches.get(id)
@@ -58,7 +56,7 @@ export class Matcher {
     return matched
   }
 
-  private async matchGroup(searchIds: number[]): Promise<Map<number, Ids>> {
+  private async matchGroup(searchIds: number[]): Promise<Map<number, Newest>> {
     const searches = await this.db
       .selectFrom('searches')
       // an array in JSON is read many times faster than in PostgreSQL's own form
@@ -67,11 +65,11 @@ export class Matcher {
       .execute()
     const ofPlaces = searches.filter(({ kind }) => kind === 'place')
     const newest = await this.findPlaces(new Set(ofPlaces.flatMap(({ places }) => places ?? [])))
-    const matched = new Map<number, Ids>()
+    const matched = new Map<number, Newest>()
     for (const search of searches) {
       if (search.kind === 'place') {
-        const lists = (search.places ?? []).map((place) => newest.get(place)).filter((ids) => ids !== undefined)
-        matched.set(search.id, mergeNewest(lists, leadsPerQueryMax))
+        const places = (search.places ?? []).map((place) => newest.get(place)).filter((found) => found !== undefined)
+        matched.set(search.id, mergePlaces(places, leadsPerQueryMax))
       } else {
         const ids = await this.findMatches(search)
         if (ids) matched.set(search.id, ids)
@@ -80,9 +78,9 @@ export class Matcher {
     return matched
   }
 
-  private async findMatches(search: SearchToMatch & { id: number }): Promise<Ids | undefined> {
+  private async findMatches(search: SearchToMatch & { id: number }): Promise<Newest | undefined> {
     try {
-      return await findMatches(this.db, search, this.seenSince, leadsPerQueryMax)
+      return await findMatches(this.db, search, this.live, leadsPerQueryMax)
     } catch (error) {
       if (!isTooSlow(error) || this.slow.size >= slowSearchesMax) throw error
       this.slow.add(search.id)
@@ -90,8 +88,8 @@ export class Matcher {
     }
   }
 
-  private async findPlaces(places: Set<string>): Promise<Map<string, Ids>> {
-    const found = new Map<string, Ids>()
+  private async findPlaces(places: Set<string>): Promise<Map<string, Newest>> {
+    const found = new Map<string, Newest>()
     const missing: string[] = []
     for (const place of places) {
       const ids = this.places.get(place)
@@ -100,12 +98,12 @@ export class Matcher {
     }
     for (let at = 0; at < missing.length; at += placesPerStatement) {
       const group = missing.slice(at, at + placesPerStatement)
-      const newest = await findNewestByPlace(this.db, group, this.seenSince)
+      const newest = await findNewestByPlace(this.db, group, this.live)
       for (const place of group) {
         // most places have no listing: empty results are cached too
-        const ids = newest.get(place) ?? new Float64Array()
-        this.places.set(place, ids)
-        found.set(place, ids)
+        const ofPlace = newest.get(place) ?? { ids: noIds, leftOut: noIds }
+        this.places.set(place, ofPlace)
+        found.set(place, ofPlace)
       }
     }
     return found

@@ -1,5 +1,15 @@
 /** Lists of version ids that fall: the newest first. */
 
+export const noIds = new Float64Array()
+
+/** What a search or a place has to offer. */
+export interface Newest {
+  /** The newest, at most as many as were asked for. */
+  ids: Float64Array
+  /** Those newer than the last of `ids`, or all, that do not count for another of their house (contract 4.20). */
+  leftOut: Float64Array
+}
+
 /** Moves the value at the index `at` down to where it belongs in a heap whose smallest value comes first. */
 function siftDown(heap: Float64Array, size: number, at: number): void {
   const value = heap[at] as number
@@ -37,7 +47,20 @@ export function mergeNewest(lists: readonly Float64Array[], limit: number): Floa
   return heap.subarray(0, size).sort().reverse()
 }
 
+/** `mergeNewest` of what places have to offer, with what is left out down to its last. */
+export function mergePlaces(places: readonly Newest[], limit: number): Newest {
+  const ids = mergeNewest(
+    places.map((place) => place.ids),
+    limit,
+  )
+  const leftOut = places.filter((place) => place.leftOut.length > 0).map((place) => place.leftOut)
+  if (leftOut.length === 0) return { ids, leftOut: noIds }
+  const last = ids.length < limit ? 0 : (ids.at(-1) as number)
+  const all = leftOut.flatMap((list) => [...list.filter((id) => id > last)])
+  return { ids, leftOut: Float64Array.from(all).sort().reverse() }
+}
+
 /** Reads ids from a text with commas between them, as statements return them. */
 export function readIds(text: string | null | undefined): Float64Array {
-  return text ? Float64Array.from(text.split(','), Number) : new Float64Array()
+  return text ? Float64Array.from(text.split(','), Number) : noIds
 }

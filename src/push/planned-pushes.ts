@@ -13,6 +13,7 @@ import type { PlannedPush } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
 import type { WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
+import type { Live } from '../matching/listed.ts'
 import { skipRemoved, skipWithoutQueries } from './agenda.ts'
 import { findReasonToHold } from './guard.ts'
 import { Planner, type UserGroup, type UserPlan, usersPerGroupMax } from './planner.ts'
@@ -32,7 +33,7 @@ export interface PlannedPushesContext {
   db: Database
   worker: Worker
   run: Run
-  settings: { dataSource: string; concurrency: number }
+  settings: { dataSource: string; concurrency: number; sameHouse: Live['sameHouse'] }
   reporter: PushReporter
   stop: AbortSignal
 }
@@ -48,6 +49,8 @@ export class PlannedPushes {
   heldUsers = 0
   /** Users who were held back because a query took too long. */
   slowUsers = 0
+  /** Listings that were left out of pushes for another of their house, summed over users. */
+  sameHouse = 0
 
   private readonly context: PlannedPushesContext
   private readonly planner: Planner
@@ -58,7 +61,9 @@ export class PlannedPushes {
 
   constructor(context: PlannedPushesContext) {
     this.context = context
-    this.planner = new Planner(context.db, context.run.seenSince, () => context.worker.server)
+    const { db, run, settings, worker } = context
+    const live = { seenSince: run.seenSince, sameHouse: settings.sameHouse }
+    this.planner = new Planner(db, live, () => worker.server)
   }
 
   /** The store that the leads of the plans are read from. */
@@ -132,7 +137,9 @@ export class PlannedPushes {
         if (plan.tooSlow !== undefined) this.slowUsers++
         this.context.reporter.line({ type: 'skip', user: plan.user.email, reason })
       }
-      if (reason === undefined && plan.deliveries.length > 0) yield this.toPush(plan, kind, scope)
+      if (reason !== undefined || plan.deliveries.length === 0) continue
+      this.sameHouse += plan.sameHouse
+      yield this.toPush(plan, kind, scope)
     }
   }
 
@@ -144,10 +151,13 @@ export class PlannedPushes {
   /** `pushes` planned anew, without what was erased; `erasures` are counted now. */
   async again(pushes: readonly PlannedPush[], erasures: number): Promise<PlannedPush[]> {
     await this.planner.forgetErased(erasures)
+    const { sameHouse } = this
     const again: PlannedPush[] = []
     for (const { userId, email, kind, scope } of pushes) {
       for await (const push of this.ofUsers([{ id: userId, email }], { kind, scope })) again.push(push)
     }
+    // they were counted when they were planned first
+    this.sameHouse = sameHouse
     return again
   }
 

@@ -4,14 +4,19 @@ import type { Database } from '../db/open.ts'
 import { findErasureCount } from '../deliveries/erasure-count.ts'
 import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../deliveries/plan.ts'
 import { type LeadToPlan, SharedLeads } from '../deliveries/shared-leads.ts'
+import { findRivals } from '../leads/house.ts'
 import { LeadStore } from '../leads/lead-store.ts'
+import type { Live } from '../matching/listed.ts'
 import { Matcher } from '../matching/matcher.ts'
+import { noIds } from '../matching/newest.ts'
 import { markQueries } from '../users/query.ts'
 import { findLeadsBefore, type UserToServe } from './users-to-serve.ts'
 
 export interface PlannedQuery extends QueryToPlan {
   /** The versions that the query matches, the newest first, cut to 300. */
   versionIds: ArrayLike<number>
+  /** Versions among these that it leaves out for another listing of their house. */
+  leftOut: ArrayLike<number>
 }
 
 export interface UserPlan {
@@ -22,6 +27,8 @@ export interface UserPlan {
   deliveries: PlannedDelivery[]
   /** The number of matches of all queries, each cut to 300, before repeats are dropped. */
   matches: number
+  /** Listings that are left out for another of their house. */
+  sameHouse: number
   /** Leads that fit in no request, by their href. */
   tooLarge: string[]
   /** The first query that took too long to look up, as JSON; then there are no deliveries. */
@@ -48,7 +55,21 @@ interface UserQuery {
   search_id: number
 }
 
-const nothing: Omit<PlannedQuery, 'json'> = { versionIds: [], indexes: [] }
+const nothing: Omit<PlannedQuery, 'json'> = { versionIds: [], leftOut: noIds, indexes: [] }
+
+const noPlan: Plan = { deliveries: [], tooLarge: [], leftOut: [] }
+
+/** How many listings a push leaves out for another of their house: one that a query leaves out may be sent for another query. */
+function countLeftOut(
+  queries: readonly PlannedQuery[],
+  leftOut: readonly LeadToPlan[],
+  deliveries: readonly PlannedDelivery[],
+): number {
+  const left = new Set(leftOut.map(({ versionId }) => versionId))
+  for (const query of queries) for (let at = 0; at < query.leftOut.length; at++) left.add(query.leftOut[at] as number)
+  if (left.size > 0) for (const { contents } of deliveries) for (const { versionId } of contents) left.delete(versionId)
+  return left.size
+}
 
 /** Some users with all that their plans are made of. */
 export interface UserGroup {
@@ -72,21 +93,21 @@ const queriesPerGroup = 500
 export class Planner {
   readonly leads: LeadStore
   private readonly db: Database
-  private readonly seenSince: Date
+  private readonly live: Live
   private readonly findServer: () => string
   private reading: Reading
 
   /** `findServer`: the server that a push reads from, as its worker knows it. */
-  constructor(db: Database, seenSince: Date, findServer = () => '') {
+  constructor(db: Database, live: Live, findServer = () => '') {
     this.db = db
-    this.seenSince = seenSince
+    this.live = live
     this.findServer = findServer
     this.leads = new LeadStore(db)
     this.reading = this.newReading()
   }
 
   private newReading(): Reading {
-    return { matcher: new Matcher(this.db, this.seenSince), server: this.findServer(), erasures: undefined }
+    return { matcher: new Matcher(this.db, this.live), server: this.findServer(), erasures: undefined }
   }
 
   /** Drops everything that was read under another count than `erasures`, and everything that is being read now. */
@@ -170,13 +191,27 @@ export class Planner {
     const searchIds = new Set(users.flatMap(({ id }) => queriesOf.get(id) ?? []).map(({ search_id }) => search_id))
     const erasures = await this.countErasures(reading)
     const matched = await reading.matcher.match(searchIds)
-    const { leads, indexes } = await this.leads.find(matched.values())
+    const { leads, indexes } = await this.leads.find([...matched.values()].map(({ ids }) => ids))
     const matches = new Map(
-      [...matched].map(([id, versionIds], at) => [id, { versionIds, indexes: indexes[at] as Int32Array }]),
+      [...matched].map(([id, { ids: versionIds, leftOut }], at) => [
+        id,
+        { versionIds, leftOut, indexes: indexes[at] as Int32Array },
+      ]),
     )
+    const rivals = this.live.sameHouse === 'once' ? await findRivals(this.db, leads) : undefined
     const { server, matcher } = reading
     const { slow } = matcher
-    return { users, queriesOf, matches, slow, leads: new SharedLeads(leads), erasures, server, marks, leadsBefore }
+    return {
+      users,
+      queriesOf,
+      matches,
+      slow,
+      leads: new SharedLeads(leads, rivals),
+      erasures,
+      server,
+      marks,
+      leadsBefore,
+    }
   }
 
   /** Each plan is made when it is asked for. */
@@ -185,16 +220,16 @@ export class Planner {
     for (const user of users) {
       const own = queriesOf.get(user.id) ?? []
       const queries = own.map(({ json, search_id }) => {
-        const { versionIds, indexes } = matches.get(search_id) ?? nothing
-        return { json, versionIds, indexes }
+        return { json, ...(matches.get(search_id) ?? nothing) }
       })
       const tooSlow = own.find(({ search_id }) => slow.has(search_id))?.json
       const matched = queries.reduce((sum, { versionIds }) => sum + versionIds.length, 0)
-      const { deliveries, tooLarge }: Plan =
-        queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : { deliveries: [], tooLarge: [] }
+      const { deliveries, tooLarge, leftOut }: Plan =
+        queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : noPlan
       const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
       yield {
         ...{ user, queries, deliveries, matches: matched, tooLarge: hrefs, tooSlow, erasures, server },
+        sameHouse: countLeftOut(queries, leftOut, deliveries),
         queriesMark: marks.get(user.id) ?? 0,
         leadsBefore: leadsBefore.get(user.id),
       }

@@ -18,6 +18,7 @@ import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
+import type { Live } from '../matching/listed.ts'
 import { Agenda, type AgendaRequest, skipWithoutQueries } from './agenda.ts'
 import { findReasonToHold } from './guard.ts'
 import { findRefused } from './known-trouble.ts'
@@ -28,6 +29,13 @@ import { Tally } from './reporter.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
 import { type Cursor, findUsersToServe, isHeld, type Pass, type UserToServe } from './users-to-serve.ts'
+
+export interface PreviewSettings {
+  timeZone: string
+  maxLeadAgeMs: number
+  guard: 'on' | 'off'
+  sameHouse: Live['sameHouse']
+}
 
 export type PreviewRequest = Exclude<AgendaRequest, { what: 'resume' }>
 
@@ -56,8 +64,7 @@ export class Preview {
   /** Of new deliveries only. */
   readonly spread = new Spread()
   readonly period: string
-  /** Listings that were last seen before this are too old. */
-  readonly seenSince: Date
+  readonly live: Live
   /** The plan of the last user. */
   lastPlan: UserPlan | undefined
   private readonly db: Database
@@ -68,6 +75,8 @@ export class Preview {
   private readonly users = new UserCount()
   /** Users whom the guard holds back one by one. */
   private heldUsers = 0
+  /** Listings that are left out for another of their house, summed over users. */
+  private sameHouse = 0
   /** All users whom the guard holds back. */
   private owed = 0
   /** Users held back who get nothing else either. */
@@ -79,22 +88,24 @@ export class Preview {
   private constructor(
     db: Database,
     request: PreviewRequest,
-    { period, seenSince, guard, timeZone }: { period: string; seenSince: Date; guard: 'on' | 'off'; timeZone: string },
+    {
+      period,
+      seenSince,
+      sameHouse,
+      guard,
+      timeZone,
+    }: Omit<PreviewSettings, 'maxLeadAgeMs'> & { period: string; seenSince: Date },
   ) {
     this.db = db
     this.request = request
     this.period = period
-    this.seenSince = seenSince
+    this.live = { seenSince, sameHouse }
     this.guard = guard
     this.timeZone = timeZone
-    this.planner = new Planner(db, seenSince)
+    this.planner = new Planner(db, this.live)
   }
 
-  static async create(
-    db: Database,
-    request: PreviewRequest,
-    settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off' },
-  ): Promise<Preview> {
+  static async create(db: Database, request: PreviewRequest, settings: PreviewSettings): Promise<Preview> {
     return new Preview(db, request, { ...settings, ...(await findPeriod(db, settings)) })
   }
 
@@ -129,6 +140,7 @@ export class Preview {
       leads,
       bytes,
       seconds,
+      ...(this.live.sameHouse === 'once' && { sameHouse: this.sameHouse }),
     }
   }
 
@@ -182,6 +194,7 @@ export class Preview {
       if (plan.deliveries.length === 0) yield skipWithoutQueries(plan.user.email)
       else {
         this.users.add(plan.user.id, kind === 'subscription')
+        this.sameHouse += plan.sameHouse
         this.spread.add(
           plan.user.email,
           plan.deliveries.reduce((sum, { leads }) => sum + leads, 0),

@@ -2,6 +2,7 @@
 import type { Database } from '../db/open.ts'
 import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
+import type { Live } from '../matching/listed.ts'
 import type { Vault } from '../secrets/vault.ts'
 import type { AgendaRequest, UsersLeft } from './agenda.ts'
 import type { LoopSettings } from './loop-context.ts'
@@ -12,6 +13,7 @@ export interface PushSettings extends LoopSettings {
   timeZone: string
   maxLeadAgeMs: number
   guard: 'on' | 'off'
+  sameHouse: Live['sameHouse']
 }
 
 export type PushRequest =

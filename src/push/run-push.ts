@@ -241,6 +241,7 @@ class PushRun {
       bytes,
       seconds,
       ...(this.allowed !== undefined && { allowedPerSecond: Math.round(this.allowed * 100) / 100 }),
+      ...(this.context.settings.sameHouse === 'once' && { sameHouse: this.planned.sameHouse }),
     }
     this.reporter.line(summary)
     return {

@@ -1,9 +1,11 @@
 /** The four endpoints, called once the caller is known (contract 5, 5.3, 5.4). */
+
 import type { FastifyRequest } from 'fastify'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import { checkHookUrl, type HookRules } from '../integrations/hook-address.ts'
 import { type HooksToRemove, hasHook, registerHook, removeHooks, triggerKinds } from '../integrations/hooks.ts'
+import type { Live } from '../matching/listed.ts'
 import { findSampleLeads } from '../triggers/sample-leads.ts'
 import {
   type Done,
@@ -21,6 +23,7 @@ export interface EndpointContext {
   db: Database
   hookRules: HookRules
   maxLeadAgeMs: number
+  sameHouse: Live['sameHouse']
   /** Called when a subscription push has just become owed to the user. */
   onOwed(userId: number): void
 }
@@ -37,12 +40,12 @@ export function answerTest({ integration }: FastifyRequest): TestAnswer {
 
 /** `sample`: a few leads as the trigger sends them that the query asks for. Throws a `Refusal`. */
 export async function answerSample(
-  { db, maxLeadAgeMs }: EndpointContext,
+  { db, maxLeadAgeMs, sameHouse }: EndpointContext,
   { integration, query }: FastifyRequest,
 ): Promise<SampleAnswer> {
   const parsed = triggerSchema.safeParse((query as Record<string, unknown>).trigger || 'new_lead')
   if (!parsed.success) throw new Refusal(422, sampleTriggerProblem)
-  const leads = await findSampleLeads(db, integration.userId, { maxLeadAgeMs, trigger: parsed.data })
+  const leads = await findSampleLeads(db, integration.userId, { maxLeadAgeMs, sameHouse, trigger: parsed.data })
   return { ok: true, msg: `Leads as the trigger \`${parsed.data}\` sends them.`, leads }
 }
 

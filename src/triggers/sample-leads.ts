@@ -2,11 +2,13 @@
  * The leads that a platform shows while a person sets up a workflow: the user's newest leads as a trigger would bring them,
  * or made-up ones where there are none yet.
  */
+
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import type { TriggerKind } from '../index.ts'
 import { buildExampleLead } from '../leads/example-lead.ts'
 import type { Lead } from '../leads/lead.ts'
+import type { Live } from '../matching/listed.ts'
 import { findMatches, isTooSlow, type SearchToMatch } from '../matching/match.ts'
 import { buildFlatLead, buildPriceChange, type FlatLead, type FlatPriceChange } from './flat-lead.ts'
 
@@ -34,8 +36,8 @@ function joinPlaces(searches: readonly SearchToMatch[]): SearchToMatch[] {
 }
 
 /** Undefined where the search takes longer than `msMax`. */
-async function findInTime(db: Database, search: SearchToMatch, since: Date, msMax: number) {
-  return await findMatches(db, search, since, samples, msMax).catch((error) => {
+async function findInTime(db: Database, search: SearchToMatch, live: Live, msMax: number) {
+  return await findMatches(db, search, live, samples, msMax).catch((error) => {
     if (isTooSlow(error)) return undefined
     throw error
   })
@@ -48,21 +50,25 @@ async function findInTime(db: Database, search: SearchToMatch, since: Date, msMa
 export async function findSampleLeads(
   db: Database,
   userId: number,
-  { maxLeadAgeMs, trigger = 'new_lead' }: { maxLeadAgeMs: number; trigger?: TriggerKind },
+  {
+    maxLeadAgeMs,
+    sameHouse,
+    trigger = 'new_lead',
+  }: { maxLeadAgeMs: number; sameHouse: Live['sameHouse']; trigger?: TriggerKind },
 ): Promise<(FlatLead | FlatPriceChange)[]> {
   const build = builders[trigger]
   const began = performance.now()
   const clock = await sql<{ since: Date }>`select now() - ${maxLeadAgeMs} * interval '1 millisecond' as since`.execute(
     db,
   )
-  const since = clock.rows[0]?.since ?? new Date(0)
+  const live = { seenSince: clock.rows[0]?.since ?? new Date(0), sameHouse }
   const found = new Set<number>()
   for (const search of joinPlaces(await findSearches(db, userId))) {
     const leftMs = Math.floor(searchingMsMax - (performance.now() - began))
     // PostgreSQL takes 0 for no limit
-    const ids = leftMs > 0 ? await findInTime(db, search, since, leftMs) : undefined
-    if (ids === undefined) break
-    for (const id of ids) found.add(id)
+    const newest = leftMs > 0 ? await findInTime(db, search, live, leftMs) : undefined
+    if (newest === undefined) break
+    for (const id of newest.ids) found.add(id)
   }
   const newest = [...found].sort((a, b) => b - a).slice(0, samples)
   if (newest.length === 0) return examples.map((lead) => build(lead, exampleAt))

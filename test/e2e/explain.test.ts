@@ -57,7 +57,7 @@ const house = await buildHouse({
   },
 })
 const opened = await house.database.open()
-const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' as const }
+const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' as const, sameHouse: 'each' as const }
 
 /** Within this process: a hundred programs would take long. */
 async function ask(email: string, name: string, maxLeadAgeMs = settings.maxLeadAgeMs) {

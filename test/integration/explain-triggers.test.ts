@@ -11,7 +11,7 @@ import { seedLeads, seedUsers } from '../support/seed.ts'
 const opened = await (await createDatabase()).open()
 const receiver = await startHookReceiver()
 after(() => receiver.close())
-const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' as const }
+const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' as const, sameHouse: 'each' as const }
 const hrefOf = (name: string) => `https://listings.example.com/${name}`
 const put = (prices: Record<string, number>, postalCode = '78704') =>
   seedLeads(

@@ -20,7 +20,7 @@ import { seedLeads, seedUsers } from '../support/seed.ts'
 const dayMs = 86_400_000
 const all: PushRequest = { what: 'all', force: false, limit: undefined }
 const resume: PushRequest = { what: 'resume' }
-const seen = { timeZone: 'UTC', maxLeadAgeMs: 5 * dayMs, guard: 'on' } as const
+const seen = { timeZone: 'UTC', maxLeadAgeMs: 5 * dayMs, guard: 'on', sameHouse: 'each' } as const
 
 interface Pushed {
   ok: boolean

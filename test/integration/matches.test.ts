@@ -19,6 +19,7 @@ interface Listing {
 
 const hour = 3_600_000
 const seenSince = new Date('2026-05-01T12:00:00Z')
+const live = { seenSince, sameHouse: 'each' } as const
 
 async function fill(opened: OpenDatabase, listings: readonly Listing[]): Promise<void> {
   await opened.pool.query(`insert into imports (file) values ('test')`)
@@ -109,17 +110,17 @@ for (const version of postgresVersions) {
           const search = { kind: kindOf(of, words), places: of, words } as const
           const all = expected(listings, of, words, Number.POSITIVE_INFINITY)
           for (const limit of [1, 299, 300, 301]) {
-            const found = [...(await findMatches(opened.db, search, seenSince, limit))]
+            const found = [...(await findMatches(opened.db, search, live, limit)).ids]
             assert.deepEqual(found, all.slice(0, limit), JSON.stringify([words, of?.length, limit]))
           }
-          assert.equal(await countMatches(opened.db, search, seenSince, 50_000), all.length)
-          assert.equal(await countMatches(opened.db, search, seenSince, 10), Math.min(10, all.length))
+          assert.equal(await countMatches(opened.db, search, live, 50_000), all.length)
+          assert.equal(await countMatches(opened.db, search, live, 10), Math.min(10, all.length))
         }
       }
 
-      const newest = await findNewestByPlace(opened.db, [...keys, keys[0] as string, '99999'], seenSince)
+      const newest = await findNewestByPlace(opened.db, [...keys, keys[0] as string, '99999'], live)
       assert.equal(newest.has('99999'), false)
-      for (const key of keys) assert.deepEqual([...(newest.get(key) ?? [])], expected(listings, [key], null), key)
+      for (const key of keys) assert.deepEqual([...(newest.get(key)?.ids ?? [])], expected(listings, [key], null), key)
     })
 
     test('a listing that was last seen at the cut-off counts, one a millisecond before does not', async (t) => {
@@ -137,9 +138,9 @@ for (const version of postgresVersions) {
         [['78704'], 'pool'],
       ] as const) {
         const search = { kind: kindOf(keys && [...keys], words), places: keys && [...keys], words } as const
-        assert.deepEqual([...(await findMatches(opened.db, search, seenSince))], [3, 2])
+        assert.deepEqual([...(await findMatches(opened.db, search, live)).ids], [3, 2])
       }
-      assert.deepEqual([...((await findNewestByPlace(opened.db, ['78704'], seenSince)).get('78704') ?? [])], [3, 2])
+      assert.deepEqual([...((await findNewestByPlace(opened.db, ['78704'], live)).get('78704')?.ids ?? [])], [3, 2])
     })
 
     test('the newest of a place are found although most of them are too old', async (t) => {
@@ -152,7 +153,7 @@ for (const version of postgresVersions) {
       }))
       await fill(opened, listings)
       const search = { kind: 'place', places: ['78704', '78705'], words: null } as const
-      const found = await findMatches(opened.db, { ...search, places: [...search.places] }, seenSince)
+      const { ids: found } = await findMatches(opened.db, { ...search, places: [...search.places] }, live)
       assert.deepEqual([...found], expected(listings, ['78704'], null))
       assert.equal(found.length, 300)
     })
@@ -165,7 +166,7 @@ for (const version of postgresVersions) {
       } // biome-ignore format: as a record
       await fill(opened, [{ versionId: 5, key: '00680', words: [listingWords(lead)], seenAt: seenSince }])
       const finds = async (text: string) =>
-        (await findMatches(opened.db, { kind: 'words', places: null, words: queryWords(text) }, seenSince)).length === 1
+        (await findMatches(opened.db, { kind: 'words', places: null, words: queryWords(text) }, live)).ids.length === 1
       for (const text of [
         'pool', 'POOLS', 'spa pool', 'bedroom', '3 bedrooms', 'home', 'garage', 'example', 'canon', 'Cañón', 'mayaguez',
         'puerto rico', 'PR', 'single family', 'owner', "owner's", '12e5', 'barn', '5', 'apt 4', 'road -pool', 'pool & spa | barn',

@@ -50,7 +50,7 @@ test('a query that takes too long holds back those who have it, and nobody else'
   const preview = await Preview.create(
     house.db,
     { what: 'all', force: false },
-    { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' },
+    { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', sameHouse: 'each' },
   )
   const seen = []
   for await (const line of preview.lines()) seen.push(line)
@@ -259,7 +259,7 @@ const usersOf = (lines: readonly PushLine[]) =>
   lines.flatMap((line) => (line.type === 'delivery' ? (line.user ?? '') : [])).sort()
 
 async function previewed(house: PushHouse, forces: boolean): Promise<string[]> {
-  const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' } as const
+  const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', sameHouse: 'each' } as const
   const planned: PushLine[] = []
   for await (const found of (await Preview.create(house.db, { what: 'all', force: forces }, settings)).lines())
     planned.push('line' in found ? found.line : found)
@@ -622,7 +622,7 @@ test('a preview shows what the push then sends, byte for byte, interrupted deliv
   const preview = await Preview.create(
     house.db,
     { what: 'all', force: false },
-    { timeZone: 'UTC', maxLeadAgeMs: 1e9, guard: 'on' },
+    { timeZone: 'UTC', maxLeadAgeMs: 1e9, guard: 'on', sameHouse: 'each' },
   )
   const previewed: string[] = []
   const attempts: number[] = []
@@ -648,7 +648,7 @@ test('a preview counts what a living push has in hand as elsewhere, and lists th
   const preview = await Preview.create(
     house.db,
     { what: 'all', force: false },
-    { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' },
+    { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', sameHouse: 'each' },
   )
   const planned: PushLine[] = []
   for await (const found of preview.lines()) planned.push('line' in found ? found.line : found)

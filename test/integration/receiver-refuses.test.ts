@@ -303,7 +303,13 @@ for (const before of [503, 401]) {
 
 test('preview, status and its alarms tell what is held and what to do', async (t) => {
   const house = await build(t, { users: users(30), answer: () => 404 })
-  const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', feedMaxAgeMs: undefined } as const
+  const settings = {
+    timeZone: 'UTC',
+    maxLeadAgeMs: 30 * 86_400_000,
+    guard: 'on',
+    sameHouse: 'each',
+    feedMaxAgeMs: undefined,
+  } as const
   const look = async () => {
     const preview = await Preview.create(house.db, { what: 'all', force: false }, settings)
     const lines: PushLine[] = []

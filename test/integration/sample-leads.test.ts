@@ -20,7 +20,7 @@ async function importUser(email: string, queries: object[]): Promise<number> {
   return id
 }
 
-const sample = (userId: number) => findSampleLeads(opened.db, userId, { maxLeadAgeMs })
+const sample = (userId: number) => findSampleLeads(opened.db, userId, { maxLeadAgeMs, sameHouse: 'each' })
 
 test('a user without leads, or without queries, gets three made-up ones of the same shape', async () => {
   const nowhere = await importUser('nowhere@example.com', [{ type: 'zipcode', value: '99950', radius: 0 }])

@@ -22,10 +22,10 @@ const range = (count: number, first = 1) => Array.from({ length: count }, (_, at
 
 /** The names of the live listings, by matching: each stands in 78704 with its own price. */
 async function findLive(opened: OpenDatabase): Promise<string[]> {
-  const ids = await findMatches(
+  const { ids } = await findMatches(
     opened.db,
     { kind: 'place', places: ['78704'], words: null },
-    new Date(Date.now() - 30 * dayMs),
+    { seenSince: new Date(Date.now() - 30 * dayMs), sameHouse: 'each' },
   )
   const { rows } = await sql<{ href: string }>`
     select v.json::json ->> 'href' as href from lead_versions v where v.id = any (${[...ids]})

@@ -15,6 +15,7 @@ export function testPushSettings(receiverUrl: string, changes: Partial<PushSetti
     timeZone: 'UTC',
     maxLeadAgeMs: 30 * 86_400_000,
     guard: 'on',
+    sameHouse: 'each',
     ...changes,
   }
 }

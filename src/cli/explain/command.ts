@@ -49,7 +49,7 @@ with "changed", the fields that have changed since, and "attemptLog"; "untold";
 async function explainListing(_log: Log, href: string, { user, json }: ExplainOptions): Promise<ExitCode> {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const settings = readSettings(
-    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'keepAnswers', 'logFormat'],
+    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'sameHouse', 'guard', 'keepAnswers', 'logFormat'],
     processSource(),
   )
   return await withDatabase(settings, inShort, async ({ db }) => {

@@ -47,8 +47,10 @@ function describeWords({ words }: ExplainedQuery): string {
   return [has && `it has ${has}`, lacks && `it does not have ${lacks}`].filter(Boolean).join(', but ')
 }
 
-function describeRank({ rank, matching, counted, words, radius }: ExplainedQuery, gone: boolean): string {
+function describeRank(query: ExplainedQuery, { gone, sameHouse }: Explanation): string {
+  const { rank, matching, counted, words, radius } = query
   if (counted === 0) return `It would match if it were not ${gone ? 'gone' : 'too old'}`
+  if (rank === null && sameHouse !== null) return 'It matches, but another listing of its house counts'
   const of = matching === null ? `more than ${formatCount(counted)}` : formatCount(matching)
   if (rank !== null && rank <= leadsPerQueryMax) return `It matches, the ${ordinal(rank)} newest of ${of}`
   const where = rank === null ? `not among the ${formatCount(counted)} newest` : `the ${ordinal(rank)} newest of ${of}`
@@ -59,7 +61,8 @@ function describeRank({ rank, matching, counted, words, radius }: ExplainedQuery
   return `It matches, but is ${where}, and only ${leadsPerQueryMax} are sent: it would be if it changed, which makes it the newest${or}`
 }
 
-function tellQuery(query: ExplainedQuery, { planned, postalKey, gone }: Explanation): string {
+function tellQuery(query: ExplainedQuery, explanation: Explanation): string {
+  const { planned, postalKey } = explanation
   const { number, type, value, radius, kind, words, matches } = query
   const asked = `${number}. ${type} ${quote(value)}${radius > 0 ? `, ${radius} ${radius === 1 ? 'mile' : 'miles'}` : ''}`
   const what = [
@@ -67,7 +70,7 @@ function tellQuery(query: ExplainedQuery, { planned, postalKey, gone }: Explanat
     ...(words.length > 0 ? [describeWords(query)] : []),
     ...(kind === 'words' && radius > 0 ? ['the radius means nothing without a place'] : []),
   ]
-  const outcome = matches ? describeRank(query, gone) : 'It does not match'
+  const outcome = matches ? describeRank(query, explanation) : 'It does not match'
   return `${asked}: ${what.join('; ')}. ${outcome}.${planned?.query === number ? ' It belongs to this query.' : ''}`
 }
 
@@ -128,7 +131,7 @@ function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: T
 /** The answer where no delivery of the period held the listing: the first sufficient reason. */
 function tellNotSent(explanation: Explanation, maxAge: string, time: Time): string {
   const { user, subscribed, queries, tooOld, seenAt, ageSeconds, planned, tooLarge, held, owed, servedAt } = explanation
-  const { period, importedAt, untold, gone } = explanation
+  const { period, importedAt, untold, gone, sameHouse } = explanation
   const matching = queries.filter(({ matches }) => matches).length
   if (untold.includes(period)) {
     return `It cannot be told whether it was in a delivery of ${period}: what was in it is not kept any more.`
@@ -142,6 +145,9 @@ function tellNotSent(explanation: Explanation, maxAge: string, time: Time): stri
     return `No: it was last seen in an import ${span(ageSeconds)} ago, on ${time(seenAt)}, and what was not seen for ${maxAge} is not sent.`
   }
   if (tooLarge) return `No: it is too large for a request of ${formatCount(bodyBytesMax)} bytes.`
+  if (planned === null && sameHouse !== null) {
+    return `No: it is of the same house as ${sameHouse}, which was imported before it, and of a house one listing is sent (LEADPUSH_SAME_HOUSE=once).`
+  }
   if (planned === null) {
     const [rank] = queries.flatMap((query) => query.rank ?? []).sort((a, b) => a - b)
     const standing = rank === undefined ? 'far from the newest' : `at best the ${ordinal(rank)} newest`

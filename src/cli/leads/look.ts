@@ -70,7 +70,10 @@ async function prepare({ where = [] }: LookOptions) {
   const { processSource, readSettings } = await import('../../base/config.ts')
   const { isLeadField } = await import('../../leads/lead.ts')
   const { parseWhere } = await import('../../leads/where.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'logFormat'], processSource())
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'sameHouse', 'logFormat'],
+    processSource(),
+  )
   return { settings, conditions: parseWhere(where, isLeadField), time: timeFormat(settings.timeZone) }
 }
 
@@ -133,9 +136,15 @@ async function count(options: LookOptions): Promise<ExitCode> {
   const { settings, conditions } = await prepare(options)
   return await withDatabase(settings, {}, async ({ db }) => {
     const { countLeads } = await import('../../inspect/listings/browse.ts')
-    const leads = await countLeads(db, conditions)
-    if (options.json) await writeJson({ type: 'count', leads })
-    else await writeLine(plural(leads, 'listing'))
+    const { findPeriod } = await import('../../deliveries/runs.ts')
+    const { seenSince } = await findPeriod(db, settings)
+    const { leads, sameHouse } = await countLeads(db, conditions, { seenSince, sameHouse: settings.sameHouse })
+    if (options.json) await writeJson({ type: 'count', leads, sameHouse })
+    else if (sameHouse === undefined) await writeLine(plural(leads, 'listing'))
+    else
+      await writeLine(
+        `${plural(leads, 'listing')}, of which ${formatCount(sameHouse)} left out: another of the house counts`,
+      )
     return 0
   })
 }

@@ -122,6 +122,7 @@ export const pushSettingNames = [
   'leaseMs',
   'guard',
   'maxLeadAgeMs',
+  'sameHouse',
   'timeZone',
   'secretKey',
   'logFormat',

@@ -131,6 +131,8 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
   if (summary.elsewhere > 0)
     facts.push(['elsewhere', `${formatCount(summary.elsewhere)} in the hands of another process`])
   if (summary.owed > 0) facts.push(['owed', `${plural(summary.owed, 'user')} not served by this run`])
+  if (summary.sameHouse)
+    facts.push(['same house', `${plural(summary.sameHouse, 'listing')} left out: another of the house counts`])
   facts.push(['leads', formatCount(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
   if (summary.allowedPerSecond !== undefined)
     facts.push(['pace', `the receiver allowed ${formatRate(summary.allowedPerSecond)}`])

@@ -2,10 +2,12 @@
  * Finds the facts on why a listing was, or was not, sent to a user. It plans with the code of a push, so that it cannot say
  * anything else than a push does; `cli/explain/view.ts` puts the facts into words.
  */
+
 import { sql } from 'kysely'
 import { LeadpushError } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
+import type { Live } from '../../matching/listed.ts'
 import { findReasonToHold, judge } from '../../push/guard.ts'
 import { Planner } from '../../push/planner.ts'
 import { findUsersToServe, weeklyPass } from '../../push/users-to-serve.ts'
@@ -13,6 +15,7 @@ import { findUser } from '../../users/users.ts'
 import { type ExplainedDelivery, explainDeliveries } from './deliveries.ts'
 import { findListing } from './listing.ts'
 import { type ExplainedQuery, explainQueries } from './queries.ts'
+import { findSameHouse } from './same-house.ts'
 import { type ExplainedTrigger, explainTriggers } from './triggers.ts'
 
 /** The facts of an explanation; `--json` prints them. */
@@ -45,6 +48,8 @@ export interface Explanation {
   queries: ExplainedQuery[]
   /** Where it goes in a push that is planned now: the first query with it among its newest 300; null: it is in none. */
   planned: { query: number; part: number; parts: number } | null
+  /** The listing of the same house that counts instead; null: there is none, or each counts. */
+  sameHouse: string | null
   /** It is too large even for a request with nothing else in it. */
   tooLarge: boolean
   /** Deliveries that held it, the newest first. */
@@ -61,14 +66,21 @@ export interface Explanation {
 export async function explain(
   db: Database,
   { email, href }: { email: string; href: string },
-  settings: { timeZone: string; maxLeadAgeMs: number; guard: 'on' | 'off'; keepAnswers?: 'on' | 'off' },
+  settings: {
+    timeZone: string
+    maxLeadAgeMs: number
+    guard: 'on' | 'off'
+    sameHouse: Live['sameHouse']
+    keepAnswers?: 'on' | 'off'
+  },
 ): Promise<Explanation> {
   const { user, subscribed, owed: owesSubscription } = await findUser(db, email)
   const listing = await findListing(db, href)
   const { period, seenSince } = await findPeriod(db, settings)
   const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
 
-  const planner = new Planner(db, seenSince)
+  const live = { seenSince, sameHouse: settings.sameHouse }
+  const planner = new Planner(db, live)
   const { value: plan } = await planner.plan([user], compared).next()
   if (plan?.tooSlow !== undefined)
     throw new LeadpushError('failed', `A query of ${user.email} takes too long to look up: ${plan.tooSlow}`)
@@ -77,7 +89,7 @@ export async function explain(
     contents.some(({ versionId }) => versionId === listing.versionId),
   )
   const broughtBy = planned.findIndex(({ versionIds }) => Array.from(versionIds).includes(listing.versionId))
-  const queries = await explainQueries(db, user.id, listing, planned, seenSince)
+  const queries = await explainQueries(db, user.id, listing, planned, live)
   const found = await explainDeliveries(db, user.id, listing, settings.keepAnswers ?? 'off')
   // an import changed the listing meanwhile: begin again
   if ((await findListing(db, href)).versionId !== listing.versionId) return explain(db, { email, href }, settings)
@@ -106,6 +118,7 @@ export async function explain(
     sources: listing.sources,
     queries,
     planned: delivery ? { query: broughtBy + 1, part: delivery.part, parts: delivery.parts } : null,
+    sameHouse: delivery ? null : await findSameHouse(db, listing, live, user.id),
     tooLarge: plan?.tooLarge.includes(href) ?? false,
     deliveries: found.with,
     untold: [...(isLost ? [period] : []), ...found.untold],

@@ -2,10 +2,12 @@
  * How each query of a user relates to one listing: whether and why it matches, and how many newer matches come before the
  * listing. It matches by the code of a push, and counts further back than a push.
  */
+
 import { sql } from 'kysely'
 import { leadsPerQueryMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
 import { type FitWord, findFits } from '../../matching/fit.ts'
+import type { Live } from '../../matching/listed.ts'
 import { findMatches, type SearchToMatch } from '../../matching/match.ts'
 import { findNamedPlace } from '../../matching/search.ts'
 import { distanceMiles } from '../../places/distance.ts'
@@ -81,7 +83,7 @@ function measure(places: Places, query: Query, { postalKey }: ExplainedListing) 
 }
 
 /**
- * Each query of the user, in order. `planned` has the newest 300 matches of each query that were seen at `seenSince` or later;
+ * Each query of the user, in order. `planned` has the newest 300 matches of each query that are live;
  * a listing that was last seen before has no rank.
  */
 export async function explainQueries(
@@ -89,7 +91,7 @@ export async function explainQueries(
   userId: number,
   listing: ExplainedListing,
   planned: readonly PlannedQuery[],
-  seenSince: Date,
+  live: Live,
 ): Promise<ExplainedQuery[]> {
   const queries = await findQueries(db, userId)
   const searchIds = [...new Set(queries.map(({ searchId }) => searchId))]
@@ -103,10 +105,11 @@ export async function explainQueries(
     if (!fit) continue
     const { kind, inPlace, words, matches } = fit
     let rank = noRank
-    if (matches && listing.seenAt >= seenSince && !listing.gone) {
+    if (matches && listing.seenAt >= live.seenSince && !listing.gone) {
       rank = toRank(planned[at]?.versionIds ?? [], listing.versionId, leadsPerQueryMax)
       if (rank.matching === null && performance.now() < endAt) {
-        rank = toRank(await findMatches(db, search, seenSince, countedMax), listing.versionId, countedMax)
+        const { ids } = await findMatches(db, search, live, countedMax)
+        rank = toRank(ids, listing.versionId, countedMax)
       }
     }
     const where = places && kind !== 'words' ? measure(places, query, listing) : nowhere

@@ -3,12 +3,14 @@
  * recency. A postal code, and the fields whose words are searched, narrow the look by their index; any other condition reads
  * every listing until there are enough.
  */
+
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { type Lead, leadFields } from '../../leads/lead.ts'
 import { findSources } from '../../leads/lead-sources.ts'
 import { type Condition, holds } from '../../leads/where.ts'
+import { findCounted, isListed, type Live } from '../../matching/listed.ts'
 import { hasWords } from '../../matching/match.ts'
 import { queryWords } from '../../matching/words.ts'
 import { postalKey } from '../../places/postal-key.ts'
@@ -123,17 +125,53 @@ export async function* listLeads(
   }
 }
 
-/** How many listings there are for which all conditions hold, of any age. */
+export interface LeadCount {
+  /** Of any age. */
+  leads: number
+  /** Those of `leads` that are left out, since another of their house counts; undefined where each counts. */
+  sameHouse: number | undefined
+}
+
+/** How many listings there are for which all conditions hold. */
 export async function countLeads(
   db: Database,
   conditions: readonly Condition[],
+  live: Live,
   signal?: AbortSignal,
-): Promise<number> {
+): Promise<LeadCount> {
+  const isOnce = live.sameHouse === 'once'
   if (conditions.length === 0) {
     const { rows } = await rideOut(() => sql<{ n: number }>`select count(*) as n from leads`.execute(db))
-    return rows[0]?.n ?? 0
+    return { leads: rows[0]?.n ?? 0, sameHouse: isOnce ? await countLeftOut(db, live) : undefined }
   }
-  let count = 0
-  for await (const rows of findHolding(db, conditions, signal)) count += rows.length
-  return count
+  let [leads, sameHouse] = [0, 0]
+  for await (const rows of findHolding(db, conditions, signal)) {
+    leads += rows.length
+    if (isOnce && rows.length > 0) sameHouse += await countLeftOutOf(db, rows, live)
+  }
+  return { leads, sameHouse: isOnce ? sameHouse : undefined }
+}
+
+/** How many live listings there are beside the first of their house. */
+async function countLeftOut(db: Database, { seenSince }: Live): Promise<number> {
+  const { rows } = await rideOut(() =>
+    sql<{ n: number }>`
+      select coalesce(sum(listings - 1), 0)::bigint as n from (
+        select count(*) as listings from leads l join lead_seen s on s.lead_id = l.id
+        where l.house is not null and ${isListed(sql`s`, seenSince)} group by l.house
+      ) h
+    `.execute(db),
+  )
+  return rows[0]?.n ?? 0
+}
+
+async function countLeftOutOf(db: Database, listings: readonly Row[], { seenSince }: Live): Promise<number> {
+  const { rows } = await rideOut(() =>
+    sql<{ n: number }>`
+      select count(*) as n from leads l join lead_seen s on s.lead_id = l.id
+      where l.id = any (${listings.map(({ id }) => id)}) and ${isListed(sql`s`, seenSince)}
+        and ${findCounted(sql`l`, seenSince)} is not null
+    `.execute(db),
+  )
+  return rows[0]?.n ?? 0
 }

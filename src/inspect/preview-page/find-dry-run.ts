@@ -70,9 +70,9 @@ export async function findDryRun(
   planned: Preview,
   settings: { guard: 'on' | 'off'; maxLeadAgeMs: number; timeZone: string },
 ): Promise<DryRun> {
-  const { lastPlan: plan, period, seenSince } = planned
+  const { lastPlan: plan, period, live } = planned
   if (plan === undefined) throw new Error('nothing was planned')
-  const queries = await findDryQueries(db, plan, seenSince)
+  const queries = await findDryQueries(db, plan, live)
   const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
   const before = await findLeadsBefore(db, [user], new Map([[user.id, plan.queriesMark]]), compared)
   const { broughtBy } = shareOut(plan)
@@ -85,7 +85,7 @@ export async function findDryRun(
     subscribed,
     kind: owed ? 'subscription' : 'single',
     period,
-    madeAt: new Date(seenSince.getTime() + settings.maxLeadAgeMs),
+    madeAt: new Date(live.seenSince.getTime() + settings.maxLeadAgeMs),
     parts: plan.deliveries.map(({ leads, queries, bytes }) => ({ leads, queries, bytes })),
     leads: plan.deliveries.reduce((sum, { leads }) => sum + leads, 0),
     bytes: plan.deliveries.reduce((sum, { bytes }) => sum + bytes, 0),

@@ -2,10 +2,12 @@
  * Finds what each query brings to a planned push, and what it leaves out: matches beyond its newest 300, repeats of an earlier
  * query, listings too old or too large. The plan tells what is sent; only the rest is looked up, for a bounded time.
  */
+
 import { sql } from 'kysely'
 import { leadsPerQueryMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
 import type { PlannedDelivery } from '../../deliveries/plan.ts'
+import type { Live } from '../../matching/listed.ts'
 import { countMatches, findMatches, type SearchToMatch } from '../../matching/match.ts'
 import { findNamedPlace } from '../../matching/search.ts'
 import type { Point } from '../../places/distance.ts'
@@ -101,11 +103,12 @@ interface Counted {
   tooOld: number | null
 }
 
-async function count(db: Database, search: SearchToMatch, taken: number, seenSince: Date): Promise<Counted> {
-  const newest = taken < leadsPerQueryMax ? undefined : await findMatches(db, search, seenSince, countedMax + 1)
+async function count(db: Database, search: SearchToMatch, taken: number, live: Live): Promise<Counted> {
+  const newest = taken < leadsPerQueryMax ? undefined : (await findMatches(db, search, live, countedMax + 1)).ids
   const found = newest?.length ?? taken
   const matching = found > countedMax ? null : found
-  const all = matching === null ? undefined : await countMatches(db, search, new Date(0), countedMax + 1)
+  const all =
+    matching === null ? undefined : await countMatches(db, search, { ...live, seenSince: new Date(0) }, countedMax + 1)
   return {
     matching,
     counted: countedMax,
@@ -115,7 +118,7 @@ async function count(db: Database, search: SearchToMatch, taken: number, seenSin
 }
 
 /** The user's queries in their order, each with what it brings and leaves out. */
-export async function findDryQueries(db: Database, plan: UserPlan, seenSince: Date): Promise<DryQuery[]> {
+export async function findDryQueries(db: Database, plan: UserPlan, live: Live): Promise<DryQuery[]> {
   const rows = await findQueries(db, plan.user.id)
   const places = rows.some(({ kind }) => kind !== 'words') ? await findPlaces(db) : undefined
   const { shares } = shareOut(plan)
@@ -126,7 +129,7 @@ export async function findDryQueries(db: Database, plan: UserPlan, seenSince: Da
     const isFull = taken.length >= leadsPerQueryMax
     const counted =
       performance.now() < endAt
-        ? await count(db, row, taken.length, seenSince)
+        ? await count(db, row, taken.length, live)
         : {
             matching: isFull ? null : taken.length,
             counted: leadsPerQueryMax,

@@ -48,9 +48,9 @@ async function* readGroups(db: Database) {
   } while (after)
 }
 
-/** Counts among all subscribed users, or in a sample of them. `seenSince` is that of a push now. */
+/** Counts among all subscribed users, or in a sample of them. `seenSince` is that of a push now; a house that counts once is a lead all the same. */
 export async function findWithoutLeads(db: Database, seenSince: Date): Promise<WithoutLeads> {
-  const matcher = new Matcher(db, seenSince)
+  const matcher = new Matcher(db, { seenSince, sameHouse: 'each' })
   const startedMs = performance.now()
   const found: WithoutLeads = { users: 0, without: 0, isPart: false }
   let looked = 0
@@ -59,7 +59,7 @@ export async function findWithoutLeads(db: Database, seenSince: Date): Promise<W
     const matched = await matcher.match(new Set(asking.flat()))
     found.users += asking.length
     // a search that took too long is not in `matched`, and does not count as empty
-    found.without += asking.filter((ids) => ids.every((id) => matched.get(id)?.length === 0)).length
+    found.without += asking.filter((ids) => ids.every((id) => matched.get(id)?.ids.length === 0)).length
     looked += group.length
     if (group.length < usersPerGroup) return found
     const isClear = Math.abs(found.without / Math.max(found.users, 1) - withoutLeadShare) > certainDistance
