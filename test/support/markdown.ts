@@ -17,7 +17,7 @@ export interface Document {
   prose: string[]
   headings: string[]
   tables: Table[]
-  /** The lines of the blocks of code. */
+  /** The lines of the blocks of code; of a `console` block the commands alone. */
   code: string[]
 }
 
@@ -30,9 +30,13 @@ const cellsOf = (line: string) =>
 export function readDocument(file: string): Document {
   const document: Document = { file, prose: [], headings: [], tables: [], code: [] }
   let isCode = false
+  let isConsole = false
   let table: Table | undefined
   for (const line of readFileSync(join(packageRoot, file), 'utf8').split('\n')) {
-    if (line.startsWith('```')) isCode = !isCode
+    if (line.startsWith('```')) {
+      isCode = !isCode
+      isConsole = line.startsWith('```console')
+    } else if (isConsole) document.code.push(...(line.startsWith('$ ') ? [line.slice(2)] : []))
     else if (isCode) document.code.push(line)
     else {
       document.prose.push(line)

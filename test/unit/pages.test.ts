@@ -10,7 +10,7 @@ import { checkTitles } from '../../src/inspect/doctor/run-doctor.ts'
 import { shownMax } from '../../src/inspect/preview-page/find-dry-run.ts'
 import { countedMax } from '../../src/inspect/preview-page/queries.ts'
 import { weeksShown } from '../../src/inspect/report/figures/weeks.ts'
-import { documents, findDeadLinks, findTable, manual, readDocument, spansOf } from '../support/markdown.ts'
+import { contract, documents, findDeadLinks, findTable, manual, readDocument, spansOf } from '../support/markdown.ts'
 
 const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))
 
@@ -148,7 +148,7 @@ test('the pages tell what each script does, and name no script that does not exi
 })
 
 test('the package exports the types that the pages import', () => {
-  const [, names = ''] = /import type \{ (.*?) \} from 'leadpush'/.exec(manual.prose.join(' ')) ?? []
+  const [, names = ''] = /import type \{ (.*?) \} from 'leadpush'/.exec(contract.prose.join(' ')) ?? []
   const source = readFileSync(join(packageRoot, 'src/index.ts'), 'utf8')
   for (const name of names.split(', ')) assert.match(source, new RegExp(`^export (interface|type) ${name}\\b`, 'm'))
 })
