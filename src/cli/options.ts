@@ -4,9 +4,13 @@ import { usageError } from './command.ts'
 
 /** An option that may be given several times: its value is the list of them. Any other is refused the second time. */
 export class RepeatedOption extends Option {
-  constructor(flags: string, about: string) {
-    super(flags, about)
-    this.argParser((entry: string, entries: string[] = []) => [...entries, entry])
+  /** Each value is one of `words`, where they are given. */
+  constructor(flags: string, about: string, words?: readonly string[]) {
+    super(flags, `${about}${words ? `: ${words.join(', ')}` : ''}`)
+    this.argParser((entry: string, entries: string[] = []) => {
+      if (words?.includes(entry) === false) throw new InvalidArgumentError(`It is one of ${words.join(', ')}.`)
+      return [...entries, entry]
+    })
   }
 }
 

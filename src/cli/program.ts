@@ -5,7 +5,7 @@ import { packageVersion } from '../base/package-root.ts'
 import { type Act, type ExitCode, openLog, usageError } from './command.ts'
 import { addCompletion } from './completion/command.ts'
 import { addDb } from './db.ts'
-import { addDelivery } from './delivery.ts'
+import { addDeliveries } from './deliveries/command.ts'
 import { addDemo } from './demo.ts'
 import { addDoctor } from './doctor.ts'
 import { addExplain } from './explain/command.ts'
@@ -34,7 +34,7 @@ export const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
 /** In the order of `--help`. */
 const groups: readonly (readonly [heading: string, adders: readonly ((program: Command, act: Act) => void)[]])[] = [
   ['Listings and users:', [addLeads, addUsers]],
-  ['Deliveries:', [addPush, addPreview, addStatus, addDelivery, addReport, addExplain]],
+  ['Deliveries:', [addPush, addPreview, addStatus, addDeliveries, addReport, addExplain]],
   ['Automation platforms:', [addIntegrations, addTrigger, addServe, addOpenapi]],
   ['Upkeep:', [addMigrate, addValidate, addDoctor, addSettings, addPrune, addDb]],
   ["For the receiver's developers:", [addReceiver, addProbe]],

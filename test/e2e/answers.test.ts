@@ -1,4 +1,4 @@
-/** What the receiver said, through the program: kept, shown, erased (contract 4.16); `delivery`, `preview --diff`, empty successes (4.5). */
+/** What the receiver said, through the program: kept, shown, erased (contract 4.16); `deliveries show`, `preview --diff`, empty successes (4.5). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { addHook } from '../support/hooks.ts'
@@ -59,17 +59,20 @@ test('what the receiver said is shown with the error, kept by attempt, and goes 
   assert.doesNotMatch((await run('report --out -', { env: off })).stdout, /It said/)
 
   const [{ idempotencyKey: key }] = (await call('status --user user-0@example.com --json')).json
-  const shown = await call(['delivery', key])
+  const shown = await call(['deliveries', 'show', key])
   assert.match(shown.stdout, /user-0@example\.com[\s\S]*failed[\s\S]*It said: Bad lead[\s\S]*It said: Oh no/)
-  const line = await call(['delivery', key, '--json'])
+  const line = await call(['deliveries', 'show', key, '--json'])
   assert.deepEqual(
     [line.json[0].status, line.json[0].attemptLog.length, 'recipe' in line.json[0]],
     ['failed', 2, false],
   )
-  const body = await run(['delivery', key, '--body'])
+  const body = await run(['deliveries', 'show', key, '--body'])
   assert.equal(body.stdout, receiver.keys().get(key)?.[0]?.body.toString())
-  assert.deepEqual([(await call('delivery none')).code, (await call(['delivery', 'ä\u0001'])).code], [2, 2])
-  assert.equal((await call(['delivery', key, '--body', '--json'])).code, 2)
+  assert.deepEqual(
+    [(await call('deliveries show none')).code, (await call(['deliveries', 'show', 'ä\u0001'])).code],
+    [2, 2],
+  )
+  assert.equal((await call(['deliveries', 'show', key, '--body', '--json'])).code, 2)
 
   const { db, close } = await database.open()
   const kept = async () =>
@@ -81,10 +84,10 @@ test('what the receiver said is shown with the error, kept by attempt, and goes 
   assert.equal((await db.selectFrom('answers').select('answer').execute()).length, 2)
   await call(['leads', 'forget', '--href', hrefOf('a')])
   assert.deepEqual(await db.selectFrom('answers').select('answer').execute(), [])
-  const gone = await call(['delivery', key, '--body'])
+  const gone = await call(['deliveries', 'show', key, '--body'])
   assert.deepEqual([gone.code, gone.stdout], [1, ''])
   assert.match(gone.stderr, /erased/)
-  assert.equal((await call(['delivery', key])).code, 0)
+  assert.equal((await call(['deliveries', 'show', key])).code, 0)
 
   seen.clear()
   const quiet = await call('push --failed --json', { env: { ...off, ...env } })

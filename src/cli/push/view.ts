@@ -8,9 +8,10 @@ import type { DeliveryLine, PushLine, SummaryLine } from '../../index.ts'
 import { CauseTally } from '../../inspect/status/causes.ts'
 import type { PushReporter } from '../../push/reporter.ts'
 import { writeCauses } from '../causes-view.ts'
+import { formatDelivery } from '../deliveries/format.ts'
 import type { Log } from '../log.ts'
 import { toJsonLine, wrap, writeFacts, writeJson, writeLine, writeLineSoon, writeSoon } from '../output.ts'
-import { paint, paintStatus } from '../painted.ts'
+import { paint } from '../painted.ts'
 import { Progress } from './progress.ts'
 
 /** How many lines of each type a person is shown; further ones are counted. */
@@ -31,21 +32,14 @@ const isTrouble = ({ status }: DeliveryLine) => status === 'failed' || status ==
 /** Of so many deliveries that have not ended what was said last is kept. */
 const answersMax = 10_000
 
-function describeDelivery(line: DeliveryLine, answer: string | undefined): string {
-  const part = line.parts > 1 ? `, part ${line.part} of ${line.parts}` : ''
-  const what = `${plural(line.leads, 'lead')}, ${bytes(line.bytes)}${part}`
-  const how = line.attempts > 1 ? `, ${line.attempts} attempts` : ''
-  const why = line.error === null ? '' : `: ${line.error}${answer === undefined ? '' : `. It said: ${answer}`}`
-  return `${line.user ?? '(removed user)'}  ${paintStatus(line.status)}  ${line.kind}, ${what}${how}${why}`
-}
-
 function describeLine(line: Exclude<PushLine, SummaryLine>, answer: string | undefined): string {
   if (line.type === 'skip') return `${line.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${line.reason}`
   if (line.type === 'warning') {
     const about = line.href === null ? '' : `${line.href}: `
     return `${line.user}  ${paint('yellow', 'warning')}  ${about}${line.message}`
   }
-  return describeDelivery(line, answer)
+  const why = line.error === null || answer === undefined ? line.error : `${line.error}. It said: ${answer}`
+  return formatDelivery(line, why)
 }
 
 export async function createPushView(

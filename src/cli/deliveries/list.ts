@@ -1,0 +1,75 @@
+/** `leadpush deliveries list`: lines for people, CSV or NDJSON, a page at a time. */
+import { timeFormat } from '../../base/amounts.ts'
+import { processSource, readSettings } from '../../base/config.ts'
+import { spellOut } from '../../base/printable.ts'
+import { type DeliveryFilter, type ListedDelivery, listDeliveries } from '../../inspect/delivery/list-deliveries.ts'
+import { toDeliveryLine } from '../../push/reporter.ts'
+import { findUser } from '../../users/users.ts'
+import { type ExitCode, usageError, withDatabase } from '../command.ts'
+import { readDuration } from '../options.ts'
+import { toJsonLine, write, writeLine } from '../output.ts'
+import { formatDelivery } from './format.ts'
+
+export interface ListOptions {
+  period?: string
+  status?: NonNullable<DeliveryFilter['statuses']>
+  kind?: NonNullable<DeliveryFilter['kinds']>
+  user?: string
+  since?: string
+  limit?: number
+  csv?: true
+  json?: true
+}
+
+/** The columns of CSV, which are the fields of `--json`. */
+const csvColumns = [
+  ...(['user', 'kind', 'idempotencyKey', 'period', 'part', 'parts', 'queries', 'leads', 'bytes', 'status'] as const),
+  ...(['attempts', 'httpStatus', 'error', 'firstAt', 'lastAt', 'cause'] as const),
+]
+
+export async function list(options: ListOptions): Promise<ExitCode> {
+  const { period, status: statuses, kind: kinds, user, since, limit, csv, json } = options
+  if (period !== undefined && !/^\d{4}-W\d{2}$/.test(period))
+    throw usageError(`--period: holds ${JSON.stringify(period)}; allowed: a year and its week, such as 2026-W47.`)
+  const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', '3650d')
+  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'logFormat'], processSource())
+  return await withDatabase(settings, {}, async (opened) => {
+    const userId = user === undefined ? undefined : (await findUser(opened.db, user)).user.id
+    const time = timeFormat(settings.timeZone)
+    let listed = 0
+    if (csv) await write(`${csvColumns.join(',')}\n`)
+    await listDeliveries(opened, { period, statuses, kinds, userId, sinceMs, limit }, async (page) => {
+      listed += page.length
+      if (csv || json) await write(page.map(csv ? toCsvLine : toNdjson).join(''))
+      else await writeLine(...page.map((found) => toText(found, time)))
+    })
+    if (listed === 0 && !csv && !json) await writeLine('No delivery is like that.')
+    return 0
+  })
+}
+
+const toFields = ({ firstAt, lastAt, cause, ...delivery }: ListedDelivery) => ({
+  ...toDeliveryLine(delivery),
+  ...{ firstAt, lastAt, cause },
+})
+
+const toNdjson = (found: ListedDelivery): string => toJsonLine(toFields(found))
+
+function toCsvLine(found: ListedDelivery): string {
+  const fields = toFields(found)
+  return `${csvColumns.map((name) => toCell(fields[name])).join(',')}\n`
+}
+
+/** RFC 4180; null is an empty cell. */
+function toCell(value: string | number | Date | null): string {
+  if (value === null) return ''
+  const text = spellOut(value instanceof Date ? value.toISOString() : String(value))
+  return /[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+const timeChars = '2026-11-23 06:00:00'.length
+
+function toText(found: ListedDelivery, time: (at: Date | null) => string): string {
+  const times = [found.firstAt, found.lastAt].map((at) => time(at).padEnd(timeChars))
+  return `${times.join('  ')}  ${found.period}  ${formatDelivery({ ...found, user: found.email }, found.cause)}`
+}
