@@ -56,6 +56,8 @@ export async function endDeliveries(
     told as (
       insert into erased_deliveries (worker_id, idempotency_key)
       select w.id, m.key from marked m join workers w on w.id = m.worker_id where m.status <> 'pending'
+      -- a worker that ends at this moment has nothing to be told: without the lock its row could go before the foreign key is checked
+      for key share of w
       on conflict do nothing
     )
     select key, status from marked

@@ -398,6 +398,22 @@ test('an impossible home is a usage error that names the setting', async () => {
   }
 })
 
+// As root it killed whatever process the file named, which another user can write.
+test('the end of a throw-away server ends no other process, whatever its pid file says', async () => {
+  const server = await startThrowAway()
+  const pid = readServerPid(server.home)
+  assert.ok(pid)
+  const other = spawn('sleep', ['600'], { stdio: 'ignore' })
+  try {
+    await writeFile(join(server.home, 'data', 'postmaster.pid'), `${other.pid}\n`)
+    await server.leave()
+    assert.deepEqual([isAlive(other.pid ?? 0), isAlive(pid), existsSync(server.home)], [true, true, false])
+  } finally {
+    process.kill(pid, 'SIGKILL')
+    other.kill('SIGKILL')
+  }
+})
+
 test('nothing remains of a throw-away server after it was left, nor after its process was killed', async () => {
   const server = await startThrowAway()
   assert.equal((await ask(server.url, 'select 1')).length, 1)

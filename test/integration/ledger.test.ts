@@ -22,6 +22,7 @@ import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { findWaitingSubscriptions } from '../../src/push/subscriptions.ts'
 import { createDatabase } from '../support/database.ts'
 import { seedUsers } from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 const period = '2026-W47'
 const email = 'a@example.com'
@@ -417,6 +418,31 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
     ['gone', 'taken-back', 'unbegun'].map((key) => [key, 1, 0, buildBody('[]', [], 29).length, []]),
   )
   assert.deepEqual((await endAbandoned(db)).map(endOf), [['dies', 'unknown', 1, erased]])
+})
+
+// The foreign key failed, and the batch of `leads forget` was rolled back.
+test('an erasure goes through where the push that had the delivery in hand ends at that moment', async (t) => {
+  const { db, newWorker, begin } = await build(t)
+  const worker = await newWorker()
+  await begin(worker, 'k', true)
+  await recordOutcomes(db, [
+    {
+      ...{ idempotencyKey: 'k', attempt: 1, ok: false, maybeArrived: false, httpStatus: 500, error: 'HTTP 500' },
+      ...{ durationMs: 1, retryDelayMs: 3_600_000 },
+    },
+  ])
+  let erasing: Promise<unknown> | undefined
+  await db.transaction().execute(async (leaving) => {
+    await leaving.deleteFrom('workers').where('id', '=', worker.id).execute()
+    erasing = endDeliveries(db, ['k'])
+    erasing.catch(() => {})
+    await until('the erasure waits', async () => {
+      const { rows } = await sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
+      return rows.length > 0
+    })
+  })
+  assert.deepEqual(await erasing, { ended: 1, underWay: [] })
 })
 
 // A try whose answer was lost took back what another process was sending by then: a third request could follow.

@@ -3,7 +3,8 @@
  * killed at any moment, and any number may try at once. The files that say who may connect are checked at each start.
  */
 import { randomBytes } from 'node:crypto'
-import { lchown, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { lchown, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { codeOf, LeadpushError } from '../../base/errors.ts'
 import { type Account, runAs } from './account.ts'
@@ -11,32 +12,46 @@ import type { Binaries } from './binaries.ts'
 import { databaseName, type Paths, roleName, unusableHome } from './paths.ts'
 
 const temporaryPrefix = '.new-'
-const leftoverAgeMsMax = 3_600_000
 
-/** A name in `home` for something incomplete; it holds the id of the process that makes it. */
-export function newTemporaryName(): string {
-  return `${temporaryPrefix}${process.pid}-${randomBytes(6).toString('hex')}`
-}
-
-function isAlive(pid: number): boolean {
+/**
+ * When process `pid` began, in ticks since the boot, which tells it from a later process with the same id; 0 where the system does not
+ * tell; undefined where there is no such process.
+ */
+function findBeginning(pid: number): number | undefined {
+  if (process.platform === 'linux') {
+    try {
+      // the name of the program, in brackets, may hold anything
+      const [state = '', ...facts] = readFileSync(`/proc/${pid}/stat`, 'utf8')
+        .replace(/^.*\) /s, '')
+        .split(' ')
+      return /[ZX]/.test(state) ? undefined : Number(facts[18])
+    } catch {
+      return undefined
+    }
+  }
   try {
     process.kill(pid, 0)
-    return true
+    return 0
   } catch (error) {
-    return codeOf(error) === 'EPERM'
+    return codeOf(error) === 'EPERM' ? 0 : undefined
   }
+}
+
+/** A name in `home` for something incomplete; it says which process makes it. */
+export function newTemporaryName(): string {
+  return `${temporaryPrefix}${process.pid}-${findBeginning(process.pid)}-${randomBytes(6).toString('hex')}`
 }
 
 /** Removes what killed processes left incomplete in `home`. */
 export async function removeLeftovers(home: string): Promise<void> {
   for (const name of await readdir(home)) {
-    const pid = name.startsWith(temporaryPrefix) && Number.parseInt(name.slice(temporaryPrefix.length), 10)
+    if (!name.startsWith(temporaryPrefix)) continue
+    const [pid, beginning] = name.slice(temporaryPrefix.length).split('-').map(Number)
     if (!pid) continue
-    const path = join(home, name)
-    const found = await lstat(path).catch(() => undefined)
-    if (found && isAlive(pid) && Date.now() - found.mtimeMs < leftoverAgeMsMax) continue
+    const found = findBeginning(pid)
+    if (found !== undefined && found === beginning) continue
     // a killed process may have left an initdb that still writes there: the next start tries again
-    await rm(path, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
+    await rm(join(home, name), { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
   }
 }
 

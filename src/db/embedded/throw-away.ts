@@ -27,17 +27,29 @@ export interface ThrowAwayServer {
  */
 const watcher = `
 read -r nothing
+data=$1/data
+# as isServerProcess has it: the file may belong to another user, and hold any number
+is_server() {
+  case $1 in '' | *[!0-9]* | 0* | 1) return 1 ;; esac
+  if [ -d /proc/self ]; then
+    [ "$(cat "/proc/$1/comm")" = postgres ] || return 1
+    folder=$(readlink "/proc/$1/cwd") || folder=$data
+    [ "$folder" = "$data" ]
+  else
+    case $(ps -o comm= -p "$1") in *postgres*) ;; *) return 1 ;; esac
+  fi
+}
 pid=
-[ ! -s "$1/data/postmaster.pid" ] || read -r pid < "$1/data/postmaster.pid"
-if [ -n "$pid" ] && kill -QUIT "$pid"; then
+[ ! -s "$data/postmaster.pid" ] || read -r pid < "$data/postmaster.pid"
+if is_server "$pid" && kill -QUIT "$pid"; then
   tries=0
-  while kill -0 "$pid" && [ $tries -lt 100 ]; do
+  while is_server "$pid" && [ $tries -lt 100 ]; do
     # a process that nobody reaps looks alive for ever
-    [ -e "$1/data/postmaster.pid" ] || tries=$((tries + 5))
+    [ -e "$data/postmaster.pid" ] || tries=$((tries + 5))
     tries=$((tries + 1))
     sleep 0.05
   done
-  [ ! -e "$1/data/postmaster.pid" ] || kill -KILL "$pid"
+  [ ! -e "$data/postmaster.pid" ] || ! is_server "$pid" || kill -KILL "$pid"
 fi
 for try in 1 2 3 4 5 6 7 8 9 10; do
   rm -rf -- "$1" "$2"
