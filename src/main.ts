@@ -1,38 +1,49 @@
-/** The entry of the program: runs the command line. No other file sets the exit code. */
+/** The entry of the program: runs the command line in this process. No other file reads its arguments or sets the exit code. */
 
 import { messageOf } from './base/errors.ts'
-import { endEarly, openLog } from './cli/command.ts'
-import { closeLostTerminals } from './cli/hangups.ts'
-import { findLoss, stopWriting } from './cli/output.ts'
+import { openLog } from './cli/command-io.ts'
+import { closeLostTerminals, hasTerminal, ignoresHangups } from './cli/hangups.ts'
+import type { Io } from './cli/io.ts'
 import { runProgram } from './cli/program.ts'
-import { listenByDefault, mustFinish } from './cli/signals.ts'
 
-process.stdout.on('error', async (error: NodeJS.ErrnoException) => {
-  stopWriting()
-  // a reader that has gone (`| head`, a closed terminal) has seen enough; a full disk loses results that somebody wants
-  const hasGone = error.code === 'EPIPE' || (error.code === 'EIO' && process.stdout.isTTY)
-  const loss = findLoss()
-  const exitCode = hasGone && loss === undefined ? 0 : 1
-  process.exitCode ||= exitCode
-  if (exitCode > 0) {
-    const told = `Standard output cannot be written any more: ${messageOf(error)}`
-    const log = await openLog()
-    log.error(loss === undefined ? told : `${told}. ${loss}`)
+function findFolder(): string | undefined {
+  try {
+    return process.cwd()
+  } catch {
+    return undefined
   }
-  // a push or an import finishes all the same
-  if (!mustFinish()) await endEarly(exitCode)
-})
+}
+
+const io: Io = {
+  args: process.argv.slice(2),
+  program: process.argv[1] ?? '',
+  env: process.env,
+  folder: findFolder(),
+  openStdin: () => process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  nowMs: Date.now,
+  signals: process,
+  // as it was at the start: once the terminal is closed, it and the parent may be gone
+  hadTerminal: hasTerminal(),
+  ignoresHangups: ignoresHangups(process.env),
+  onExit(work) {
+    process.on('exit', work)
+    return () => void process.off('exit', work)
+  },
+  exit: (exitCode) => process.exit(exitCode),
+  noteExitCode(exitCode) {
+    process.exitCode ||= exitCode
+  },
+}
 process.stderr.on('error', () => {})
 
 // warnings of Node.js and of libraries go to the log like other diagnostics
 process.removeAllListeners('warning')
 process.on('warning', (warning) => {
-  openLog().then((log) => log.warn(messageOf(warning)))
+  openLog(io).then((log) => log.warn(messageOf(warning)))
 })
 
 closeLostTerminals()
-// contract 3: `serve` and `receiver` end with 0, also where they do not listen yet
-const isServer = ['serve', 'receiver'].includes(process.argv[2] ?? '')
-listenByDefault((exitCode) => endEarly(isServer ? 0 : exitCode))
-const exitCode = await runProgram(process.argv.slice(2))
+const exitCode = await runProgram(io)
 process.exitCode = exitCode || process.exitCode

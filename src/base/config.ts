@@ -42,8 +42,7 @@ export const definitions = {
     // cron, systemd and `.env` leave ~ as it is: a second database would begin in a folder of that name
     schema: z
       .string()
-      .refine((path) => !path.startsWith('~'), refuse('a folder, written out: nothing stands for ~ here'))
-      .transform((path) => resolve(path)),
+      .refine((path) => !path.startsWith('~'), refuse('a folder, written out: nothing stands for ~ here')),
   },
   receiverUrl: { name: 'LEADPUSH_RECEIVER_URL', schema: httpUrl, secret: true },
   // no secret, but its value is never shown: the key may stand here by mistake
@@ -121,20 +120,6 @@ export interface SettingsSource {
   cwd: string
   /** Values from the command line, which win, each with its flag. */
   flags?: Partial<Record<SettingName, { flag: string; value: string }>>
-}
-
-function findWorkingFolder(): string {
-  try {
-    return process.cwd()
-  } catch (error) {
-    const hint = 'Change to one that is there (`cd`), and run it again.'
-    throw new LeadpushError('usage', 'The working directory was removed.', { hint, cause: error })
-  }
-}
-
-/** The environment and the working directory of this process. Throws `usage` where that is gone. */
-export function processSource(flags: SettingsSource['flags'] = {}): SettingsSource {
-  return { env: process.env, cwd: findWorkingFolder(), flags }
 }
 
 const known: ReadonlySet<string> = new Set(Object.values(definitions).map(({ name }) => name))
@@ -234,7 +219,7 @@ export function inspectSettings<const K extends SettingName>(
       continue
     }
     const parsed = schema.safeParse(text)
-    if (parsed.success) settings[key] = parsed.data
+    if (parsed.success) settings[key] = key === 'home' ? resolve(source.cwd, text) : parsed.data
     else {
       wrong.add(key)
       const holds = rest.secret ? 'holds a value that is not allowed (and not shown)' : `holds ${JSON.stringify(text)}`
@@ -354,15 +339,16 @@ export function findInForce(source: SettingsSource): SettingInForce[] {
 }
 
 /** What `DATABASE_URL` leaves out, as libpq's own variables have it. */
-export function readPostgresVariables(): { host: string; port: number; sslMode: string | undefined } {
-  const { PGHOST, PGPORT, PGSSLMODE } = process.env
+export function readPostgresVariables({ PGHOST, PGPORT, PGSSLMODE }: SettingsSource['env']): {
+  host: string
+  port: number
+  sslMode: string | undefined
+} {
   return { host: PGHOST || 'localhost', port: Number(PGPORT || 5432), sslMode: PGSSLMODE || undefined }
 }
 
 /** The format of diagnostics, if it is set and valid. Needed before the settings, to report what is wrong with them. */
-export function readLogFormat(): 'pretty' | 'json' | undefined {
-  // the command itself reports a working directory that was removed
-  const source = { env: process.env, cwd: '.' }
+export function readLogFormat(source: SettingsSource): 'pretty' | 'json' | undefined {
   const merged = mergeSources(source, known, [])
   const value = readValue('LEADPUSH_LOG_FORMAT', merged, { cwd: source.cwd, isSecret: false }, [])
   const parsed = definitions.logFormat.schema.safeParse(value)

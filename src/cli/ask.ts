@@ -1,23 +1,23 @@
 /** Asks the person at the terminal a question. */
 import { spellOut } from '../base/printable.ts'
-import type { Log } from './log.ts'
+import type { CommandIo } from './command-io.ts'
 
 /** Where the question is seen: where diagnostics go, unless that is a file. */
-const findScreen = () => [process.stderr, process.stdout].find(({ isTTY }) => isTTY)
+const findScreen = (io: CommandIo) => [io.stderr, io.stdout].find(({ isTTY }) => isTTY)
 
 /** Whether a person is there to be asked. */
-export const canAsk = (): boolean => process.stdin.isTTY && findScreen() !== undefined
+export const canAsk = (io: CommandIo): boolean => io.openStdin().isTTY === true && findScreen(io) !== undefined
 
 /**
  * Asks `question`, after `what` it is about. Anything but yes is no; so is the end of the input. Among JSON lines only the question
  * itself is none (contract 2).
  */
-export async function agrees(log: Log, what: string, question: string): Promise<boolean> {
+export async function agrees(io: CommandIo, what: string, question: string): Promise<boolean> {
   const { createInterface } = await import('node:readline')
   // not as a terminal: the system is to turn Ctrl-C into a signal
-  const lines = createInterface({ input: process.stdin, terminal: false })
-  const screen = findScreen()
-  if (log.format === 'json' && screen === process.stderr) log.warn(what)
+  const lines = createInterface({ input: io.openStdin(), terminal: false })
+  const screen = findScreen(io)
+  if (io.log.format === 'json' && screen === io.stderr) io.log.warn(what)
   else screen?.write(`${what.split('\n').map(spellOut).join('\n')}\n`)
   screen?.write(`${question} [y/N] `)
   try {

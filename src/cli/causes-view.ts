@@ -2,7 +2,7 @@
 
 import { formatCount } from '../base/amounts.ts'
 import { type CauseGroup, forEverybody, formatAnswer } from '../inspect/status/causes.ts'
-import { wrap, writeLine } from './output.ts'
+import type { CommandIo } from './command-io.ts'
 import { paint } from './painted.ts'
 
 interface CausesOptions {
@@ -14,30 +14,32 @@ interface CausesOptions {
   arrived?: number
 }
 
-export async function writeCauses(groups: readonly CauseGroup[], options: CausesOptions): Promise<void> {
+export async function writeCauses(io: CommandIo, groups: readonly CauseGroup[], options: CausesOptions): Promise<void> {
   if (groups.length === 0) return
   const { title, causesShown, usersShown, arrived = 1 } = options
-  await writeLine('', paint('bold', title))
+  await io.out.line('', paint('bold', title))
   const width = Math.max(...groups.map(({ deliveries }) => formatCount(deliveries).length))
   const causes = forEverybody(groups, { arrived, users: groups[0]?.users.length ?? 0 })
-  for (const group of causes.slice(0, causesShown)) await writeCause(group, width, usersShown)
+  for (const group of causes.slice(0, causesShown)) await writeCause(io, group, width, usersShown)
   const more = groups.slice(causesShown)
   if (more.length === 0) return
   const deliveries = more.reduce((sum, group) => sum + group.deliveries, 0)
-  await writeLine(
-    wrap(`… and ${formatCount(deliveries)} more of other causes: leadpush report --out FILE.html shows all`, 0),
+  await io.out.line(
+    io.out.wrap(`… and ${formatCount(deliveries)} more of other causes: leadpush report --out FILE.html shows all`, 0),
   )
 }
 
 async function writeCause(
+  io: CommandIo,
   { cause, remedy, deliveries, users, answers }: CauseGroup,
   width: number,
   usersShown: number,
 ) {
   const margin = ' '.repeat(width + 2)
-  await writeLine(`${formatCount(deliveries).padStart(width)}  ${wrap(cause, width + 2)}`)
+  await io.out.line(`${formatCount(deliveries).padStart(width)}  ${io.out.wrap(cause, width + 2)}`)
   const others = users.length === usersShown && deliveries > users.length ? [...users, '…'] : users
-  if (users.length > 0) await writeLine(`${margin}${paint('dim', wrap(others.join(', '), width + 2))}`)
-  for (const answer of answers) await writeLine(`${margin}${wrap(`It said: ${formatAnswer(answer)}`, width + 4)}`)
-  if (remedy !== '') await writeLine(`${margin}${wrap(remedy, width + 2)}`)
+  if (users.length > 0) await io.out.line(`${margin}${paint('dim', io.out.wrap(others.join(', '), width + 2))}`)
+  for (const answer of answers)
+    await io.out.line(`${margin}${io.out.wrap(`It said: ${formatAnswer(answer)}`, width + 4)}`)
+  if (remedy !== '') await io.out.line(`${margin}${io.out.wrap(remedy, width + 2)}`)
 }

@@ -1,9 +1,8 @@
 /** `leadpush db`: the embedded database: where it is, how to connect to it, stopping it, backups and restoring them. */
 import type { Command } from 'commander'
 import { bytes, plural } from '../base/amounts.ts'
-import { type Act, type ExitCode, usageError, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { writeJson, writeLine } from './output.ts'
+import { type Act, type ExitCode, settingsSource, usageError, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 
 /** 6, the default, took three times as long for listings, and saved 8 %. */
 const gzipLevel = 3
@@ -14,12 +13,12 @@ export function addDb(program: Command, act: Act): void {
     .description('Print the folder of the embedded database.')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  du -sh "$(leadpush db path)"')
-    .action(act((_log: Log, options: { json?: true }) => printPath(options)))
+    .action(act(printPath))
   db.command('url')
     .description('Print the URL of the embedded database, and keep it running until `db stop`.')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  psql "$(leadpush db url)"')
-    .action(act((_log: Log, options: { json?: true }) => printUrl(options)))
+    .action(act(printUrl))
   db.command('stop')
     .description('Stop the embedded database; if other commands use it, it stops with the last of them.')
     .option('--json', 'print one JSON object')
@@ -61,48 +60,48 @@ Examples:
     .action(act(restore))
 }
 
-async function readHome(): Promise<string> {
-  const { processSource, readSettings } = await import('../base/config.ts')
-  const { databaseUrl, home } = readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+async function readHome(io: CommandIo): Promise<string> {
+  const { readSettings } = await import('../base/config.ts')
+  const { databaseUrl, home } = readSettings(['databaseUrl', 'home', 'logFormat'], settingsSource(io))
   if (databaseUrl !== undefined) {
     throw usageError('DATABASE_URL is set: there is no embedded database.', 'Unset it to work with the embedded one.')
   }
   return home
 }
 
-async function printPath({ json }: { json?: true }): Promise<ExitCode> {
-  const path = await readHome()
-  await (json ? writeJson({ type: 'db', path }) : writeLine(path))
+async function printPath(io: CommandIo, { json }: { json?: true }): Promise<ExitCode> {
+  const path = await readHome(io)
+  await (json ? io.out.json({ type: 'db', path }) : io.out.line(path))
   return 0
 }
 
-async function printUrl({ json }: { json?: true }): Promise<ExitCode> {
+async function printUrl(io: CommandIo, { json }: { json?: true }): Promise<ExitCode> {
   const { keepEmbedded } = await import('../db/embedded.ts')
-  const { url } = await keepEmbedded(await readHome())
-  await (json ? writeJson({ type: 'db', url }) : writeLine(url))
+  const { url } = await keepEmbedded(await readHome(io))
+  await (json ? io.out.json({ type: 'db', url }) : io.out.line(url))
   return 0
 }
 
-async function stop(_log: Log, { json }: { json?: true }): Promise<ExitCode> {
+async function stop(io: CommandIo, { json }: { json?: true }): Promise<ExitCode> {
   const { stopEmbedded } = await import('../db/embedded.ts')
-  const state = await stopEmbedded(await readHome())
+  const state = await stopEmbedded(await readHome(io))
   const sentences = {
     stopped: 'Stopped.',
     'in use': 'Other commands use it: it stops with the last of them.',
     'not running': 'It was not running.',
   }
-  await (json ? writeJson({ type: 'db', state }) : writeLine(sentences[state]))
+  await (json ? io.out.json({ type: 'db', state }) : io.out.line(sentences[state]))
   return 0
 }
 
 const secondsSince = (startedAt: number) => Math.round(performance.now() - startedAt) / 1_000
 
-async function backup(_log: Log, path: string, { json }: { json?: true }): Promise<ExitCode> {
-  const home = await readHome()
+async function backup(io: CommandIo, path: string, { json }: { json?: true }): Promise<ExitCode> {
+  const home = await readHome(io)
   const { openOutFile } = await import('./out-file.ts')
-  const file = openOutFile(path, { isTaken: json === true })
+  const file = openOutFile(io, path, { isTaken: json === true })
   try {
-    return await withDatabase({ databaseUrl: undefined, home }, { schema: 'untouched' }, async (opened) => {
+    return await withDatabase(io, { databaseUrl: undefined, home }, { schema: 'untouched' }, async (opened) => {
       const startedAt = performance.now()
       const { createGzip } = await import('node:zlib')
       const { writeBackup } = await import('../db/backup.ts')
@@ -112,9 +111,9 @@ async function backup(_log: Log, path: string, { json }: { json?: true }): Promi
       const size = await file.write(gzip)
       const { tables, rows } = await writing
       const seconds = secondsSince(startedAt)
-      if (json) await writeJson({ type: 'backup', file: path, bytes: size, tables, rows, seconds })
+      if (json) await io.out.json({ type: 'backup', file: path, bytes: size, tables, rows, seconds })
       else if (path !== '-')
-        await writeLine(`${path}: ${plural(rows, 'row')} in ${plural(tables, 'table')}, ${bytes(size)}`)
+        await io.out.line(`${path}: ${plural(rows, 'row')} in ${plural(tables, 'table')}, ${bytes(size)}`)
       return 0
     })
   } finally {
@@ -122,21 +121,25 @@ async function backup(_log: Log, path: string, { json }: { json?: true }): Promi
   }
 }
 
-async function restore(log: Log, path: string, { json }: { json?: true }): Promise<ExitCode> {
-  const home = await readHome()
+async function restore(io: CommandIo, path: string, { json }: { json?: true }): Promise<ExitCode> {
+  const home = await readHome(io)
   const startedAt = performance.now()
   const { checkReadable, openFile } = await import('../records/read-records.ts')
   if (path !== '-') checkReadable(path)
   const { restoreBackup } = await import('../db/restore.ts')
-  const input = path === '-' ? process.stdin : openFile(path)
+  const input = path === '-' ? io.openStdin() : openFile(path)
   const { rows, strangers, madeAt, version, postgres } = await restoreBackup(home, input)
   // brings an older schema up to date, and tells that the database can be used
-  await withDatabase({ databaseUrl: undefined, home }, {}, async () => {})
+  await withDatabase(io, { databaseUrl: undefined, home }, {}, async () => {})
   if (strangers.length > 0)
-    log.warn(`Tables that are none of leadpush's were left out: ${strangers.join(', ')}. The backup has them, as text.`)
+    io.log.warn(
+      `Tables that are none of leadpush's were left out: ${strangers.join(', ')}. The backup has them, as text.`,
+    )
   const seconds = secondsSince(startedAt)
-  if (json) await writeJson({ type: 'restore', home, rows, madeAt, version, postgres, seconds })
+  if (json) await io.out.json({ type: 'restore', home, rows, madeAt, version, postgres, seconds })
   else
-    await writeLine(`${home}: ${plural(rows, 'row')} of ${madeAt}, from leadpush ${version} on PostgreSQL ${postgres}`)
+    await io.out.line(
+      `${home}: ${plural(rows, 'row')} of ${madeAt}, from leadpush ${version} on PostgreSQL ${postgres}`,
+    )
   return strangers.length > 0 ? 1 : 0
 }

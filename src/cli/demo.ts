@@ -7,11 +7,9 @@ import type { Command } from 'commander'
 import { bytes, formatCount, plural, seconds } from '../base/amounts.ts'
 import { packageRoot } from '../base/package-root.ts'
 import type { OpenDatabase } from '../db/open.ts'
-import { type Act, type ExitCode, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { writeJson, writeLine, writeTable } from './output.ts'
+import { type Act, type ExitCode, settingsSource, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { paint } from './painted.ts'
-import { listenForStop } from './signals.ts'
 
 export function addDemo(program: Command, act: Act): void {
   program
@@ -24,13 +22,13 @@ export function addDemo(program: Command, act: Act): void {
 
 const sample = (file: string) => join(packageRoot, 'demo', file)
 
-async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
-  readSettings(['logFormat'], processSource())
+async function demo(io: CommandIo, options: { json?: true }): Promise<ExitCode> {
+  const { readSettings } = await import('../base/config.ts')
+  readSettings(['logFormat'], settingsSource(io))
   const { startThrowAway } = await import('../db/embedded/throw-away.ts')
-  const stop = listenForStop((signal) => log.info(`${signal}: cleaning up.`))
+  const stop = io.stops.listen((signal) => io.log.info(`${signal}: cleaning up.`))
   const say = async (...texts: string[]) => {
-    if (!options.json) await writeLine(...texts)
+    if (!options.json) await io.out.line(...texts)
   }
   try {
     await say(paint('bold', 'leadpush demo: listings in, each user’s weekly delivery out'))
@@ -39,10 +37,10 @@ async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
       if (stop.exitCode !== undefined) return stop.exitCode
       const settings = { databaseUrl: server.url, home: server.home }
       await say('1. A throw-away PostgreSQL is running; its schema is in place.')
-      const exitCode = await withDatabase(settings, { create: true, schema: 'any' }, async (opened) => {
+      const exitCode = await withDatabase(io, settings, { create: true, schema: 'any' }, async (opened) => {
         const { migrate } = await import('../db/migrate.ts')
         await migrate(opened.db)
-        return await deliver(log, opened, options, stop.signal, say)
+        return await deliver(io, opened, options, stop.signal, say)
       })
       return stop.exitCode ?? exitCode
     } finally {
@@ -58,7 +56,7 @@ async function demo(log: Log, options: { json?: true }): Promise<ExitCode> {
 }
 
 async function deliver(
-  log: Log,
+  io: CommandIo,
   opened: OpenDatabase,
   { json }: { json?: true },
   stop: AbortSignal,
@@ -89,7 +87,7 @@ async function deliver(
   })
   await say(`3. A strict receiver listens on ${receiver.url}; pushing…`, '')
   const http = createHttp({ timeoutMs: 10_000, concurrency: 16 })
-  const view = await createPushView(log, { json: json ?? false, single: true })
+  const view = await createPushView(io, { json: json ?? false, single: true })
   try {
     const end = await runPush({
       db: opened.db,
@@ -114,8 +112,8 @@ async function deliver(
       },
     })
     view.stop()
-    if (json) await writeJson(end.summary)
-    else if (!end.stopped) await tell(end.summary, arrived)
+    if (json) await io.out.json(end.summary)
+    else if (!end.stopped) await tell(io, end.summary, arrived)
     return end.ok ? 0 : 1
   } finally {
     view.stop()
@@ -125,15 +123,16 @@ async function deliver(
 }
 
 async function tell(
+  io: CommandIo,
   summary: { delivered: number; leads: number; seconds: number },
   arrived: readonly (readonly string[])[],
 ): Promise<void> {
-  await writeLine(
+  await io.out.line(
     '',
     `4. What arrived: ${plural(summary.delivered, 'request')} with ${plural(summary.leads, 'lead')} in ${seconds(summary.seconds)}.`,
     '',
   )
-  await writeTable(
+  await io.out.table(
     [
       { head: 'status' },
       { head: 'queries', align: 'right' },
@@ -143,8 +142,8 @@ async function tell(
     ],
     arrived,
   )
-  const leadpush = process.argv[1]?.endsWith('.js') ? 'node bin/leadpush.js' : 'leadpush'
-  await writeLine(
+  const leadpush = io.program.endsWith('.js') ? 'node bin/leadpush.js' : 'leadpush'
+  await io.out.line(
     '',
     'Nothing of this is left. Next, with data of your own:',
     `  ${leadpush} leads import LISTINGS.csv --map href=url --map postalCode=zip`,

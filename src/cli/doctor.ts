@@ -4,9 +4,8 @@ import { plural, seconds } from '../base/amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { CheckLine, SummaryLine } from '../inspect/doctor/run-doctor.ts'
 import { createCheckView } from './check-view.ts'
-import { type Act, type ExitCode, endEarly, holdDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { wrap, writeJson, writeLine } from './output.ts'
+import { type Act, type ExitCode, holdDatabase, settingsSource } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { paint, type Style } from './painted.ts'
 
 interface DoctorOptions {
@@ -36,27 +35,26 @@ Examples:
     .action(act(doctor))
 }
 
-async function doctor(log: Log, { json }: DoctorOptions): Promise<ExitCode> {
-  const { processSource } = await import('../base/config.ts')
+async function doctor(io: CommandIo, { json }: DoctorOptions): Promise<ExitCode> {
   const { runDoctor, titleChars } = await import('../inspect/doctor/run-doctor.ts')
-  const view = await createCheckView<CheckLine>(log, json === true, (line) => writeCheck(line, titleChars))
+  const view = await createCheckView<CheckLine>(io, json === true, (line) => writeCheck(io, line, titleChars))
   let held: ReturnType<typeof holdDatabase> | undefined
   const open = (settings: { databaseUrl: string | undefined; home: string }): Promise<OpenDatabase> => {
-    held = holdDatabase(settings, { schema: 'untouched', connectionsMax: 2 })
+    held = holdDatabase(io, settings, { schema: 'untouched', connectionsMax: 2 })
     return held.opening
   }
   try {
     const { summary, hangs } = await runDoctor({
-      source: processSource(),
+      source: settingsSource(io),
       open,
       onBegin: (title) => view.begin(title),
       onCheck: (line) => view.show(line),
     })
     view.stop()
     const exitCode = summary.failed > 0 ? 1 : 0
-    await (json ? writeJson(summary) : writeSummary(summary))
+    await (json ? io.out.json(summary) : writeSummary(io, summary))
     // what still hangs would keep the process
-    if (hangs) await endEarly(exitCode)
+    if (hangs) await io.ending.begin(exitCode)
     return exitCode
   } finally {
     view.stop()
@@ -68,30 +66,31 @@ const statusStyles: Record<CheckLine['status'], Style> = { pass: 'green', warn: 
 const statusWords: Record<CheckLine['status'], string> = { pass: 'ok', warn: 'warn', fail: 'fail', skipped: 'skipped' }
 const statusChars = 'skipped'.length
 
-async function writeCheck({ status, title, message, troubles }: CheckLine, titleChars: number): Promise<void> {
+async function writeCheck(
+  io: CommandIo,
+  { status, title, message, troubles }: CheckLine,
+  titleChars: number,
+): Promise<void> {
   const begin = (each: CheckLine['status']) => paint(statusStyles[each], statusWords[each].padEnd(statusChars))
   const indent = statusChars + titleChars + 4
   const row = (each: CheckLine['status'], name: string, text: string) =>
-    writeLine(`${begin(each)}  ${name.padEnd(titleChars)}  ${wrap(text, indent)}`)
+    io.out.line(`${begin(each)}  ${name.padEnd(titleChars)}  ${io.out.wrap(text, indent)}`)
   if (troubles.length === 0) await row(status, title, message)
   for (const [at, trouble] of troubles.entries()) {
     await row(trouble.status, at === 0 ? title : '', trouble.message)
-    const toDo = wrap(`to do: ${trouble.remedy}`, indent).slice('to do:'.length)
-    await writeLine(`${' '.repeat(indent)}${paint('dim', 'to do:')}${toDo}`)
+    const toDo = io.out.wrap(`to do: ${trouble.remedy}`, indent).slice('to do:'.length)
+    await io.out.line(`${' '.repeat(indent)}${paint('dim', 'to do:')}${toDo}`)
   }
 }
 
-async function writeSummary({
-  status,
-  checks,
-  passed,
-  warned,
-  failed,
-  skipped,
-  seconds: took,
-}: SummaryLine): Promise<void> {
+async function writeSummary(
+  io: CommandIo,
+  { status, checks, passed, warned, failed, skipped, seconds: took }: SummaryLine,
+): Promise<void> {
   const verdict = { pass: 'All is well', warn: 'It works; see the warnings', fail: 'Not ready' }[status]
   const counts = `${passed} ok, ${warned} warn, ${failed} fail, ${skipped} skipped`
-  await writeLine('')
-  await writeLine(`${paint(statusStyles[status], verdict)}: ${plural(checks, 'check')} in ${seconds(took)}: ${counts}`)
+  await io.out.line('')
+  await io.out.line(
+    `${paint(statusStyles[status], verdict)}: ${plural(checks, 'check')} in ${seconds(took)}: ${counts}`,
+  )
 }

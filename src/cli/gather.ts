@@ -2,7 +2,7 @@
 
 export interface Gathered {
   add(text: string): void
-  /** Writes what has gathered; otherwise that happens once the program has nothing else to do at this moment, or ends. */
+  /** Writes what has gathered, as at the end of the program; otherwise that happens once it has nothing else to do at this moment. */
   flush(): void
 }
 
@@ -10,7 +10,6 @@ export function gather(write: (text: string) => void): Gathered {
   let texts: string[] = []
   const flush = () => {
     if (texts.length === 0) return
-    process.off('exit', flush)
     const text = texts.join('')
     texts = []
     write(text)
@@ -19,7 +18,6 @@ export function gather(write: (text: string) => void): Gathered {
     add(text) {
       if (texts.push(text) > 1) return
       setImmediate(flush)
-      process.once('exit', flush)
     },
     flush,
   }

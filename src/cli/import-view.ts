@@ -11,12 +11,10 @@ import {
   type Rejected,
 } from '../records/import-each.ts'
 import type { ExitCode } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { boundHeap } from './heap.ts'
-import type { Log } from './log.ts'
-import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
 import { paint } from './painted.ts'
 import { openRejects } from './rejects-file.ts'
-import { listenForStop } from './signals.ts'
 
 const plainProgressMs = 10_000
 /** So many rejected records are shown to a person; the rest are counted, and in --rejects. */
@@ -55,14 +53,13 @@ export interface ImportViewOptions {
   dryRun?: true | undefined
 }
 
-async function createImportView(log: Log, options: ImportViewOptions): Promise<ImportView> {
+async function createImportView(io: CommandIo, options: ImportViewOptions): Promise<ImportView> {
   const { rejects: path } = options
   const rejects = path === undefined ? undefined : openRejects(path, options)
-  const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
-  const spinner = ora?.({ stream: process.stderr, discardStdin: false })
+  const spinner = await io.out.openSpinner(io.log.format, options.json)
   let toldAt = performance.now()
   let shown = 0
-  if (options.dryRun && !options.json) await writeLine('Dry run: nothing is written. An import would do this:')
+  if (options.dryRun && !options.json) await io.out.line('Dry run: nothing is written. An import would do this:')
   return {
     onProgress({ file, phase, records, bytesRead, bytesTotal }) {
       const share = bytesTotal ? `, ${Math.min(100, Math.floor((100 * bytesRead) / bytesTotal))} %` : ''
@@ -75,29 +72,30 @@ async function createImportView(log: Log, options: ImportViewOptions): Promise<I
         if (!spinner.isSpinning) spinner.start()
       } else if (performance.now() - toldAt > plainProgressMs) {
         toldAt = performance.now()
-        log.info(text)
+        io.log.info(text)
       }
     },
     async onRejected(rejected) {
       await rejects?.add(rejected)
       const { file, line, path, message } = rejected
-      if (options.json) await writeJson({ type: 'rejected', file, line, path, message })
+      if (options.json) await io.out.json({ type: 'rejected', file, line, path, message })
       else if (++shown <= shownMax)
-        await writeLine(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
+        await io.out.line(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
     },
     async end(summary) {
       rejects?.begin()
       spinner?.stop()
-      if (options.json) return await writeJson({ type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) })
+      if (options.json)
+        return await io.out.json({ type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) })
       if (shown > shownMax)
-        await writeLine(
+        await io.out.line(
           `… and ${plural(shown - shownMax, 'rejected record')} more${rejects ? '' : '; --json lists all, --rejects FILE keeps them'}`,
         )
       for (const [path, { file, line, message }] of Object.entries(summary.examples ?? {})) {
         const what = path === 'postalCode' ? 'unplaced' : 'unreadable'
-        await writeLine(`${file}:${line}  ${paint('yellow', what)}  ${path} ${message}`)
+        await io.out.line(`${file}:${line}  ${paint('yellow', what)}  ${path} ${message}`)
       }
-      await writeFacts(describe(summary))
+      await io.out.facts(describe(summary))
     },
     async finish() {
       await rejects?.finish()
@@ -166,29 +164,30 @@ function describeDoubts({ unplaced = 0, unreadable = {}, examples = {} }: Summar
 
 /** Runs an import of leads or users with everything that is seen of it. */
 export async function runImport(
-  log: Log,
+  io: CommandIo,
   options: ImportViewOptions,
   importFiles: (
     options: ImportOptions & { onNote(text: string): void },
   ) => Promise<Omit<ImportOutcome<ImportCounts>, 'summary'> & { summary: Summary }>,
 ): Promise<ExitCode> {
   await boundHeap()
-  const view = await createImportView(log, options)
-  const stop = listenForStop((signal) => log.info(`${signal}: nothing of the file under way is taken in.`))
+  const view = await createImportView(io, options)
+  const stop = io.stops.listen((signal) => io.log.info(`${signal}: nothing of the file under way is taken in.`))
   try {
     const { onRejected, onProgress } = view
-    const onNote = (text: string) => log.info(text)
+    const onNote = (text: string) => io.log.info(text)
     const { formatAwayMax } = await import('../db/away.ts')
     const onAway = () =>
-      log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`)
-    const outcome = await importFiles({ signal: stop.signal, onRejected, onProgress, onAway, onNote }).catch(
+      io.log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`)
+    const stdin = options.files.includes('-') ? io.openStdin() : undefined
+    const outcome = await importFiles({ signal: stop.signal, stdin, onRejected, onProgress, onAway, onNote }).catch(
       async (error) => {
         if (error instanceof RefusedImport) await view.end(error.summary)
         throw error
       },
     )
     await view.end(outcome.summary)
-    if (outcome.stopped) log.warn('The import was stopped: nothing of the file under way went in.')
+    if (outcome.stopped) io.log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {
       const { file, message, hint } = outcome.broken
       // where the first one broke off no later one was begun; or else all of them together have too little

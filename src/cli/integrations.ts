@@ -5,10 +5,9 @@ import type { hookRulesOf } from '../integrations/hook-address.ts'
 import type { ToldHook } from '../integrations/hook-http.ts'
 import type { RemovedHook } from '../integrations/hooks.ts'
 import type { CreatedIntegration, ListedHook } from '../integrations/integrations.ts'
-import { type Act, type ExitCode, inShort, openSecrets, usageError, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
+import { type Act, type ExitCode, inShort, openSecrets, settingsSource, usageError, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { readDuration } from './options.ts'
-import { noteLoss, writeFacts, writeJson, writeLine, writeTable } from './output.ts'
 import { paint } from './painted.ts'
 
 interface JsonOption {
@@ -36,7 +35,7 @@ A key on the command line shows in the list of processes: give - instead, and it
 is read from standard input. A key has 16 to 200 visible ASCII characters. Only
 its hash is stored.`,
     )
-    .action(act((_log: Log, options: JsonOption & { user: string; apiKey?: string }) => create(options)))
+    .action(act((io: CommandIo, options: JsonOption & { user: string; apiKey?: string }) => create(io, options)))
   integrations
     .command('rotate')
     .description('Give an integration a new API key and signing secret, and print them once; the old ones end later.')
@@ -53,26 +52,26 @@ Examples:
 Until the overlap is over (0s to 365d) both keys work, and triggers bear the
 signatures of both secrets. Another rotation ends the oldest key at once.`,
     )
-    .action(act((_log: Log, id: string, options: JsonOption & { overlap: string }) => rotate(id, options)))
+    .action(act((io: CommandIo, id: string, options: JsonOption & { overlap: string }) => rotate(io, id, options)))
   integrations
     .command('list')
     .description('Show the integrations and their hooks, never a key.')
     .option('--json', 'print one JSON object a line')
     .addHelpText('after', '\nExamples:\n  leadpush integrations list')
-    .action(act((_log: Log, options: JsonOption) => list(options)))
+    .action(act((io: CommandIo, options: JsonOption) => list(io, options)))
   integrations
     .command('revoke')
     .description('End an integration: its key, its hooks, and the triggers due for them; its platform is told.')
     .argument('<id>', 'as `integrations list` shows it')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  leadpush integrations revoke 3')
-    .action(act((_log: Log, id: string, options: JsonOption) => revoke(id, options)))
+    .action(act((io: CommandIo, id: string, options: JsonOption) => revoke(io, id, options)))
 }
 
 const toWrite = { ...inShort, writes: true }
 
-async function readWriterSettings() {
-  const { processSource, readSettings } = await import('../base/config.ts')
+async function readWriterSettings(io: CommandIo) {
+  const { readSettings } = await import('../base/config.ts')
   const names = [
     'databaseUrl',
     'home',
@@ -82,51 +81,54 @@ async function readWriterSettings() {
     'secretKey',
     'logFormat',
   ] as const
-  return readSettings(names, processSource())
+  return readSettings(names, settingsSource(io))
 }
 
-async function readDatabaseSettings() {
-  const { processSource, readSettings } = await import('../base/config.ts')
-  return readSettings(['databaseUrl', 'home', 'logFormat'], processSource())
+async function readDatabaseSettings(io: CommandIo) {
+  const { readSettings } = await import('../base/config.ts')
+  return readSettings(['databaseUrl', 'home', 'logFormat'], settingsSource(io))
 }
 
 /** More than any key is long. */
 const inputCharsMax = 1_000
 
-async function readKey(given: string | undefined): Promise<string | undefined> {
+async function readKey(io: CommandIo, given: string | undefined): Promise<string | undefined> {
   if (given !== '-') return given
   let text = ''
-  for await (const chunk of process.stdin.setEncoding('utf8')) {
+  for await (const chunk of io.openStdin().setEncoding('utf8')) {
     text += chunk
     if (text.length > inputCharsMax) break
   }
   return text.replace(/\r?\n$/, '')
 }
 
-async function create({ user, apiKey, json }: JsonOption & { user: string; apiKey?: string }): Promise<ExitCode> {
-  const settings = await readWriterSettings()
-  const key = await readKey(apiKey)
-  return await withDatabase(settings, toWrite, async ({ db }) => {
+async function create(
+  io: CommandIo,
+  { user, apiKey, json }: JsonOption & { user: string; apiKey?: string },
+): Promise<ExitCode> {
+  const settings = await readWriterSettings(io)
+  const key = await readKey(io, apiKey)
+  return await withDatabase(io, settings, toWrite, async ({ db }) => {
     const { createIntegration } = await import('../integrations/integrations.ts')
     const vault = await openSecrets(db, settings, { begins: true })
     const created = await createIntegration(db, { email: user, apiKey: key, vault })
-    noteLoss(
+    io.out.noteLoss(
       `Integration ${created.id} was made, and its secrets could not be shown: \`leadpush integrations rotate ${created.id}\` makes others.`,
     )
-    if (json) await writeJson(created)
-    else await writeSecrets(created)
+    if (json) await io.out.json(created)
+    else await writeSecrets(io, created)
     return 0
   })
 }
 
-async function writeSecrets({ id, user, apiKey, signingSecret }: CreatedIntegration): Promise<void> {
-  await writeFacts([
+async function writeSecrets(io: CommandIo, { id, user, apiKey, signingSecret }: CreatedIntegration): Promise<void> {
+  await io.out.facts([
     ['id', String(id)],
     ['user', user],
     ['API key', apiKey],
     ['signing secret', signingSecret],
   ])
-  await writeLine('The key is shown this once: only a hash of it is stored.')
+  await io.out.line('The key is shown this once: only a hash of it is stored.')
 }
 
 const idPattern = /^\d{1,15}$/
@@ -137,23 +139,27 @@ const noIntegration = (id: string) =>
     '`leadpush integrations list` shows them.',
   )
 
-async function rotate(id: string, { overlap, json }: JsonOption & { overlap: string }): Promise<ExitCode> {
+async function rotate(
+  io: CommandIo,
+  id: string,
+  { overlap, json }: JsonOption & { overlap: string },
+): Promise<ExitCode> {
   const overlapMs = await readDuration('--overlap', overlap, '0s', '365d')
-  const settings = await readWriterSettings()
-  return await withDatabase(settings, toWrite, async ({ db }) => {
+  const settings = await readWriterSettings(io)
+  return await withDatabase(io, settings, toWrite, async ({ db }) => {
     const vault = await openSecrets(db, settings, { begins: true })
     const { rotateIntegration } = await import('../integrations/integrations.ts')
     const rotated = idPattern.test(id) ? await rotateIntegration(db, Number(id), overlapMs, vault) : undefined
     if (!rotated) throw noIntegration(id)
     const { integration, oldUntil } = rotated
-    noteLoss(
+    io.out.noteLoss(
       `Integration ${id} has a new key and secret, which could not be shown: \`leadpush integrations rotate ${id}\` makes others, ` +
         'and the key that the platform has then ends at once.',
     )
-    if (json) await writeJson(integration)
+    if (json) await io.out.json(integration)
     else {
-      await writeSecrets(integration)
-      await writeLine(
+      await writeSecrets(io, integration)
+      await io.out.line(
         overlapMs > 0
           ? `The old key works until ${oldUntil.toISOString().slice(0, 16)}Z; until then triggers bear both signatures.`
           : 'The old key and the old signing secret have ended.',
@@ -166,26 +172,26 @@ async function rotate(id: string, { overlap, json }: JsonOption & { overlap: str
 /** So many integrations are a table; more of them are several. */
 const tableRowsMax = 200
 
-async function list({ json }: JsonOption): Promise<ExitCode> {
-  return await withDatabase(await readDatabaseSettings(), inShort, async ({ db }) => {
+async function list(io: CommandIo, { json }: JsonOption): Promise<ExitCode> {
+  return await withDatabase(io, await readDatabaseSettings(io), inShort, async ({ db }) => {
     const { findIntegrations } = await import('../integrations/integrations.ts')
     let rows: string[][] = []
     const flush = async () => {
       const heads = ['id', 'user', 'created', 'hook', 'hook URL', 'triggers', 'last trigger', 'missed']
       const columns = heads.map((head) => ({ head, ...(['user', 'hook URL'].includes(head) && { wide: true }) }))
-      if (rows.length > 0) await writeTable(columns, rows)
+      if (rows.length > 0) await io.out.table(columns, rows)
       rows = []
     }
     let integrations = 0
     for await (const integration of findIntegrations(db)) {
       integrations++
-      if (json) await writeJson({ type: 'integration', ...integration })
+      if (json) await io.out.json({ type: 'integration', ...integration })
       else rows.push(...toRows(integration))
       if (rows.length >= tableRowsMax) await flush()
     }
     await flush()
     if (integrations === 0 && !json) {
-      await writeLine('There are no integrations yet: `leadpush integrations create --user EMAIL` makes one.')
+      await io.out.line('There are no integrations yet: `leadpush integrations create --user EMAIL` makes one.')
     }
     return 0
   })
@@ -220,18 +226,18 @@ const describeMissed = ({ abandoned, dropped }: ListedHook): string =>
     .filter(Boolean)
     .join(', ')
 
-async function revoke(id: string, { json }: JsonOption): Promise<ExitCode> {
-  const settings = await readWriterSettings()
-  return await withDatabase(settings, toWrite, async ({ db }) => {
+async function revoke(io: CommandIo, id: string, { json }: JsonOption): Promise<ExitCode> {
+  const settings = await readWriterSettings(io)
+  return await withDatabase(io, settings, toWrite, async ({ db }) => {
     const { revokeIntegration } = await import('../integrations/integrations.ts')
     const revoked = idPattern.test(id) ? await revokeIntegration(db, Number(id)) : undefined
     if (!revoked) throw noIntegration(id)
     const { user } = revoked
     const hooks = await tellPlatforms(settings, revoked.hooks)
-    if (json) await writeJson({ type: 'integration', id: Number(id), user, revoked: true, hooks })
+    if (json) await io.out.json({ type: 'integration', id: Number(id), user, revoked: true, hooks })
     else {
-      await writeLine(`The integration ${id} of ${user} is revoked.`)
-      await writeTold(hooks)
+      await io.out.line(`The integration ${id} of ${user} is revoked.`)
+      await writeTold(io, hooks)
     }
     return 0
   })
@@ -247,10 +253,10 @@ export async function tellPlatforms(
   return await sendHookRemovals(hookRulesOf(settings), hooks)
 }
 
-export async function writeTold(hooks: readonly ToldHook[]): Promise<void> {
+export async function writeTold(io: CommandIo, hooks: readonly ToldHook[]): Promise<void> {
   const untold = hooks.filter(({ error }) => error !== null)
   const told = hooks.length - untold.length
-  if (told > 0) await writeLine(`${plural(told, 'hook')} removed, and the platform told.`)
+  if (told > 0) await io.out.line(`${plural(told, 'hook')} removed, and the platform told.`)
   for (const { url, error } of untold)
-    await writeLine(`Hook removed, the platform did not take the DELETE: ${url}: ${error}`)
+    await io.out.line(`Hook removed, the platform did not take the DELETE: ${url}: ${error}`)
 }

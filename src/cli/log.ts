@@ -2,6 +2,7 @@
 import { LeadpushError, messageOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
 import { gather } from './gather.ts'
+import type { Io } from './io.ts'
 
 export type LogFields = Record<string, string | number | boolean | null | undefined>
 
@@ -16,23 +17,26 @@ export interface Log {
   readonly format: 'pretty' | 'json'
 }
 
-/** A full disk under the log, or a terminal that has gone, must not end what is under way. */
-function say(text: string): void {
-  try {
-    process.stderr.write(`${text.split('\n').map(spellOut).join('\n')}\n`)
-  } catch {} // Node.js 20 throws where it is a file; elsewhere it is an event, which `main` meets
-}
+type LogIo = Pick<Io, 'stderr' | 'onExit'>
 
 /** Indents further lines, so that imported text cannot pass for a line of its own. */
 const indented = (text: string) => text.replaceAll('\n', `\n${' '.repeat('error: '.length)}`)
 
-const prettyLog: Log = {
-  format: 'pretty',
-  info: say,
-  warn: (message) => say(`warning: ${indented(message)}`),
-  error: (message) => say(`error: ${indented(message)}`),
-  detail: () => {},
-  line: say,
+function prettyLog({ stderr }: LogIo): Log {
+  /** A full disk under the log, or a terminal that has gone, must not end what is under way. */
+  const say = (text: string) => {
+    try {
+      stderr.write(`${text.split('\n').map(spellOut).join('\n')}\n`)
+    } catch {} // Node.js 20 throws where it is a file; elsewhere it is an event, which `main` meets
+  }
+  return {
+    format: 'pretty',
+    info: say,
+    warn: (message) => say(`warning: ${indented(message)}`),
+    error: (message) => say(`error: ${indented(message)}`),
+    detail: () => {},
+    line: say,
+  }
 }
 
 function isJsonObject(text: string): boolean {
@@ -48,7 +52,8 @@ function isJsonObject(text: string): boolean {
 /** How much of a server's log is kept while nobody reads it; the rest is dropped. */
 const keptBytesMax = 1024 * 1024
 
-async function jsonLog(isServer: boolean): Promise<Log> {
+/** A stream that is no file descriptor is written to as it is. */
+async function jsonLog({ stderr, onExit }: LogIo, isServer: boolean): Promise<Log> {
   const { default: pino } = await import('pino')
   const options = {
     base: null,
@@ -57,10 +62,12 @@ async function jsonLog(isServer: boolean): Promise<Log> {
   }
   // a reader that is behind must not hold up a server
   const kept = isServer ? { sync: false, maxLength: keptBytesMax } : { sync: true }
-  const destination = pino.destination({ fd: 2, ...kept })
+  const lines = gather((text) => void destination.write(text))
+  // before pino's own work at the end
+  onExit(lines.flush)
+  const destination = stderr.fd === undefined ? stderr : pino.destination({ fd: stderr.fd, ...kept })
   // at the end it would try for ever to write what is left
   destination.on('error', () => void Object.assign(destination, { flush: () => {}, flushSync: () => {} }))
-  const lines = gather((text) => void destination.write(text))
   const logger = pino(options, { write: (line) => lines.add(`${spellOut(line.trimEnd())}\n`) })
   const now = (write: () => void) => {
     write()
@@ -76,8 +83,9 @@ async function jsonLog(isServer: boolean): Promise<Log> {
   }
 }
 
-export async function createLog(format: 'pretty' | 'json', isServer = false): Promise<Log> {
-  return format === 'json' ? await jsonLog(isServer) : prettyLog
+/** Diagnostics on standard error. */
+export async function createLog(io: LogIo, format: 'pretty' | 'json', isServer = false): Promise<Log> {
+  return format === 'json' ? await jsonLog(io, isServer) : prettyLog(io)
 }
 
 /** An error as its reader needs it: what happened, then what to do. What nobody expected comes with its stack. */

@@ -17,7 +17,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { codeOf, messageOf } from '../base/errors.ts'
 import { usageError } from './command.ts'
-import type { Log } from './log.ts'
+import type { CommandIo } from './command-io.ts'
 
 /** How often the file is written while a push runs. */
 const updateMs = 30_000
@@ -70,10 +70,10 @@ interface Metrics {
 }
 
 /**
- * Keeps the file for this process; `make` gets the text that an earlier run left in it. Throws `usage` if the file cannot be written;
+ * Keeps the file until the process exits; `make` gets the text that an earlier run left in it. Throws `usage` if the file cannot be written;
  * a later failure is only a warning.
  */
-export function keepMetricsFile<M extends Metrics>(log: Log, file: string, make: (before: string) => M): M {
+export function keepMetricsFile<M extends Metrics>(io: CommandIo, file: string, make: (before: string) => M): M {
   let before: string
   try {
     before = openFile(file)
@@ -86,13 +86,16 @@ export function keepMetricsFile<M extends Metrics>(log: Log, file: string, make:
   let isTroubled = false
   const write = (exitCode: number | undefined) => {
     try {
-      replaceFile(file, metrics.render(Date.now(), exitCode))
+      replaceFile(file, metrics.render(io.nowMs(), exitCode))
     } catch (error) {
-      if (!isTroubled) log.warn(`--metrics-file ${file} could not be written: ${messageOf(error)}`)
+      if (!isTroubled) io.log.warn(`--metrics-file ${file} could not be written: ${messageOf(error)}`)
       isTroubled = true
     }
   }
-  setInterval(() => write(undefined), updateMs).unref()
-  process.once('exit', (exitCode) => write(exitCode))
+  const timer = setInterval(() => write(undefined), updateMs).unref()
+  io.onExit((exitCode) => {
+    clearInterval(timer)
+    write(exitCode)
+  })
   return metrics
 }

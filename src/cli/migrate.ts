@@ -1,9 +1,16 @@
 /** `leadpush migrate`: brings the schema up to date, and stored secrets into the form in force. */
 import type { Command } from 'commander'
 import { plural } from '../base/amounts.ts'
-import { type Act, type ExitCode, openSecrets, resolveSearches, waiting, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { writeJson, writeLine } from './output.ts'
+import {
+  type Act,
+  type ExitCode,
+  openSecrets,
+  resolveSearches,
+  settingsSource,
+  waiting,
+  withDatabase,
+} from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { writeSealed } from './rekey.ts'
 
 export function addMigrate(program: Command, act: Act): void {
@@ -23,10 +30,10 @@ Examples:
     .action(act(migrate))
 }
 
-async function migrate(log: Log, options: { json?: true }): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'secretKey', 'logFormat'], processSource())
-  return await withDatabase(settings, { create: true, schema: 'any', ...waiting(log) }, async (opened) => {
+async function migrate(io: CommandIo, options: { json?: true }): Promise<ExitCode> {
+  const { readSettings } = await import('../base/config.ts')
+  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'secretKey', 'logFormat'], settingsSource(io))
+  return await withDatabase(io, settings, { create: true, schema: 'any', ...waiting(io) }, async (opened) => {
     const { rideOut } = await import('../db/away.ts')
     const { migrate: migrateSchema } = await import('../db/migrate.ts')
     const { hasDataKeys } = await import('../secrets/vault.ts')
@@ -37,11 +44,11 @@ async function migrate(log: Log, options: { json?: true }): Promise<ExitCode> {
     await rideOut(() => resolveSearches(opened.db))
     const vault = await openSecrets(opened.db, settings, { begins: true })
     const changed = await sealStored(opened, vault)
-    if (options.json) await writeJson({ type: 'migrate', applied, ...changed })
+    if (options.json) await io.out.json({ type: 'migrate', applied, ...changed })
     else {
       const what = `Applied ${plural(applied.length, 'migration')}: ${applied.join(', ')}.`
-      await writeLine(applied.length === 0 ? 'The schema is up to date.' : what)
-      await writeSealed(changed, vault)
+      await io.out.line(applied.length === 0 ? 'The schema is up to date.' : what)
+      await writeSealed(io, changed, vault)
     }
     return changed.damaged > 0 ? 1 : 0
   })

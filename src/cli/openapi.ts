@@ -1,7 +1,8 @@
 /** `leadpush openapi`: the OpenAPI document, for whoever builds against it. */
+
 import type { Command } from 'commander'
-import type { Act, ExitCode } from './command.ts'
-import { writeLine } from './output.ts'
+import { type Act, type ExitCode, settingsSource } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 
 export function addOpenapi(program: Command, act: Act): void {
   program
@@ -11,10 +12,10 @@ export function addOpenapi(program: Command, act: Act): void {
     .action(act(printDocument))
 }
 
-async function printDocument(): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
+async function printDocument(io: CommandIo): Promise<ExitCode> {
+  const { readSettings } = await import('../base/config.ts')
   const { buildOpenapi } = await import('../server/openapi.ts')
-  const document = buildOpenapi(readSettings(['automation', 'logFormat'], processSource()))
-  await writeLine(...JSON.stringify(document, null, 2).split('\n'))
+  const document = buildOpenapi(readSettings(['automation', 'logFormat'], settingsSource(io)))
+  await io.out.line(...JSON.stringify(document, null, 2).split('\n'))
   return 0
 }

@@ -2,12 +2,13 @@
  * Writes a page or a backup into a file. Whether that is possible is known before any work; a reader of the file sees the old
  * content or the new one, never a part. Only the owner may read it.
  */
+
 import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { usageError } from './command.ts'
-import { write } from './output.ts'
+import type { CommandIo } from './command-io.ts'
 
 /** What a file is to hold. */
 type Content = string | AsyncIterable<Uint8Array>
@@ -51,7 +52,10 @@ async function putAll(content: Content, put: (chunk: Uint8Array) => Promise<void
   return size
 }
 
-const toStandardOutput: OutFile = { write: (content) => putAll(content, write), discard: () => {} }
+const toStandardOutput = (io: CommandIo): OutFile => ({
+  write: (content) => putAll(content, (chunk) => io.out.write(chunk)),
+  discard: () => {},
+})
 
 function findFile(path: string, name: string) {
   try {
@@ -65,11 +69,15 @@ function findFile(path: string, name: string) {
  * `isTaken`: standard output is for something else. `option`: the option whose value `path` is. Throws `usage` where no file
  * can be written.
  */
-export function openOutFile(path: string, { isTaken, option }: { isTaken: boolean; option?: '--out' }): OutFile {
+export function openOutFile(
+  io: CommandIo,
+  path: string,
+  { isTaken, option }: { isTaken: boolean; option?: '--out' },
+): OutFile {
   const name = option ? `${option} ${path}` : path
   if (path === '-') {
     if (isTaken) throw usageError(`${name} and --json exclude each other: both want standard output.`)
-    return toStandardOutput
+    return toStandardOutput(io)
   }
   const found = findFile(path, name)
   if (path === '' || path.endsWith('/') || found?.isDirectory()) throw refuse(name, { code: 'EISDIR' })
@@ -91,10 +99,10 @@ export function openOutFile(path: string, { isTaken, option }: { isTaken: boolea
     if (descriptor === undefined) return
     close()
     rmSync(temporary, { force: true })
-    process.off('exit', discard)
+    forget()
   }
   // a second signal ends the process at once
-  process.on('exit', discard)
+  const forget = io.onExit(discard)
   /** An error of the content itself passes as it is. */
   const orExplain = <T>(work: (descriptor: number) => T): T => {
     try {
@@ -112,7 +120,7 @@ export function openOutFile(path: string, { isTaken, option }: { isTaken: boolea
         renameSync(temporary, path)
       })
       close()
-      process.off('exit', discard)
+      forget()
       return size
     },
     discard,

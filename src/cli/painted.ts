@@ -4,7 +4,6 @@
  */
 import { randomInt } from 'node:crypto'
 import { spell, unprintable } from '../base/printable.ts'
-import { isPlain } from '../base/terminal.ts'
 
 const styles = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const
 
@@ -18,19 +17,20 @@ const breakCode = 0
 /** A line break within one line of output. */
 export const lineBreak = mark(breakCode)
 
+/** Marks `text`; whether that becomes a colour is decided where it is written. */
 export function paint(style: Style, text: string): string {
-  if (!process.stdout.isTTY || isPlain()) return text
   const [on, off] = styles[style]
   return `${mark(on)}${text}${mark(off)}`
 }
 
 const marks = new RegExp(`\\u001b\\[(\\d+);${seal}m|${unprintable.source}`, 'gu')
 
-/** The text as it is written: sealed marks become codes, other control characters are spelt out. */
-export const escapeControls = (text: string): string =>
+/** The text as it is written: sealed marks become codes, or without colours nothing; other control characters are spelt out. */
+export const escapeControls = (text: string, hasColours: boolean): string =>
   text.replace(marks, (found, code: string | undefined) => {
     if (code === undefined) return spell(found)
-    return Number(code) === breakCode ? '\n' : `\u001b[${code}m`
+    if (Number(code) === breakCode) return '\n'
+    return hasColours ? `\u001b[${code}m` : ''
   })
 
 /** The text with its control characters spelt out, and with the sealed marks that `escapeControls` is to turn into codes. */

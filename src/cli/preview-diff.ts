@@ -1,9 +1,10 @@
 /** `preview --user EMAIL --diff`: prints how a push would differ from the last weekly delivery that arrived. */
+
 import { formatCount, plural } from '../base/amounts.ts'
 import type { Database } from '../db/open.ts'
 import type { Difference } from '../inspect/delivery/find-diff.ts'
 import type { FoundUser } from '../users/users.ts'
-import { wrap, writeJson, writeLine } from './output.ts'
+import type { CommandIo } from './command-io.ts'
 import { paint } from './painted.ts'
 
 /** The most listings of each kind that are printed without --json; the rest are counted. */
@@ -19,6 +20,7 @@ function describe(difference: Difference): string {
 
 /** `planned`: the versions of the listings that would be sent. */
 export async function writeDiff(
+  io: CommandIo,
   db: Database,
   { user }: FoundUser,
   planned: readonly number[],
@@ -29,20 +31,20 @@ export async function writeDiff(
   const { counts, differences } = compareVersions(db, last?.versionIds ?? [], planned)
   const shown = { new: 0, changed: 0, gone: 0 }
   for await (const difference of differences) {
-    if (json) await writeJson(difference)
-    else if (++shown[difference.type] <= shownMax) await writeLine(describe(difference))
+    if (json) await io.out.json(difference)
+    else if (++shown[difference.type] <= shownMax) await io.out.line(describe(difference))
   }
   if (json) {
     const against = last && { period: last.period, createdAt: last.createdAt, idempotencyKeys: last.idempotencyKeys }
-    await writeJson({ type: 'diff', user: user.email, period, against: against ?? null, ...counts })
+    await io.out.json({ type: 'diff', user: user.email, period, against: against ?? null, ...counts })
     return
   }
   const unshown = Object.values(shown).reduce((sum, n) => sum + Math.max(0, n - shownMax), 0)
-  if (unshown > 0) await writeLine(`… and ${formatCount(unshown)} more; --json lists all`)
-  if (counts.new + counts.changed + counts.gone > 0) await writeLine('')
+  if (unshown > 0) await io.out.line(`… and ${formatCount(unshown)} more; --json lists all`)
+  if (counts.new + counts.changed + counts.gone > 0) await io.out.line('')
   const beside = last
     ? `Against the weekly delivery of ${last.period}`
     : `No weekly delivery was delivered to ${user.email} yet`
   const sums = `${formatCount(counts.new)} new, ${formatCount(counts.changed)} changed, ${formatCount(counts.gone)} gone`
-  await writeLine(wrap(`${beside}: ${sums}, ${plural(counts.unchanged, 'listing')} unchanged.`, 0))
+  await io.out.line(io.out.wrap(`${beside}: ${sums}, ${plural(counts.unchanged, 'listing')} unchanged.`, 0))
 }

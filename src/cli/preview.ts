@@ -6,11 +6,10 @@ import type { Database } from '../db/open.ts'
 import type { DeliveryLine, LeadsPerUser } from '../index.ts'
 import type { PreviewSettings } from '../push/preview.ts'
 import type { FoundUser } from '../users/users.ts'
-import { type Act, type ExitCode, inShort, usageError, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
+import { type Act, type ExitCode, inShort, settingsSource, usageError, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { parseCount } from './options.ts'
 import type { OutFile } from './out-file.ts'
-import { wrap, write, writeJson, writeLine, writeTable } from './output.ts'
 import { paint } from './painted.ts'
 
 interface PreviewOptions {
@@ -60,7 +59,7 @@ Examples:
     .action(act(preview))
 }
 
-async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
+async function preview(io: CommandIo, options: PreviewOptions): Promise<ExitCode> {
   const exclusive = [
     options.user !== undefined && '--user',
     options.force && '--force',
@@ -80,23 +79,24 @@ async function preview(_log: Log, options: PreviewOptions): Promise<ExitCode> {
     throw usageError('--out goes with --user only.', 'A page shows what one user would get: name the user.')
   if (options.out !== undefined && options.body)
     throw usageError('--out and --body exclude each other.', 'A body is for programs, a page for people.')
-  const { processSource, readSettings } = await import('../base/config.ts')
+  const { readSettings } = await import('../base/config.ts')
   const settings = readSettings(
     ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'sameHouse', 'guard', 'logFormat'],
-    processSource(),
+    settingsSource(io),
   )
   const { out } = options
-  if (out === undefined) return await withDatabase(settings, inShort, ({ db }) => show(db, options, settings))
+  if (out === undefined) return await withDatabase(io, settings, inShort, ({ db }) => show(io, db, options, settings))
   const { openOutFile } = await import('./out-file.ts')
-  const file = openOutFile(out, { isTaken: options.json === true, option: '--out' })
+  const file = openOutFile(io, out, { isTaken: options.json === true, option: '--out' })
   try {
-    return await withDatabase(settings, inShort, ({ db }) => show(db, options, settings, file))
+    return await withDatabase(io, settings, inShort, ({ db }) => show(io, db, options, settings, file))
   } finally {
     file.discard()
   }
 }
 
 async function show(
+  io: CommandIo,
   db: Database,
   options: PreviewOptions,
   settings: PreviewSettings,
@@ -118,21 +118,21 @@ async function show(
   )
   if (options.diff && user) {
     const { writeDiff } = await import('./preview-diff.ts')
-    await passOver(planned)
-    await writeDiff(db, user, planned.versionIds, { json: options.json ?? false, period: planned.period })
+    await passOver(io, planned)
+    await writeDiff(io, db, user, planned.versionIds, { json: options.json ?? false, period: planned.period })
     return 0
   }
   const isPrinted = options.out !== '-'
   const print = options.body ? showBodies : options.json ? showJson : isPrinted ? showTable : passOver
-  await print(planned, options.limit)
+  await print(io, planned, options.limit)
   const seconds = Math.round(performance.now() - startedAt) / 1_000
   const summary = planned.summary(seconds)
   const size = file && user && (await writePage(db, user, planned, settings, file))
   const leadsPerUser = planned.spread.get()
-  if (options.json) await writeJson({ ...summary, ...(leadsPerUser && { leadsPerUser }) })
-  else if (!options.body && isPrinted) await writeSummary(summary, leadsPerUser)
+  if (options.json) await io.out.json({ ...summary, ...(leadsPerUser && { leadsPerUser }) })
+  else if (!options.body && isPrinted) await writeSummary(io, summary, leadsPerUser)
   if (size !== undefined && !options.json && isPrinted)
-    await writeLine(`${paint('bold', options.out ?? '')}  ${bytes(size)}`)
+    await io.out.line(`${paint('bold', options.out ?? '')}  ${bytes(size)}`)
   return 0
 }
 
@@ -166,20 +166,20 @@ async function* firstOf(planned: Planned, limit = Number.POSITIVE_INFINITY): Asy
   }
 }
 
-async function passOver(planned: Planned): Promise<void> {
+async function passOver(_io: CommandIo, planned: Planned): Promise<void> {
   for await (const _ of planned.lines());
 }
 
-async function showBodies(planned: Planned, limit?: number): Promise<void> {
+async function showBodies(io: CommandIo, planned: Planned, limit?: number): Promise<void> {
   for await (const found of firstOf(planned, limit)) {
     if (!('line' in found)) continue
-    await write(await found.readBody())
-    await write('\n')
+    await io.out.write(await found.readBody())
+    await io.out.write('\n')
   }
 }
 
-async function showJson(planned: Planned, limit?: number): Promise<void> {
-  for await (const found of firstOf(planned, limit)) await writeJson('line' in found ? found.line : found)
+async function showJson(io: CommandIo, planned: Planned, limit?: number): Promise<void> {
+  for await (const found of firstOf(planned, limit)) await io.out.json('line' in found ? found.line : found)
 }
 
 /** After this many lines a new table begins, since a table must have all its rows before it is printed. */
@@ -187,14 +187,14 @@ const rowsPerTable = 200
 /** The most skipped users and left-out listings that are printed without --json; the rest are counted. */
 const notesShown = 20
 
-async function showTable(planned: Planned, limit?: number): Promise<void> {
+async function showTable(io: CommandIo, planned: Planned, limit?: number): Promise<void> {
   let rows: string[][] = []
   const notes: string[] = []
   let unshown = 0
   const flush = async () => {
     const heads = ['queries', 'matches', 'leads', 'bytes', 'parts']
     const numbers = heads.map((head) => ({ head, align: 'right' as const }))
-    if (rows.length > 0) await writeTable([{ head: 'kind' }, ...numbers, { head: 'user' }], rows)
+    if (rows.length > 0) await io.out.table([{ head: 'kind' }, ...numbers, { head: 'user' }], rows)
     rows = []
   }
   for await (const found of firstOf(planned, limit)) {
@@ -208,8 +208,8 @@ async function showTable(planned: Planned, limit?: number): Promise<void> {
       notes.push(`${found.user}  ${paint('yellow', 'warning')}  ${found.href ?? 'all of it'}: ${found.message}`)
   }
   await flush()
-  if (notes.length > 0) await writeLine('', ...notes)
-  if (unshown > 0) await writeLine(`… and ${formatCount(unshown)} more; --json lists all`)
+  if (notes.length > 0) await io.out.line('', ...notes)
+  if (unshown > 0) await io.out.line(`… and ${formatCount(unshown)} more; --json lists all`)
 }
 
 function toRow(line: DeliveryLine, matches: number | null): string[] {
@@ -227,6 +227,7 @@ function toRow(line: DeliveryLine, matches: number | null): string[] {
 }
 
 async function writeSummary(
+  io: CommandIo,
   summary: {
     period: string
     users: number
@@ -239,28 +240,31 @@ async function writeSummary(
   leadsPerUser: LeadsPerUser | undefined,
 ): Promise<void> {
   if (summary.deliveries === 0) {
-    await writeLine(`Nothing would be sent in ${summary.period}.`)
+    await io.out.line(`Nothing would be sent in ${summary.period}.`)
     return
   }
   const skipped = summary.skipped > 0 ? `, ${formatCount(summary.skipped)} skipped` : ''
-  await writeLine(
+  await io.out.line(
     '',
-    wrap(
+    io.out.wrap(
       `${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
       0,
     ),
   )
   if (summary.sameHouse)
-    await writeLine(
-      wrap(`Left out, since another listing of the house counts: ${plural(summary.sameHouse, 'listing')}.`, 0),
+    await io.out.line(
+      io.out.wrap(`Left out, since another listing of the house counts: ${plural(summary.sameHouse, 'listing')}.`, 0),
     )
   // one user has nobody to be compared with
   if (leadsPerUser === undefined || summary.users < 2) return
   const { withoutLeads, smallest, median, largest } = leadsPerUser
   const name = ({ user, leads }: typeof smallest) => `${formatCount(leads)} (${user})`
-  await writeLine(
-    wrap(`Leads a user: smallest ${name(smallest)}, median ${formatCount(median)}, largest ${name(largest)}.`, 0),
+  await io.out.line(
+    io.out.wrap(
+      `Leads a user: smallest ${name(smallest)}, median ${formatCount(median)}, largest ${name(largest)}.`,
+      0,
+    ),
   )
   if (withoutLeads > 0)
-    await writeLine(paint('yellow', `${plural(withoutLeads, 'user')} would get a delivery with no lead.`))
+    await io.out.line(paint('yellow', `${plural(withoutLeads, 'user')} would get a delivery with no lead.`))
 }

@@ -4,9 +4,8 @@ import { plural, seconds } from '../base/amounts.ts'
 import type { CheckLine, SummaryLine } from '../receiver-kit/probe/run-probe.ts'
 import { agrees, canAsk } from './ask.ts'
 import { createCheckView } from './check-view.ts'
-import { type Act, type ExitCode, inShort, openSecrets, usageError, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { writeFacts, writeJson, writeLine } from './output.ts'
+import { type Act, type ExitCode, inShort, openSecrets, settingsSource, usageError, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { paint, type Style } from './painted.ts'
 
 interface ProbeCommandOptions {
@@ -44,10 +43,10 @@ Examples:
     .action(act(probe))
 }
 
-async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> {
-  const { processSource, readProxies, readSettings, readTogether } = await import('../base/config.ts')
+async function probe(io: CommandIo, options: ProbeCommandOptions): Promise<ExitCode> {
+  const { readProxies, readSettings, readTogether } = await import('../base/config.ts')
   const { planned, runProbe } = await import('../receiver-kit/probe/run-probe.ts')
-  const source = processSource()
+  const source = settingsSource(io)
   const names = [
     'receiverUrl',
     'clientCert',
@@ -71,18 +70,18 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
     () => readProxies(source),
   )
   const { receiverUrl = '', clientCert, clientKey, dataSource, timeoutMs, ratePerSecond } = settings
-  const receiverKey = options.user === undefined ? undefined : await findKey(settings, options.user)
+  const receiverKey = options.user === undefined ? undefined : await findKey(io, settings, options.user)
 
   const { host } = new URL(receiverUrl)
   const whose = options.user === undefined ? 'a made-up key' : `the key of ${options.user}`
   const what =
     `About to send up to ${planned.requests} requests, ${planned.megabytes} MB together, to the receiver at ${host} with ${whose}.\n` +
     'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.'
-  if (options.yes || !canAsk()) log.info(what)
-  else if (!(await agrees(log, what, 'Send them?')))
+  if (options.yes || !canAsk(io)) io.log.info(what)
+  else if (!(await agrees(io, what, 'Send them?')))
     throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
 
-  const view = await createCheckView(log, options.json === true, writeCheck)
+  const view = await createCheckView(io, options.json === true, (line: CheckLine) => writeCheck(io, line))
   try {
     const summary = await runProbe({
       receiverUrl,
@@ -97,8 +96,8 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
       onCheck: (line) => view.show(line),
     })
     view.stop()
-    if (options.json) await writeJson(summary)
-    else await writeSummary(summary)
+    if (options.json) await io.out.json(summary)
+    else await writeSummary(io, summary)
     return summary.failed > 0 ? 1 : 0
   } finally {
     view.stop()
@@ -108,11 +107,12 @@ async function probe(log: Log, options: ProbeCommandOptions): Promise<ExitCode> 
 const databaseNames: ReadonlySet<string> = new Set(['databaseUrl', 'home', 'secretKey'])
 
 async function findKey(
+  io: CommandIo,
   settings: { databaseUrl: string | undefined; home: string; secretKey: Buffer | undefined },
   email: string,
 ): Promise<string> {
   const { findReceiverKey } = await import('../users/users.ts')
-  return await withDatabase(settings, inShort, async ({ db }) =>
+  return await withDatabase(io, settings, inShort, async ({ db }) =>
     findReceiverKey(db, await openSecrets(db, settings), email),
   )
 }
@@ -120,10 +120,10 @@ async function findKey(
 const styleOf: Record<CheckLine['grade'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', 'not visible': 'dim' }
 const gradeChars = 'not visible'.length
 
-async function writeCheck({ grade, title, clause, sent, received, advice }: CheckLine): Promise<void> {
+async function writeCheck(io: CommandIo, { grade, title, clause, sent, received, advice }: CheckLine): Promise<void> {
   const isTrouble = grade === 'fail' || grade === 'warn'
   const shown = paint(styleOf[grade], grade.padEnd(gradeChars))
-  await writeLine(`${shown}  ${title}${isTrouble ? '' : paint('dim', `: ${received}`)}`)
+  await io.out.line(`${shown}  ${title}${isTrouble ? '' : paint('dim', `: ${received}`)}`)
   if (!isTrouble) return
   for (const [name, value] of [
     ['sent', sent],
@@ -131,7 +131,7 @@ async function writeCheck({ grade, title, clause, sent, received, advice }: Chec
     ['clause', `docs/contract-delivery.md ${clause}`],
     ['to do', advice],
   ]) {
-    await writeLine(`${' '.repeat(gradeChars)}    ${paint('dim', (name ?? '').padEnd(9))}  ${value}`)
+    await io.out.line(`${' '.repeat(gradeChars)}    ${paint('dim', (name ?? '').padEnd(9))}  ${value}`)
   }
 }
 
@@ -141,10 +141,10 @@ const verdicts = {
   fail: 'it is not ready for deliveries',
 } as const
 
-async function writeSummary(summary: SummaryLine): Promise<void> {
+async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> {
   const { grade, checks, passed, warned, failed, notVisible, requests, probe: id } = summary
-  await writeLine('')
-  await writeFacts([
+  await io.out.line('')
+  await io.out.facts([
     ['grade', `${paint(styleOf[grade], grade)}: ${verdicts[grade]}`],
     ['checks', `${plural(checks, 'check')}: ${passed} pass, ${warned} warn, ${failed} fail, ${notVisible} not visible`],
     [

@@ -2,7 +2,8 @@
 import { Command, CommanderError, type Option } from 'commander'
 import { LeadpushError } from '../base/errors.ts'
 import { packageVersion } from '../base/package-root.ts'
-import { type Act, type ExitCode, openLog, usageError } from './command.ts'
+import { type Act, type ExitCode, usageError } from './command.ts'
+import { openIo, openLog } from './command-io.ts'
 import { addCompletion } from './completion/command.ts'
 import { addDb } from './db.ts'
 import { addDeliveries } from './deliveries/command.ts'
@@ -10,12 +11,12 @@ import { addDemo } from './demo.ts'
 import { addDoctor } from './doctor.ts'
 import { addExplain } from './explain/command.ts'
 import { addIntegrations } from './integrations.ts'
+import type { Io } from './io.ts'
 import { addLeads } from './leads/command.ts'
 import { type Log, logError } from './log.ts'
 import { addMigrate } from './migrate.ts'
 import { addOpenapi } from './openapi.ts'
 import { RepeatedOption } from './options.ts'
-import { writeNow } from './output.ts'
 import { addPreview } from './preview.ts'
 import { addProbe } from './probe.ts'
 import { addPrune } from './prune.ts'
@@ -41,17 +42,23 @@ const groups: readonly (readonly [heading: string, adders: readonly ((program: C
   ['Help:', [addDemo, addCompletion]],
 ]
 
+/** Where help and complaints of the command line go. */
+interface Writers {
+  out(text: string): void
+  error(text: string): void
+}
+
 /** Builds the command line without running anything; `act` wraps each action. */
-export function buildProgram(act: Act, writeError: (text: string) => void): Command {
+export function buildProgram(act: Act, { out, error }: Writers): Command {
   const program = new Command('leadpush')
     .description("Deliver each user's for-sale-by-owner leads to the service that the user works with.")
     .version(packageVersion, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print help')
     .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
     .configureOutput({
-      outputError: writeError,
-      writeErr: (text) => writeError(text),
-      writeOut: (text) => void writeNow(text),
+      outputError: error,
+      writeErr: error,
+      writeOut: out,
     })
     .showSuggestionAfterError(true)
     .addHelpText(
@@ -98,19 +105,24 @@ function refuseTwice(command: Command, option: Option): void {
   })
 }
 
-/** Runs the command that `args` (without node and script) name, and returns what to exit with. */
-export async function runProgram(args: readonly string[]): Promise<ExitCode> {
+/** Runs the command that the arguments name, and returns what to exit with. */
+export async function runProgram(io: Io): Promise<ExitCode> {
+  const { args } = io
+  const unlogged = openIo(io)
   let exitCode: ExitCode = 0
   let log: Log | undefined
   let usage = ''
   const act: Act =
     (action) =>
     async (...given) => {
-      log = await openLog()
-      exitCode = await action(log, ...given)
+      log = await openLog(io)
+      exitCode = await action({ ...unlogged, log }, ...given)
     }
-  const program = buildProgram(act, (text) => {
-    usage += text
+  const program = buildProgram(act, {
+    out: (text) => void unlogged.out.writeNow(text),
+    error: (text) => {
+      usage += text
+    },
   }).exitOverride()
   try {
     await program.parseAsync([...args], { from: 'user' })
@@ -118,12 +130,12 @@ export async function runProgram(args: readonly string[]): Promise<ExitCode> {
   } catch (error) {
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return 0
-      log ??= await openLog()
+      log ??= await openLog(io)
       const commandWords = findCommandWords(program, args)
       reportUsage(log, await hideValue(usage, program, commandWords), args, commandWords)
       return 2
     }
-    logError(log ?? (await openLog()), error)
+    logError(log ?? (await openLog(io)), error)
     return error instanceof LeadpushError ? exitCodeOf[error.code] : 1
   }
 }

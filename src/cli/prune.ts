@@ -5,10 +5,8 @@ import { messageOf } from '../base/errors.ts'
 import type { ThinIndex } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { PruneCounts, PrunedPart } from '../upkeep/prune/prune.ts'
-import { type Act, type ExitCode, usageError, waiting, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { isLively, wrap, writeFacts, writeJson, writeLine } from './output.ts'
-import { listenForStop } from './signals.ts'
+import { type Act, type ExitCode, settingsSource, usageError, waiting, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 
 interface PruneOptions {
   olderThan: string
@@ -53,23 +51,26 @@ thin, one after the other. It may run beside pushes and imports.`,
     .action(act(runPrune))
 }
 
-async function runPrune(log: Log, options: PruneOptions): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
+async function runPrune(io: CommandIo, options: PruneOptions): Promise<ExitCode> {
+  const { readSettings } = await import('../base/config.ts')
   const { parseDuration } = await import('../base/setting-values.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'maxLeadAgeMs', 'logFormat'], processSource())
+  const settings = readSettings(
+    ['databaseUrl', 'home', 'databaseAwayMs', 'maxLeadAgeMs', 'logFormat'],
+    settingsSource(io),
+  )
   const olderThanMs = parseDuration(options.olderThan) ?? 0
   if (!(olderThanMs > 0 && olderThanMs <= olderThanDaysMax * 86_400_000)) {
     throw usageError(
       `--older-than: holds ${JSON.stringify(options.olderThan)}; allowed: a number with a unit (ms, s, m, h, d) above 0, up to ${olderThanDaysMax}d, such as 90d`,
     )
   }
-  return await withDatabase(settings, waiting(log), (opened) =>
-    pruneAndTell(log, opened, { ...settings, olderThanMs }, options),
+  return await withDatabase(io, settings, waiting(io), (opened) =>
+    pruneAndTell(io, opened, { ...settings, olderThanMs }, options),
   )
 }
 
 async function pruneAndTell(
-  log: Log,
+  io: CommandIo,
   opened: OpenDatabase,
   settings: { olderThanMs: number; maxLeadAgeMs: number },
   { json, dryRun = false }: { json?: true; dryRun?: boolean },
@@ -77,16 +78,15 @@ async function pruneAndTell(
   const { formatAwayMax } = await import('../db/away.ts')
   const { prune } = await import('../upkeep/prune/prune.ts')
   const { findThinIndexes, rebuildThinIndexes } = await import('../db/indexes.ts')
-  const { default: ora } = isLively() && log.format === 'pretty' ? await import('ora') : { default: undefined }
-  const spinner = ora?.({ stream: process.stderr, discardStdin: false })
-  const stop = listenForStop((signal) => log.info(`${signal}: ending after what is under way.`))
+  const spinner = await io.out.openSpinner(io.log.format, json)
+  const stop = io.stops.listen((signal) => io.log.info(`${signal}: ending after what is under way.`))
   try {
     const counts = await prune(opened.db, {
       ...settings,
       dryRun,
       stop: stop.signal,
       onPart: (part) => void spinner?.start(`Looking for old ${names[part]}`),
-      onAway: () => log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
+      onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
     const indexes = dryRun
@@ -94,14 +94,15 @@ async function pruneAndTell(
       : await rebuildThinIndexes(opened, {
           stop: stop.signal,
           onIndex: (name) => void spinner?.start(`Rebuilding ${name}`),
-          onTrouble: (what, error) => log.warn(`While ${what}: ${messageOf(error)}. The next prune goes on with that.`),
+          onTrouble: (what, error) =>
+            io.log.warn(`While ${what}: ${messageOf(error)}. The next prune goes on with that.`),
         })
     spinner?.stop()
     if (json) {
       const rebuilt = indexes.map(({ name, bytes, denseBytes }) => ({ name, bytes, denseBytes }))
       const more = rebuilt.length > 0 && { rebuilt }
-      await writeJson({ type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: rebuilt.length, ...more })
-    } else await writeCounts(counts, indexes, dryRun)
+      await io.out.json({ type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: rebuilt.length, ...more })
+    } else await writeCounts(io, counts, indexes, dryRun)
     return stop.exitCode ?? 0
   } finally {
     spinner?.stop()
@@ -117,12 +118,20 @@ async function tidy(opened: OpenDatabase, counts: PruneCounts): Promise<void> {
   await tidyTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions'], counts.leads + counts.versions)
 }
 
-async function writeCounts(counts: PruneCounts, indexes: readonly ThinIndex[], dryRun: boolean): Promise<void> {
-  if (dryRun) await writeLine('Nothing was deleted. This would go:', '')
+async function writeCounts(
+  io: CommandIo,
+  counts: PruneCounts,
+  indexes: readonly ThinIndex[],
+  dryRun: boolean,
+): Promise<void> {
+  if (dryRun) await io.out.line('Nothing was deleted. This would go:', '')
   const facts = (Object.keys(names) as PrunedPart[]).map((part) => [names[part], formatCount(counts[part])] as const)
-  await writeFacts([...facts, ['indexes', formatCount(indexes.length)]])
+  await io.out.facts([...facts, ['indexes', formatCount(indexes.length)]])
   for (const { name, bytes: before, denseBytes } of indexes)
-    await writeLine(
-      wrap(`${name} ${dryRun ? 'would be' : 'was'} rebuilt: ${bytes(before)}, about ${bytes(denseBytes)} dense`, 2),
+    await io.out.line(
+      io.out.wrap(
+        `${name} ${dryRun ? 'would be' : 'was'} rebuilt: ${bytes(before)}, about ${bytes(denseBytes)} dense`,
+        2,
+      ),
     )
 }

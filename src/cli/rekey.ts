@@ -4,9 +4,8 @@ import { plural } from '../base/amounts.ts'
 import { messageOf } from '../base/errors.ts'
 import type { SealedCounts } from '../secrets/seal-stored.ts'
 import type { Vault } from '../secrets/vault.ts'
-import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { writeJson, writeLine } from './output.ts'
+import { type Act, type ExitCode, openSecrets, settingsSource, usageError, waiting, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 
 interface RekeyOptions {
   newKeyFile?: string
@@ -36,27 +35,27 @@ Examples:
   leadpush settings rekey --none                   without encryption again`,
     )
     // --json is an option of `settings` too, which then has it
-    .action(act((log: Log, _options: RekeyOptions, command: Command) => rekey(log, command.optsWithGlobals())))
+    .action(act((io: CommandIo, _options: RekeyOptions, command: Command) => rekey(io, command.optsWithGlobals())))
 }
 
 /** More than any key is long. */
 const inputCharsMax = 1_000
 
-async function readInput(): Promise<string> {
+async function readInput(io: CommandIo): Promise<string> {
   let text = ''
-  for await (const chunk of process.stdin.setEncoding('utf8')) {
+  for await (const chunk of io.openStdin().setEncoding('utf8')) {
     text += chunk
     if (text.length > inputCharsMax) break
   }
   return text
 }
 
-async function readNewKey(file: string): Promise<Buffer> {
+async function readNewKey(io: CommandIo, file: string): Promise<Buffer> {
   const { readSmallFile } = await import('../base/small-file.ts')
   const { secretKey } = await import('../base/setting-values.ts')
   let text: string
   try {
-    text = file === '-' ? await readInput() : readSmallFile(file)
+    text = file === '-' ? await readInput(io) : readSmallFile(file)
   } catch (error) {
     throw usageError(`--new-key-file: ${JSON.stringify(file)} cannot be read: ${messageOf(error)}`)
   }
@@ -67,22 +66,22 @@ async function readNewKey(file: string): Promise<Buffer> {
   )
 }
 
-async function rekey(log: Log, { newKeyFile, none, json }: RekeyOptions): Promise<ExitCode> {
+async function rekey(io: CommandIo, { newKeyFile, none, json }: RekeyOptions): Promise<ExitCode> {
   if ((newKeyFile === undefined) === (none === undefined))
     throw usageError('Give either --new-key-file FILE or --none.')
-  const { processSource, readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'secretKey', 'logFormat'], processSource())
-  const newKey = newKeyFile === undefined ? undefined : await readNewKey(newKeyFile)
-  return await withDatabase(settings, waiting(log), async (opened) => {
+  const { readSettings } = await import('../base/config.ts')
+  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'secretKey', 'logFormat'], settingsSource(io))
+  const newKey = newKeyFile === undefined ? undefined : await readNewKey(io, newKeyFile)
+  return await withDatabase(io, settings, waiting(io), async (opened) => {
     const { sealStored } = await import('../secrets/seal-stored.ts')
     const { changeSecretKey } = await import('../secrets/vault.ts')
     await changeSecretKey(opened.db, settings.secretKey, newKey)
     const vault = await openSecrets(opened.db, { secretKey: newKey ?? settings.secretKey })
     const changed = await sealStored(opened, vault)
-    if (json) await writeJson({ type: 'rekey', ...changed })
+    if (json) await io.out.json({ type: 'rekey', ...changed })
     else {
-      await writeSealed(changed, vault)
-      await writeLine(tellKey(newKey !== undefined, changed))
+      await writeSealed(io, changed, vault)
+      await io.out.line(tellKey(newKey !== undefined, changed))
     }
     return changed.damaged > 0 ? 1 : 0
   })
@@ -97,14 +96,15 @@ function tellKey(isChanged: boolean, { damaged }: SealedCounts): string {
 
 /** Tells a person what was encrypted or decrypted; nothing where nothing was. */
 export async function writeSealed(
+  io: CommandIo,
   { receiverKeys, signingSecrets, damaged }: SealedCounts,
   vault: Vault,
 ): Promise<void> {
   if (receiverKeys + signingSecrets > 0) {
     const what = `${plural(receiverKeys, 'receiver key')} and ${plural(signingSecrets, 'signing secret')}`
-    await writeLine(`${vault.currentId === undefined ? 'Decrypted' : 'Encrypted'} ${what}.`)
+    await io.out.line(`${vault.currentId === undefined ? 'Decrypted' : 'Encrypted'} ${what}.`)
   }
   if (damaged > 0) {
-    await writeLine(`${plural(damaged, 'secret')} cannot be decrypted and stayed: \`leadpush validate\` tells which.`)
+    await io.out.line(`${plural(damaged, 'secret')} cannot be decrypted and stayed: \`leadpush validate\` tells which.`)
   }
 }

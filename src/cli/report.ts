@@ -1,9 +1,8 @@
 /** `leadpush report`: the state of things as one page, for people who would rather look. */
 import type { Command } from 'commander'
 import { bytes } from '../base/amounts.ts'
-import { type Act, type ExitCode, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { writeJson, writeLine } from './output.ts'
+import { type Act, type ExitCode, settingsSource, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { paint } from './painted.ts'
 
 interface ReportOptions {
@@ -33,14 +32,14 @@ Examples:
     .action(act(report))
 }
 
-async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
+async function report(io: CommandIo, { out, json }: ReportOptions): Promise<ExitCode> {
+  const { readSettings } = await import('../base/config.ts')
   const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers', 'logFormat'] as const
-  const settings = readSettings(names, processSource())
+  const settings = readSettings(names, settingsSource(io))
   const { openOutFile } = await import('./out-file.ts')
-  const file = openOutFile(out, { isTaken: json === true, option: '--out' })
+  const file = openOutFile(io, out, { isTaken: json === true, option: '--out' })
   try {
-    return await withDatabase(settings, {}, async ({ db }) => {
+    return await withDatabase(io, settings, {}, async ({ db }) => {
       const startedAt = performance.now()
       const { sentenceOf } = await import('../inspect/status/alarms.ts')
       const { findFigures } = await import('../inspect/report/figures/find-figures.ts')
@@ -53,10 +52,10 @@ async function report(_log: Log, { out, json }: ReportOptions): Promise<ExitCode
       const { status, isSampled: sampled } = figures
       const alarms = figures.alarms.map(sentenceOf)
       if (json)
-        await writeJson({ type: 'report', file: out, bytes: size, period: status.period, seconds, sampled, alarms })
+        await io.out.json({ type: 'report', file: out, bytes: size, period: status.period, seconds, sampled, alarms })
       else if (out !== '-') {
-        await writeLine(`${paint('bold', out)}  ${bytes(size)}`)
-        await writeLine(`${status.period}: ${buildHeadline(figures)}`)
+        await io.out.line(`${paint('bold', out)}  ${bytes(size)}`)
+        await io.out.line(`${status.period}: ${buildHeadline(figures)}`)
       }
       return 0
     })

@@ -1,11 +1,11 @@
 /** `leadpush serve`: the inbound endpoints for automation platforms, until it is told to stop. */
+
 import type { Command } from 'commander'
 import type { PushProcessEnd, RequestEntry } from '../server/start-server.ts'
-import { type Act, type ExitCode, endEarly, openSecrets, withDatabase } from './command.ts'
-import { type Log, logError } from './log.ts'
-import { writeLine } from './output.ts'
+import { type Act, type ExitCode, openSecrets, settingsSource, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
+import { logError } from './log.ts'
 import { pushNeeds, pushSettingNames } from './push/command.ts'
-import { listenForStop } from './signals.ts'
 
 /** A connection of the pool on which the database is silent for so long is given up, and whoever waits for it answered. */
 const databaseSilentMsMax = 4_000
@@ -39,13 +39,13 @@ serve speaks plain HTTP: put a proxy with TLS before it, which forwards only
     .action(act(serve))
 }
 
-async function readServeSettings(options: ServeOptions) {
-  const { processSource, readProxies, readSettings, readTogether } = await import('../base/config.ts')
+async function readServeSettings(io: CommandIo, options: ServeOptions) {
+  const { readProxies, readSettings, readTogether } = await import('../base/config.ts')
   const flags = {
     ...(options.host !== undefined && { host: { flag: '--host', value: options.host } }),
     ...(options.port !== undefined && { port: { flag: '--port', value: options.port } }),
   }
-  const source = processSource(flags)
+  const source = settingsSource(io, flags)
   const names = [
     ...pushSettingNames,
     ...([
@@ -67,67 +67,67 @@ async function readServeSettings(options: ServeOptions) {
   return settings
 }
 
-async function serve(log: Log, options: ServeOptions): Promise<ExitCode> {
-  const settings = await readServeSettings(options)
-  const { buildChildEnvironment, processSource } = await import('../base/config.ts')
+async function serve(io: CommandIo, options: ServeOptions): Promise<ExitCode> {
+  const settings = await readServeSettings(io, options)
+  const { buildChildEnvironment } = await import('../base/config.ts')
   const { asDatabaseError } = await import('../db/away.ts')
   const { hookRulesOf } = await import('../integrations/hook-address.ts')
   const { startServer } = await import('../server/start-server.ts')
   const awayMsMax = Math.min(databaseAwayMsMax, settings.databaseAwayMs)
   const limits = { silentMsMax: databaseSilentMsMax, connectionsMax, awayMsMax }
-  return await withDatabase(settings, limits, async ({ db, description }) => {
-    log.info(`Database: ${description}`)
+  return await withDatabase(io, settings, limits, async ({ db, description }) => {
+    io.log.info(`Database: ${description}`)
     // for the processes of subscription pushes, which would only fail; a request needs no secret
     await openSecrets(db, settings)
     if (settings.allowInsecureHooks) {
-      log.warn('LEADPUSH_ALLOW_INSECURE_HOOKS is set: hook URLs may lead anywhere. For development only.')
+      io.log.warn('LEADPUSH_ALLOW_INSECURE_HOOKS is set: hook URLs may lead anywhere. For development only.')
     }
     let told: (signal: NodeJS.Signals) => void = () => {}
     const stopped = new Promise<NodeJS.Signals>((resolve) => {
       told = resolve
     })
-    const stop = listenForStop((signal) => told(signal))
+    const stop = io.stops.listen((signal) => told(signal))
     const server = await startServer({
       ...settings,
       db,
       hookRules: hookRulesOf(settings),
-      childEnv: buildChildEnvironment(processSource().env, log.format),
-      onRequest: (entry) => logRequest(log, entry),
-      onPushEnded: (userId, end) => logPush(log, userId, end),
-      onPushLine: (line) => log.line(line),
-      onNote: (text) => log.info(text),
-      onWarning: (text) => log.warn(text),
-      onTrouble: (error) => logError(log, asDatabaseError(error)),
+      childEnv: buildChildEnvironment(io.env, io.log.format),
+      onRequest: (entry) => logRequest(io, entry),
+      onPushEnded: (userId, end) => logPush(io, userId, end),
+      onPushLine: (line) => io.log.line(line),
+      onNote: (text) => io.log.info(text),
+      onWarning: (text) => io.log.warn(text),
+      onTrouble: (error) => logError(io.log, asDatabaseError(error)),
     })
-    await writeLine(`leadpush serve listening on ${server.url}`)
+    await io.out.line(`leadpush serve listening on ${server.url}`)
     const signal = await stopped
-    log.info(`${signal}: answering what is under way; a second one stops at once.`)
+    io.log.info(`${signal}: answering what is under way; a second one stops at once.`)
     // a database that is away must not hold it up
-    setTimeout(() => void endEarly(0), endMsMax).unref()
+    setTimeout(() => void io.ending.begin(0), endMsMax).unref()
     await server.close(signal)
     stop.dispose()
     return 0
   })
 }
 
-function logRequest(log: Log, { method, route, status, durationMs, integration, address }: RequestEntry): void {
+function logRequest(io: CommandIo, { method, route, status, durationMs, integration, address }: RequestEntry): void {
   const fields = { method, route, status, durationMs: Math.round(durationMs * 10) / 10, integration, address }
   // in one write with those that are answered at the same moment
-  if (log.format === 'json') log.detail('request', fields)
+  if (io.log.format === 'json') io.log.detail('request', fields)
   else {
-    log.info(
+    io.log.info(
       `${method} ${route} ${status}, ${fields.durationMs} ms, ${address}${integration === undefined ? '' : `, integration ${integration}`}`,
     )
   }
 }
 
-function logPush(log: Log, userId: number | undefined, { exitCode, outcome }: PushProcessEnd): void {
+function logPush(io: CommandIo, userId: number | undefined, { exitCode, outcome }: PushProcessEnd): void {
   const ended = outcome ?? (exitCode === 0 ? 'nothing was owed any more' : 'nothing was sent')
   const message =
     userId === undefined
       ? `The subscription pushes of a long line ended: ${ended}.`
       : `The subscription push of user ${userId} ended: ${ended}.`
   const fields = { ...(userId !== undefined && { userId }), exitCode }
-  if (exitCode === 0) log.info(message, fields)
-  else log.warn(`${message} Its process ended with ${exitCode ?? 'a signal'}.`, fields)
+  if (exitCode === 0) io.log.info(message, fields)
+  else io.log.warn(`${message} Its process ended with ${exitCode ?? 'a signal'}.`, fields)
 }

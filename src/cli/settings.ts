@@ -1,9 +1,8 @@
 /** `leadpush settings`: which settings hold here, and where each comes from. */
 import type { Command } from 'commander'
 import type { SettingInForce } from '../base/config.ts'
-import type { Act, ExitCode } from './command.ts'
-import type { Log } from './log.ts'
-import { writeJson, writeTable } from './output.ts'
+import { type Act, type ExitCode, settingsSource } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { paint } from './painted.ts'
 import { addRekey } from './rekey.ts'
 
@@ -42,21 +41,21 @@ Examples:
   addRekey(settings, act)
 }
 
-async function showSettings(_log: Log, options: SettingsOptions): Promise<ExitCode> {
-  const { findInForce, processSource } = await import('../base/config.ts')
+async function showSettings(io: CommandIo, options: SettingsOptions): Promise<ExitCode> {
+  const { findInForce } = await import('../base/config.ts')
   const flags = Object.entries(flagged).flatMap(([name, { flag, key }]) => {
     const value = options[name as keyof typeof flagged]
     return value === undefined ? [] : [[key, { flag, value }] as const]
   })
-  const inForce = findInForce(processSource(Object.fromEntries(flags)))
+  const inForce = findInForce(settingsSource(io, Object.fromEntries(flags)))
   if (options.json) {
     for (const { name, value = null, from, by = null, host = null, isSecret, isSet } of inForce) {
-      await writeJson({ type: 'setting', name, value, from, by, set: isSet, secret: isSecret, host })
+      await io.out.json({ type: 'setting', name, value, from, by, set: isSet, secret: isSecret, host })
     }
     return 0
   }
   const columns = [{ head: 'setting' }, { head: 'value', wide: true }, { head: 'from', wide: true }]
-  await writeTable(
+  await io.out.table(
     columns,
     inForce.map((setting) => [setting.name, formatValue(setting), formatOrigin(setting)]),
   )

@@ -1,6 +1,5 @@
 /** SIGHUP, SIGINT and SIGTERM: the first asks a command to come to an end, the second ends it at once. */
-import { closeSync, openSync } from 'node:fs'
-import { ignoresHangups } from './hangups.ts'
+import type { Io } from './io.ts'
 
 export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
 
@@ -18,69 +17,70 @@ export interface Stop {
   dispose(): void
 }
 
-let isCareful = false
-let listening = 0
-let hadTerminal = false
-let isDeaf = false
+/** Who hears the signals of one command. */
+export class Stops {
+  private readonly io: Io
+  private listening = 0
+  private isCareful = false
 
-/** Whether the command is one that must not just be ended in the middle: it has asked to be told. */
-export const mustFinish = (): boolean => isCareful
-
-function hasTerminal(): boolean {
-  try {
-    closeSync(openSync('/dev/tty', 'r'))
-    return true
-  } catch {
-    return false
+  constructor(io: Io) {
+    this.io = io
   }
-}
 
-const isUnheard = (signal: StopSignal) => signal === 'SIGHUP' && isDeaf
-
-/** The shell and the system may both report one closed terminal. */
-const isSecond = (signal: StopSignal) => signal !== 'SIGHUP' || !hadTerminal
-
-/** For commands that do not listen: the first signal calls `end`, the second ends the process at once. */
-export function listenByDefault(end: (exitCode: StopCode) => void): void {
-  // as it was at the start: once the terminal is closed, it and the parent may be gone
-  hadTerminal = hasTerminal()
-  isDeaf = ignoresHangups()
-  let isEnding = false
-  for (const signal of stopSignals) {
-    process.on(signal, () => {
-      if (listening > 0 || isUnheard(signal)) return
-      if (!isEnding) end(exitCodes[signal])
-      else if (isSecond(signal)) process.exit(exitCodes[signal])
-      isEnding = true
-    })
+  /** Whether the command is one that must not just be ended in the middle: it has asked to be told. */
+  get mustFinish(): boolean {
+    return this.isCareful
   }
-}
 
-/** `onFirst` tells whoever waits that the command is coming to an end. */
-export function listenForStop(onFirst: (signal: StopSignal) => void): Stop {
-  const controller = new AbortController()
-  let exitCode: StopCode | undefined
-  const listen = (signal: StopSignal) => {
-    if (isUnheard(signal)) return
-    if (controller.signal.aborted) {
-      if (isSecond(signal)) process.exit(exitCodes[signal])
-      return
+  private isUnheard(signal: StopSignal): boolean {
+    return signal === 'SIGHUP' && this.io.ignoresHangups
+  }
+
+  /** The shell and the system may both report one closed terminal. */
+  private isSecond(signal: StopSignal): boolean {
+    return signal !== 'SIGHUP' || !this.io.hadTerminal
+  }
+
+  /** For commands that do not listen: the first signal calls `end`, the second ends the process at once. */
+  listenByDefault(end: (exitCode: StopCode) => void): void {
+    let isEnding = false
+    for (const signal of stopSignals) {
+      this.io.signals.on(signal, () => {
+        if (this.listening > 0 || this.isUnheard(signal)) return
+        if (!isEnding) end(exitCodes[signal])
+        else if (this.isSecond(signal)) this.io.exit(exitCodes[signal])
+        isEnding = true
+      })
     }
-    exitCode = exitCodes[signal]
-    onFirst(signal)
-    controller.abort()
   }
-  isCareful = true
-  listening++
-  for (const signal of stopSignals) process.on(signal, listen)
-  return {
-    signal: controller.signal,
-    get exitCode() {
-      return exitCode
-    },
-    dispose() {
-      listening--
-      for (const signal of stopSignals) process.off(signal, listen)
-    },
+
+  /** `onFirst` tells whoever waits that the command is coming to an end. */
+  listen(onFirst: (signal: StopSignal) => void): Stop {
+    const controller = new AbortController()
+    let exitCode: StopCode | undefined
+    const hear = (signal: StopSignal) => {
+      if (this.isUnheard(signal)) return
+      if (controller.signal.aborted) {
+        if (this.isSecond(signal)) this.io.exit(exitCodes[signal])
+        return
+      }
+      exitCode = exitCodes[signal]
+      onFirst(signal)
+      controller.abort()
+    }
+    const listeners = stopSignals.map((signal) => [signal, () => hear(signal)] as const)
+    this.isCareful = true
+    this.listening++
+    for (const [signal, listener] of listeners) this.io.signals.on(signal, listener)
+    return {
+      signal: controller.signal,
+      get exitCode() {
+        return exitCode
+      },
+      dispose: () => {
+        this.listening--
+        for (const [signal, listener] of listeners) this.io.signals.off(signal, listener)
+      },
+    }
   }
 }

@@ -2,12 +2,10 @@
 import type { Command } from 'commander'
 import { formatCount, plural } from '../base/amounts.ts'
 import type { Finding, Findings } from '../inspect/validate/finding.ts'
-import { type Act, type ExitCode, inShort, openSecrets, usageError, withDatabase } from './command.ts'
-import type { Log } from './log.ts'
-import { isLively, writeFacts, writeJson, writeLine } from './output.ts'
+import { type Act, type ExitCode, inShort, openSecrets, settingsSource, usageError, withDatabase } from './command.ts'
+import type { CommandIo } from './command-io.ts'
 import { paint } from './painted.ts'
 import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from './record-options.ts'
-import { listenForStop } from './signals.ts'
 
 interface ValidateOptions extends RecordOptions {
   json?: true
@@ -40,18 +38,18 @@ Examples:
     .action(act(validate))
 }
 
-async function validate(log: Log, files: string[], options: ValidateOptions, command: Command): Promise<ExitCode> {
+async function validate(io: CommandIo, files: string[], options: ValidateOptions, command: Command): Promise<ExitCode> {
   const { json: _, ...read } = options
   if (files.length === 0 && Object.keys(read).length > 0) {
     const hint = 'Name the files; without any, `leadpush validate` checks the settings and the database.'
     throw usageError('Options that say how records are read go with files.', hint)
   }
-  const stop = listenForStop((signal) =>
-    log.info(`${signal}: coming to an end; what was not looked at is not counted.`),
+  const stop = io.stops.listen((signal) =>
+    io.log.info(`${signal}: coming to an end; what was not looked at is not counted.`),
   )
   try {
     const check = files.length > 0 ? validateFiles : validateDatabase
-    const exitCode = await check(log, files, options, stop.signal, command)
+    const exitCode = await check(io, files, options, stop.signal, command)
     return stop.exitCode ?? exitCode
   } finally {
     stop.dispose()
@@ -59,55 +57,53 @@ async function validate(log: Log, files: string[], options: ValidateOptions, com
 }
 
 async function validateFiles(
-  log: Log,
+  io: CommandIo,
   names: string[],
   options: ValidateOptions,
   signal: AbortSignal,
   command: Command,
 ): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../base/config.ts')
+  const { readSettings } = await import('../base/config.ts')
   const { checkFiles, findFiles } = await import('../inspect/validate/files.ts')
-  readSettings(['logFormat'], processSource())
+  readSettings(['logFormat'], settingsSource(io))
   const how = { ...(await readRecordOptions(options)), commandThatFits: commandThatFits('validate', names, command) }
   const counts = { files: 0, records: 0, ...(options.where && { filtered: 0 }) }
-  return await show(log, checkFiles(findFiles(names), counts, signal, how), counts, options)
+  return await show(io, checkFiles(findFiles(names), counts, signal, how), counts, options)
 }
 
 async function validateDatabase(
-  log: Log,
+  io: CommandIo,
   _files: string[],
   options: ValidateOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { processSource, readProxies, readSettings, readTogether, settingNames } = await import('../base/config.ts')
-  const source = processSource()
+  const { readProxies, readSettings, readTogether, settingNames } = await import('../base/config.ts')
+  const source = settingsSource(io)
   const [settings] = readTogether(
     () => readSettings(settingNames, source),
     () => readProxies(source),
   )
-  return await withDatabase(settings, { ...inShort, awayMsMax: 0 }, async (opened) => {
+  return await withDatabase(io, settings, { ...inShort, awayMsMax: 0 }, async (opened) => {
     const { checkDatabase } = await import('../inspect/validate/database.ts')
-    log.info(`Database: ${opened.description}`)
+    io.log.info(`Database: ${opened.description}`)
     const vault = await openSecrets(opened.db, settings)
     const counts = { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
-    return await show(log, checkDatabase(opened, settings, counts, signal, vault), counts, options)
+    return await show(io, checkDatabase(opened, settings, counts, signal, vault), counts, options)
   })
 }
 
 /** Tells on standard error how far it is: in a line that moves on a terminal, elsewhere one every 10 s. */
-async function startProgress(log: Log, counts: Counts, json: boolean): Promise<{ stop(): void }> {
+async function startProgress(io: CommandIo, counts: Counts, json: boolean): Promise<{ stop(): void }> {
   const text = () =>
     Object.entries(counts)
       .map(([what, value]) => `${formatCount(value)} ${what}`)
       .join(', ')
-  // beside results on the same terminal it would tear the lines
-  const lively = isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)
-  if (!lively) {
-    const timer = setInterval(() => log.info(`Checked ${text()}.`), plainProgressMs).unref()
+  const spinner = await io.out.openSpinner(io.log.format, json)
+  if (!spinner) {
+    const timer = setInterval(() => io.log.info(`Checked ${text()}.`), plainProgressMs).unref()
     return { stop: () => clearInterval(timer) }
   }
-  const { default: ora } = await import('ora')
-  const spinner = ora({ text: text(), stream: process.stderr, discardStdin: false }).start()
+  spinner.start(text())
   const timer = setInterval(() => {
     spinner.text = text()
   }, livelyProgressMs).unref()
@@ -122,34 +118,34 @@ async function startProgress(log: Log, counts: Counts, json: boolean): Promise<{
 const describe = ({ type, where, path, message, hint }: Finding) =>
   `${where}  ${paint(type === 'problem' ? 'red' : 'yellow', type)}  ${path ? `${path} ` : ''}${message}${hint ? `. ${hint}` : ''}`
 
-async function show(log: Log, findings: Findings, counts: Counts, { json }: ValidateOptions): Promise<ExitCode> {
+async function show(io: CommandIo, findings: Findings, counts: Counts, { json }: ValidateOptions): Promise<ExitCode> {
   const found = { problem: 0, note: 0 }
-  const progress = await startProgress(log, counts, json ?? false)
+  const progress = await startProgress(io, counts, json ?? false)
   try {
     for await (const finding of findings) {
       found[finding.type]++
-      if (json) await writeJson(finding)
-      else if (found[finding.type] <= shownMax[finding.type]) await writeLine(describe(finding))
+      if (json) await io.out.json(finding)
+      else if (found[finding.type] <= shownMax[finding.type]) await io.out.line(describe(finding))
     }
   } finally {
     progress.stop()
   }
   const { problem: problems, note: notes } = found
-  if (json) await writeJson({ type: 'summary', problems, notes, ...counts })
-  else await writeSummary(problems, notes, counts)
+  if (json) await io.out.json({ type: 'summary', problems, notes, ...counts })
+  else await writeSummary(io, problems, notes, counts)
   return problems > 0 ? 1 : 0
 }
 
-async function writeSummary(problems: number, notes: number, counts: Counts): Promise<void> {
+async function writeSummary(io: CommandIo, problems: number, notes: number, counts: Counts): Promise<void> {
   for (const [type, value] of [
     ['problem', problems],
     ['note', notes],
   ] as const) {
     const more = value - shownMax[type]
-    if (more > 0) await writeLine(`… and ${plural(more, type)} more; --json lists all`)
+    if (more > 0) await io.out.line(`… and ${plural(more, type)} more; --json lists all`)
   }
   const checked = Object.entries(counts).map(([what, value]): [string, string] => [what, formatCount(value)])
-  await writeFacts([
+  await io.out.facts([
     ...checked,
     ['notes', notes > 0 ? paint('yellow', formatCount(notes)) : '0'],
     ['problems', problems > 0 ? paint('red', formatCount(problems)) : paint('green', '0')],

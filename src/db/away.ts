@@ -183,13 +183,21 @@ function answered(): void {
   away.answeredMs = performance.now()
 }
 
-/** How long an absence is ridden out by this process, as the setting or, in a program that has none, its default says. */
-let awayMsMax = databaseAwayMsDefault
+/** How long an absence is ridden out, of each database that is open; the last one counts. */
+const limits: { awayMsMax: number }[] = []
 
-/** Sets how long an absence of the database is ridden out from now on: `LEADPUSH_DATABASE_AWAY`. */
-export function limitAbsence(ms: number): void {
-  awayMsMax = ms
+const findAwayMsMax = () => limits.at(-1)?.awayMsMax ?? databaseAwayMsDefault
+
+/** Sets how long an absence of the database is ridden out (`LEADPUSH_DATABASE_AWAY`), until the function is called that it returns. */
+export function limitAbsence(awayMsMax: number): () => void {
+  const limit = { awayMsMax }
+  limits.push(limit)
   givenUp = undefined
+  away.sinceMs = undefined
+  return () => {
+    limits.splice(limits.indexOf(limit), 1)
+    givenUp = undefined
+  }
 }
 
 /** The database was waited for long enough: from now on its trouble is no absence, and is told as `error`. */
@@ -198,8 +206,10 @@ export function giveUp(error: LeadpushError): void {
 }
 
 /** How long an absence is ridden out, for people. */
-export const formatAwayMax = (): string =>
-  awayMsMax % 60_000 === 0 ? plural(awayMsMax / 60_000, 'minute') : `${awayMsMax / 1_000} s`
+export function formatAwayMax(): string {
+  const awayMsMax = findAwayMsMax()
+  return awayMsMax % 60_000 === 0 ? plural(awayMsMax / 60_000, 'minute') : `${awayMsMax / 1_000} s`
+}
 
 /** What an operator is told about an absence; `where` is host and port. */
 export function describeAbsence(error: unknown, where?: string): string {
@@ -255,17 +265,17 @@ export async function rideOut<T>(
         shouldRetry: ({ error }) => {
           const nowMs = performance.now()
           failingSinceMs ??= nowMs
-          const isItsOwn = nowMs - failingSinceMs >= Math.max(ownTroubleMs, 2 * awayMsMax)
+          const isItsOwn = nowMs - failingSinceMs >= Math.max(ownTroubleMs, 2 * findAwayMsMax())
           if (saysItself(error)) {
             answered()
             return !isItsOwn
           }
-          return !isItsOwn && nowMs - awaySince(error, triedMs, nowMs) < awayMsMax
+          return !isItsOwn && nowMs - awaySince(error, triedMs, nowMs) < findAwayMsMax()
         },
         onFailedAttempt: async ({ error }) => {
           if (saysItself(error)) return
           isRepeat = true
-          if (awayMsMax > 0) onAway?.(error)
+          if (findAwayMsMax() > 0) onAway?.(error)
           // a remedy's error is ignored: the next try meets the same trouble
           await Promise.allSettled([...remedies].map((remedy) => remedy()))
         },

@@ -5,6 +5,7 @@
 import { connect, type Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
+import type { SettingsSource } from '../base/config.ts'
 import { codeOf, LeadpushError } from '../base/errors.ts'
 import { databaseAwayMsDefault } from '../base/limits.ts'
 import {
@@ -42,6 +43,8 @@ export interface OpenDatabase {
 
 /** What the caller expects of the database. */
 export interface OpenOptions {
+  /** Where libpq's variables are looked for. */
+  env?: SettingsSource['env']
   /** Makes the embedded database where there is none; without it that is a `usage` error. */
   create?: boolean
   /**
@@ -178,8 +181,8 @@ export async function openDatabase(
   options: OpenOptions = {},
 ): Promise<OpenDatabase> {
   const server = settings.databaseUrl === undefined ? await enterEmbedded(settings.home, options) : undefined
-  if (options.awayMsMax !== undefined) limitAbsence(options.awayMsMax)
-  const route = new Route(server?.url ?? settings.databaseUrl ?? '', { connectMsMax: options.silentMsMax })
+  const { silentMsMax: connectMsMax, env } = options
+  const route = new Route(server?.url ?? settings.databaseUrl ?? '', { connectMsMax, env })
   const waitMsMax = Math.min(10_000, options.silentMsMax ?? 10_000)
   const pool = new pg.Pool({
     ...route.config,
@@ -223,6 +226,7 @@ export async function openDatabase(
       })
   pool.on('acquire', (client) => watch?.begin(client))
   const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}
+  const unlimit = options.awayMsMax === undefined ? () => {} : limitAbsence(options.awayMsMax)
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
   const opened: OpenDatabase = {
     db,
@@ -232,6 +236,7 @@ export async function openDatabase(
     description: server ? `embedded, in ${server.home}` : route.description,
     close: async () => {
       forget()
+      unlimit()
       watch?.stop()
       // the pool counts as ended before its connections are: each keeps the process alive until it is closed or cut
       setTimeout(() => {

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
-import { readPostgresVariables } from '../base/config.ts'
+import { readPostgresVariables, type SettingsSource } from '../base/config.ts'
 import { type DatabaseAddress, parseDatabaseUrl, sslModes } from '../base/database-url.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { isAbsence, ReadOnlyServer, type Writability, writability } from './away.ts'
@@ -34,8 +34,8 @@ const connectMsMax = 5_000
 
 type SslMode = (typeof sslModes)[number]
 
-function findSslMode({ parameters }: DatabaseAddress): SslMode {
-  const given = parameters.get('sslmode') ?? readPostgresVariables().sslMode
+function findSslMode({ parameters }: DatabaseAddress, fallback: string | undefined): SslMode {
+  const given = parameters.get('sslmode') ?? fallback
   if (!given) return 'disable'
   const mode = sslModes.find((each) => each === given)
   if (mode) return mode
@@ -55,9 +55,9 @@ function readFile(name: string, path: string | undefined): string | undefined {
 }
 
 /** What libpq does for each `sslmode`, in the order in which it tries it. Throws `usage` for a file that cannot be read. */
-function findSslWays(address: DatabaseAddress): Way['ssl'][] {
+function findSslWays(address: DatabaseAddress, fallback: string | undefined): Way['ssl'][] {
   const { parameters } = address
-  const mode = findSslMode(address)
+  const mode = findSslMode(address, fallback)
   if (mode === 'disable') return [false]
   const authority = parameters.get('sslrootcert')
   const ca = authority === 'system' ? undefined : readFile('sslrootcert', authority)
@@ -89,14 +89,19 @@ export class Route {
   private found: { way: Way; atMs: number } | undefined
   private finding: Promise<Way> | undefined
 
-  /** Throws `usage` for a file in the URL that cannot be read. */
-  constructor(databaseUrl: string, options: { connectMsMax?: number | undefined } = {}) {
+  /** `env` may have libpq's variables. Throws `usage` for a file in the URL that cannot be read. */
+  constructor(
+    databaseUrl: string,
+    options: { connectMsMax?: number | undefined; env?: SettingsSource['env'] | undefined } = {},
+  ) {
     const address = parseDatabaseUrl(databaseUrl)
     const { hosts, parameters } = address
-    const fallback = readPostgresVariables()
+    const fallback = readPostgresVariables(options.env ?? {})
     const given = hosts.length > 0 ? hosts : [{ host: '', port: undefined }]
     // TLS is not spoken through a Unix socket
-    const ssl = given.every(({ host }) => host.startsWith('/')) ? [false as const] : findSslWays(address)
+    const ssl = given.every(({ host }) => host.startsWith('/'))
+      ? [false as const]
+      : findSslWays(address, fallback.sslMode)
     this.ways = given.flatMap(({ host, port }) => {
       const server = { host: host || fallback.host, port: port ?? fallback.port }
       return (server.host.startsWith('/') ? [false as const] : ssl).map((each) => ({ ...server, ssl: each }))

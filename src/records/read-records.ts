@@ -270,7 +270,8 @@ export async function* readRecords(
   file: RecordFile,
   options: RecordReadOptions = {},
 ): AsyncGenerator<RecordPage, void, undefined> {
-  const stream = file.name === '-' ? (options.stdin ?? process.stdin) : openFile(file.name)
+  const stream = file.name === '-' ? options.stdin : openFile(file.name)
+  if (!stream) throw new Error('no stream was given for -')
   const stop = () => stream.destroy(options.signal?.reason)
   options.signal?.addEventListener('abort', stop, { once: true })
   const counter = { bytesRead: 0 }

@@ -141,11 +141,12 @@ test('a wrong key, or none, is exit code 2 for commands that need one, and nothi
   ]) {
     const other = await house.call(command, withKey(wrong))
     assert.deepEqual([other.code, other.stdout], [2, ''], command.join(' '))
-    assert.match(other.stderr, /error: LEADPUSH_SECRET_KEY: holds another key than the one/)
+    // the log of `serve` is JSON
+    assert.match(other.stderr, /error.*LEADPUSH_SECRET_KEY: holds another key than the one/)
     assert.ok(!other.stderr.includes(wrong) && !other.stderr.includes(first))
     const none = await house.call(command)
     assert.deepEqual([none.code, none.stdout], [2, ''], command.join(' '))
-    assert.match(none.stderr, /error: LEADPUSH_SECRET_KEY: is not set/)
+    assert.match(none.stderr, /error.*LEADPUSH_SECRET_KEY: is not set/)
   }
   assert.equal(await dump(opened), before)
   for (const command of [

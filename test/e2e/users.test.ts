@@ -255,7 +255,11 @@ test('with LEADPUSH_PING_BODY the dead man’s switch is told what came of the p
     const { Ping } = await import('../../src/cli/push/ping.ts')
     const { createLog } = await import('../../src/cli/log.ts')
     const pingUrl = `http://127.0.0.1:${server.port}/uuid`
-    const ping = new Ping(await createLog('pretty'), { pingUrl, pingBody: 'on', proxies: {} })
+    const ping = new Ping(await createLog({ stderr: process.stderr, onExit: () => () => {} }, 'pretty'), {
+      pingUrl,
+      pingBody: 'on',
+      proxies: {},
+    })
     for (let at = 0; at < 200; at++) {
       const reason = `${String.fromCodePoint(0x1f600 + (at % 9)).repeat(400)} ${at} user-1@example.com`
       ping.reporter.line({ type: 'skip', user: 'user-1@example.com', reason: `user-1@example.com ${at} ${reason}` })

@@ -3,7 +3,7 @@
  * nothing depends on the process, runs its command line within this one.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -150,14 +150,17 @@ export function runProgram(args: readonly string[], options: ProgramOptions = {}
   return startProgram(args, options).done
 }
 
-export type CallOptions = Pick<ProgramOptions, 'env' | 'cwd' | 'input'>
+export interface CallOptions extends Pick<ProgramOptions, 'env' | 'cwd' | 'input'> {
+  /** Milliseconds since 1970; by default those of this machine. */
+  nowMs?: () => number
+}
 
 let called: Promise<unknown> = Promise.resolve()
 
 /**
- * Runs the command line within this process, one call at a time: the same output, exit code and settings for a tenth of the
- * processor time. For wrong usage, for preparing a test, and for looking at its results. It lacks what belongs to a process:
- * signals, JSON lines of the log, environment variables that Node.js itself reads (TMPDIR), and the steps at the very end.
+ * Runs a command within this process, one call at a time: the same output, exit code and settings for a tenth of the processor
+ * time. A test starts a process for what only a process has: signals, a terminal, kills, environment variables that Node.js itself or a
+ * library reads (TMPDIR, PGPASSWORD), the real streams.
  */
 export function callProgram(args: readonly string[], options: CallOptions = {}): Promise<ProgramResult> {
   const result = called.then(() => call(args, options))
@@ -165,10 +168,9 @@ export function callProgram(args: readonly string[], options: CallOptions = {}):
   return result
 }
 
-async function call(args: readonly string[], { env, cwd, input = '' }: CallOptions): Promise<ProgramResult> {
+async function call(args: readonly string[], options: CallOptions): Promise<ProgramResult> {
+  const { cwd = testHome(), env, input = '', nowMs = Date.now } = options
   const written = { stdout: '', stderr: '' }
-  const own = { env: process.env, cwd: process.cwd() }
-  const { stdin, stdout, stderr } = Object.getOwnPropertyDescriptors(process)
   const listen = (name: keyof typeof written) =>
     new Writable({
       write(chunk, _, done) {
@@ -176,21 +178,40 @@ async function call(args: readonly string[], { env, cwd, input = '' }: CallOptio
         done()
       },
     })
-  const given = Readable.from([Buffer.from(input)], { objectMode: false })
-  // the test runner reports on the real streams meanwhile
-  for (const [name, stream] of Object.entries({ stdin: given, stdout: listen('stdout'), stderr: listen('stderr') })) {
-    Object.defineProperty(process, name, { configurable: true, enumerable: true, get: () => stream })
-  }
-  process.chdir(cwd ?? testHome())
-  // other processes of the test find the run's servers and programs by these
-  const ofRun = Object.entries(process.env).filter(([name]) => name.startsWith('TEST_'))
-  process.env = { ...cleanEnvironment(env), ...Object.fromEntries(ofRun) }
+  const atExit = new Set<(exitCode: number) => void>()
+  let exit: (exitCode: number) => void = () => {}
+  const exited = new Promise<number>((resolve) => {
+    exit = resolve
+  })
+  let noted = 0
+  const before = process.cwd()
+  process.chdir(cwd)
   try {
-    const code = await runCommandLine(args)
+    const ended = runCommandLine({
+      args,
+      program: findProgram(),
+      env: cleanEnvironment(env),
+      folder: cwd,
+      openStdin: () => Readable.from([Buffer.from(input)], { objectMode: false }),
+      stdout: listen('stdout'),
+      stderr: listen('stderr'),
+      nowMs,
+      signals: new EventEmitter(),
+      ignoresHangups: false,
+      hadTerminal: false,
+      onExit(work) {
+        atExit.add(work)
+        return () => void atExit.delete(work)
+      },
+      exit,
+      noteExitCode: (exitCode) => {
+        noted ||= exitCode
+      },
+    })
+    const code = (await Promise.race([ended, exited])) || noted
+    for (const work of [...atExit]) work(code)
     return { code, signal: null, ...written, json: parseLines(written.stdout) }
   } finally {
-    process.env = own.env
-    process.chdir(own.cwd)
-    Object.defineProperties(process, { stdin, stdout, stderr })
+    process.chdir(before)
   }
 }

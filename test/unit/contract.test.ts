@@ -64,7 +64,7 @@ test('it lists every setting, with its default', () => {
 test('it names no command that the program has not, and no exit code', () => {
   const program = buildProgram(
     () => async () => {},
-    () => {},
+    { out: () => {}, error: () => {} },
   )
   const words = spansOf(findTable(contract, 'command').map(([cell = '']) => cell).join(' '))
   const named = words.flatMap((span) => /^leadpush ([a-z]+)/.exec(span)?.[1] ?? [])

@@ -148,9 +148,14 @@ for (const [name, owner] of Object.entries(owners)) {
   })
 }
 
+/** What a process has; a command gets it through `runProgram`, so that a test calls it without a process of its own. */
 const words: [word: RegExp, what: string, allowed: RegExp][] = [
-  [/\bprocess\.env\b/, 'the environment', /^base\/(config|terminal)\.ts$/],
-  [/\bprocess\.exit\(|\bprocess\.exitCode\b/, 'exit codes', /^(cli\/|main\.ts$)/],
+  [/\bprocess\.argv\b/, 'the arguments', /^main\.ts$/],
+  [/\bprocess\.env\b/, 'the environment', /^main\.ts$/],
+  [/\bprocess\.(cwd|chdir)\b/, 'the working folder', /^main\.ts$/],
+  [/\bprocess\.std(in|out|err)\b|\bfd: [012]\b/, 'the standard streams', /^main\.ts$/],
+  [/\bprocess\.(exit|exitCode)\b/, 'exit codes', /^main\.ts$/],
+  [/\bprocess\.(on|once)\(/, 'signals and the end', /^(main|cli\/hangups)\.ts$/],
 ]
 
 for (const [word, what, allowed] of words) {

@@ -1,8 +1,7 @@
 /** `leadpush completion`: a script with which a shell completes commands, options, choices and files; it starts nothing itself. */
 import { Argument, type Command } from 'commander'
-import type { Act, ExitCode } from '../command.ts'
-import type { Log } from '../log.ts'
-import { write } from '../output.ts'
+import { type Act, type ExitCode, settingsSource } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 
@@ -21,19 +20,19 @@ Examples:
   leadpush completion zsh > "\${fpath[1]}/_leadpush"        then start zsh anew
   leadpush completion fish > ~/.config/fish/completions/leadpush.fish`,
     )
-    .action(act((_log: Log, shell: (typeof shells)[number]) => print(program, shell)))
+    .action(act((io: CommandIo, shell: (typeof shells)[number]) => print(io, program, shell)))
 }
 
-async function print(program: Command, shell: (typeof shells)[number]): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../../base/config.ts')
+async function print(io: CommandIo, program: Command, shell: (typeof shells)[number]): Promise<ExitCode> {
+  const { readSettings } = await import('../../base/config.ts')
   const { listCommands } = await import('./words.ts')
-  readSettings(['logFormat'], processSource())
+  readSettings(['logFormat'], settingsSource(io))
   const commands = listCommands(program)
   const script = {
     bash: async () => (await import('./bash.ts')).writeBash(commands),
     zsh: async () => (await import('./zsh.ts')).writeZsh(commands),
     fish: async () => (await import('./fish.ts')).writeFish(commands),
   }[shell]
-  await write(await script())
+  await io.out.write(await script())
   return 0
 }

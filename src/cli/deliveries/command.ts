@@ -1,7 +1,7 @@
 /** `leadpush deliveries`: the ledger as a list, and one delivery of it. */
 import { type Command, Option } from 'commander'
 import type { Act } from '../command.ts'
-import type { Log } from '../log.ts'
+import type { CommandIo } from '../command-io.ts'
 import { parseCount, RepeatedOption } from '../options.ts'
 import type { ListOptions } from './list.ts'
 import type { ShowOptions } from './show.ts'
@@ -33,7 +33,7 @@ Examples:
 A line has the times of the first and the last attempt, the period, and what \`push\`
 prints of a delivery. Without --limit the list has no end but the ledger's.`,
     )
-    .action(act(async (_log: Log, options: ListOptions) => (await import('./list.ts')).list(options)))
+    .action(act(async (io: CommandIo, options: ListOptions) => (await import('./list.ts')).list(io, options)))
   deliveries
     .command('show')
     .description('Show one delivery: its attempts, what the receiver said, and with --body what was sent.')
@@ -54,5 +54,9 @@ Examples:
   leadpush deliveries show 5f0c… --body | jq '.fsbos | length'
   leadpush deliveries show 5f0c… --json | jq '.attemptLog[].answer'`,
     )
-    .action(act(async (_log: Log, key: string, options: ShowOptions) => (await import('./show.ts')).show(key, options)))
+    .action(
+      act(async (io: CommandIo, key: string, options: ShowOptions) =>
+        (await import('./show.ts')).show(io, key, options),
+      ),
+    )
 }

@@ -1,13 +1,15 @@
 /** `leadpush deliveries list`: lines for people, CSV or NDJSON, a page at a time. */
+
 import { timeFormat } from '../../base/amounts.ts'
-import { processSource, readSettings } from '../../base/config.ts'
+import { readSettings } from '../../base/config.ts'
 import { spellOut } from '../../base/printable.ts'
 import { type DeliveryFilter, type ListedDelivery, listDeliveries } from '../../inspect/delivery/list-deliveries.ts'
 import { toDeliveryLine } from '../../push/reporter.ts'
 import { findUser } from '../../users/users.ts'
-import { type ExitCode, usageError, withDatabase } from '../command.ts'
+import { type ExitCode, settingsSource, usageError, withDatabase } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { readDuration } from '../options.ts'
-import { toJsonLine, write, writeLine } from '../output.ts'
+import { toJsonLine } from '../output.ts'
 import { formatDelivery } from './format.ts'
 
 export interface ListOptions {
@@ -27,23 +29,23 @@ const csvColumns = [
   ...(['attempts', 'httpStatus', 'error', 'firstAt', 'lastAt', 'cause'] as const),
 ]
 
-export async function list(options: ListOptions): Promise<ExitCode> {
+export async function list(io: CommandIo, options: ListOptions): Promise<ExitCode> {
   const { period, status: statuses, kind: kinds, user, since, limit, csv, json } = options
   if (period !== undefined && !/^\d{4}-W\d{2}$/.test(period))
     throw usageError(`--period: holds ${JSON.stringify(period)}; allowed: a year and its week, such as 2026-W47.`)
   const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', '3650d')
-  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'logFormat'], processSource())
-  return await withDatabase(settings, {}, async (opened) => {
+  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'logFormat'], settingsSource(io))
+  return await withDatabase(io, settings, {}, async (opened) => {
     const userId = user === undefined ? undefined : (await findUser(opened.db, user)).user.id
     const time = timeFormat(settings.timeZone)
     let listed = 0
-    if (csv) await write(`${csvColumns.join(',')}\n`)
+    if (csv) await io.out.write(`${csvColumns.join(',')}\n`)
     await listDeliveries(opened, { period, statuses, kinds, userId, sinceMs, limit }, async (page) => {
       listed += page.length
-      if (csv || json) await write(page.map(csv ? toCsvLine : toNdjson).join(''))
-      else await writeLine(...page.map((found) => toText(found, time)))
+      if (csv || json) await io.out.write(page.map(csv ? toCsvLine : toNdjson).join(''))
+      else await io.out.line(...page.map((found) => toText(found, time)))
     })
-    if (listed === 0 && !csv && !json) await writeLine('No delivery is like that.')
+    if (listed === 0 && !csv && !json) await io.out.line('No delivery is like that.')
     return 0
   })
 }

@@ -3,9 +3,8 @@
 import type { Command } from 'commander'
 import { formatCount, timeFormat } from '../../base/amounts.ts'
 import type { Explanation } from '../../inspect/explain/explain.ts'
-import { type Act, type ExitCode, inShort, withDatabase } from '../command.ts'
-import type { Log } from '../log.ts'
-import { writeJson, writeLine } from '../output.ts'
+import { type Act, type ExitCode, inShort, settingsSource, withDatabase } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { paint } from '../painted.ts'
 import type { Told } from './view.ts'
 
@@ -46,20 +45,20 @@ with "changed", the fields that have changed since, and "attemptLog"; "untold";
     .action(act(explainListing))
 }
 
-async function explainListing(_log: Log, href: string, { user, json }: ExplainOptions): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../../base/config.ts')
+async function explainListing(io: CommandIo, href: string, { user, json }: ExplainOptions): Promise<ExitCode> {
+  const { readSettings } = await import('../../base/config.ts')
   const settings = readSettings(
     ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'sameHouse', 'guard', 'keepAnswers', 'logFormat'],
-    processSource(),
+    settingsSource(io),
   )
-  return await withDatabase(settings, inShort, async ({ db }) => {
+  return await withDatabase(io, settings, inShort, async ({ db }) => {
     const { rideOut } = await import('../../db/away.ts')
     const { explain } = await import('../../inspect/explain/explain.ts')
     const { tell } = await import('./view.ts')
     const explanation = await rideOut(() => explain(db, { email: user, href }, settings))
     const told = tell(explanation, settings.maxLeadAgeMs, timeFormat(settings.timeZone))
-    if (json) await writeJson(toLine(explanation, told.answer))
-    else await writeTold(told)
+    if (json) await io.out.json(toLine(explanation, told.answer))
+    else await writeTold(io, told)
     return 0
   })
 }
@@ -69,16 +68,16 @@ function toLine({ user, href, period, deliveries, ...facts }: Explanation, answe
   return { type: 'explanation', user, href, period, answer, ...facts, deliveries: shown }
 }
 
-async function writeTold({ answer, user, listing, queries, deliveries, triggers }: Told) {
-  await writeLine(paint('bold', answer), '', user, listing)
+async function writeTold(io: CommandIo, { answer, user, listing, queries, deliveries, triggers }: Told) {
+  await io.out.line(paint('bold', answer), '', user, listing)
   for (const [title, sentences] of [
     ['Queries', queries],
     ['Deliveries', deliveries],
     ['Triggers', triggers],
   ] as const) {
-    if (sentences.length > 0) await writeLine('', paint('dim', title))
-    for (const sentence of sentences.slice(0, shownMax)) await writeLine(sentence)
+    if (sentences.length > 0) await io.out.line('', paint('dim', title))
+    for (const sentence of sentences.slice(0, shownMax)) await io.out.line(sentence)
     const more = sentences.length - shownMax
-    if (more > 0) await writeLine(`… and ${formatCount(more)} more: --json shows all.`)
+    if (more > 0) await io.out.line(`… and ${formatCount(more)} more: --json shows all.`)
   }
 }

@@ -1,8 +1,8 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
 import { messageOf } from '../../base/errors.ts'
-import { type Act, type ExitCode, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
-import type { Log } from '../log.ts'
+import { type Act, type ExitCode, openSecrets, settingsSource, usageError, waiting, withDatabase } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from '../record-options.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
@@ -78,15 +78,20 @@ of the shell: give - instead, and it is read from standard input. Only a keyed
 hash of it is kept, to recognise it in later imports.`,
     )
     .action(
-      act(async (log: Log, options: ForgetOptions) => {
+      act(async (io: CommandIo, options: ForgetOptions) => {
         const { forget } = await import('./forget.ts')
-        return await forget(log, options)
+        return await forget(io, options)
       }),
     )
 }
 
-async function importFiles(log: Log, files: string[], options: ImportOptions, command: Command): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../../base/config.ts')
+async function importFiles(
+  io: CommandIo,
+  files: string[],
+  options: ImportOptions,
+  command: Command,
+): Promise<ExitCode> {
+  const { readSettings } = await import('../../base/config.ts')
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importLeads, leadFormats } = await import('../../leads/import.ts')
   const { runImport } = await import('../import-view.ts')
@@ -95,14 +100,14 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
   if (options.dryRun && options.trigger)
     throw usageError('--trigger sends, and --dry-run only looks: give one of them.')
   const names = ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', 'maxLeadAgeMs'] as const
-  const source = processSource()
+  const source = settingsSource(io)
   const toSend = options.trigger ? readSettings([...names, ...triggerSettings], source) : undefined
   const settings = toSend ?? readSettings(names, source)
   const from = readSource(options, settings)
   findRecordFiles(files, leadFormats)
   const read = await readRecordOptions(options)
-  return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
-    const onNote = (note: string) => log.info(note)
+  return await withDatabase(io, settings, { create: true, ...waiting(io) }, async (opened) => {
+    const onNote = (note: string) => io.log.info(note)
     const vault = toSend && (await openSecrets(opened.db, toSend))
     const ways = {
       ...read,
@@ -112,16 +117,16 @@ async function importFiles(log: Log, files: string[], options: ImportOptions, co
       commandThatFits: commandThatFits('leads import', files, command),
     }
     const send = async () =>
-      toSend && vault ? await sendTriggers(log, opened, toSend, { vault, json: options.json }) : 0
+      toSend && vault ? await sendTriggers(io, opened, toSend, { vault, json: options.json }) : 0
     let hasSome = false
-    const importing = runImport(log, { ...options, files }, async (how) => {
+    const importing = runImport(io, { ...options, files }, async (how) => {
       const outcome = await importLeads(opened, files, { ...how, ...ways })
       hasSome = outcome.summary.read > 0 && !outcome.stopped
       return outcome
     })
     const imported = await importing.catch(async (error) => {
       // files before one that broke off went in
-      if (hasSome) await send().catch((other) => log.warn(`Not all triggers were sent: ${messageOf(other)}`))
+      if (hasSome) await send().catch((other) => io.log.warn(`Not all triggers were sent: ${messageOf(other)}`))
       throw error
     })
     return isStopCode(imported) ? imported : Math.max(imported, await send())

@@ -1,8 +1,9 @@
 /** What `leads forget` tells a person. */
+
 import { formatCount, plural } from '../../base/amounts.ts'
 import type { Forgotten } from '../../upkeep/forget/forget.ts'
 import type { Response } from '../../upkeep/forget/respond.ts'
-import { writeFacts, writeLine } from '../output.ts'
+import type { CommandIo } from '../command-io.ts'
 
 type Fact = [name: string, text: string]
 
@@ -25,13 +26,13 @@ function describeErased({ listings, redacted, versions }: Forgotten): Fact[] {
 }
 
 /** Tells what came of an erasure; of a dry run, what would. */
-export async function tellForgotten(forgotten: Forgotten, dryRun: boolean): Promise<void> {
+export async function tellForgotten(io: CommandIo, forgotten: Forgotten, dryRun: boolean): Promise<void> {
   const { newlyRefused, list, versions, triggers, ended, anew, underWay, sent } = forgotten
-  if (dryRun) await writeLine('A dry run: nothing was erased, and nothing is refused. Otherwise:')
+  if (dryRun) await io.out.line('A dry run: nothing was erased, and nothing is refused. Otherwise:')
   const refused = newlyRefused || list ? 'from now on, in every import' : 'as it was before'
   if (versions === 0) {
-    await writeLine('Nothing was found.')
-    return await writeFacts([...describeList(forgotten), ['refused', refused]])
+    await io.out.line('Nothing was found.')
+    return await io.out.facts([...describeList(forgotten), ['refused', refused]])
   }
   const facts: Fact[] = [...describeList(forgotten), ...describeErased(forgotten), ['refused', refused]]
   if (triggers > 0) facts.push(['triggers', `${plural(triggers, 'trigger')} due for a hook ended`])
@@ -47,13 +48,14 @@ export async function tellForgotten(forgotten: Forgotten, dryRun: boolean): Prom
     'sent',
     `${least}${plural(sent.count, 'delivery')} had gone out with it; what a receiver has, only the receiver can erase`,
   ])
-  await writeFacts(facts)
-  if (underWay > 0) await writeLine(`${plural(underWay, 'request')} with it may still be under way in other processes.`)
+  await io.out.facts(facts)
+  if (underWay > 0)
+    await io.out.line(`${plural(underWay, 'request')} with it may still be under way in other processes.`)
 }
 
 /** Tells which responses are to be uploaded. */
-export async function tellResponses(responses: readonly Response[]): Promise<void> {
+export async function tellResponses(io: CommandIo, responses: readonly Response[]): Promise<void> {
   for (const { file, deleted, notFound } of responses) {
-    await writeLine(`${file}: ${formatCount(deleted)} deleted, ${formatCount(notFound)} not found`)
+    await io.out.line(`${file}: ${formatCount(deleted)} deleted, ${formatCount(notFound)} not found`)
   }
 }

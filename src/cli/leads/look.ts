@@ -4,10 +4,9 @@ import { formatCount, plural, timeFormat } from '../../base/amounts.ts'
 import type { ListedLead } from '../../inspect/listings/browse.ts'
 import type { FieldChange, ShownLead } from '../../inspect/listings/show-lead.ts'
 import type { Lead, LeadField } from '../../leads/lead.ts'
-import { type Act, type ExitCode, withDatabase } from '../command.ts'
-import type { Log } from '../log.ts'
+import { type Act, type ExitCode, settingsSource, withDatabase } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { parseCount, RepeatedOption } from '../options.ts'
-import { wrap, writeFacts, writeJson, writeLine, writeTable } from '../output.ts'
 import { paint } from '../painted.ts'
 
 interface LookOptions {
@@ -39,7 +38,7 @@ Values are compared as text, upper and lower case alike; what is unknown is the 
 text. postalCode, city, state, address and propertyType are looked up by an index; a
 condition on another field reads all listings, until there are enough.`,
     )
-    .action(act((_log: Log, options: LookOptions) => list(options)))
+    .action(act(list))
   leads
     .command('show')
     .description('Show a listing: its states over time, where it lies, its search words, and whose queries match it.')
@@ -47,7 +46,7 @@ condition on another field reads all listings, until there are enough.`,
     .option('--contacts', 'with the name, phone and e-mail address of the contact')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  leadpush leads show https://listings.example/1')
-    .action(act((_log: Log, href: string, options: LookOptions) => show(href, options)))
+    .action(act(show))
   leads
     .command('count')
     .description('Count the listings, of any age.')
@@ -57,7 +56,7 @@ condition on another field reads all listings, until there are enough.`,
       'after',
       '\nExamples:\n  leadpush leads count\n  leadpush leads count --where state=TX --where price!=',
     )
-    .action(act((_log: Log, options: LookOptions) => count(options)))
+    .action(act(count))
 }
 
 const contactFields: ReadonlySet<LeadField> = new Set(['contactName', 'contactPhone', 'contactEmail'])
@@ -66,13 +65,13 @@ const contactFields: ReadonlySet<LeadField> = new Set(['contactName', 'contactPh
 const shownFields = (lead: Lead, contacts: true | undefined): object =>
   Object.fromEntries(Object.entries(lead).filter(([name]) => contacts || !contactFields.has(name as LeadField)))
 
-async function prepare({ where = [] }: LookOptions) {
-  const { processSource, readSettings } = await import('../../base/config.ts')
+async function prepare(io: CommandIo, { where = [] }: LookOptions) {
+  const { readSettings } = await import('../../base/config.ts')
   const { isLeadField } = await import('../../leads/lead.ts')
   const { parseWhere } = await import('../../leads/where.ts')
   const settings = readSettings(
     ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'sameHouse', 'logFormat'],
-    processSource(),
+    settingsSource(io),
   )
   return { settings, conditions: parseWhere(where, isLeadField), time: timeFormat(settings.timeZone) }
 }
@@ -80,27 +79,27 @@ async function prepare({ where = [] }: LookOptions) {
 /** So many listings are a table; more of them are several. */
 const tableRowsMax = 100
 
-async function list(options: LookOptions): Promise<ExitCode> {
-  const { settings, conditions, time } = await prepare(options)
-  return await withDatabase(settings, {}, async ({ db }) => {
+async function list(io: CommandIo, options: LookOptions): Promise<ExitCode> {
+  const { settings, conditions, time } = await prepare(io, options)
+  return await withDatabase(io, settings, {}, async ({ db }) => {
     const { listLeads } = await import('../../inspect/listings/browse.ts')
     let rows: string[][] = []
     let listed = 0
     const flush = async () => {
-      if (rows.length > 0) await writeLeads(rows, options.contacts)
+      if (rows.length > 0) await writeLeads(io, rows, options.contacts)
       rows = []
     }
     for await (const found of listLeads(db, conditions, options.limit)) {
       listed++
       const { lead, lastSeenAt, sources } = found
       if (options.json) {
-        await writeJson({ type: 'lead', ...shownFields(lead, options.contacts), lastSeenAt, sources })
+        await io.out.json({ type: 'lead', ...shownFields(lead, options.contacts), lastSeenAt, sources })
       } else rows.push(toRow(found, options.contacts, time))
       if (rows.length >= tableRowsMax) await flush()
     }
     await flush()
     if (listed === 0 && !options.json) {
-      await writeLine(conditions.length > 0 ? 'No listing is like that.' : 'There are no listings yet.')
+      await io.out.line(conditions.length > 0 ? 'No listing is like that.' : 'There are no listings yet.')
     }
     return 0
   })
@@ -118,8 +117,8 @@ function toRow({ lead, lastSeenAt }: ListedLead, contacts: true | undefined, tim
   return [time(lastSeenAt), formatPrice(price), rooms, place, ...(contacts ? [contactOf(lead)] : []), href]
 }
 
-async function writeLeads(rows: string[][], contacts: true | undefined): Promise<void> {
-  await writeTable(
+async function writeLeads(io: CommandIo, rows: string[][], contacts: true | undefined): Promise<void> {
+  await io.out.table(
     [
       { head: 'last seen' },
       { head: 'price', align: 'right' },
@@ -132,30 +131,30 @@ async function writeLeads(rows: string[][], contacts: true | undefined): Promise
   )
 }
 
-async function count(options: LookOptions): Promise<ExitCode> {
-  const { settings, conditions } = await prepare(options)
-  return await withDatabase(settings, {}, async ({ db }) => {
+async function count(io: CommandIo, options: LookOptions): Promise<ExitCode> {
+  const { settings, conditions } = await prepare(io, options)
+  return await withDatabase(io, settings, {}, async ({ db }) => {
     const { countLeads } = await import('../../inspect/listings/browse.ts')
     const { findPeriod } = await import('../../deliveries/runs.ts')
     const { seenSince } = await findPeriod(db, settings)
     const { leads, sameHouse } = await countLeads(db, conditions, { seenSince, sameHouse: settings.sameHouse })
-    if (options.json) await writeJson({ type: 'count', leads, sameHouse })
-    else if (sameHouse === undefined) await writeLine(plural(leads, 'listing'))
+    if (options.json) await io.out.json({ type: 'count', leads, sameHouse })
+    else if (sameHouse === undefined) await io.out.line(plural(leads, 'listing'))
     else
-      await writeLine(
+      await io.out.line(
         `${plural(leads, 'listing')}, of which ${formatCount(sameHouse)} left out: another of the house counts`,
       )
     return 0
   })
 }
 
-async function show(href: string, options: LookOptions): Promise<ExitCode> {
-  const { settings, time } = await prepare(options)
-  return await withDatabase(settings, {}, async ({ db }) => {
+async function show(io: CommandIo, href: string, options: LookOptions): Promise<ExitCode> {
+  const { settings, time } = await prepare(io, options)
+  return await withDatabase(io, settings, {}, async ({ db }) => {
     const { showLead } = await import('../../inspect/listings/show-lead.ts')
     const shown = await showLead(db, href)
-    if (options.json) await writeJson(toLine(shown, options.contacts))
-    else await writeShown(shown, options.contacts, time)
+    if (options.json) await io.out.json(toLine(shown, options.contacts))
+    else await writeShown(io, shown, options.contacts, time)
     return 0
   })
 }
@@ -175,29 +174,34 @@ const usersShown = 20
 const wordsShown = 40
 const valueCharsMax = 60
 
-async function writeShown(shown: ShownLead, contacts: true | undefined, time: (at: Date | null) => string) {
+async function writeShown(
+  io: CommandIo,
+  shown: ShownLead,
+  contacts: true | undefined,
+  time: (at: Date | null) => string,
+) {
   const { lead, lastSeenAt, sources, gone, importedAt, states, place, searchWords, words, owners } = shown
   const facts = Object.entries(shownFields(lead, contacts)).flatMap(([name, value]): [string, string][] =>
-    value === null || value === 0 || name === 'schemaVersion' ? [] : [[name, wrap(String(value), 16)]],
+    value === null || value === 0 || name === 'schemaVersion' ? [] : [[name, io.out.wrap(String(value), 16)]],
   )
   const where =
     place.city === null ? 'in no table' : `${place.city}, ${place.state} (${place.latitude}, ${place.longitude})`
-  await writeFacts([
+  await io.out.facts([
     ...facts,
     ['lies in', `${place.postalKey}, ${where}`],
     ['last seen', time(lastSeenAt)],
     ...(gone ? [['gone', 'no source has it any more, so it is not delivered'] as const] : []),
     ...(sources.length > 0 ? [['sources', sources.join(', ')] as const] : []),
-    ['words', wrap(searchWords.slice(0, wordsShown).join(' ') + (words > wordsShown ? ' …' : ''), 16)],
+    ['words', io.out.wrap(searchWords.slice(0, wordsShown).join(' ') + (words > wordsShown ? ' …' : ''), 16)],
   ])
-  await writeLine('', paint('bold', 'Over time'))
+  await io.out.line('', paint('bold', 'Over time'))
   for (const { since, changes } of states) {
     const what = changes.map((change) => describeChange(hide(change, contacts))).join(', ')
-    await writeLine(`  ${wrap(`${since === null ? 'long ago' : time(since)}  ${what || 'first seen so'}`, 4)}`)
+    await io.out.line(`  ${io.out.wrap(`${since === null ? 'long ago' : time(since)}  ${what || 'first seen so'}`, 4)}`)
   }
-  if (shown.moreVersions) await writeLine('  … earlier ones are not shown')
-  else if (importedAt === null) await writeLine('  It came in long ago.')
-  await writeUsers(owners)
+  if (shown.moreVersions) await io.out.line('  … earlier ones are not shown')
+  else if (importedAt === null) await io.out.line('  It came in long ago.')
+  await writeUsers(io, owners)
 }
 
 function describeChange({ field, from, to }: Partial<FieldChange>): string {
@@ -209,15 +213,15 @@ function describeChange({ field, from, to }: Partial<FieldChange>): string {
   return `${field} ${show(from)} → ${show(to)}`
 }
 
-async function writeUsers({ users, complete }: ShownLead['owners']): Promise<void> {
+async function writeUsers(io: CommandIo, { users, complete }: ShownLead['owners']): Promise<void> {
   const count = `${complete ? '' : 'at least '}${plural(users.length, 'user')}`
-  await writeLine('', paint('bold', `Matched by the queries of ${count}`))
+  await io.out.line('', paint('bold', `Matched by the queries of ${count}`))
   for (const { email, subscribed, query } of users.slice(0, usersShown)) {
     const radius = query.radius > 0 ? `, ${query.radius} mi` : ''
     const not = subscribed ? '' : paint('dim', ' (not subscribed)')
-    await writeLine(`  ${email}${not}  ${query.type} ${JSON.stringify(query.value)}${radius}`)
+    await io.out.line(`  ${email}${not}  ${query.type} ${JSON.stringify(query.value)}${radius}`)
   }
-  if (users.length > usersShown) await writeLine(`  … ${formatCount(users.length - usersShown)} more with --json`)
+  if (users.length > usersShown) await io.out.line(`  … ${formatCount(users.length - usersShown)} more with --json`)
   if (users.length > 0)
-    await writeLine('`leadpush explain --user EMAIL HREF` tells whether it is among those that are sent.')
+    await io.out.line('`leadpush explain --user EMAIL HREF` tells whether it is among those that are sent.')
 }

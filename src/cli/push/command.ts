@@ -9,16 +9,15 @@ import {
   type Act,
   type ExitCode,
   inShort,
-  onEarlyEnd,
   openSecrets,
+  settingsSource,
   usageError,
   waiting,
   withDatabase,
 } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { boundHeap } from '../heap.ts'
-import type { Log } from '../log.ts'
 import { parseCount } from '../options.ts'
-import { listenForStop } from '../signals.ts'
 import type { PushMetrics } from './metrics.ts'
 import type { Ping } from './ping.ts'
 
@@ -135,13 +134,13 @@ export const pushNeeds = {
     'a push needs to know where to send: the full URL of the receiver, such as https://receiver.example/leads',
 }
 
-export async function readPushSettings(options: Pick<PushOptions, 'concurrency' | 'rate'>) {
-  const { processSource, readProxies, readSettings, readTogether } = await import('../../base/config.ts')
+export async function readPushSettings(io: CommandIo, options: Pick<PushOptions, 'concurrency' | 'rate'>) {
+  const { readProxies, readSettings, readTogether } = await import('../../base/config.ts')
   const flags = {
     ...(options.concurrency !== undefined && { concurrency: { flag: '--concurrency', value: options.concurrency } }),
     ...(options.rate !== undefined && { ratePerSecond: { flag: '--rate', value: options.rate } }),
   }
-  const source = processSource(flags)
+  const source = settingsSource(io, flags)
   const [settings, proxies] = readTogether(
     () => readSettings(pushSettingNames, source, pushNeeds),
     () => readProxies(source),
@@ -149,21 +148,21 @@ export async function readPushSettings(options: Pick<PushOptions, 'concurrency' 
   return { ...settings, receiverUrl: settings.receiverUrl ?? '', proxies }
 }
 
-async function push(log: Log, options: PushOptions): Promise<ExitCode> {
+async function push(io: CommandIo, options: PushOptions): Promise<ExitCode> {
   checkOptions(options)
-  const ping = options.all ? await openPing(log) : undefined
+  const ping = options.all ? await openPing(io) : undefined
   // a signal that comes before the push listens for it
-  const forget = ping && onEarlyEnd(() => ping.end(undefined, new Error('a signal ended it')))
+  const forget = ping && io.ending.before(() => ping.end(undefined, new Error('a signal ended it')))
   try {
-    const metrics = await openMetrics(log, options)
-    const settings = await readPushSettings(options)
+    const metrics = await openMetrics(io, options)
+    const settings = await readPushSettings(io, options)
     await ping?.start()
-    const exitCode = await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
-      log.info(`Database: ${opened.description}`)
+    const exitCode = await withDatabase(io, settings, { ...inShort, ...waiting(io) }, async (opened) => {
+      io.log.info(`Database: ${opened.description}`)
       const vault = await openSecrets(opened.db, settings)
-      if (options.force && !options.yes) await agreeToForce(log, opened.db, settings, options.limit)
-      const { request, again } = await findRequest(log, opened.db, options)
-      return await sendPush(log, opened, settings, request, { ...options, vault, metrics, ping, again })
+      if (options.force && !options.yes) await agreeToForce(io, opened.db, settings, options.limit)
+      const { request, again } = await findRequest(io, opened.db, options)
+      return await sendPush(io, opened, settings, request, { ...options, vault, metrics, ping, again })
     })
     forget?.()
     await ping?.end(exitCode)
@@ -177,12 +176,12 @@ async function push(log: Log, options: PushOptions): Promise<ExitCode> {
 
 /** Asks a person at a terminal whether so many users shall get a further delivery; a push without a terminal is not held up. */
 async function agreeToForce(
-  log: Log,
+  io: CommandIo,
   db: Database,
   settings: { timeZone: string; maxLeadAgeMs: number },
   limit: number | undefined,
 ): Promise<void> {
-  if (!canAsk()) return
+  if (!canAsk(io)) return
   const { findPeriod } = await import('../../deliveries/runs.ts')
   const { countUsersOfPass } = await import('../../push/users-left.ts')
   const { forcedPass } = await import('../../push/users-to-serve.ts')
@@ -191,14 +190,14 @@ async function agreeToForce(
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
   if (users === 0) return
   const what = `${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`
-  if (await agrees(log, what, 'Send them?')) return
+  if (await agrees(io, what, 'Send them?')) return
   throw usageError(
     'Nothing was sent: it was not agreed to.',
     'With --yes it does not ask; without --force nobody gets two.',
   )
 }
 
-async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics | undefined> {
+async function openMetrics(io: CommandIo, options: PushOptions): Promise<PushMetrics | undefined> {
   if (options.metricsFile === undefined) return undefined
   const { keepMetricsFile } = await import('../metrics-file.ts')
   const { PushMetrics } = await import('./metrics.ts')
@@ -213,12 +212,12 @@ async function openMetrics(log: Log, options: PushOptions): Promise<PushMetrics 
         : options.user === undefined
           ? 'owed'
           : 'user'
-  return keepMetricsFile(log, options.metricsFile, (before) => new PushMetrics(command, before, Date.now()))
+  return keepMetricsFile(io, options.metricsFile, (before) => new PushMetrics(command, before, io.nowMs()))
 }
 
 /** What is asked for. `again`: the command for what failed, where `push --failed` would not serve the user. */
 async function findRequest(
-  log: Log,
+  io: CommandIo,
   db: Database,
   options: PushOptions,
 ): Promise<{ request: PushRequest; again?: string }> {
@@ -231,13 +230,13 @@ async function findRequest(
   if (options.owed) return { request: { what: 'user', user, owed, owedOnly: true } }
   const request: PushRequest = { what: 'user', user, owed }
   if (subscribed) return { request }
-  log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
+  io.log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
   return { request, again: `push --user ${user.email}` }
 }
 
 /** Runs a push with its output: lines, progress, log and metrics. */
 export async function sendPush(
-  log: Log,
+  io: CommandIo,
   opened: { db: Database },
   settings: Awaited<ReturnType<typeof readPushSettings>>,
   request: PushRequest,
@@ -257,14 +256,14 @@ export async function sendPush(
   const { tellAll } = await import('../../push/reporter.ts')
   const { createPushView } = await import('./view.ts')
   const http = createHttp(settings)
-  const view = await createPushView(log, {
+  const view = await createPushView(io, {
     json: options.json ?? false,
     single: request.what === 'user' && !request.further,
     again: options.again,
   })
-  const stop = listenForStop((signal) => {
+  const stop = io.stops.listen((signal) => {
     view.reporter.waits('what is under way')
-    log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
+    io.log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
   })
   const forget = onCommitsHang((hangs) => view.reporter.waits(hangs ? 'a synchronous standby' : undefined))
   try {
@@ -293,9 +292,9 @@ export async function sendPush(
 }
 
 /** Goes by its own settings alone: it tells of others that are bad too. */
-async function openPing(log: Log): Promise<Ping | undefined> {
-  const { inspectSettings, processSource, readProxies } = await import('../../base/config.ts')
-  const source = processSource()
+async function openPing(io: CommandIo): Promise<Ping | undefined> {
+  const { inspectSettings, readProxies } = await import('../../base/config.ts')
+  const source = settingsSource(io)
   const { pingUrl, pingBody = 'off' } = inspectSettings(['pingUrl', 'pingBody'], source).settings
   if (pingUrl === undefined) return undefined
   const { Ping } = await import('./ping.ts')
@@ -305,5 +304,5 @@ async function openPing(log: Log): Promise<Ping | undefined> {
   } catch {
     // the push tells of it
   }
-  return new Ping(log, { pingUrl, pingBody, proxies })
+  return new Ping(io.log, { pingUrl, pingBody, proxies })
 }

@@ -4,8 +4,7 @@ import type { Ora } from 'ora'
 import { formatCount, formatRate, plural, seconds } from '../../base/amounts.ts'
 import type { PushLine } from '../../index.ts'
 import type { PushReporter } from '../../push/reporter.ts'
-import type { Log } from '../log.ts'
-import { isLively } from '../output.ts'
+import type { CommandIo } from '../command-io.ts'
 
 const plainProgressMs = 10_000
 const livelyProgressMs = 200
@@ -100,17 +99,23 @@ export class ProgressCount {
 
 export class Progress {
   readonly count = new ProgressCount()
+  private readonly io: CommandIo
   private timer: NodeJS.Timeout | undefined
   private spinner: Ora | undefined
 
-  async start(log: Log, json: boolean): Promise<void> {
-    if (isLively() && log.format === 'pretty' && !(json && process.stdout.isTTY)) {
-      const { default: ora } = await import('ora')
-      this.spinner = ora({ text: this.livelyText(), stream: process.stderr, discardStdin: false }).start()
+  constructor(io: CommandIo) {
+    this.io = io
+  }
+
+  async start(json: boolean): Promise<void> {
+    const { io } = this
+    this.spinner = await io.out.openSpinner(io.log.format, json)
+    if (this.spinner) {
+      this.spinner.start(this.livelyText())
       this.timer = setInterval(this.render, livelyProgressMs)
-      process.stderr.on('resize', this.render)
+      io.stderr.on('resize', this.render)
     } else {
-      this.timer = setInterval(() => log.info(this.count.text(Number.POSITIVE_INFINITY)), plainProgressMs)
+      this.timer = setInterval(() => io.log.info(this.count.text(Number.POSITIVE_INFINITY)), plainProgressMs)
     }
     this.timer.unref()
   }
@@ -120,12 +125,12 @@ export class Progress {
   }
 
   private livelyText(): string {
-    return this.count.text(process.stderr.columns - besideChars)
+    return this.count.text((this.io.stderr.columns ?? 0) - besideChars)
   }
 
   stop(): void {
     clearInterval(this.timer)
-    process.stderr.off('resize', this.render)
+    this.io.stderr.off('resize', this.render)
     this.spinner?.stop()
     this.spinner = undefined
   }

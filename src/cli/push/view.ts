@@ -8,9 +8,9 @@ import type { DeliveryLine, PushLine, SummaryLine } from '../../index.ts'
 import { CauseTally } from '../../inspect/status/causes.ts'
 import type { PushReporter } from '../../push/reporter.ts'
 import { writeCauses } from '../causes-view.ts'
+import type { CommandIo } from '../command-io.ts'
 import { formatDelivery } from '../deliveries/format.ts'
-import type { Log } from '../log.ts'
-import { toJsonLine, wrap, writeFacts, writeJson, writeLine, writeLineSoon, writeSoon } from '../output.ts'
+import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
 import { Progress } from './progress.ts'
 
@@ -43,10 +43,10 @@ function describeLine(line: Exclude<PushLine, SummaryLine>, answer: string | und
 }
 
 export async function createPushView(
-  log: Log,
+  io: CommandIo,
   { json, single, again }: { json: boolean; single: boolean; again?: string | undefined },
 ): Promise<PushView> {
-  const progress = new Progress()
+  const progress = new Progress(io)
   const causes = new CauseTally(usersShown)
   const answers = new Map<string, string>()
   const takeAnswer = (key: string | null) => {
@@ -55,11 +55,11 @@ export async function createPushView(
     return answer
   }
   const shown = { delivery: 0, skip: 0, warning: 0 }
-  await progress.start(log, json)
+  await progress.start(json)
   const show = (line: Exclude<PushLine, SummaryLine>, answer: string | undefined): void => {
-    if (json) writeSoon(toJsonLine(line))
+    if (json) io.out.writeSoon(toJsonLine(line))
     else if (line.type === 'delivery' && !isTrouble(line) && !single) return
-    else if (++shown[line.type] <= shownMax) writeLineSoon(describeLine(line, answer))
+    else if (++shown[line.type] <= shownMax) io.out.lineSoon(describeLine(line, answer))
   }
   const reporter: PushReporter = {
     line(line) {
@@ -69,7 +69,7 @@ export async function createPushView(
       if (line.type === 'delivery' && isTrouble(line)) causes.add({ ...line, answer })
       show(line, answer)
     },
-    note: (text) => log.warn(text),
+    note: (text) => io.log.warn(text),
     waits: (what) => progress.count.waits(what),
     pace: (ratePerSecond) => progress.count.setPace(ratePerSecond),
     total: (users) => progress.count.setTotal(users),
@@ -78,7 +78,7 @@ export async function createPushView(
       const { runId, idempotencyKey, durationMs, httpStatus, error, answer } = attempt
       if (answer === undefined) answers.delete(idempotencyKey)
       else if (answers.size < answersMax) answers.set(idempotencyKey, answer)
-      log.detail(error === null ? 'attempt succeeded' : 'attempt failed', {
+      io.log.detail(error === null ? 'attempt succeeded' : 'attempt failed', {
         run: runId,
         delivery: idempotencyKey,
         attempt: `${idempotencyKey}#${attempt.attempt}`,
@@ -92,17 +92,17 @@ export async function createPushView(
     reporter,
     async end(summary, { held, toldBefore }) {
       progress.stop()
-      if (json) return await writeJson(summary)
+      if (json) return await io.out.json(summary)
       if (toldBefore) return
       const unshown = Object.values(shown).reduce((sum, lines) => sum + Math.max(0, lines - shownMax), 0)
-      if (unshown > 0) await writeLine(`… and ${formatCount(unshown)} more; --json lists all`)
-      await writeSummary(summary)
+      if (unshown > 0) await io.out.line(`… and ${formatCount(unshown)} more; --json lists all`)
+      await writeSummary(io, summary)
       // for a single user the line above names the cause
       if (!single) {
         const title = 'Not delivered, by cause'
-        await writeCauses(causes.top(), { title, causesShown, usersShown, arrived: summary.delivered })
+        await writeCauses(io, causes.top(), { title, causesShown, usersShown, arrived: summary.delivered })
       }
-      await writeAdvice(summary, held, again)
+      await writeAdvice(io, summary, held, again)
     },
     stop: () => progress.stop(),
   }
@@ -110,7 +110,7 @@ export async function createPushView(
 
 const pendingOf = ({ deliveries, delivered, failed, unknown }: SummaryLine) => deliveries - delivered - failed - unknown
 
-async function writeSummary(summary: SummaryLine): Promise<void> {
+async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> {
   const facts: [string, string][] = [
     ['period', summary.period],
     ['users', formatCount(summary.users)],
@@ -130,11 +130,16 @@ async function writeSummary(summary: SummaryLine): Promise<void> {
   facts.push(['leads', formatCount(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
   if (summary.allowedPerSecond !== undefined)
     facts.push(['pace', `the receiver allowed ${formatRate(summary.allowedPerSecond)}`])
-  await writeFacts(facts)
+  await io.out.facts(facts)
 }
 
 /** `again`: the command for what failed, where `push --failed` would not serve the user. */
-async function writeAdvice(summary: SummaryLine, held: boolean, again: string | undefined): Promise<void> {
+async function writeAdvice(
+  io: CommandIo,
+  summary: SummaryLine,
+  held: boolean,
+  again: string | undefined,
+): Promise<void> {
   const advice: string[] = []
   if (pendingOf(summary) > 0) advice.push('To go on: leadpush push --resume')
   if (held) advice.push('If what is held back is right: leadpush push --all --accept')
@@ -146,5 +151,5 @@ async function writeAdvice(summary: SummaryLine, held: boolean, again: string | 
     if (summary.unknown > 0)
       advice.push(`To send again what may have arrived: leadpush ${again ?? 'push --failed --unknown'}`)
   }
-  if (advice.length > 0) await writeLine('', ...advice.map((sentence) => wrap(sentence, 0)))
+  if (advice.length > 0) await io.out.line('', ...advice.map((sentence) => io.out.wrap(sentence, 0)))
 }

@@ -4,11 +4,9 @@ import { messageOf } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
 import type { Faults } from '../../receiver-kit/receiver/faults.ts'
 import type { SecretSettings } from '../../secrets/vault.ts'
-import { type Act, type ExitCode, openSecrets, usageError, withDatabase } from '../command.ts'
-import type { Log } from '../log.ts'
+import { type Act, type ExitCode, openSecrets, settingsSource, usageError, withDatabase } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { RepeatedOption, readCount } from '../options.ts'
-import { writeLine } from '../output.ts'
-import { listenForStop } from '../signals.ts'
 
 const delayMsMax = 600_000
 const keysBytesMax = 16 * 1024 * 1024
@@ -63,8 +61,8 @@ interface ReceiverCommandOptions {
   json?: true
 }
 
-async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../../base/config.ts')
+async function receive(io: CommandIo, options: ReceiverCommandOptions): Promise<ExitCode> {
+  const { readSettings } = await import('../../base/config.ts')
   const { startReceiver } = await import('../../receiver-kit/receiver/receiver.ts')
   const { createReceiverView } = await import('./view.ts')
   const flags = {
@@ -73,15 +71,15 @@ async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitC
   }
   const settings = readSettings(
     ['databaseUrl', 'home', 'host', 'port', 'logFormat', ...(options.keys === 'users' ? (['secretKey'] as const) : [])],
-    processSource(flags),
+    settingsSource(io, flags),
   )
   const faults = await readFaults(options)
-  const chooseKeys = await readKeys(options)
-  return await withDatabase(settings, { create: true, writes: true }, async (opened) => {
-    const stop = listenForStop(() => {})
+  const chooseKeys = await readKeys(io, options)
+  return await withDatabase(io, settings, { create: true, writes: true }, async (opened) => {
+    const stop = io.stops.listen(() => {})
     const { host, port } = settings
     const knowsKey = await chooseKeys(opened.db, settings)
-    const view = await createReceiverView(log, { json: options.json ?? false })
+    const view = await createReceiverView(io, { json: options.json ?? false })
     try {
       const receiver = await startReceiver({
         db: opened,
@@ -90,9 +88,9 @@ async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitC
         faults,
         ...(knowsKey && { knowsKey }),
         onDelivery: (delivery) => view.show(delivery),
-        onTrouble: (error) => log.error(messageOf(error)),
+        onTrouble: (error) => io.log.error(messageOf(error)),
       })
-      await writeLine(`leadpush receiver listening on ${receiver.url}`)
+      await io.out.line(`leadpush receiver listening on ${receiver.url}`)
       await new Promise<void>((resolve) => {
         if (stop.signal.aborted) resolve()
         else stop.signal.addEventListener('abort', () => resolve(), { once: true })
@@ -106,9 +104,9 @@ async function receive(log: Log, options: ReceiverCommandOptions): Promise<ExitC
   })
 }
 
-async function readInput(): Promise<string> {
+async function readInput(io: CommandIo): Promise<string> {
   let text = ''
-  for await (const chunk of process.stdin.setEncoding('utf8')) {
+  for await (const chunk of io.openStdin().setEncoding('utf8')) {
     text += chunk
     if (text.length > keysBytesMax) throw new Error(`it holds more than ${keysBytesMax} bytes`)
   }
@@ -119,7 +117,7 @@ type KnowsKey = (key: string) => boolean | Promise<boolean>
 type ChooseKeys = (db: Database, settings: SecretSettings) => Promise<KnowsKey | undefined>
 
 /** Decides which receiver keys are taken, once there is a database. Keys come from a file, since arguments show in the list of processes. */
-async function readKeys({ keys }: ReceiverCommandOptions): Promise<ChooseKeys> {
+async function readKeys(io: CommandIo, { keys }: ReceiverCommandOptions): Promise<ChooseKeys> {
   if (keys === undefined) return async () => undefined
   if (keys === 'users') {
     const { isReceiverKey } = await import('../../users/users.ts')
@@ -132,7 +130,7 @@ async function readKeys({ keys }: ReceiverCommandOptions): Promise<ChooseKeys> {
   const { receiverKeySchema } = await import('../../users/user.ts')
   let text = ''
   try {
-    text = keys === '-' ? await readInput() : readSmallFile(keys, keysBytesMax)
+    text = keys === '-' ? await readInput(io) : readSmallFile(keys, keysBytesMax)
   } catch (error) {
     throw usageError(`--keys: ${JSON.stringify(keys)} cannot be read: ${messageOf(error)}`)
   }

@@ -1,10 +1,8 @@
 /** The live view of `receiver`: a line a request, its problems below, and on a terminal the counts so far. */
 
-import type { Ora } from 'ora'
 import { bytes, formatCount, plural } from '../../base/amounts.ts'
 import type { ReceivedDelivery } from '../../receiver-kit/receiver/receiver.ts'
-import type { Log } from '../log.ts'
-import { isLively, writeJson, writeLineNow } from '../output.ts'
+import type { CommandIo } from '../command-io.ts'
 import { paint } from '../painted.ts'
 
 const livelyProgressMs = 200
@@ -59,35 +57,34 @@ class Totals {
   }
 }
 
-export async function createReceiverView(log: Log, { json }: { json: boolean }): Promise<ReceiverView> {
+export async function createReceiverView(io: CommandIo, { json }: { json: boolean }): Promise<ReceiverView> {
   const totals = new Totals()
   let unshown = 0
-  let spinner: Ora | undefined
   let timer: NodeJS.Timeout | undefined
-  if (isLively() && log.format === 'pretty' && !json) {
-    const { default: ora } = await import('ora')
-    spinner = ora({ text: totals.text(), stream: process.stderr, discardStdin: false }).start()
+  const spinner = json ? undefined : await io.out.openSpinner(io.log.format)
+  if (spinner) {
+    spinner.start(totals.text())
     timer = setInterval(() => {
-      if (spinner) spinner.text = totals.text()
+      spinner.text = totals.text()
     }, livelyProgressMs)
   }
   const print = (delivery: ReceivedDelivery) => {
-    if (json) return void writeJson({ type: 'request', ...delivery })
+    if (json) return void io.out.json({ type: 'request', ...delivery })
     spinner?.clear()
-    writeLineNow(...describeRequest(delivery))
+    io.out.lineNow(...describeRequest(delivery))
     spinner?.render()
   }
   return {
     show(delivery) {
       totals.add(delivery)
-      if (process.stdout.writableLength > waitingBytesMax) unshown++
+      if (io.stdout.writableLength > waitingBytesMax) unshown++
       else print(delivery)
     },
     stop() {
       clearInterval(timer)
       spinner?.stop()
-      if (unshown > 0) log.warn(`${plural(unshown, 'request')} came faster than they were read, and were not shown.`)
-      if (!json) log.info(totals.text())
+      if (unshown > 0) io.log.warn(`${plural(unshown, 'request')} came faster than they were read, and were not shown.`)
+      if (!json) io.log.info(totals.text())
     },
   }
 }

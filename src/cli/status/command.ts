@@ -4,9 +4,8 @@ import { formatCount, plural, seconds, timeFormat } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import type { RunReport, Status } from '../../inspect/status/status.ts'
 import type { UserDelivery } from '../../inspect/status/user-deliveries.ts'
-import { type Act, type ExitCode, inShort, usageError, withDatabase } from '../command.ts'
-import type { Log } from '../log.ts'
-import { writeFacts, writeJson, writeLine, writeTable } from '../output.ts'
+import { type Act, type ExitCode, inShort, settingsSource, usageError, withDatabase } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { paint, paintStatus } from '../painted.ts'
 
 interface StatusOptions {
@@ -52,19 +51,20 @@ of a source, were imported for LEADPUSH_FEED_MAX_AGE.`,
     .action(act(status))
 }
 
-async function status(_log: Log, options: StatusOptions): Promise<ExitCode> {
+async function status(io: CommandIo, options: StatusOptions): Promise<ExitCode> {
   if (options.check && options.user !== undefined) throw usageError('--check and --user exclude each other.')
   if (options.quiet && !options.check) throw usageError('--quiet goes with --check.')
-  const { processSource, readSettings } = await import('../../base/config.ts')
+  const { readSettings } = await import('../../base/config.ts')
   const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers', 'logFormat'] as const
-  const settings = readSettings(names, processSource())
-  return await withDatabase(settings, inShort, async ({ db }) => {
-    if (options.user !== undefined) return await showUser(db, options.user, settings, options)
-    return await showStatus(db, settings, options)
+  const settings = readSettings(names, settingsSource(io))
+  return await withDatabase(io, settings, inShort, async ({ db }) => {
+    if (options.user !== undefined) return await showUser(io, db, options.user, settings, options)
+    return await showStatus(io, db, settings, options)
   })
 }
 
 async function showStatus(
+  io: CommandIo,
   db: Database,
   settings: StatusSettings,
   { check, quiet, json }: StatusOptions,
@@ -72,10 +72,10 @@ async function showStatus(
   const { findStatus } = await import('../../inspect/status/status.ts')
   const found = await findStatus(db, settings)
   const alarms = check ? await listAlarms(db, found, settings) : undefined
-  if (json) await writeJson(toStatusLine(found, alarms))
+  if (json) await io.out.json(toStatusLine(found, alarms))
   else {
-    if (alarms) await writeAlarms(alarms, quiet)
-    if (!quiet) await writeStatus(db, found, settings)
+    if (alarms) await writeAlarms(io, alarms, quiet)
+    if (!quiet) await writeStatus(io, db, found, settings)
   }
   return alarms && alarms.length > 0 ? 1 : 0
 }
@@ -85,11 +85,11 @@ async function listAlarms(db: Database, found: Status, settings: StatusSettings)
   return (await findAlarms(db, found, settings)).map(sentenceOf)
 }
 
-async function writeAlarms(alarms: readonly string[], quiet: true | undefined): Promise<void> {
-  for (const alarm of alarms) await writeLine(`${paint('red', 'check')}  ${alarm}`)
+async function writeAlarms(io: CommandIo, alarms: readonly string[], quiet: true | undefined): Promise<void> {
+  for (const alarm of alarms) await io.out.line(`${paint('red', 'check')}  ${alarm}`)
   if (quiet) return
-  if (alarms.length === 0) await writeLine(`${paint('green', 'check')}  All is well.`)
-  await writeLine('')
+  if (alarms.length === 0) await io.out.line(`${paint('green', 'check')}  All is well.`)
+  await io.out.line('')
 }
 
 /** contract 3; `alarms` only where a check was asked for. */
@@ -139,6 +139,7 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
 }
 
 async function writeStatus(
+  io: CommandIo,
   db: Database,
   found: Status,
   { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
@@ -149,18 +150,19 @@ async function writeStatus(
   )
   const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)
-  await writeFacts(describeStatus(found, timeZone))
-  if (found.held) await writeLine(`${paint('red', 'held')}  ${tellHeld(found.held)}.`)
+  await io.out.facts(describeStatus(found, timeZone))
+  if (found.held) await io.out.line(`${paint('red', 'held')}  ${tellHeld(found.held)}.`)
   if (found.refused) {
     const since = time(found.refused.since)
-    await writeLine(`${paint('red', 'held')}  Since ${since} ${describeRefusal(found.refused.status)}.`)
+    await io.out.line(`${paint('red', 'held')}  Since ${since} ${describeRefusal(found.refused.status)}.`)
   }
   const runs = await findLastRuns(db)
-  if (runs.length > 0) await writeRuns(runs, time)
-  if (found.sources.length > 0) await (await import('./sources-view.ts')).writeSources(found.sources, time)
-  if (found.stuck > 0) await writeStuck(db, time, keepAnswers)
-  if (found.failed + found.unknown > 0) await writeEnded(db, found, keepAnswers)
-  if (found.hooksInTrouble > 0) await writeHooks(await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
+  if (runs.length > 0) await writeRuns(io, runs, time)
+  if (found.sources.length > 0) await (await import('./sources-view.ts')).writeSources(io, found.sources, time)
+  if (found.stuck > 0) await writeStuck(io, db, time, keepAnswers)
+  if (found.failed + found.unknown > 0) await writeEnded(io, db, found, keepAnswers)
+  if (found.hooksInTrouble > 0)
+    await writeHooks(io, await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
   const { held } = found
   const mended =
     held && isForAnswers(held)
@@ -169,8 +171,8 @@ async function writeStatus(
         ? 'the machines have one LEADPUSH_TIME_ZONE'
         : 'what was imported is mended'
   const advice = adviseOn(found, mended)
-  if (advice.length > 0) await writeLine('')
-  for (const sentence of advice) await writeLine(sentence)
+  if (advice.length > 0) await io.out.line('')
+  for (const sentence of advice) await io.out.line(sentence)
 }
 
 function describeStatus(found: Status, timeZone: string): [string, string][] {
@@ -189,15 +191,15 @@ function describeStatus(found: Status, timeZone: string): [string, string][] {
   return facts
 }
 
-async function writeRuns(runs: RunReport[], time: (at: Date | null) => string): Promise<void> {
-  await writeLine('', paint('bold', 'Last runs'))
+async function writeRuns(io: CommandIo, runs: RunReport[], time: (at: Date | null) => string): Promise<void> {
+  await io.out.line('', paint('bold', 'Last runs'))
   const { runNames } = await import('../../inspect/status/status.ts')
   const rows = runs.map(({ startedAt, endedAt, command, period, outcome }) => {
     const took = endedAt === null ? '' : seconds((endedAt.getTime() - startedAt.getTime()) / 1_000)
     return [time(startedAt), runNames[command], period, paintStatus(outcome), took]
   })
   const heads = ['begun', 'run', 'period', 'outcome', 'took']
-  await writeTable(
+  await io.out.table(
     heads.map((head) => ({ head })),
     rows,
   )
@@ -225,6 +227,7 @@ function adviseOn(
 }
 
 async function showUser(
+  io: CommandIo,
   db: Database,
   email: string,
   { timeZone, keepAnswers }: StatusSettings,
@@ -237,11 +240,11 @@ async function showUser(
   if (json) {
     const { toDeliveryLine } = await import('../../push/reporter.ts')
     for await (const { attemptLog, createdAt, recipe: _, ...delivery } of deliveries) {
-      await writeJson({ ...toDeliveryLine(delivery), createdAt, attemptLog })
+      await io.out.json({ ...toDeliveryLine(delivery), createdAt, attemptLog })
     }
     return 0
   }
-  await writeFacts([
+  await io.out.facts([
     ['user', found.user.email],
     ['subscribed', `${found.subscribed ? 'yes' : 'no'}${found.owed ? ', a subscription push is owed' : ''}`],
   ])
@@ -252,9 +255,9 @@ async function showUser(
     if (more) break
     shown.push(delivery)
   }
-  await writeLine('')
-  if (shown.length === 0) await writeLine('No delivery yet.')
-  else await (await import('./trouble-view.ts')).writeDeliveries(shown, timeFormat(timeZone))
-  if (more) await writeLine(`These are the newest ${formatCount(deliveriesShown)}; --json shows all.`)
+  await io.out.line('')
+  if (shown.length === 0) await io.out.line('No delivery yet.')
+  else await (await import('./trouble-view.ts')).writeDeliveries(io, shown, timeFormat(timeZone))
+  if (more) await io.out.line(`These are the newest ${formatCount(deliveriesShown)}; --json shows all.`)
   return 0
 }

@@ -1,14 +1,19 @@
 /** Prints the sources of listings in `status`. */
+
 import { formatCount, plural } from '../../base/amounts.ts'
 import type { SourceReport } from '../../inspect/status/sources.ts'
-import { writeLine, writeTable } from '../output.ts'
+import type { CommandIo } from '../command-io.ts'
 import { paint } from '../painted.ts'
 
 /** So many are printed without --json. */
 const sourcesShown = 20
 
-export async function writeSources(sources: readonly SourceReport[], time: (at: Date | null) => string): Promise<void> {
-  await writeLine('', paint('bold', 'Sources of listings'))
+export async function writeSources(
+  io: CommandIo,
+  sources: readonly SourceReport[],
+  time: (at: Date | null) => string,
+): Promise<void> {
+  await io.out.line('', paint('bold', 'Sources of listings'))
   const rows = sources
     .slice(0, sourcesShown)
     .map(({ source, importedAt, completedAt, live, gone, tooOld }) => [
@@ -19,7 +24,7 @@ export async function writeSources(sources: readonly SourceReport[], time: (at: 
       formatCount(gone),
       formatCount(tooOld),
     ])
-  await writeTable(
+  await io.out.table(
     [
       { head: 'source' },
       { head: 'imported' },
@@ -29,5 +34,5 @@ export async function writeSources(sources: readonly SourceReport[], time: (at: 
     rows,
   )
   if (sources.length > rows.length)
-    await writeLine(`… and ${plural(sources.length - rows.length, 'source')} more; --json shows all.`)
+    await io.out.line(`… and ${plural(sources.length - rows.length, 'source')} more; --json shows all.`)
 }

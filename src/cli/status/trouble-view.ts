@@ -9,35 +9,36 @@ import type { Status } from '../../inspect/status/status.ts'
 import type { AttemptReport, UserDelivery } from '../../inspect/status/user-deliveries.ts'
 import { describeLast, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { writeCauses } from '../causes-view.ts'
-import { wrap, writeLine } from '../output.ts'
+import type { CommandIo } from '../command-io.ts'
 import { paint, paintStatus } from '../painted.ts'
 
 type Time = (at: Date | null) => string
 
-export async function writeStuck(db: Database, time: Time, keepAnswers: 'on' | 'off'): Promise<void> {
+export async function writeStuck(io: CommandIo, db: Database, time: Time, keepAnswers: 'on' | 'off'): Promise<void> {
   const { groups, since } = await findStuck(db, keepAnswers)
   // no remedy: they get their second attempt, whatever the cause
   const causes = groups.map((group) => ({ ...group, remedy: '' }))
-  await writeCauses(causes, { title: `Stuck, by their last error (since ${time(since)})`, causesShown, usersShown })
+  await writeCauses(io, causes, { title: `Stuck, by their last error (since ${time(since)})`, causesShown, usersShown })
 }
 
 /** Prints failed and unknown deliveries by cause; those with a later one that is delivered or to come are only counted. */
 export async function writeEnded(
+  io: CommandIo,
   db: Database,
   { period, delivered, failed, unknown }: Status,
   keepAnswers: 'on' | 'off',
 ): Promise<void> {
   const { groups, deliveries } = await findEnded(db, period, keepAnswers)
   const title = 'Not delivered in this period, by cause'
-  await writeCauses(groups, { title, causesShown, usersShown, arrived: delivered })
+  await writeCauses(io, groups, { title, causesShown, usersShown, arrived: delivered })
   const madeGood = failed + unknown - deliveries
   if (madeGood <= 0) return
   const text = `${plural(madeGood, 'delivery')} that failed or may not have arrived: a later one was delivered, or is to come.`
-  await writeLine('', wrap(text, 0))
+  await io.out.line('', io.out.wrap(text, 0))
 }
 
-export async function writeHooks(hooks: HookInTrouble[], total: number, time: Time): Promise<void> {
-  await writeLine('', paint('bold', 'Hooks in trouble'))
+export async function writeHooks(io: CommandIo, hooks: HookInTrouble[], total: number, time: Time): Promise<void> {
+  await io.out.line('', paint('bold', 'Hooks in trouble'))
   for (const hook of hooks) {
     const { id, lastAt, user, url, failing, abandoned, dropped, offSince, error, answer } = hook
     const counts = [
@@ -47,38 +48,43 @@ export async function writeHooks(hooks: HookInTrouble[], total: number, time: Ti
       offSince !== null && `switched off ${time(offSince)}`,
     ]
     const last = `last attempt${lastAt === null ? '' : ` ${time(lastAt)}`}: ${describeLast(hook)}`
-    await writeLine(
-      wrap(`${user}: ${url}`, 2),
-      `  ${wrap(`hook ${shortId(id)}: ${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`,
+    await io.out.line(
+      io.out.wrap(`${user}: ${url}`, 2),
+      `  ${io.out.wrap(`hook ${shortId(id)}: ${counts.filter(Boolean).join(', ')}; ${last}`, 2)}`,
     )
-    if (error !== null && answer !== null) await writeAnswer(answer, 2)
+    if (error !== null && answer !== null) await writeAnswer(io, answer, 2)
   }
-  if (total > hooks.length) await writeLine(`… and ${plural(total - hooks.length, 'hook')} more.`)
+  if (total > hooks.length) await io.out.line(`… and ${plural(total - hooks.length, 'hook')} more.`)
 }
 
-const writeAnswer = (answer: string, margin: number) =>
-  writeLine(`${' '.repeat(margin)}${wrap(`It said: ${answer}`, margin + 2)}`)
+const writeAnswer = (io: CommandIo, answer: string, margin: number) =>
+  io.out.line(`${' '.repeat(margin)}${io.out.wrap(`It said: ${answer}`, margin + 2)}`)
 
 const partOf = ({ part, parts }: { part: number; parts: number }) => (parts > 1 ? ` ${part}/${parts}` : '')
 
 /** The deliveries of one user, each with its attempts below it. */
-export async function writeDeliveries(deliveries: UserDelivery[], time: Time): Promise<void> {
+export async function writeDeliveries(io: CommandIo, deliveries: UserDelivery[], time: Time): Promise<void> {
   for (const delivery of deliveries) {
     const { period, kind, leads, status, attemptLog, error } = delivery
     const what = `${kind}${partOf(delivery)}, ${plural(leads, 'lead')}, ${bytes(delivery.bytes)}`
-    await writeLine(`${period}  ${paintStatus(status)}  ${what}`)
-    await writeAttempts(attemptLog, error, time)
+    await io.out.line(`${period}  ${paintStatus(status)}  ${what}`)
+    await writeAttempts(io, attemptLog, error, time)
   }
 }
 
 /** `error`: why the delivery ended; where that is not what an attempt came to, it has a line of its own behind them. */
-export async function writeAttempts(log: readonly AttemptReport[], error: string | null, time: Time): Promise<void> {
+export async function writeAttempts(
+  io: CommandIo,
+  log: readonly AttemptReport[],
+  error: string | null,
+  time: Time,
+): Promise<void> {
   for (const attempt of log) {
     const took = attempt.durationMs === null ? '' : `, ${formatCount(attempt.durationMs)} ms`
     const status = attempt.httpStatus === null ? 'no outcome yet' : `HTTP ${attempt.httpStatus}`
     const why = attempt.error ?? status
-    await writeLine(`  ${wrap(`${time(attempt.at)}${took}: ${why}`, 4)}`)
-    if (attempt.answer !== null) await writeAnswer(attempt.answer, 4)
+    await io.out.line(`  ${io.out.wrap(`${time(attempt.at)}${took}: ${why}`, 4)}`)
+    if (attempt.answer !== null) await writeAnswer(io, attempt.answer, 4)
   }
-  if (error !== null && log.every((attempt) => attempt.error !== error)) await writeLine(`  ${wrap(error, 2)}`)
+  if (error !== null && log.every((attempt) => attempt.error !== error)) await io.out.line(`  ${io.out.wrap(error, 2)}`)
 }

@@ -6,12 +6,20 @@ import type { Database, OpenDatabase } from '../../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../../index.ts'
 import type { Vault } from '../../secrets/vault.ts'
 import type { LostToRenew } from '../../triggers/lost-triggers.ts'
-import { type Act, type ExitCode, inShort, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
-import type { Log } from '../log.ts'
+import {
+  type Act,
+  type ExitCode,
+  inShort,
+  openSecrets,
+  settingsSource,
+  usageError,
+  waiting,
+  withDatabase,
+} from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { readDuration } from '../options.ts'
-import { toJsonLine, writeFacts, writeJson, writeLine, writeLineNow, writeNow } from '../output.ts'
+import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
-import { listenForStop } from '../signals.ts'
 import type { TriggerMetrics } from './metrics.ts'
 
 interface TriggerOptions {
@@ -86,37 +94,37 @@ async function findHook(db: Database, given: string): Promise<string> {
       )
 }
 
-async function trigger(log: Log, options: TriggerOptions): Promise<ExitCode> {
+async function trigger(io: CommandIo, options: TriggerOptions): Promise<ExitCode> {
   const since = options.since
   if (!options.again && (since !== undefined || options.hook !== undefined)) {
     throw usageError('--hook and --since go with --again.', '`leadpush trigger --help` has examples.')
   }
-  const metrics = await openMetrics(log, options)
-  const { processSource, readSettings } = await import('../../base/config.ts')
+  const metrics = await openMetrics(io, options)
+  const { readSettings } = await import('../../base/config.ts')
   const settings = readSettings(
     ['databaseUrl', 'home', 'databaseAwayMs', 'logFormat', ...triggerSettings],
-    processSource(),
+    settingsSource(io),
   )
   const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', `${lostKeptDays}d`)
-  return await withDatabase(settings, { ...inShort, ...waiting(log) }, async (opened) => {
+  return await withDatabase(io, settings, { ...inShort, ...waiting(io) }, async (opened) => {
     const vault = await openSecrets(opened.db, settings)
     const hookId = options.hook === undefined ? undefined : await findHook(opened.db, options.hook)
     const again = options.again && { hookId, sinceMs }
-    return await sendTriggers(log, opened, settings, { ...options, vault, again, metrics })
+    return await sendTriggers(io, opened, settings, { ...options, vault, again, metrics })
   })
 }
 
-async function openMetrics(log: Log, options: TriggerOptions): Promise<TriggerMetrics | undefined> {
+async function openMetrics(io: CommandIo, options: TriggerOptions): Promise<TriggerMetrics | undefined> {
   if (options.metricsFile === undefined) return undefined
   const { keepMetricsFile } = await import('../metrics-file.ts')
   const { TriggerMetrics } = await import('./metrics.ts')
   const command = options.again ? 'again' : 'trigger'
-  return keepMetricsFile(log, options.metricsFile, (before) => new TriggerMetrics(command, before, Date.now()))
+  return keepMetricsFile(io, options.metricsFile, (before) => new TriggerMetrics(command, before, io.nowMs()))
 }
 
 /** Runs `trigger` with everything that a person or a machine sees of it. */
 export async function sendTriggers(
-  log: Log,
+  io: CommandIo,
   opened: OpenDatabase,
   settings: {
     leaseMs: number
@@ -133,12 +141,12 @@ export async function sendTriggers(
   }: { vault: Vault; json?: true | undefined; again?: LostToRenew | undefined; metrics?: TriggerMetrics | undefined },
 ): Promise<ExitCode> {
   const { runTriggers } = await import('../../triggers/triggers.ts')
-  const stop = listenForStop((signal) =>
-    log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
+  const stop = io.stops.listen((signal) =>
+    io.log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
   )
   let done = 0
   let undelivered = 0
-  const progress = setInterval(() => log.info(`${plural(done, 'trigger')} sent`), progressMs).unref()
+  const progress = setInterval(() => io.log.info(`${plural(done, 'trigger')} sent`), progressMs).unref()
   try {
     const summary = await runTriggers({
       opened,
@@ -146,23 +154,24 @@ export async function sendTriggers(
       settings,
       stop: stop.signal,
       again,
-      onNote: (text) => log.warn(text),
+      onNote: (text) => io.log.warn(text),
       onOff: () => metrics?.off(),
       onTrigger(line, durationMs) {
         done++
         metrics?.line(line, durationMs)
         const { integration, webhookId, hook, attempts, httpStatus, error } = line
         const what = error === null ? 'trigger delivered' : 'trigger not delivered'
-        log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
-        if (json) writeNow(toJsonLine(line))
-        else if (line.status !== 'delivered' && ++undelivered <= shownMax) writeLineNow(describe(line))
+        io.log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
+        if (json) io.out.writeNow(toJsonLine(line))
+        else if (line.status !== 'delivered' && ++undelivered <= shownMax) io.out.lineNow(describe(line))
       },
     })
     metrics?.noteEnd(summary, stop.signal.aborted)
-    if (json) await writeJson(summary)
+    if (json) await io.out.json(summary)
     else {
-      if (undelivered > shownMax) await writeLine(`… and ${formatCount(undelivered - shownMax)} more; --json lists all`)
-      await writeSummary(summary)
+      if (undelivered > shownMax)
+        await io.out.line(`… and ${formatCount(undelivered - shownMax)} more; --json lists all`)
+      await writeSummary(io, summary)
     }
     return stop.exitCode ?? (summary.abandoned > 0 ? 1 : 0)
   } finally {
@@ -176,7 +185,7 @@ function describe({ hook, href, status, attempts, error }: TriggerLine): string 
   return `${href}  ${painted}  hook ${hook}, attempt ${attempts}${error === null ? '' : `: ${error}`}`
 }
 
-async function writeSummary(summary: TriggerSummaryLine): Promise<void> {
+async function writeSummary(io: CommandIo, summary: TriggerSummaryLine): Promise<void> {
   const { due, delivered, failed, abandoned, removed, dropped, waiting } = summary
   const facts: [string, string][] = [
     ['due', plural(due, 'trigger')],
@@ -188,6 +197,6 @@ async function writeSummary(summary: TriggerSummaryLine): Promise<void> {
   if (dropped > 0) facts.push(['dropped', `${formatCount(dropped)} beyond the newest of a hook`])
   if (waiting > 0) facts.push(['waiting', `${formatCount(waiting)} for the end of a pause of their hooks`])
   facts.push(['took', seconds(summary.seconds)])
-  await writeFacts(facts)
-  if (abandoned > 0) await writeLine('Which hooks are in trouble, and why: leadpush status')
+  await io.out.facts(facts)
+  if (abandoned > 0) await io.out.line('Which hooks are in trouble, and why: leadpush status')
 }

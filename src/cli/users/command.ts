@@ -2,9 +2,18 @@
 import type { Command } from 'commander'
 import type { SettingName } from '../../base/config.ts'
 import type { ListedUser } from '../../users/users.ts'
-import { type Act, type ExitCode, inShort, openSecrets, usageError, waiting, withDatabase } from '../command.ts'
-import type { Log } from '../log.ts'
-import { toJsonLine, write, writeLine, writeTable } from '../output.ts'
+import {
+  type Act,
+  type ExitCode,
+  inShort,
+  openSecrets,
+  settingsSource,
+  usageError,
+  waiting,
+  withDatabase,
+} from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
+import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
 import { encodingOption } from '../record-options.ts'
 
@@ -50,7 +59,7 @@ say keeps its value. A line that cannot be read rejects its user.`,
     .description('Show the users and their queries, never a key.')
     .option('--json', 'print one JSON object a line')
     .addHelpText('after', '\nExamples:\n  leadpush users list\n  leadpush users list --json | wc -l')
-    .action(act((_log: Log, options: JsonOption) => list(options)))
+    .action(act(list))
   users
     .command('show')
     .description('Show a user: queries, subscription, what is owed, the last deliveries, integrations; never the key.')
@@ -58,9 +67,9 @@ say keeps its value. A line that cannot be read rejects its user.`,
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExamples:\n  leadpush users show user@example.com')
     .action(
-      act(async (_log: Log, email: string, options: JsonOption) => {
+      act(async (io: CommandIo, email: string, options: JsonOption) => {
         const { show } = await import('./show.ts')
-        return await show(email, options)
+        return await show(io, email, options)
       }),
     )
   addChanges(users, act)
@@ -88,9 +97,9 @@ function addChanges(users: Command, act: Act): void {
     'subscribe',
     'Subscribe users to the lead push. Who was not subscribed gets the subscription push now.',
   ).action(
-    act(async (log: Log, emails: string[], options: JsonOption) => {
+    act(async (io: CommandIo, emails: string[], options: JsonOption) => {
       const { subscribe } = await import('./change.ts')
-      return await subscribe(log, emails, options)
+      return await subscribe(io, emails, options)
     }),
   )
   addChange(
@@ -98,9 +107,9 @@ function addChanges(users: Command, act: Act): void {
     'unsubscribe',
     'End a subscription, and all that is owed by it and was not begun. Second attempts are still made.',
   ).action(
-    act(async (_log: Log, emails: string[], options: JsonOption) => {
+    act(async (io: CommandIo, emails: string[], options: JsonOption) => {
       const { unsubscribe } = await import('./change.ts')
-      return await unsubscribe(emails, options)
+      return await unsubscribe(io, emails, options)
     }),
   )
   addChange(
@@ -110,16 +119,16 @@ function addChanges(users: Command, act: Act): void {
   )
     .option('--dry-run', 'remove nobody: tell what would go')
     .action(
-      act(async (_log: Log, emails: string[], options: JsonOption & { dryRun?: true }) => {
+      act(async (io: CommandIo, emails: string[], options: JsonOption & { dryRun?: true }) => {
         const { remove } = await import('./change.ts')
-        return await remove(emails, options)
+        return await remove(io, emails, options)
       }),
     )
 }
 
-async function readDatabaseSettings<const K extends SettingName = never>(more: readonly K[] = []) {
-  const { processSource, readSettings } = await import('../../base/config.ts')
-  return readSettings(['databaseUrl', 'home', 'logFormat', ...more], processSource())
+async function readDatabaseSettings<const K extends SettingName = never>(io: CommandIo, more: readonly K[] = []) {
+  const { readSettings } = await import('../../base/config.ts')
+  return readSettings(['databaseUrl', 'home', 'logFormat', ...more], settingsSource(io))
 }
 
 type UserImportOptions = JsonOption & {
@@ -130,8 +139,8 @@ type UserImportOptions = JsonOption & {
   dryRun?: true
 }
 
-async function importFiles(log: Log, files: string[], options: UserImportOptions): Promise<ExitCode> {
-  const settings = await readDatabaseSettings(['databaseAwayMs', 'secretKey'])
+async function importFiles(io: CommandIo, files: string[], options: UserImportOptions): Promise<ExitCode> {
+  const settings = await readDatabaseSettings(io, ['databaseAwayMs', 'secretKey'])
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importUsers, userFormats } = await import('../../users/import.ts')
   const { runImport } = await import('../import-view.ts')
@@ -141,10 +150,10 @@ async function importFiles(log: Log, files: string[], options: UserImportOptions
   const encoding = options.encoding === undefined ? undefined : checkEncoding(options.encoding)
   if (accept && !complete) throw usageError('--accept goes with --complete: it overrules its guard.')
   findRecordFiles(files, userFormats)
-  return await withDatabase(settings, { create: true, ...waiting(log) }, async (opened) => {
+  return await withDatabase(io, settings, { create: true, ...waiting(io) }, async (opened) => {
     const vault = await openSecrets(opened.db, settings, { begins: !dryRun })
     let unsubscribed = 0
-    const imported = await runImport(log, { ...options, files }, async (how) => {
+    const imported = await runImport(io, { ...options, files }, async (how) => {
       const ways = { vault, complete, accept, encoding, isDryRun: dryRun }
       const outcome = await importUsers(opened, files, { ...how, ...ways })
       unsubscribed = outcome.summary.unsubscribed
@@ -158,8 +167,8 @@ async function importFiles(log: Log, files: string[], options: UserImportOptions
 /** So many users are a table; more of them are lines, which need no look ahead. */
 const tableUsersMax = 200
 
-async function list({ json }: JsonOption): Promise<ExitCode> {
-  return await withDatabase(await readDatabaseSettings(), inShort, async ({ db }) => {
+async function list(io: CommandIo, { json }: JsonOption): Promise<ExitCode> {
+  return await withDatabase(io, await readDatabaseSettings(io), inShort, async ({ db }) => {
     const { listUsers } = await import('../../users/users.ts')
     const { oneAhead } = await import('../../base/one-ahead.ts')
     const columns = [{ head: 'user', wide: true }, { head: 'subscribed' }, { head: 'queries', wide: true }]
@@ -172,13 +181,13 @@ async function list({ json }: JsonOption): Promise<ExitCode> {
     let users = 0
     for await (const page of oneAhead(listUsers(db))) {
       users += page.length
-      if (json) await write(page.map((user) => toJsonLine({ type: 'user', ...user })).join(''))
+      if (json) await io.out.write(page.map((user) => toJsonLine({ type: 'user', ...user })).join(''))
       else rows.push(...page.map(toRow))
       for (; rows.length >= tableUsersMax; rows = rows.slice(tableUsersMax))
-        await writeTable(columns, rows.slice(0, tableUsersMax))
+        await io.out.table(columns, rows.slice(0, tableUsersMax))
     }
-    if (rows.length > 0) await writeTable(columns, rows)
-    if (users === 0 && !json) await writeLine('There are no users yet: `leadpush users import FILE` brings them in.')
+    if (rows.length > 0) await io.out.table(columns, rows)
+    if (users === 0 && !json) await io.out.line('There are no users yet: `leadpush users import FILE` brings them in.')
     return 0
   })
 }

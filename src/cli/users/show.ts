@@ -1,24 +1,25 @@
 /** `leadpush users show`: one user with everything but the receiver key. */
+
 import { bytes, plural, timeFormat } from '../../base/amounts.ts'
 import type { UserFacts } from '../../inspect/user/find-user-facts.ts'
-import { type ExitCode, inShort, withDatabase } from '../command.ts'
-import { wrap, writeFacts, writeJson, writeLine } from '../output.ts'
+import { type ExitCode, inShort, settingsSource, withDatabase } from '../command.ts'
+import type { CommandIo } from '../command-io.ts'
 import { paint, paintStatus } from '../painted.ts'
 
 /** A user may have 1,000 queries. */
 const queriesShown = 50
 
-export async function show(email: string, { json }: { json?: true }): Promise<ExitCode> {
-  const { processSource, readSettings } = await import('../../base/config.ts')
+export async function show(io: CommandIo, email: string, { json }: { json?: true }): Promise<ExitCode> {
+  const { readSettings } = await import('../../base/config.ts')
   const settings = readSettings(
     ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'logFormat'],
-    processSource(),
+    settingsSource(io),
   )
-  return await withDatabase(settings, inShort, async ({ db }) => {
+  return await withDatabase(io, settings, inShort, async ({ db }) => {
     const { findUserFacts } = await import('../../inspect/user/find-user-facts.ts')
     const facts = await findUserFacts(db, email, settings)
-    if (json) await writeJson(await toLine(facts))
-    else await write(facts, timeFormat(settings.timeZone))
+    if (json) await io.out.json(await toLine(facts))
+    else await write(io, facts, timeFormat(settings.timeZone))
     return 0
   })
 }
@@ -32,40 +33,41 @@ async function toLine({ deliveries, ...facts }: UserFacts): Promise<object> {
   return { type: 'user', ...facts, deliveries: shown }
 }
 
-async function write(facts: UserFacts, time: (at: Date | null) => string): Promise<void> {
+async function write(io: CommandIo, facts: UserFacts, time: (at: Date | null) => string): Promise<void> {
   const { email, subscribed, createdAt, queries, period, servedAt, owed, held, deliveries, integrations } = facts
   const owes =
     owed === null ? 'nothing' : `the ${owed === 'weekly' ? `weekly delivery of ${period}` : 'subscription push'}`
-  await writeFacts([
+  await io.out.facts([
     ['user', email],
     ['subscribed', subscribed ? 'yes' : 'no'],
     ['since', time(createdAt)],
     ['owed', `${owes}${held === null ? '' : `, held: ${held}`}`],
     ['this week', servedAt === null ? `nothing yet in ${period}` : `served ${time(servedAt)}`],
   ])
-  await writeTitle(plural(queries.length, 'query'))
+  await writeTitle(io, plural(queries.length, 'query'))
   for (const { type, value, radius } of queries.slice(0, queriesShown))
-    await writeLine(`  ${type} ${JSON.stringify(value)}${radius > 0 ? `, ${radius} mi` : ''}`)
-  if (queries.length > queriesShown) await writeLine(`  … and ${queries.length - queriesShown} more; --json shows all`)
-  await writeTitle('Last deliveries')
-  if (deliveries.length === 0) await writeLine('  none yet')
+    await io.out.line(`  ${type} ${JSON.stringify(value)}${radius > 0 ? `, ${radius} mi` : ''}`)
+  if (queries.length > queriesShown)
+    await io.out.line(`  … and ${queries.length - queriesShown} more; --json shows all`)
+  await writeTitle(io, 'Last deliveries')
+  if (deliveries.length === 0) await io.out.line('  none yet')
   for (const { createdAt, period, kind, status, leads, bytes: size, error } of deliveries) {
     const why = error === null ? '' : `: ${error}`
     const what = `${time(createdAt)}  ${paintStatus(status)}  ${kind} ${period}, ${plural(leads, 'lead')}, ${bytes(size)}`
-    await writeLine(`  ${wrap(`${what}${why}`, 4)}`)
+    await io.out.line(`  ${io.out.wrap(`${what}${why}`, 4)}`)
   }
-  if (facts.moreDeliveries) await writeLine(`  … \`leadpush status --user ${email}\` shows all`)
-  await writeTitle(plural(integrations.length, 'integration'))
+  if (facts.moreDeliveries) await io.out.line(`  … \`leadpush status --user ${email}\` shows all`)
+  await writeTitle(io, plural(integrations.length, 'integration'))
   for (const { id, createdAt, hooks } of integrations) {
-    await writeLine(`  ${id}, made ${time(createdAt)}, ${plural(hooks.length, 'hook')}`)
+    await io.out.line(`  ${id}, made ${time(createdAt)}, ${plural(hooks.length, 'hook')}`)
     for (const { url, lastStatus, lastAt } of hooks) {
       const last =
         lastAt === null
           ? 'no trigger yet'
           : `${time(lastAt)} ${lastStatus === null ? 'no answer' : `HTTP ${lastStatus}`}`
-      await writeLine(`    ${url}  ${last}`)
+      await io.out.line(`    ${url}  ${last}`)
     }
   }
 }
 
-const writeTitle = (title: string) => writeLine('', paint('bold', title))
+const writeTitle = (io: CommandIo, title: string) => io.out.line('', paint('bold', title))
