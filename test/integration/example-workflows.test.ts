@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { rotateIntegration } from '../../src/integrations/integrations.ts'
+import { completeLead } from '../../src/leads/lead.ts'
+import { buildFlatLead } from '../../src/triggers/flat-lead.ts'
 import { createDatabase } from '../support/database.ts'
 import { type ReceivedHookCall, startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, runTrigger } from '../support/hooks.ts'
@@ -16,8 +18,8 @@ const platform = await startHookReceiver()
 after(() => platform.close())
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of another program
-const readWorkflow = (platform: string): any =>
-  JSON.parse(readFileSync(join(packageRoot, 'examples', platform, 'new-leads.json'), 'utf8'))
+const readWorkflow = (platform: string, name = 'new-leads'): any =>
+  JSON.parse(readFileSync(join(packageRoot, 'examples', platform, `${name}.json`), 'utf8'))
 
 type Names = Record<string, unknown>
 
@@ -97,21 +99,73 @@ for (const [name, runIn] of [
   })
 }
 
+test('a lead becomes an event of Follow Up Boss, which says what it knows of the owner and the house', async () => {
+  const { nodes, connections } = readWorkflow('n8n', 'follow-up-boss')
+  const names = nodes.map(({ name }: { name: string }) => name)
+  for (const [at, name] of names.slice(0, -1).entries()) assert.equal(connections[name].main[0][0].node, names[at + 1])
+  const code = (name: string) => nodes.find((node: { name: string }) => node.name === name).parameters.jsCode
+  // the check of the signature is that of the other workflow
+  assert.equal(code('Check the signature'), readWorkflow('n8n').nodes[1].parameters.jsCode)
+  const AsyncFunction = (async () => {}).constructor as FunctionConstructor
+  const runNode = async (name: string, json: object) =>
+    await new AsyncFunction('$input', code(name))({ first: () => ({ json }), all: () => [{ json }] })
+
+  const whole = buildFlatLead(
+    completeLead({
+      ...{ href: 'https://listings.example/1', postalCode: '78704', price: 350_000, bedrooms: 3, address: '12 Elm St' },
+      ...{
+        secondAddress: 'Unit 4',
+        city: 'Austin',
+        state: 'TX',
+        contactName: 'Ann Lee Moss',
+        contactEmail: 'ann@example.com',
+      },
+      ...{ contactPhone: '512-555-0100', description: 'x'.repeat(3_000), propertyType: 'condo' },
+    }),
+    new Date(),
+  )
+  const [{ json: event }] = await runNode('Make the event', whole)
+  assert.deepEqual(event.person, {
+    firstName: 'Ann',
+    lastName: 'Lee Moss',
+    emails: [{ value: 'ann@example.com' }],
+    phones: [{ value: '512-555-0100' }],
+  })
+  const { street, city, state, code: postal, price, bedrooms, bathrooms, type, url } = event.property
+  assert.deepEqual(
+    [street, city, state, postal, price, bedrooms, bathrooms, type, url],
+    ['12 Elm St Unit 4', 'Austin', 'TX', '78704', 350_000, 3, undefined, 'condo', 'https://listings.example/1'],
+  )
+  assert.deepEqual([event.type, event.description.length, 'occurredAt' in event], ['Seller Inquiry', 2_000, false])
+
+  const bare = buildFlatLead(completeLead({ href: 'https://listings.example/2', postalCode: '78704' }), new Date())
+  const [{ json: least }] = await runNode('Make the event', bare)
+  assert.deepEqual(JSON.parse(JSON.stringify(least.person)), {
+    firstName: 'Owner',
+    lastName: 'of https://listings.example/2',
+  })
+
+  await assert.rejects(runNode('Look at the answer', { statusCode: 204 }), /ignores this source/)
+  for (const statusCode of [200, 201]) assert.equal((await runNode('Look at the answer', { statusCode })).length, 1)
+})
+
 test('each page names what its workflow needs, and each workflow leads from the hook to the last node', () => {
   const pageOf = (platform: string) => readFileSync(join(packageRoot, 'examples', platform, 'README.md'), 'utf8')
   const { nodes, connections } = readWorkflow('n8n')
   const names = nodes.map((node: { name: string }) => node.name)
   for (const [at, name] of names.slice(0, -1).entries()) assert.equal(connections[name].main[0][0].node, names[at + 1])
   assert.ok(pageOf('n8n').includes(`/webhook/${nodes[0].parameters.path}`))
+  assert.ok(pageOf('n8n').includes(`/webhook/${readWorkflow('n8n', 'follow-up-boss').nodes[0].parameters.path}`))
   const flow = readWorkflow('node-red')
   const ids = flow.map(({ id }: { id: string }) => id)
   for (const { wires = [] } of flow) for (const id of wires.flat()) assert.ok(ids.includes(id), id)
   assert.ok(pageOf('node-red').includes(`.example.com${flow[1].url}`))
   for (const name of ['n8n', 'node-red']) {
-    const text = JSON.stringify(readWorkflow(name))
+    const workflows = name === 'n8n' ? [readWorkflow(name), readWorkflow(name, 'follow-up-boss')] : [readWorkflow(name)]
+    const text = JSON.stringify(workflows)
     for (const [, label = ''] of pageOf(name)
       .replaceAll('\n', ' ')
-      .matchAll(/\*(Check [^*]+|Say [^*]+)\*/g))
+      .matchAll(/\*(Check [^*]+|Say [^*]+|Send [^*]+|Look [^*]+)\*/g))
       assert.ok(text.includes(label), label)
   }
 })
