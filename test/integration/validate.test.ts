@@ -70,13 +70,16 @@ test('what the imports took in is right, and everything of it is looked at', asy
   assert.deepEqual(json, [{ type: 'summary', problems: 0, notes: 0, ...counts }])
 })
 
-test('without LEADPUSH_RECEIVER_URL there is a problem; http: to a host elsewhere is a note', async (t) => {
+test('without LEADPUSH_RECEIVER_URL there is a problem; http: to a host elsewhere, or a query, is a note', async (t) => {
   const { opened, url } = await open(t)
   assert.deepEqual((await check(opened, { receiverUrl: undefined })).found, ['problem settings LEADPUSH_RECEIVER_URL'])
   assert.deepEqual((await check(opened, { receiverUrl: 'http://receiver.example.com/' })).found, [
     'note settings LEADPUSH_RECEIVER_URL',
   ])
   assert.deepEqual((await check(opened, { receiverUrl: 'http://127.0.0.1:8080/' })).found, [])
+  assert.deepEqual((await check(opened, { receiverUrl: 'https://receiver.example.com/leads?tenant=1' })).found, [
+    'note settings LEADPUSH_RECEIVER_URL',
+  ])
   const unset = await callProgram(['validate', '--json'], { env: { DATABASE_URL: url } })
   assert.equal(unset.code, 1)
   assert.deepEqual(

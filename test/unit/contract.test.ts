@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { definitions } from '../../src/base/config.ts'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { buildProgram, exitCodeOf } from '../../src/cli/program.ts'
 import { exitCodes } from '../../src/cli/signals.ts'
@@ -47,19 +46,6 @@ test('every clause that code, SQL, tests, examples and pages cite is there', () 
     [],
   )
 })
-
-test('it lists every setting, with its default', () => {
-  const rows = findTable(contract, 'name', 'default', 'allowed')
-  const told = rows.flatMap(([names = '', defaults = '']) => {
-    const standards = spansOf(defaults)
-    return spansOf(names).map((name, at) => ({ name, standard: standards[at] }))
-  })
-  assert.deepEqual(told.map(({ name }) => name).sort(), Object.values(definitions).map(({ name }) => name).sort())
-  for (const { name, standard } of told) {
-    const { fallback } = Object.values(definitions).find((one) => one.name === name) as { fallback?: string }
-    if (fallback !== undefined) assert.equal(standard, fallback, name)
-  }
-}) // biome-ignore format: dense
 
 test('it names no command that the program has not, and no exit code', () => {
   const program = buildProgram(

@@ -182,3 +182,13 @@ test('prose fits a screen', () => {
   )
   assert.deepEqual(wide, [])
 })
+
+test('no cell of a table is a page of its own: none has more than 60 words', () => {
+  const cells = documents.flatMap(({ file, tables }) =>
+    tables.flatMap(({ rows }) => rows.flat().map((cell) => ({ file, cell }))),
+  )
+  assert.deepEqual(
+    cells.filter(({ cell }) => cell.split(/\s+/).length > 60).map(({ file, cell }) => `${file}: ${cell}`),
+    [],
+  )
+})

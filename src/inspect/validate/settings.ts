@@ -30,6 +30,10 @@ export function findSettingProblems(settings: SettingsToCheck, otherTimeZone: st
     const message = 'is http: to a host that is not local: keys and contacts travel where others can read them'
     add('note', 'LEADPUSH_RECEIVER_URL', message, 'Use https: if the receiver has it.')
   }
+  if (receiverUrl !== undefined && new URL(receiverUrl).search !== '') {
+    const message = 'has query parameters, which the interface of a delivery does not have: a receiver may refuse them'
+    add('note', 'LEADPUSH_RECEIVER_URL', message, 'Leave them out, unless the receiver asks for them.')
+  }
   if (otherTimeZone !== undefined) {
     const message = `is ${timeZone}, and the last run used ${otherTimeZone}: weeks overlap where machines differ, and a weekly push is held`
     add('note', 'LEADPUSH_TIME_ZONE', message, 'Give all machines that share a database the same time zone.')
