@@ -78,16 +78,16 @@ create index lead_versions_superseded on lead_versions (superseded_at) where sup
 -- nothing
 create index lead_versions_by_lead on lead_versions (lead_id) where superseded_at is not null;
 
--- Changes of prices, for the trigger price_change, which must not need versions that may be gone. An import writes a row for each
--- listing whose price it changes.
-create table price_changes (
-  -- the version with the new price
+-- What imports changed of listings that triggers tell of, which must not need versions that may be gone. A row of the kind
+-- `price_change` has both prices as its payload, null where one was unknown; of `lead_gone` the import is the complete one that lacked
+-- the listing. That a listing came in stands in `leads` alone.
+create table lead_events (
+  -- its place among the versions: of a price_change the version with the new price, else a number of its own
   version_id bigint primary key,
-  lead_id bigint not null,
   import_id bigint not null,
-  -- null: unknown
-  previous_price double precision,
-  price double precision not null
+  lead_id bigint not null,
+  kind text not null,
+  payload jsonb
 );
 
-create index price_changes_by_lead on price_changes (lead_id);
+create index lead_events_by_lead on lead_events (lead_id);

@@ -31,7 +31,7 @@ create table hooks (
   created_at timestamptz not null default now(),
   -- contract 5.3: which triggers it asked for
   triggers text[] not null default '{new_lead}'
-    check (cardinality(triggers) > 0 and triggers <@ array['new_lead', 'price_change']),
+    check (cardinality(triggers) > 0),
   -- contract 6.1: leads up to this import have been looked at, or are older than the hook; imports are committed in the order
   -- of their ids
   looked_import_id bigint not null,
@@ -69,13 +69,12 @@ create index hooks_failing on hooks (failing_since) where failing_since is not n
 -- triggers that are due or will be tried again.
 create table triggers (
   hook_id uuid not null references hooks on delete cascade,
-  -- the lead's version when it was looked at, or that with the new price; it rises with recency
+  -- the lead's version when it was looked at, or the place of the event among the versions; it rises with recency
   version_id bigint not null,
+  kind text not null,
   lead_id bigint not null,
-  -- of a price_change: the price at the hook's look before, and at this one
-  previous_price double precision,
-  price double precision,
-  kind text not null generated always as (case when previous_price is null then 'new_lead' else 'price_change' end) stored,
+  -- what the kind tells beside the lead, such as the price before
+  payload jsonb,
   occurred_at timestamptz not null,
   -- 'infinity': set aside, because its listing is gone or too old; a run makes it due once an import brought the listing again
   due_at timestamptz not null,
@@ -111,33 +110,20 @@ create unlogged table trigger_processes (
 create table lost_triggers (
   id bigint generated always as identity primary key,
   hook_id uuid not null references hooks on delete cascade,
+  kind text not null,
   lost_at timestamptz not null default now(),
   -- whether they were beyond the newest of a run, and never tried
   dropped boolean not null default false,
   -- when the first of them occurred: imports from then on are kept, as the webhook-id of a new_lead follows from its import
   occurred_since timestamptz not null default now(),
   lead_ids bigint[] not null check (cardinality(lead_ids) > 0),
-  -- of price_change, for each lead: the version, the time and both prices. Import and lead tell all of a new_lead, its
-  -- webhook-id too. Null: new_lead
-  changes jsonb
+  -- for each lead the version, the time and the payload of its event; null where import and lead tell all of it, the webhook-id too
+  events jsonb
 );
 
 create index lost_triggers_by_hook on lost_triggers (hook_id);
 create index lost_triggers_by_age on lost_triggers (lost_at);
 create index lost_triggers_by_occurrence on lost_triggers (occurred_since);
-
--- Which leads became due to a hook at one moment, for `explain`. What is neither in `triggers` nor in `lost_triggers` any more
--- was delivered. A row is kept for no longer than one of lost_triggers.
-create table became_due (
-  id bigint generated always as identity primary key,
-  hook_id uuid not null references hooks on delete cascade,
-  kind text not null,
-  at timestamptz not null default now(),
-  lead_ids bigint[] not null
-);
-
-create index became_due_by_hook on became_due (hook_id);
-create index became_due_by_age on became_due (at);
 
 -- contract 4.16: what a hook said when it refused its last trigger, and for which lead
 create table hook_answers (

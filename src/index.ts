@@ -45,7 +45,7 @@ export interface DeliveryBody {
 }
 
 /** The kinds of triggers. */
-export type TriggerKind = 'new_lead' | 'price_change'
+export type TriggerKind = 'new_lead' | 'price_change' | 'lead_gone'
 
 /** The body of a `new_lead` to a hook: a flat object, always of one shape. */
 export type NewLead = {
@@ -66,6 +66,18 @@ export type PriceChange = {
   /** The price when the hook's trigger was last looked for. */
   previousPrice: number
 } & FlatFields
+
+/** The body of a `lead_gone` to a hook: the lead as it was when it went from its feed. */
+export type LeadGone = {
+  /** Identifies this time that the lead went; each time has another, and none is the lead's own. */
+  id: string
+  trigger: 'lead_gone'
+  /** When the import began that lacked the lead: ISO 8601, UTC. */
+  occurredAt: string
+} & FlatFields
+
+/** The body of any trigger. */
+export type FlatLead = NewLead | PriceChange | LeadGone
 
 type FlatFields = Omit<FsboLead, 'fullAddress'> & { fullAddress: string | null }
 

@@ -23,7 +23,7 @@ const names: Record<PrunedPart, string> = {
   workers: 'processes',
   leads: 'listings',
   versions: 'old versions',
-  priceChanges: 'changes of prices',
+  events: 'changes of listings',
   imports: 'imports',
   searches: 'searches',
   triggers: 'triggers',

@@ -39,13 +39,7 @@ export interface Tables {
   }
   sources: { id: GeneratedAlways<number>; name: string; imported_at: Date; completed_at: Date | null }
   lead_sources: { lead_id: number; source_id: number; gone_at: Date | null }
-  price_changes: {
-    version_id: number
-    lead_id: number
-    import_id: number
-    previous_price: number | null
-    price: number
-  }
+  lead_events: { version_id: number; import_id: number; lead_id: number; kind: TriggerKind; payload: object | null }
   lead_versions: {
     id: number
     lead_id: number
@@ -216,26 +210,19 @@ export interface Tables {
   lost_triggers: {
     id: GeneratedAlways<number>
     hook_id: string
+    kind: TriggerKind
     lost_at: Generated<Date>
     dropped: Defaulted<boolean>
     occurred_since: Generated<Date>
     lead_ids: number[]
-    changes: object[] | null
-  }
-  became_due: {
-    id: GeneratedAlways<number>
-    hook_id: string
-    kind: TriggerKind
-    at: Generated<Date>
-    lead_ids: number[]
+    events: object[] | null
   }
   triggers: {
     hook_id: string
     version_id: number
+    kind: TriggerKind
     lead_id: number
-    previous_price: number | null
-    price: number | null
-    kind: GeneratedAlways<TriggerKind>
+    payload: Record<string, number> | null
     occurred_at: Date
     due_at: Date
     attempts: Defaulted<number>

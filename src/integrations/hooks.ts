@@ -9,7 +9,7 @@ import { recordSubscriptionOwed, type SubscriptionOwed } from '../users/users.ts
 import { spellHookUrl } from './hook-address.ts'
 
 /** The triggers that a hook may ask for (contract 5.3). */
-export const triggerKinds = ['new_lead', 'price_change'] as const satisfies readonly TriggerKind[]
+export const triggerKinds = ['new_lead', 'price_change', 'lead_gone'] as const satisfies readonly TriggerKind[]
 
 /** What registering a URL came to. A subscription push is owed where it is the integration's first hook. */
 export type RegisteredHook = SubscriptionOwed & {
@@ -74,13 +74,9 @@ async function replaceTriggers(transaction: Transaction<Tables>, hookId: string,
   `.execute(transaction)
   if (replaced.numAffectedRows === 0n) return
   await sql`delete from triggers where hook_id = ${hookId} and kind <> all (${triggers}::text[])`.execute(transaction)
-  await sql`
-    delete from lost_triggers where hook_id = ${hookId}
-      and case when changes is null then 'new_lead' else 'price_change' end <> all (${triggers}::text[])
-  `.execute(transaction)
-  await sql`
-    delete from became_due where hook_id = ${hookId} and kind <> all (${triggers}::text[])
-  `.execute(transaction)
+  await sql`delete from lost_triggers where hook_id = ${hookId} and kind <> all (${triggers}::text[])`.execute(
+    transaction,
+  )
 }
 
 /** A hook that is no longer registered. */

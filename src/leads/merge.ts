@@ -247,8 +247,9 @@ async function updateChanged(
   if (updated === 0) return 0
   await run(
     connection,
-    `insert into price_changes (version_id, lead_id, import_id, previous_price, price)
-     select ${versionId('n')}, m.lead_id, $3, case when previous_price > 0 or s.price_known then previous_price end, price
+    `insert into lead_events (version_id, import_id, lead_id, kind, payload)
+     select ${versionId('n')}, $3, m.lead_id, 'price_change', jsonb_build_object(
+       'previousPrice', case when previous_price > 0 or s.price_known then previous_price end, 'price', price)
      from merged_leads m join lead_seen s on s.lead_id = m.lead_id where price is not null`,
     [base, staged, id],
   )

@@ -146,9 +146,14 @@ async function detach(connection: Connection, sourceId: number, at: string): Pro
   )
   if (!changed.rowCount) return 0
   const { rowCount } = await connection.query(
-    `update lead_seen s set gone = true from source_changes c
-     where not c.present and s.lead_id = c.lead_id and not s.gone
-       and not exists (select from lead_sources m where m.lead_id = s.lead_id and m.gone_at is null)`,
+    `with gone as (
+       update lead_seen s set gone = true from source_changes c
+       where not c.present and s.lead_id = c.lead_id and not s.gone
+         and not exists (select from lead_sources m where m.lead_id = s.lead_id and m.gone_at is null)
+       returning s.lead_id
+     )
+     insert into lead_events (version_id, import_id, lead_id, kind)
+     select nextval('lead_version_ids'), (select max(id) from imports), lead_id, 'lead_gone' from gone`,
   )
   return rowCount ?? 0
 }

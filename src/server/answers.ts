@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { hookUrlCharsMax } from '../base/limits.ts'
 import { triggerKinds } from '../integrations/hooks.ts'
-import { flatLeadSchema, flatPriceChangeSchema } from '../triggers/flat-lead.ts'
+import { kinds } from '../triggers/kinds/kinds.ts'
 
 const msg = z.string().meta({ description: 'A sentence for a person.' })
 const done = { ok: z.literal(true), msg }
@@ -19,12 +19,12 @@ export const testAnswerSchema = z.object({
 export const sampleAnswerSchema = z.object({
   ...done,
   leads: z
-    .array(z.union([flatLeadSchema, flatPriceChangeSchema]))
+    .array(z.union(triggerKinds.map((kind) => kinds[kind].schema)))
     .meta({ description: 'Leads as the trigger sends them that was asked for.' }),
 })
 
-const kinds = triggerKinds.map((kind) => `\`${kind}\``).join(' and ')
-const unknownTrigger = `\`trigger\` is unknown: there are ${kinds}.`
+const named = new Intl.ListFormat('en').format(triggerKinds.map((kind) => `\`${kind}\``))
+const unknownTrigger = `\`trigger\` is unknown: there are ${named}.`
 export const triggerProblem = `${unknownTrigger} Give one, or a list of them.`
 export const sampleTriggerProblem = `${unknownTrigger} Give one of them, once.`
 export const triggerSchema = z.enum(triggerKinds)

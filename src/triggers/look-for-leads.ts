@@ -1,5 +1,5 @@
 /**
- * The first half of `trigger`: finds which new leads and which new prices are due for which hooks (contract 6.1). Each hook
+ * The first half of `trigger`: finds which events of leads are due for which hooks (contract 6.1). Each hook
  * knows the import up to which it was looked at. What later imports brought is collected once for many hooks, and matched with
  * the searches of the hooks' users. A group of hooks is looked at in one transaction, so that nothing is forgotten or found
  * twice.
@@ -11,8 +11,10 @@ import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
-import { isListed } from '../matching/listed.ts'
-import { lostChanges } from './lost-triggers.ts'
+import type { TriggerKind } from '../index.ts'
+import { findCounted, isListed, type Live } from '../matching/listed.ts'
+import { kinds } from './kinds/kinds.ts'
+import { lostColumns, lostOf } from './lost-triggers.ts'
 
 /** Hooks that are looked at together; and hooks whose leads are recorded in one transaction, which locks them that long. */
 const hooksPerGroup = 1_000
@@ -40,6 +42,8 @@ export interface LookOptions {
   upTo: number
   /** A listing last seen longer ago is due for no hook. */
   maxLeadAgeMs: number
+  /** With `once` no listing is due while one of its house that was imported before it is live (contract 4.20). */
+  sameHouse?: Live['sameHouse'] | undefined
   stop: AbortSignal
   onAway?: (error: unknown) => void
   /** After each group. */
@@ -82,12 +86,13 @@ async function lookInTransaction(
   opened: OpenDatabase,
   ids: readonly string[],
   waiting: boolean,
-  { upTo, maxLeadAgeMs, stop, onAway }: LookOptions,
+  options: LookOptions,
 ): Promise<Looked> {
+  const { stop, onAway } = options
   const work = () =>
     withTransaction(
       opened,
-      async (connection) => lookAtGroup(opened.db, kyselyOn(connection), ids, upTo, waiting, maxLeadAgeMs),
+      async (connection) => lookAtGroup(opened.db, kyselyOn(connection), ids, waiting, options),
       stop,
     )
   return await rideOut(work, onAway).catch((error) => {
@@ -101,10 +106,10 @@ async function lookAtGroup(
   outside: Database,
   db: Database,
   ids: readonly string[],
-  upTo: number,
   waiting: boolean,
-  maxLeadAgeMs: number,
+  options: LookOptions,
 ): Promise<Looked> {
+  const { upTo } = options
   if (!(await takeTurn(db, ids, waiting))) return nothing
   const { rows: hooks } = await sql<{ id: string; looked: number }>`
     select id, looked_import_id as looked from hooks where id = any (${ids}::uuid[]) and looked_import_id < ${upTo}
@@ -117,13 +122,12 @@ async function lookAtGroup(
   `.execute(db)
   const hookIds = hooks.map(({ id }) => id)
   const since = hooks.reduce((least, { looked }) => Math.min(least, looked), upTo)
-  const fresh = await collectFresh(db, hookIds, since, upTo, maxLeadAgeMs)
+  const fresh = await collectFresh(db, hookIds, since, options)
   await sql`create temp table due_leads (
-    hook_id uuid, version_id bigint, lead_id bigint, previous_price double precision, price double precision,
-    occurred_at timestamptz, found bigint
+    hook_id uuid, kind text, version_id bigint, lead_id bigint, payload jsonb, occurred_at timestamptz, found bigint
   ) on commit drop`.execute(db)
   await sql`create temp table beyond_leads (
-    id bigint generated always as identity, hook_id uuid, occurred_since timestamptz, lead_ids bigint[], changes jsonb
+    id bigint generated always as identity, hook_id uuid, kind text, occurred_since timestamptz, lead_ids bigint[], events jsonb
   ) on commit drop`.execute(db)
   const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
   for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
@@ -164,50 +168,39 @@ async function collectFresh(
   db: Database,
   hookIds: readonly string[],
   since: number,
-  upTo: number,
-  maxLeadAgeMs: number,
+  { upTo, maxLeadAgeMs, sameHouse }: LookOptions,
 ): Promise<number> {
-  const wanted = await sql<{ byWords: number; prices: boolean }>`
+  const wanted = await sql<{ byWords: number; asked: TriggerKind[] }>`
     select (
       select count(distinct q.search_id) from hooks h join integrations i on i.id = h.integration_id
         join queries q on q.user_id = i.user_id join searches s on s.id = q.search_id
       where h.id = any (${hookIds}::uuid[]) and s.words is not null
-    ) as "byWords", exists (select from hooks where id = any (${hookIds}::uuid[]) and 'price_change' = any (triggers)) as prices
+    ) as "byWords", array(select distinct unnest(triggers) from hooks where id = any (${hookIds}::uuid[])) as asked
   `.execute(db)
-  const { byWords, prices } = wanted.rows[0] ?? { byWords: 0, prices: false }
-  const search = byWords > 0 ? sql`l.search` : sql`null::tsvector`
-  // all their versions lie above the last one before the first of these imports
-  const base = sql`(select base_version_id from imports where id > ${since} order by id limit 1)`
-  const listed = isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`)
-  // a row is new to hooks that were looked at up to an import from `from_import_id` on and before `import_id`
+  const { byWords, asked } = wanted.rows[0] ?? { byWords: 0, asked: [] }
+  const seenSince = sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`
+  const counts =
+    sameHouse === 'once'
+      ? sql`(select ${findCounted(sql`l`, seenSince)} is null from leads l where l.id = f.id)`
+      : sql`true`
+  const range = {
+    // all their versions lie above the last one before the first of these imports
+    base: sql`(select base_version_id from imports where id > ${since} order by id limit 1)`,
+    since,
+    upTo,
+    listed: isListed(sql`s`, seenSince),
+    lead: sql`l.id, l.postal_key, ${byWords > 0 ? sql`l.search` : sql`null::tsvector`}`,
+  }
   await sql`create temp table fresh_leads (
-    lead_id bigint, version_id bigint, postal_key text, from_import_id bigint, import_id bigint, occurred_at timestamptz,
-    previous_price double precision, price double precision, search tsvector
+    lead_id bigint, postal_key text, search tsvector, version_id bigint, from_import_id bigint, import_id bigint,
+    occurred_at timestamptz, payload jsonb, kind text
   ) on commit drop`.execute(db)
-  const leads = await sql`
-    insert into fresh_leads
-    select l.id, l.version_id, l.postal_key, 0, l.first_import_id, i.started_at, null, null, ${search}
-    from leads l join imports i on i.id = l.first_import_id join lead_seen s on s.lead_id = l.id
-    where l.version_id > ${base} and l.first_import_id > ${since} and l.first_import_id <= ${upTo} and ${listed}
-  `.execute(db)
-  let fresh = Number(leads.numAffectedRows ?? 0)
-  if (prices) {
-    // of several changes of a lead, each has the price that hooks saw that were looked at between it and the one before
-    const changed = await sql`
-      insert into fresh_leads
-      select l.id, c.version_id, l.postal_key, greatest(c.from_import_id, l.first_import_id), c.import_id, i.started_at,
-        c.previous_price, c.price, ${search}
-      from (
-        select lead_id, import_id, previous_price, lag(import_id, 1, 0::bigint) over changes as from_import_id,
-          last_value(version_id) over whole as version_id, last_value(price) over whole as price,
-          last_value(import_id) over whole as last_import_id
-        from price_changes where version_id > ${base} and import_id > ${since} and import_id <= ${upTo}
-        window changes as (partition by lead_id order by version_id),
-          whole as (changes rows between unbounded preceding and unbounded following)
-      ) c join leads l on l.id = c.lead_id join lead_seen s on s.lead_id = l.id join imports i on i.id = c.last_import_id
-      where c.price <> c.previous_price and ${listed}
+  let fresh = 0
+  for (const kind of asked) {
+    const { numAffectedRows } = await sql`
+      insert into fresh_leads select f.*, ${kind} from (${kinds[kind].findFresh(range)}) f where ${counts}
     `.execute(db)
-    fresh += Number(changed.numAffectedRows ?? 0)
+    fresh += Number(numAffectedRows ?? 0)
   }
   if (byWords > searchesPerIndex) {
     await sql`create index on fresh_leads using gin (search) with (fastupdate = off)`.execute(db)
@@ -224,11 +217,11 @@ async function collectDue(db: Database, hookIds: readonly string[]): Promise<voi
   await sql`
     with ranked as materialized (${rankLeads(hookIds)}),
     beyond as (
-      insert into beyond_leads (hook_id, occurred_since, lead_ids, changes)
-      select hook_id, min(occurred_at), array_agg(lead_id), ${lostChanges} from ranked where rank > ${leadsPerHookMax}
-      group by hook_id, previous_price is null, (rank - ${leadsPerHookMax} - 1) / ${lostPerRow}
+      insert into beyond_leads (${lostColumns})
+      select ${lostOf} from ranked where rank > ${leadsPerHookMax}
+      group by hook_id, kind, (rank - ${leadsPerHookMax} - 1) / ${lostPerRow}
     )
-    insert into due_leads select hook_id, version_id, lead_id, previous_price, price, occurred_at, found from ranked
+    insert into due_leads select hook_id, kind, version_id, lead_id, payload, occurred_at, found from ranked
     where rank <= ${leadsPerHookMax}
   `.execute(db)
 }
@@ -238,23 +231,19 @@ interface HookToLook {
   looked: number
 }
 
-/** The rows of `due_leads` for the hooks, apart for each kind, each as a JSON array; and whether `beyond_leads` has any for them. */
+/** The rows of `due_leads` for the hooks as a JSON array; and whether `beyond_leads` has any for them. */
 interface DueLeads {
   leads: string
-  changes: string
   hasBeyond: boolean
 }
 
 async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<DueLeads> {
   const isOfHook = sql`hook_id = any (${hooks.map(({ id }) => id)}::uuid[])`
   const { rows } = await sql<DueLeads>`
-    select (select coalesce(json_agg(d), '[]')::text from (
-        select hook_id, version_id, lead_id, occurred_at, found from due_leads where ${isOfHook} and previous_price is null
-      ) d) as leads,
-      (select coalesce(json_agg(d), '[]')::text from due_leads d where ${isOfHook} and previous_price is not null) as changes,
+    select (select coalesce(json_agg(d), '[]')::text from due_leads d where ${isOfHook}) as leads,
       exists (select from beyond_leads where ${isOfHook}) as "hasBeyond"
   `.execute(db)
-  return rows[0] ?? { leads: '[]', changes: '[]', hasBeyond: false }
+  return rows[0] ?? { leads: '[]', hasBeyond: false }
 }
 
 /** SQL: those of the hooks that were neither removed nor looked at meanwhile, locked. */
@@ -280,9 +269,9 @@ async function recordBeyond(db: Database, transaction: Transaction<Tables>, hook
     const { page = '[]' } = rows[0] ?? {}
     last = rows[0]?.last ?? null
     await sql`
-      insert into lost_triggers (hook_id, dropped, occurred_since, lead_ids, changes)
-      select hook_id, true, occurred_since, lead_ids, changes
-      from json_to_recordset(${page}::json) as b (hook_id uuid, occurred_since timestamptz, lead_ids bigint[], changes jsonb)
+      insert into lost_triggers (dropped, ${lostColumns})
+      select true, ${lostColumns} from json_to_recordset(${page}::json)
+        as b (hook_id uuid, kind text, occurred_since timestamptz, lead_ids bigint[], events jsonb)
     `.execute(transaction)
   }
 }
@@ -294,42 +283,30 @@ async function recordBeyond(db: Database, transaction: Transaction<Tables>, hook
 async function recordDue(
   db: Database,
   hooks: readonly HookToLook[],
-  { leads, changes }: DueLeads,
+  { leads }: DueLeads,
   upTo: number,
 ): Promise<Looked> {
   const { rows } = await sql<Looked>`
     with due as materialized (
-      select hook_id, version_id, lead_id, null::double precision as previous_price, null::double precision as price, occurred_at, found
-      from json_to_recordset(${leads}::json)
-        as d (hook_id uuid, version_id bigint, lead_id bigint, occurred_at timestamptz, found bigint)
-      union all
-      select * from json_to_recordset(${changes}::json)
-        as d (hook_id uuid, version_id bigint, lead_id bigint, previous_price double precision, price double precision,
-          occurred_at timestamptz, found bigint)
+      select * from json_to_recordset(${leads}::json) as d (hook_id uuid, kind text, version_id bigint, lead_id bigint, payload jsonb,
+        occurred_at timestamptz, found bigint)
     ),
     locked as materialized (${lockHooks(hooks)}),
     recorded as (
-      insert into triggers (hook_id, version_id, lead_id, previous_price, price, occurred_at, due_at)
-      select hook_id, version_id, lead_id, previous_price, price, occurred_at, occurred_at from due
+      insert into triggers (hook_id, version_id, kind, lead_id, payload, occurred_at, due_at)
+      select hook_id, version_id, kind, lead_id, payload, occurred_at, occurred_at from due
       where hook_id in (select id from locked where not off)
-      returning hook_id, kind, lead_id, due_at
-    ),
-    noted as (
-      insert into became_due (hook_id, kind, lead_ids)
-      select hook_id, kind, array_agg(lead_id) from recorded group by hook_id, kind
-    ),
-    kept_off as materialized (
-      select hook_id, min(occurred_at) as occurred_since, array_agg(lead_id) as lead_ids, ${lostChanges} as changes from due
-      where hook_id in (select id from locked where off) group by hook_id, previous_price is null
+      returning hook_id, due_at
     ),
     kept as (
-      insert into lost_triggers (hook_id, dropped, occurred_since, lead_ids, changes)
-      select hook_id, false, occurred_since, lead_ids, changes from kept_off
+      insert into lost_triggers (${lostColumns})
+      select ${lostOf} from due where hook_id in (select id from locked where off) group by hook_id, kind
+      returning hook_id, cardinality(lead_ids) as n
     ),
     beyond as (
       select hook_id, sum(n) as n from (
         select hook_id, max(found) - ${leadsPerHookMax} as n from due where hook_id in (select id from locked)
-        group by hook_id, previous_price is null having max(found) > ${leadsPerHookMax}
+        group by hook_id, kind having max(found) > ${leadsPerHookMax}
       ) of_kind group by hook_id
     ),
     looked as (
@@ -340,7 +317,7 @@ async function recordDue(
         dropped = h.dropped + coalesce(b.n, 0), dropped_at = case when b.n > 0 then now() else h.dropped_at end
       from locked l left join (select hook_id, min(due_at) as due_at from recorded group by hook_id) r on r.hook_id = l.id
         left join beyond b on b.hook_id = l.id
-        left join (select hook_id, sum(cardinality(lead_ids)) as n from kept_off group by hook_id) o on o.hook_id = l.id
+        left join (select hook_id, sum(n) as n from kept group by hook_id) o on o.hook_id = l.id
       where h.id = l.id
     )
     select (select count(*) from locked) as hooks, (select count(*) from recorded) as found,
@@ -352,8 +329,7 @@ async function recordDue(
 /** SQL: what is new to each hook, ranked within its kind from the newest, which has rank 1. */
 const rankLeads = (hookIds: readonly string[]) => sql`
   with given as materialized (
-    select h.id, h.looked_import_id, i.user_id, 'new_lead' = any (h.triggers) as wants_leads,
-      'price_change' = any (h.triggers) as wants_prices
+    select h.id, h.looked_import_id, i.user_id, h.triggers
     from hooks h join integrations i on i.id = h.integration_id
     where h.id = any (${hookIds}::uuid[])
   ),
@@ -378,10 +354,10 @@ const rankLeads = (hookIds: readonly string[]) => sql`
     where w.kind = 'both'
   ),
   for_user as (select distinct w.user_id, m.version_id from wanted w join matched m on m.search_id = w.search_id)
-  select g.id as hook_id, f.version_id, f.lead_id, f.previous_price, f.price, f.occurred_at,
-    row_number() over (partition by g.id, f.previous_price is null order by f.version_id desc) as rank,
-    count(*) over (partition by g.id, f.previous_price is null) as found
+  select g.id as hook_id, f.kind, f.version_id, f.lead_id, f.payload, f.occurred_at,
+    row_number() over (partition by g.id, f.kind order by f.version_id desc) as rank,
+    count(*) over (partition by g.id, f.kind) as found
   from given g join for_user u on u.user_id = g.user_id join fresh_leads f on f.version_id = u.version_id
   where g.looked_import_id >= f.from_import_id and g.looked_import_id < f.import_id
-    and case when f.previous_price is null then g.wants_leads else g.wants_prices end
+    and f.kind = any (g.triggers)
 `

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { idCharsMin } from '../base/amounts.ts'
 import { lostKeptDays } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
+import { isOfLead } from './kinds/kinds.ts'
 
 /** Which lost triggers to make due: of one hook or of all, lost in so many milliseconds; undefined: all that are kept. */
 export interface LostToRenew {
@@ -17,9 +18,13 @@ export interface LostToRenew {
 const rowsPerStatement = 16
 const daysMs = 86_400_000
 
-/** SQL: what `lost_triggers` keeps of the changes of prices among rows of `triggers`, or the like; null where there is none. */
-export const lostChanges = sql`jsonb_agg(jsonb_build_object('lead_id', lead_id, 'version_id', version_id,
-  'previous_price', previous_price, 'price', price, 'occurred_at', occurred_at)) filter (where previous_price is not null)`
+/** The columns of `lost_triggers` that `lostOf` fills. */
+export const lostColumns = sql`hook_id, kind, occurred_since, lead_ids, events`
+
+/** SQL: those columns for rows of `triggers`, or the like, which are to be grouped by hook and kind. */
+export const lostOf = sql`hook_id, kind, min(occurred_at) as occurred_since, array_agg(lead_id) as lead_ids,
+  jsonb_agg(jsonb_build_object('lead_id', lead_id, 'version_id', version_id, 'payload', payload, 'occurred_at', occurred_at))
+    filter (where not ${isOfLead(sql`kind`)}) as events`
 
 /**
  * Makes lost triggers due, with their schedule from the beginning. A `webhook-id` follows from hook and event, so it is that of
@@ -41,23 +46,19 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
       locked as materialized (select id from hooks where id in (select hook_id from page) order by id for update),
       taken as (
         delete from lost_triggers where id in (select id from page) and hook_id in (select id from locked)
-        returning hook_id, lead_ids, changes
+        returning hook_id, kind, lead_ids, events
       ),
       renewed as (
-        insert into triggers (hook_id, version_id, lead_id, previous_price, price, occurred_at, due_at)
-        select distinct on (t.hook_id, l.version_id) t.hook_id, l.version_id, l.id, null::float8, null::float8, i.started_at, now()
+        insert into triggers (hook_id, version_id, kind, lead_id, payload, occurred_at, due_at)
+        select distinct on (t.hook_id, t.kind, l.version_id) t.hook_id, l.version_id, t.kind, l.id, null::jsonb, i.started_at, now()
         from taken t cross join unnest(t.lead_ids) as lost (lead_id) join leads l on l.id = lost.lead_id
           join imports i on i.id = l.first_import_id
-        where t.changes is null
+        where t.events is null
         union all
-        select t.hook_id, c.version_id, l.id, c.previous_price, c.price, c.occurred_at, now()
-        from taken t cross join jsonb_to_recordset(t.changes) as c (lead_id bigint, version_id bigint,
-            previous_price float8, price float8, occurred_at timestamptz) join leads l on l.id = c.lead_id
-        on conflict do nothing returning hook_id, kind, lead_id
-      ),
-      noted as (
-        insert into became_due (hook_id, kind, lead_ids)
-        select hook_id, kind, array_agg(lead_id) from renewed group by hook_id, kind
+        select t.hook_id, e.version_id, t.kind, l.id, e.payload, e.occurred_at, now()
+        from taken t cross join jsonb_to_recordset(t.events)
+            as e (lead_id bigint, version_id bigint, payload jsonb, occurred_at timestamptz) join leads l on l.id = e.lead_id
+        on conflict do nothing returning hook_id
       ),
       woken as (
         update hooks set due_at = least(due_at, now()) where id in (select hook_id from renewed)
@@ -70,12 +71,9 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
   }
 }
 
-/** Deletes what was lost, or became due, too long ago. */
+/** Deletes what was lost too long ago. */
 export async function forgetLost(db: Database): Promise<void> {
-  const since = sql`now() - ${lostKeptDays} * interval '1 day'`
-  // first: what is in it alone counts as delivered
-  await sql`delete from became_due where at < ${since}`.execute(db)
-  await sql`delete from lost_triggers where lost_at < ${since}`.execute(db)
+  await sql`delete from lost_triggers where lost_at < now() - ${lostKeptDays} * interval '1 day'`.execute(db)
 }
 
 /** The first two hooks whose ids begin with `text`, which may be anything; one of fewer than `idCharsMin` characters names none. */

@@ -2,15 +2,14 @@
  * The leads that a platform shows while a person sets up a workflow: the user's newest leads as a trigger would bring them,
  * or made-up ones where there are none yet.
  */
-
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import type { TriggerKind } from '../index.ts'
+import type { FlatLead, TriggerKind } from '../index.ts'
 import { buildExampleLead } from '../leads/example-lead.ts'
 import type { Lead } from '../leads/lead.ts'
 import type { Live } from '../matching/listed.ts'
 import { findMatches, isTooSlow, type SearchToMatch } from '../matching/match.ts'
-import { buildFlatLead, buildPriceChange, type FlatLead, type FlatPriceChange } from './flat-lead.ts'
+import { kinds } from './kinds/kinds.ts'
 
 const samples = 3
 /**
@@ -55,8 +54,9 @@ export async function findSampleLeads(
     sameHouse,
     trigger = 'new_lead',
   }: { maxLeadAgeMs: number; sameHouse: Live['sameHouse']; trigger?: TriggerKind },
-): Promise<(FlatLead | FlatPriceChange)[]> {
-  const build = builders[trigger]
+): Promise<FlatLead[]> {
+  const kind = kinds[trigger]
+  const build = (lead: Lead, occurredAt: Date) => kind.build(lead, { occurredAt, payload: kind.samplePayload(lead) })
   const began = performance.now()
   const clock = await sql<{ since: Date }>`select now() - ${maxLeadAgeMs} * interval '1 millisecond' as since`.execute(
     db,
@@ -82,9 +82,3 @@ export async function findSampleLeads(
 
 const examples = [1, 2, 3].map(buildExampleLead)
 const exampleAt = new Date('2026-01-01T00:00:00Z')
-
-/** A sample shows the shape: its price before is made up. */
-const builders = {
-  new_lead: buildFlatLead,
-  price_change: (lead: Lead, at: Date) => buildPriceChange(lead, at, lead.price + 10_000),
-}

@@ -7,9 +7,11 @@ import { Webhook } from 'standardwebhooks'
 import { triggerRetryAfterMsMax } from '../base/limits.ts'
 import { readAnswer, secretsOf } from '../deliveries/answer.ts'
 import { parseRetryAfter } from '../http/retry-after.ts'
+import type { TriggerKind } from '../index.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
 import type { Lead } from '../leads/lead.ts'
-import { buildFlatLead, buildPriceChange, type FlatLead, type FlatPriceChange } from './flat-lead.ts'
+import type { TriggerEvent } from './kinds/kind.ts'
+import { kinds } from './kinds/kinds.ts'
 
 /** Everything that an attempt sends, and where. */
 export interface TriggerRequest {
@@ -36,19 +38,6 @@ export interface TriggerOutcome {
   answer?: string
 }
 
-/** The event that a trigger tells of; both prices are null but of a `price_change`. */
-export interface TriggerEvent {
-  occurredAt: Date
-  previousPrice: number | null
-  price: number | null
-}
-
-function buildFlat(lead: Lead, { occurredAt, previousPrice, price }: TriggerEvent): FlatLead | FlatPriceChange {
-  if (previousPrice === null) return buildFlatLead(lead, occurredAt)
-  // the version at hand may be a later one
-  return buildPriceChange({ ...lead, price: price ?? lead.price }, occurredAt, previousPrice)
-}
-
 /**
  * The request that brings the event to the hook. The `webhook-id` follows from hook, event and time, so that every attempt of
  * the trigger has the same one, and no other trigger has it.
@@ -57,9 +46,9 @@ export function buildTriggerRequest(
   hook: { id: string; url: string },
   signingSecrets: readonly string[],
   leadJson: string,
-  event: TriggerEvent,
+  event: TriggerEvent & { kind: TriggerKind },
 ): TriggerRequest {
-  const lead = buildFlat(JSON.parse(leadJson) as Lead, event)
+  const lead = kinds[event.kind].build(JSON.parse(leadJson) as Lead, event)
   const webhookId = `msg_${hash('sha256', `${hook.id}\n${lead.id}\n${lead.occurredAt}`, 'base64url').slice(0, 32)}`
   return {
     url: hook.url,

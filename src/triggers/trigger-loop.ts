@@ -263,14 +263,14 @@ export class TriggerLoop {
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
     const { db, http, onAway } = this.context
     if (this.giveUp(lane, takenAtMs)) return
-    if (trigger.hasLead && trigger.isUnlisted) {
+    if (trigger.fate === 'wait') {
       await rideOut(() => setAside(db, this.store, trigger), onAway)
       this.due--
       lane.underWay--
       return
     }
     const opened = await this.openSecrets(trigger)
-    const request = trigger.hasLead ? await this.buildRequest(lane, opened ?? trigger) : undefined
+    const request = trigger.fate === 'send' ? await this.buildRequest(lane, opened ?? trigger) : undefined
     if (request === undefined) {
       await rideOut(() => endTrigger(db, trigger), onAway)
       lane.underWay--

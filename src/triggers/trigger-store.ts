@@ -3,14 +3,16 @@
  * before sending it in a statement that checks the lease. Any number of processes may run these statements at once. A
  * statement that locks rows of both tables locks hooks before triggers, in the order of their ids.
  */
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { TriggerKind } from '../index.ts'
 import { isOverlapping } from '../integrations/integrations.ts'
 import { isListed } from '../matching/listed.ts'
-import { lostChanges } from './lost-triggers.ts'
+import type { Fate, TriggerEvent } from './kinds/kind.ts'
+import { fateOf } from './kinds/kinds.ts'
+import { lostColumns, lostOf } from './lost-triggers.ts'
 
 /** A hook that this process has taken. */
 export interface TakenHook {
@@ -24,24 +26,17 @@ export interface TakenHook {
 }
 
 /** A trigger that this process has marked, so that no other sends it. */
-export interface TakenTrigger {
+export interface TakenTrigger extends TriggerEvent {
   hookId: string
   versionId: number
   kind: TriggerKind
   leadId: number
-  /** Of a `price_change`; else null. */
-  previousPrice: number | null
-  price: number | null
-  occurredAt: Date
   userId: number
   /** Those of the integration that count now, as they are stored; two while a rotation overlaps. */
   signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
-  /** Whether the lead still exists. */
-  hasLead: boolean
-  /** Whether it is not to be delivered now: all its sources lack it, or it was not seen for too long. */
-  isUnlisted: boolean
+  fate: Fate
   /** Whether the version still exists: it may have been erased, or pruned. */
   hasVersion: boolean
   /** The time by the database's clock. */
@@ -81,10 +76,9 @@ export const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
 /** SQL: the host of hook `h`. Another spelling of a host may pass for another one here, but not where attempts are paced. */
 const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]/]*\\]|[^/?#:]*)'), '.'))`
 
-/** SQL: whether the lead of trigger `trigger` is there, and not to be delivered now. */
-const isUnlisted = (trigger: RawBuilder<unknown>, maxLeadAgeMs: number) =>
-  sql<boolean>`exists (select from lead_seen s where s.lead_id = ${trigger}.lead_id
-    and not ${isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`)})`
+/** SQL: the fate of trigger `t`, where a listing that was last seen longer ago is too old. */
+const fateWithin = (maxLeadAgeMs: number) =>
+  fateOf(isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`))
 
 const hooksPerPage = 512
 
@@ -150,9 +144,9 @@ export async function takeTriggers(
     update triggers t set worker_id = ${currentOf(worker)} from found n
     where t.hook_id = n.hook_id and t.version_id = n.version_id and t.kind = n.kind and ${isLive(sql`${currentOf(worker)}`)}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.kind, t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      t.previous_price as "previousPrice", t.price,
+      t.payload,
       n.user_id as "userId", n.secrets as "signingSecrets", t.attempts,
-      exists (select from leads l where l.id = t.lead_id) as "hasLead", ${isUnlisted(sql`t`, maxLeadAgeMs)} as "isUnlisted",
+      ${fateWithin(maxLeadAgeMs)} as fate,
       exists (select from lead_versions v where v.id = t.version_id) as "hasVersion", clock_timestamp() as now
   `.execute(db)
   return rows
@@ -169,15 +163,9 @@ export async function findLeadJson(db: Database, leadId: number): Promise<string
   return found?.json
 }
 
-/** Ends a trigger whose lead was erased or pruned. It was not delivered, so `became_due` forgets it. */
-export async function endTrigger(db: Database, { hookId, versionId, kind, leadId }: TakenTrigger): Promise<void> {
-  await sql`
-    with ended as (
-      delete from triggers where hook_id = ${hookId} and version_id = ${versionId} and kind = ${kind} returning hook_id
-    )
-    update became_due set lead_ids = array_remove(lead_ids, ${leadId}::bigint)
-    where hook_id in (select hook_id from ended) and kind = ${kind} and lead_ids @> array[${leadId}::bigint]
-  `.execute(db)
+/** Ends a trigger that is not to be sent any more. */
+export async function endTrigger(db: Database, { hookId, versionId, kind }: TakenTrigger): Promise<void> {
+  await sql`delete from triggers where hook_id = ${hookId} and version_id = ${versionId} and kind = ${kind}`.execute(db)
 }
 
 /** Sets a trigger aside whose lead is gone or too old: no run takes it until `renewAside` finds that an import brought the lead again. */
@@ -201,7 +189,7 @@ export async function renewAside(db: Database, maxLeadAgeMs: number): Promise<vo
       ),
       found as materialized (
         select t.hook_id, t.version_id, t.kind from triggers t
-        where t.due_at = 'infinity' and t.hook_id in (select hook_id from page) and not ${isUnlisted(sql`t`, maxLeadAgeMs)}
+        where t.due_at = 'infinity' and t.hook_id in (select hook_id from page) and ${fateWithin(maxLeadAgeMs)} <> 'wait'
       ),
       locked as materialized (
         select id from hooks where id in (select hook_id from found) order by id for update
@@ -277,12 +265,11 @@ export async function recordTriggers(
       returning t.*
     ),
     lost as materialized (
-      select hook_id, version_id, lead_id, previous_price, price, occurred_at from ended where not ok
-      union all select hook_id, version_id, lead_id, previous_price, price, occurred_at from put_by
+      select hook_id, version_id, kind, lead_id, payload, occurred_at from ended where not ok
+      union all select hook_id, version_id, kind, lead_id, payload, occurred_at from put_by
     ),
-    kept as (insert into lost_triggers (hook_id, occurred_since, lead_ids, changes)
-      select hook_id, min(occurred_at), array_agg(lead_id), ${lostChanges} from lost
-      where hook_id <> all (${goneIds}::uuid[]) group by hook_id, previous_price is null),
+    kept as (insert into lost_triggers (${lostColumns})
+      select ${lostOf} from lost where hook_id <> all (${goneIds}::uuid[]) group by hook_id, kind),
     abandoned as (select hook_id, count(*) as n from lost group by hook_id),
     last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),
     paused as (

@@ -11,6 +11,7 @@ import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp } from '../integrations/hook-http.ts'
+import type { Live } from '../matching/listed.ts'
 import { plainVault, type Vault } from '../secrets/vault.ts'
 import { forgetHosts } from './host-pace.ts'
 import { lookForLeads } from './look-for-leads.ts'
@@ -26,6 +27,8 @@ export interface TriggerContext {
   settings: {
     leaseMs: number
     maxLeadAgeMs: number
+    /** Of a house on several sites one listing may count (contract 4.20); by default each does. */
+    sameHouse?: Live['sameHouse']
     allowInsecureHooks: string | undefined
     hookHosts?: readonly string[] | undefined
     keepAnswers?: 'on' | 'off'
@@ -99,6 +102,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
     looking = lookForLeads(opened, {
       upTo: lastImportId,
       maxLeadAgeMs: settings.maxLeadAgeMs,
+      sameHouse: settings.sameHouse,
       stop,
       onAway,
       onLooked(looked) {

@@ -88,8 +88,8 @@ async function changePrices(opened: OpenDatabase, count: number): Promise<void> 
     with started as (
       insert into imports (file, base_version_id) select '-', max(version_id) from leads returning id, base_version_id as base
     )
-    insert into price_changes (version_id, lead_id, import_id, previous_price, price)
-    select s.base + row_number() over (), l.id, s.id, 100, 110
+    insert into lead_events (version_id, import_id, lead_id, kind, payload)
+    select s.base + row_number() over (), s.id, l.id, 'price_change', '{"previousPrice": 100, "price": 110}'
     from (select id from leads join lead_seen on lead_id = id where seen_at > now() - interval '7 days'
       and first_import_id < (select max(first_import_id) from leads) order by hashint8(id) limit ${count}) l,
       started s
@@ -121,7 +121,7 @@ async function checkSome(opened: OpenDatabase): Promise<boolean> {
     select h.id, least(300, (
         select count(distinct l.id) from leads l, queries q join searches s on s.id = q.search_id
         where q.user_id = i.user_id and case k.kind when 'new_lead' then l.first_import_id = (select max(first_import_id) from leads)
-            else l.id in (select lead_id from price_changes) end
+            else l.id in (select lead_id from lead_events) end
           and (s.places is null or l.postal_key = any (s.places))
           and (s.words is null or l.search @@ plainto_tsquery('english', s.words))
       )) as due, (select count(*) from triggers t where t.hook_id = h.id and t.kind = k.kind) as found

@@ -35,7 +35,7 @@ async function build(counts: { leads: number; users: number }, answer?: TestRece
 const shared = await build({ leads: 0, users: 0 })
 
 const none = {
-  type: 'prune', deliveries: 0, claims: 0, runs: 0, workers: 0, leads: 0, versions: 0, priceChanges: 0, imports: 0, searches: 0,
+  type: 'prune', deliveries: 0, claims: 0, runs: 0, workers: 0, leads: 0, versions: 0, events: 0, imports: 0, searches: 0,
   triggers: 0, receiverDeliveries: 0, indexes: 0,
 } // biome-ignore format: a list
 
@@ -79,10 +79,8 @@ for (const version of postgresVersions) {
       update lead_seen set seen_at = now() - case lead_id when 4 then 89.9 else 90.1 end * interval '1 day' where lead_id > 1;
       insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
       insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
-      insert into lost_triggers (hook_id, lost_at, lead_ids)
-      select id, now() - days * interval '1 day', '{1, 2}' from hooks, unnest(array[90.1, 89.9]) as days;
-      insert into became_due (hook_id, kind, at, lead_ids)
-      select hook_id, 'new_lead', lost_at, lead_ids from lost_triggers;
+      insert into lost_triggers (hook_id, kind, lost_at, lead_ids)
+      select id, 'new_lead', now() - days * interval '1 day', '{1, 2}' from hooks, unnest(array[90.1, 89.9]) as days;
       update leads set first_import_id = 2 where id = 2;
       update lead_versions set superseded_at = now() - (89.4 + lead_id / 2.0) * interval '1 day' where superseded_at is not null;
       insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
@@ -123,24 +121,23 @@ for (const version of postgresVersions) {
     await opened.pool.query(`update deliveries set status = 'failed' where status = 'pending'`)
     await opened.pool.query(`update hooks set looked_import_id = 4`)
     // the version that was superseded 90.4 days ago, and those of the listings which went
-    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, priceChanges: 2, imports: 1 }
+    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, events: 2, imports: 1 }
     const look = await house.call('prune --older-than 90d --dry-run')
     const pretty = await house.call('prune --older-than 90d')
     assert.deepEqual([pretty.code, pretty.stderr], [0, ''])
     assert.deepEqual([look.code, look.stdout], [0, `Nothing was deleted. This would go:\n\n${pretty.stdout}`])
     const counts = [...pretty.stdout.matchAll(/^(\w.*?) +(\d+)$/gm)].map(([, , count]) => Number(count))
     assert.deepEqual(counts, Object.values({ ...none, ...more }).slice(1))
-    const countTriggers = 'select count(*) from lost_triggers union all select count(*) from became_due'
-    assert.deepEqual(await column(opened, countTriggers), [1, 1])
+    const countTriggers = 'select count(*) from lost_triggers'
+    assert.deepEqual(await column(opened, countTriggers), [1])
     // `trigger --again` may ask for them
     await opened.pool.query(`update lost_triggers set lost_at = now() - interval '29.9 days'`)
-    await opened.pool.query(`update became_due set at = now() - interval '29.9 days'`)
     assert.equal(told(await house.call('prune --older-than 1d --json')).triggers, 0)
-    assert.deepEqual(await column(opened, countTriggers), [1, 1])
+    assert.deepEqual(await column(opened, countTriggers), [1])
   })
 }
 
-test('old triggers go in batches, and what became due goes before what was lost', async (t) => {
+test('old triggers go in batches', async (t) => {
   // one statement deleted all there were, deaf to every signal, and locked them for as long
   const database = await createDatabase(t)
   const opened = await database.open()
@@ -149,27 +146,23 @@ test('old triggers go in batches, and what became due goes before what was lost'
   await opened.pool.query(`
     insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
     insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
-    insert into lost_triggers (hook_id, lost_at, lead_ids)
-    select id, now() - interval '91 days', '{1, 2}' from hooks, generate_series(1, 12000);
-    insert into became_due (hook_id, kind, at, lead_ids) select hook_id, 'new_lead', lost_at, lead_ids from lost_triggers;
+    insert into lost_triggers (hook_id, kind, lost_at, lead_ids)
+    select id, 'new_lead', now() - interval '91 days', '{1, 2}' from hooks, generate_series(1, 12000);
     create table batches (id bigint generated always as identity, name text, size bigint);
     create function note_batch() returns trigger language plpgsql as $$ begin
       insert into batches (name, size) select tg_table_name, count(*) from gone;
       return null;
     end $$;
     create trigger noted after delete on lost_triggers referencing old table as gone for each statement execute function note_batch();
-    create trigger noted after delete on became_due referencing old table as gone for each statement execute function note_batch();
   `)
   assert.equal(told(await house.call('prune --older-than 90d --json --dry-run')).triggers, 24_000)
   assert.deepEqual(await column(opened, 'select id from batches'), [])
   assert.equal(told(await house.call('prune --older-than 90d --json')).triggers, 24_000)
-  const names = 'select name from batches where size > 0 order by id'
-  assert.deepEqual([...new Set(await column(opened, names))], ['became_due', 'lost_triggers'])
   const [largest, deleted] = await column(
     opened,
     'select max(size) from batches union all select sum(size) from batches',
   )
-  assert.deepEqual([Number(largest) <= pruneRowsMax, Number(deleted)], [true, 24_000])
+  assert.deepEqual([Number(largest) <= pruneRowsMax, Number(deleted)], [true, 12_000])
 })
 
 test('a claim lives until its period is over in every time zone, and while a run of it may go on', async () => {

@@ -76,7 +76,7 @@ test('sample shows another trigger when it is asked for it by name', async () =>
     const refused = await ask(query)
     assert.equal(assertAnswer(refused), 422)
     // a list was refused with the advice to give a list
-    assert.match(refused.json.msg, /`new_lead` and `price_change`\. Give one of them, once\.$/)
+    assert.match(refused.json.msg, /`new_lead`, `price_change`, and `lead_gone`\. Give one of them, once\.$/)
   }
 })
 
@@ -111,7 +111,7 @@ test('a hook is for the triggers that it asks for; the same URL again replaces t
   for (const trigger of ['sold', '', [], ['new_lead', 'sold'], 1, {}, false]) {
     const refused = await subscribe({ trigger })
     assert.equal(assertAnswer(refused), 422, JSON.stringify(trigger))
-    assert.match(refused.json.msg, /`trigger`.*`new_lead` and `price_change`/)
+    assert.match(refused.json.msg, /`trigger`.*`new_lead`, `price_change`, and `lead_gone`/)
   }
   assert.equal(await triggers(), undefined)
   const ids = new Set<string>()
@@ -317,7 +317,7 @@ test('/metrics counts requests, /openapi.json is what the command prints, /ready
     ...['test', 'sample', 'subscribe', 'unsubscribe'].map((name) => `/api/extern/zapier/${name}`),
     ...['/healthz', '/readyz', '/metrics', '/openapi.json'],
   ])
-  assert.deepEqual(Object.keys(json.webhooks), ['delivery', 'new_lead', 'price_change'])
+  assert.deepEqual(Object.keys(json.webhooks), ['delivery', 'new_lead', 'price_change', 'lead_gone'])
   assert.deepEqual(json.components.schemas.NewLead.required.length, 23)
 })
 

@@ -7,7 +7,7 @@ import { after, test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { rotateIntegration } from '../../src/integrations/integrations.ts'
 import { completeLead } from '../../src/leads/lead.ts'
-import { buildFlatLead } from '../../src/triggers/flat-lead.ts'
+import { newLead } from '../../src/triggers/kinds/new-lead.ts'
 import { createDatabase } from '../support/database.ts'
 import { type ReceivedHookCall, startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, runTrigger } from '../support/hooks.ts'
@@ -110,7 +110,8 @@ test('a lead becomes an event of Follow Up Boss, which says what it knows of the
   const runNode = async (name: string, json: object) =>
     await new AsyncFunction('$input', code(name))({ first: () => ({ json }), all: () => [{ json }] })
 
-  const whole = buildFlatLead(
+  const arrived = { occurredAt: new Date(), payload: null }
+  const whole = newLead.build(
     completeLead({
       ...{ href: 'https://listings.example/1', postalCode: '78704', price: 350_000, bedrooms: 3, address: '12 Elm St' },
       ...{
@@ -122,7 +123,7 @@ test('a lead becomes an event of Follow Up Boss, which says what it knows of the
       },
       ...{ contactPhone: '512-555-0100', description: 'x'.repeat(3_000), propertyType: 'condo' },
     }),
-    new Date(),
+    arrived,
   )
   const [{ json: event }] = await runNode('Make the event', whole)
   assert.deepEqual(event.person, {
@@ -138,7 +139,7 @@ test('a lead becomes an event of Follow Up Boss, which says what it knows of the
   )
   assert.deepEqual([event.type, event.description.length, 'occurredAt' in event], ['Seller Inquiry', 2_000, false])
 
-  const bare = buildFlatLead(completeLead({ href: 'https://listings.example/2', postalCode: '78704' }), new Date())
+  const bare = newLead.build(completeLead({ href: 'https://listings.example/2', postalCode: '78704' }), arrived)
   const [{ json: least }] = await runNode('Make the event', bare)
   assert.deepEqual(JSON.parse(JSON.stringify(least.person)), {
     firstName: 'Owner',

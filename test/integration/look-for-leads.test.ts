@@ -161,7 +161,8 @@ test('all that is dropped is kept for --again, however much it is', async () => 
   )
   await renewLost(opened.db, { hookId: hook.id, sinceMs: undefined })
   const due = await opened.pool.query(
-    `select count(distinct lead_id)::integer as leads, min(previous_price) as before, max(price) as price
+    `select count(distinct lead_id)::integer as leads, min(payload ->> 'previousPrice')::integer as before,
+       max(payload ->> 'price')::integer as price
      from triggers where hook_id = $1 group by kind order by kind`,
     [hook.id],
   )

@@ -202,8 +202,8 @@ test('a prune takes no change that a hook was not looked at for, and every old o
   await prune(opened.db, options)
   await runTrigger(opened)
   assert.deepEqual(gotAt(hook.path), ['price_change a 100 110'])
-  assert.ok((await prune(opened.db, options)).priceChanges > 0)
-  const { rows } = await opened.pool.query('select from price_changes')
+  assert.ok((await prune(opened.db, options)).events > 0)
+  const { rows } = await opened.pool.query('select from lead_events')
   assert.equal(rows.length, 0)
 })
 

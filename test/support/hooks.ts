@@ -32,6 +32,7 @@ export async function addHook(
 const settings = {
   leaseMs: 60_000,
   maxLeadAgeMs: 30 * 86_400_000,
+  sameHouse: 'each' as 'each' | 'once',
   allowInsecureHooks: '1',
   hookHosts: undefined as readonly string[] | undefined,
   keepAnswers: 'on' as 'on' | 'off',

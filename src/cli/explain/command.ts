@@ -40,7 +40,7 @@ answer rests on: "subscribed","servedAt","owed","held"; "postalCode","importedAt
 "planned" (the query that brings it, and the part); "deliveries" that held it, each
 with "changed", the fields that have changed since, and "attemptLog"; "untold";
 "triggers", one for each hook of the user and each trigger that it asked for, with
-"status" (due, failing, delivered, dropped, abandoned, not due), "at", "reason".`,
+"status" (due, failing, dropped, abandoned, not due), "at", "reason".`,
     )
     .action(act(explainListing))
 }

@@ -1,4 +1,4 @@
-/** `leadpush trigger`: new leads and new prices to the hooks of automation platforms. */
+/** `leadpush trigger`: events of leads to the hooks of automation platforms. */
 import type { Command } from 'commander'
 import { formatCount, idCharsMin, plural, seconds } from '../../base/amounts.ts'
 import { apiKeyCharsMin, lostKeptDays } from '../../base/limits.ts'
@@ -37,7 +37,9 @@ const progressMs = 10_000
 export function addTrigger(program: Command, act: Act): void {
   program
     .command('trigger')
-    .description('Send new listings and new prices to the hooks of automation platforms, and failed triggers again.')
+    .description(
+      'Send new listings, new prices and listings that went to the hooks of automation platforms, and failed triggers again.',
+    )
     .option('--again', 'also send what was abandoned or dropped, for 30 days after that')
     .option('--hook <id>', 'with --again: of this hook alone, as `integrations list` shows it')
     .option('--since <duration>', 'with --again: only what was lost since, such as 2d')
@@ -54,7 +56,8 @@ Examples:
 
 A hook gets, once, each listing that was imported after the hook was registered
 and matches one of its user's queries, and, where it asked for price_change, each
-one whose price is another than at the last run. Later runs try again what failed,
+one whose price is another than at the last run, or, for lead_gone, that went from
+its complete feed. Later runs try again what failed,
 after 1, 5 and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that failed gets
 nothing more for a minute, or for as long as its Retry-After asks. A host gets
 at most 30 a second, from all runs together.`,
@@ -65,6 +68,7 @@ at most 30 a second, from all runs together.`,
 export const triggerSettings = [
   'leaseMs',
   'maxLeadAgeMs',
+  'sameHouse',
   'allowInsecureHooks',
   'hookHosts',
   'keepAnswers',
@@ -129,6 +133,7 @@ export async function sendTriggers(
   settings: {
     leaseMs: number
     maxLeadAgeMs: number
+    sameHouse: 'each' | 'once'
     allowInsecureHooks: string | undefined
     hookHosts: string[] | undefined
     keepAnswers: 'on' | 'off'

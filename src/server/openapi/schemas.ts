@@ -1,9 +1,11 @@
 /** The schemas of the OpenAPI document, each with an example; made from the schemas that check bodies and type answers. */
 import * as z from 'zod'
 import { deliveryBodySchema } from '../../deliveries/body-schema.ts'
+import type { TriggerKind } from '../../index.ts'
+import { triggerKinds } from '../../integrations/hooks.ts'
 import { buildExampleLead } from '../../leads/example-lead.ts'
 import { deliveredLeadSchema } from '../../leads/lead.ts'
-import { buildFlatLead, buildPriceChange, flatLeadSchema, flatPriceChangeSchema } from '../../triggers/flat-lead.ts'
+import { kinds } from '../../triggers/kinds/kinds.ts'
 import { deliveredQuerySchema } from '../../users/query.ts'
 import {
   doneSchema,
@@ -14,6 +16,9 @@ import {
   testAnswerSchema,
   unsubscribeBodySchema,
 } from '../answers.ts'
+
+/** The schemas of the bodies of triggers, by the names that their kinds give them. */
+type TriggerSchemas = { [K in TriggerKind as (typeof kinds)[K]['name']]: (typeof kinds)[K]['schema'] }
 
 const schemas = {
   Done: doneSchema,
@@ -26,8 +31,7 @@ const schemas = {
   Delivery: deliveryBodySchema,
   Query: deliveredQuerySchema,
   FsboLead: deliveredLeadSchema,
-  NewLead: flatLeadSchema,
-  PriceChange: flatPriceChangeSchema,
+  ...(Object.fromEntries(triggerKinds.map((kind) => [kinds[kind].name, kinds[kind].schema])) as TriggerSchemas),
 } satisfies Record<string, z.ZodType>
 
 /** The names below `components.schemas`. */
@@ -35,7 +39,10 @@ export type SchemaName = keyof typeof schemas
 
 const hook = { id: '4c9c5a3e-2f0b-4b7e-9d0e-6f1f3c1f2a55', hookUrl: 'https://hooks.example.com/new-lead' }
 const lead = buildExampleLead(1)
-const newLead = buildFlatLead(lead, new Date('2026-01-01T00:00:00Z'))
+const buildExample = (kind: TriggerKind) =>
+  kinds[kind].build(lead, { occurredAt: new Date('2026-01-01T00:00:00Z'), payload: kinds[kind].samplePayload(lead) })
+
+type TriggerExamples = { [N in keyof TriggerSchemas]: z.input<TriggerSchemas[N]> }
 
 const examples: { [N in SchemaName]: z.input<(typeof schemas)[N]> } = {
   Done: { ok: true, msg: 'The hook is removed.' },
@@ -46,15 +53,14 @@ const examples: { [N in SchemaName]: z.input<(typeof schemas)[N]> } = {
     date: '2026-01-01T00:00:00.000Z',
     userEmail: 'user@example.com',
   },
-  SampleAnswer: { ok: true, msg: 'Leads as the trigger `new_lead` sends them.', leads: [newLead] },
+  SampleAnswer: { ok: true, msg: 'Leads as the trigger `new_lead` sends them.', leads: [buildExample('new_lead')] },
   SubscribeBody: { hookUrl: hook.hookUrl, trigger: 'new_lead' },
   SubscribeAnswer: { ok: true, msg: 'The hook is registered.', id: hook.id },
   UnsubscribeBody: { id: hook.id },
   Delivery: { queryList: [{ type: 'zipcode', value: '78704', radius: 25 }], fsbos: [lead] },
   Query: { type: 'zipcode', value: '78704', radius: 25 },
   FsboLead: lead,
-  NewLead: newLead,
-  PriceChange: buildPriceChange(lead, new Date('2026-01-08T00:00:00Z'), 335_000),
+  ...(Object.fromEntries(triggerKinds.map((kind) => [kinds[kind].name, buildExample(kind)])) as TriggerExamples),
 }
 
 const refTo = (name: string) => `#/components/schemas/${name}`

@@ -4,7 +4,9 @@
  */
 import { bodyBytesMax, receiverKeyCharsMax } from '../../base/limits.ts'
 import type { TriggerKind } from '../../index.ts'
-import { buildContent, type SchemaName } from './schemas.ts'
+import { triggerKinds } from '../../integrations/hooks.ts'
+import { kinds } from '../../triggers/kinds/kinds.ts'
+import { buildContent } from './schemas.ts'
 
 const text = { type: 'string', minLength: 1 }
 const ascii = (most: number) => ({ type: 'string', pattern: `^[!-~]{1,${most}}$` })
@@ -75,11 +77,11 @@ export const delivery = {
   },
 }
 
-const trigger = (operationId: TriggerKind, schema: SchemaName, summary: string, each: string) => ({
+const buildTrigger = (operationId: TriggerKind) => ({
   operationId,
-  summary,
+  summary: kinds[operationId].words.what,
   description:
-    `POSTed to the URL that \`subscribe\` registered, once for each ${each}; again,` +
+    `POSTed to the URL that \`subscribe\` registered, once for each ${kinds[operationId].words.each}; again,` +
     ' with the same webhook-id, where an attempt failed ' +
     'or its outcome is unknown. Signed as Standard Webhooks 1.0 has it, with the signing secret of the integration.',
   security: [],
@@ -101,7 +103,7 @@ const trigger = (operationId: TriggerKind, schema: SchemaName, summary: string, 
     contentLength(),
     userAgent,
   ],
-  requestBody: { required: true, content: buildContent(schema) },
+  requestBody: { required: true, content: buildContent(kinds[operationId].name) },
   responses: {
     '2XX': { description: 'The request is accepted.' },
     410: { description: 'The hook is removed: nothing more is sent to it.' },
@@ -115,14 +117,4 @@ const trigger = (operationId: TriggerKind, schema: SchemaName, summary: string, 
 })
 
 /** The operations of the triggers to hooks, by their kinds. */
-export const triggers = {
-  new_lead: { post: trigger('new_lead', 'NewLead', 'A new lead to a hook', 'new lead') },
-  price_change: {
-    post: trigger(
-      'price_change',
-      'PriceChange',
-      'A new price of a lead to a hook',
-      'lead whose price is another than before',
-    ),
-  },
-} satisfies Record<TriggerKind, object>
+export const triggers = Object.fromEntries(triggerKinds.map((kind) => [kind, { post: buildTrigger(kind) }]))

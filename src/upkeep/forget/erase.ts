@@ -85,7 +85,7 @@ export async function eraseListings(
   const replaced = await redactListings(db, toRedact)
   await sql`delete from lead_seen where lead_id = any (${wholeIds})`.execute(db)
   await sql`delete from lead_sources where lead_id = any (${wholeIds})`.execute(db)
-  await sql`delete from price_changes where lead_id = any (${wholeIds})`.execute(db)
+  await sql`delete from lead_events where lead_id = any (${wholeIds})`.execute(db)
   await sql`delete from leads where id = any (${wholeIds})`.execute(db)
   const versions = await sql<{ id: number }>`
     delete from lead_versions where id = any (${named})

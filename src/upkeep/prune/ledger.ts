@@ -86,7 +86,7 @@ export async function noteRuns({ db, before, onAway }: PruneContext): Promise<vo
 const sumOfLeads = sql<number>`coalesce(sum(cardinality(lead_ids)), 0)::bigint`
 
 /**
- * Deletes triggers that were abandoned or dropped, and what became due so long ago; `trigger --again` may ask for younger ones
+ * Deletes triggers that were abandoned or dropped; `trigger --again` may ask for younger ones
  * (contract 6.1). Returns how many triggers those are: a row has many.
  */
 export async function pruneTriggers(context: PruneContext): Promise<number> {
@@ -102,11 +102,8 @@ export async function pruneTriggers(context: PruneContext): Promise<number> {
   const isOld = sql<boolean>`t.lost_at < ${since}`
   if (dryRun) return await sweepRows(context, 'lost_triggers', isOld, undefined, sumOfLeads)
   // first: what is in it alone counts as delivered
-  await sweepRows(context, 'became_due', sql`t.at < ${since}`)
   let triggers = 0
-  // a row of `became_due` that was locked is still there
-  const goes = sql<boolean>`${isOld} and not exists (select from became_due d where d.hook_id = t.hook_id and d.at < ${since})`
-  await sweepRows(context, 'lost_triggers', goes, async (isMeant) => {
+  await sweepRows(context, 'lost_triggers', isOld, async (isMeant) => {
     const { rows } = await sql<{ found: number; leads: number }>`
       with gone as (
         delete from lost_triggers where ctid = any (array(

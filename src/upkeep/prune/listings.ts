@@ -38,10 +38,12 @@ async function inTurn<T>(
 
 /**
  * SQL: whether the listing in the row `seen` may still become a trigger, because some hook was not looked at since it came
- * in. The hooks are read once, not for each listing.
+ * in, or since something of it changed. The hooks are read once, not for each listing.
  */
 const isNewToHook = (seen: RawBuilder<unknown>) => sql<boolean>`exists (
-  select from leads l where l.id = ${seen}.lead_id and l.first_import_id > (select min(looked_import_id) from hooks))`
+  select from leads l where l.id = ${seen}.lead_id and l.first_import_id > (select min(looked_import_id) from hooks)
+  union all
+  select from lead_events e where e.lead_id = ${seen}.lead_id and e.import_id > (select min(looked_import_id) from hooks))`
 
 /**
  * SQL: whether the listing in the row `seen` of `lead_seen` was seen neither since `before` nor within the maximum age, and
@@ -114,11 +116,11 @@ export function pruneVersions(context: PruneContext): Promise<number> {
   )
 }
 
-/** Deletes changes of prices, but for those for which a hook has not been looked at. */
-export function prunePriceChanges(context: PruneContext): Promise<number> {
+/** Deletes what imports changed, but for that for which a hook has not been looked at. */
+export function pruneLeadEvents(context: PruneContext): Promise<number> {
   return sweepRows(
     context,
-    'price_changes',
+    'lead_events',
     sql`t.import_id <= (select max(id) from imports where started_at < ${context.before}::timestamptz)
       and t.import_id <= coalesce((select min(looked_import_id) from hooks), t.import_id)`,
   )

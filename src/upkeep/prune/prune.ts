@@ -15,7 +15,7 @@ import {
   pruneTriggers,
   pruneWorkers,
 } from './ledger.ts'
-import { pruneImports, pruneLeads, prunePriceChanges, pruneSearches, pruneVersions } from './listings.ts'
+import { pruneImports, pruneLeadEvents, pruneLeads, pruneSearches, pruneVersions } from './listings.ts'
 import type { PruneContext } from './sweep.ts'
 
 /** In this order: claims before the runs that name their scopes, listings before their versions, and
@@ -27,7 +27,7 @@ const parts = {
   workers: pruneWorkers,
   leads: pruneLeads,
   versions: pruneVersions,
-  priceChanges: prunePriceChanges,
+  events: pruneLeadEvents,
   imports: pruneImports,
   searches: pruneSearches,
   triggers: pruneTriggers,

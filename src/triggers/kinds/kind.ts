@@ -1,0 +1,88 @@
+/** What a kind of trigger is: one record of all that the kind has of its own, and what the records are made with. */
+import { hash } from 'node:crypto'
+import type { RawBuilder } from 'kysely'
+import * as z from 'zod'
+import type { FlatLead, TriggerKind } from '../../index.ts'
+import { deliveredLeadShape, type Lead, leadFields, textSchema } from '../../leads/lead.ts'
+
+/** What a trigger tells of: the moment, and what the kind keeps of it; null where the lead says all. */
+export interface TriggerEvent {
+  occurredAt: Date
+  payload: Record<string, number> | null
+}
+
+/** What a look asks for: the imports after `since` and up to `upTo`, whose versions all lie above `base`. */
+export interface LookRange {
+  base: RawBuilder<unknown>
+  since: number
+  upTo: number
+  /** SQL: whether the listing in the row `s` of `lead_seen` is live. */
+  listed: RawBuilder<boolean>
+  /** SQL: the columns that the look needs of the lead, the row `l` of `leads`. */
+  lead: RawBuilder<unknown>
+}
+
+/** What becomes of a trigger that is due: it is sent, waits until an import changes that, or ends unsent. */
+export type Fate = 'send' | 'wait' | 'end'
+
+export interface Kind<Name extends string = string> {
+  /** The name of the body's schema in the OpenAPI document. */
+  name: Name
+  schema: z.ZodType<FlatLead>
+  /** Whether lead and first import tell all of the event, so that nothing else of it has to be kept. */
+  isOfLead: boolean
+  /**
+   * SQL: what is new to hooks, with the columns `lead`, version, from_import_id, import_id, occurred_at, payload. A row is new to
+   * hooks that were looked at up to an import from `from_import_id` on and before `import_id`. Versions rise with recency.
+   */
+  findFresh(range: LookRange): RawBuilder<unknown>
+  /** SQL: the fate of trigger `t`, whose lead has the row `s` of `lead_seen`. Without it a trigger waits until its lead is live. */
+  fate?: RawBuilder<Fate>
+  /** The body. Its `id` follows from the event alone. */
+  build(lead: Lead, event: TriggerEvent): FlatLead
+  /** A made-up payload for a sample of the shape. */
+  samplePayload(lead: Lead): TriggerEvent['payload']
+  words: {
+    /** `A new lead to a hook`: what is sent. */
+    what: string
+    /** `once for each new lead`. */
+    each: string
+    /** `the next run looks at …` */
+    looked: string
+    /** Why nothing is due to a hook that is younger than the event, or where there is none. */
+    never: string
+  }
+}
+
+const fieldsOf = (lead: Lead) => Object.fromEntries(leadFields.map(({ name }) => [name, lead[name] ?? null]))
+
+/** The flat object of a kind; `id`: the texts and numbers from which its id follows; `own`: its own fields. */
+export const flatten = (
+  trigger: TriggerKind,
+  lead: Lead,
+  { occurredAt }: TriggerEvent,
+  id: readonly (string | number)[],
+  own: object = {},
+): FlatLead =>
+  ({
+    id: hash('sha256', id.join('\n')).slice(0, 32),
+    trigger,
+    occurredAt: occurredAt.toISOString(),
+    ...own,
+    ...fieldsOf(lead),
+  }) as FlatLead
+
+/** The schema of a flat object. */
+export const flatSchema = (
+  trigger: TriggerKind,
+  { id, occurredAt }: { id: string; occurredAt: string },
+  own: z.ZodRawShape = {},
+) =>
+  z.object({
+    id: z.string().meta({ description: id }),
+    trigger: z.literal(trigger),
+    occurredAt: z.iso.datetime().meta({ description: occurredAt }),
+    ...own,
+    ...deliveredLeadShape,
+    fullAddress: textSchema.nullable(),
+  }) as unknown as z.ZodType<FlatLead>

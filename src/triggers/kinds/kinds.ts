@@ -1,0 +1,30 @@
+/** All kinds of triggers. What differs between them stands in their records alone. */
+import { type RawBuilder, sql } from 'kysely'
+import type { TriggerKind } from '../../index.ts'
+import { triggerKinds } from '../../integrations/hooks.ts'
+import type { Fate, Kind } from './kind.ts'
+import { leadGone } from './lead-gone.ts'
+import { newLead } from './new-lead.ts'
+import { priceChange } from './price-change.ts'
+
+export const kinds = {
+  new_lead: newLead,
+  price_change: priceChange,
+  lead_gone: leadGone,
+} as const satisfies Record<TriggerKind, Kind>
+
+const ofLead = triggerKinds.filter((kind) => kinds[kind].isOfLead)
+
+/** SQL: whether lead and first import tell all of an event of `kind`. */
+export const isOfLead = (kind: RawBuilder<unknown>) => sql<boolean>`(${kind} = any (${ofLead}::text[]))`
+
+const ownFates = Object.entries<Kind>(kinds).filter(([, { fate }]) => fate)
+
+/** SQL: what becomes of trigger `t` now; `listed` says of the row `s` of `lead_seen` whether its listing is live. */
+export const fateOf = (listed: RawBuilder<boolean>) => sql<Fate>`coalesce((
+  select case t.kind ${sql.join(
+    ownFates.map(([kind, { fate }]) => sql`when ${sql.lit(kind)} then ${fate}`),
+    sql` `,
+  )} else case when ${listed} then 'send' else 'wait' end end
+  from lead_seen s join leads l on l.id = s.lead_id where s.lead_id = t.lead_id
+), 'end')`
