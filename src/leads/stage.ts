@@ -9,15 +9,14 @@ import type { Lexemes, Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import { postalKey } from '../places/postal-key.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
-import { type CommandThatFits, fitting, type Lack, lackError } from '../records/lack.ts'
 import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { serialiseUnread } from './examples.ts'
-import type { LeadMap } from './field-map.ts'
+import type { FieldMap } from './field-map.ts'
 import { houseKey } from './house.ts'
 import { completeLead, givenFields, type Lead, type LeadPatch } from './lead.ts'
-import { NeededFields } from './needed-fields.ts'
+import { type Lack, lackError, NeededFields } from './needed-fields.ts'
 import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
 import { showValue, type UnreadableValue } from './read-value.ts'
 
@@ -35,9 +34,9 @@ export interface Staged {
 }
 
 export interface StageOptions extends RecordReadOptions, ReadOptions {
-  map?: LeadMap | undefined
+  map?: FieldMap | undefined
   /** The command with the `--map` options that fit a file whose columns have other names. */
-  commandThatFits?: CommandThatFits | undefined
+  commandThatFits?: ((fits: Fits) => string) | undefined
   /** Given where most listings will be new: their words are then found here, while the database stores others. */
   lexemes?: Lexemes | undefined
   /** Called with what is worth knowing about the file. */
@@ -46,7 +45,11 @@ export interface StageOptions extends RecordReadOptions, ReadOptions {
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
 }
 
-const importWith = fitting('leadpush leads import FILE')
+/** Fields, and the columns that would fill them. */
+export type Fits = Lack['fits']
+
+const importWith = (fits: Fits) =>
+  ['leadpush leads import FILE', ...[...fits].map(([field, column]) => `--map '${field}=${column}'`)].join(' ')
 
 /** Throws `failed` where no record has what a new listing needs, and none is of a listing that is known. */
 async function refuseUseless(connection: Connection, lack: Lack | undefined, options: StageOptions): Promise<void> {
@@ -134,7 +137,8 @@ function addRow(rows: CopyRows, { n, line, raw }: Origin, record: GoodRecord, le
   rows.text(unread.length === 0 ? undefined : serialiseUnread(unread))
   rows.text(unread.length === 0 ? undefined : joinUnreadContacts(unread))
   rows.tsvector(words && lexemes?.lexemesOf(words))
-  rows.bytea(words && houseKey(lead))
+  // a new listing without a postal code will be rejected
+  rows.bytea(words && key !== undefined ? houseKey(lead) : undefined)
 }
 
 type BadRecord = Problem & { href?: string }
