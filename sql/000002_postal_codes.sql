@@ -1,6 +1,6 @@
 -- The points of postal codes: ZIP codes of the United States with its territories, and the first three characters of Canadian
--- codes. The rows are in 000002_postal_codes.tsv, which the migration loads; the header of make-postal-codes.js names the
--- sources and their licences.
+-- codes. The header of make-postal-codes.js names the sources of the rows and their licences.
+-- rows: 000002_postal_codes.tsv
 
 create table postal_codes (
   code text primary key,

@@ -20,7 +20,7 @@ import {
 } from './away.ts'
 import { connectionOf, streamOf } from './client.ts'
 import { enterEmbedded } from './embedded.ts'
-import { migrate, schemaState } from './migrate.ts'
+import { migrate, schemaError, schemaState } from './migrate.ts'
 import { Route, routedClient } from './route.ts'
 import { SilenceWatch } from './silence.ts'
 import type { Tables } from './tables.ts'
@@ -71,11 +71,6 @@ const types: pg.CustomTypesConfig = {
     oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as pg.CustomTypesConfig['getTypeParser'],
 }
 
-const schemaHints = {
-  behind: 'Run `leadpush migrate` first.',
-  newer: 'Run the newest version of leadpush on this machine too.',
-} as const
-
 async function checkServer(db: Database, writes: boolean): Promise<void> {
   const { rows } = await sql<Writability & { version: number; encoding: string }>`
     select current_setting('server_version_num')::integer as version, current_setting('server_encoding') as encoding,
@@ -110,12 +105,7 @@ export async function findReadOnly(db: Database): Promise<ReadOnlyServer | undef
 
 async function checkSchema(db: Database): Promise<void> {
   const state = await schemaState(db)
-  if (state === 'current') return
-  const message =
-    state === 'behind'
-      ? 'The schema of the database is behind this program.'
-      : 'The database is newer than this program.'
-  throw new LeadpushError('usage', message, { hint: schemaHints[state] })
+  if (state !== 'current') throw schemaError(state)
 }
 
 /** What waiting does not mend at the start of a command: a host name that DNS does not know, a standby that stays one. */

@@ -1,6 +1,6 @@
 /** The paths, the methods allowed on each, and the handler of each. Every path is fixed, so there is nothing to parse. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { schemaState } from '../db/migrate.ts'
+import { schemaState, schemaTroubles } from '../db/migrate.ts'
 import { findReadOnly } from '../db/open.ts'
 import { type CallerChecks, inTime } from './caller.ts'
 import { answerSample, answerSubscribe, answerTest, answerUnsubscribe, type EndpointContext } from './endpoints.ts'
@@ -60,7 +60,7 @@ async function answerReady({ db }: RoutesContext): Promise<object> {
   const readOnly = await inTime(findReadOnly(db))
   if (readOnly) throw buildUnavailable(`The database cannot be written to: ${readOnly.message}.`)
   if (state === 'current') return { ok: true, msg: 'The database is there, and its schema is current.' }
-  throw buildUnavailable(`The schema of the database is ${state === 'behind' ? 'behind' : 'newer than'} this program.`)
+  throw buildUnavailable(schemaTroubles[state][0])
 }
 
 /** The path as the router sees it: without query, host and needless encoding. */

@@ -96,15 +96,17 @@ test('whatever the table of trouble says that the program prints, it prints', as
   })
   const opened = await house.database.open()
 
-  const [empty, newer, sealed] = await Promise.all([
+  const [empty, newer, changed, sealed] = await Promise.all([
     createDatabase(t, { empty: true }),
+    createDatabase(t),
     createDatabase(t),
     createDatabase(t),
   ])
   const secretKey = (fill: number) => Buffer.alloc(32, fill).toString('base64')
   await run('migrate', { DATABASE_URL: sealed.url, LEADPUSH_SECRET_KEY: secretKey(1) })
   const { pool } = await newer.open()
-  await pool.query("insert into schema_migrations values ('999999_later', '')")
+  await pool.query("insert into schema_migrations values ('999999_later', '', '')")
+  await (await changed.open()).pool.query("update schema_migrations set checksum = ''")
   const taken = await listen(createServer())
   const pretend = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } })`
   const old = runFile(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`, door], {})
@@ -118,6 +120,7 @@ test('whatever the table of trouble says that the program prints, it prints', as
     run('status', { DATABASE_URL: 'postgresql://h/leadpush?sslmode=verify-full&sslrootcert=/nowhere' }),
     run('push --all', { DATABASE_URL: empty.url }),
     run('push --all', { DATABASE_URL: newer.url }),
+    run('push --all', { DATABASE_URL: changed.url }),
     run('push --all', { DATABASE_URL: sealed.url }),
     run('push --all', { DATABASE_URL: sealed.url, LEADPUSH_SECRET_KEY: secretKey(2) }),
     run('status', { LEADPUSH_CONCURENCY: '8' }),

@@ -1,7 +1,7 @@
 /** Checks the database: presence, writing, durability, schema, rights and connections. */
 import { parseDatabaseUrl } from '../../base/database-url.ts'
 import { hasEmbedded } from '../../db/embedded.ts'
-import { schemaState } from '../../db/migrate.ts'
+import { schemaState, schemaTroubles } from '../../db/migrate.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { findRights, findServerFacts, type ServerFacts } from '../../db/survey.ts'
 import { isLocalHost } from '../validate/settings.ts'
@@ -112,17 +112,12 @@ async function checkSchema(context: DoctorContext): Promise<Verdict> {
   const { db, embedded } = openedOf(context)
   const state = await schemaState(db)
   context.noTables = state === 'current' ? undefined : 'the schema is not the one of this program'
-  if (state === 'newer') {
-    const remedy = 'Install the newest version of leadpush on this machine too.'
-    return judge('', [failure('The database is newer than this program.', remedy)])
-  }
-  if (state === 'behind') {
-    const [message, remedy] = ['The schema is behind this program.', 'Run `leadpush migrate`.']
-    return judge('', [
-      embedded ? warning(message, `${remedy} Every other command does so by itself.`) : failure(message, remedy),
-    ])
-  }
-  return judge('it is the one of this program', [])
+  if (state === 'current') return judge('it is the one of this program', [])
+  const [message, remedy] = schemaTroubles[state]
+  const isMended = embedded && state === 'behind'
+  return judge('', [
+    isMended ? warning(message, `${remedy} Every other command does so by itself.`) : failure(message, remedy),
+  ])
 }
 
 const shownMax = 5
