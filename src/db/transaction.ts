@@ -46,6 +46,8 @@ export async function withTransaction<T>(
   try {
     await connection.query('begin')
     stop = await listen(opened, connection, signal)
+    // a signal that came before it was listened for is heard here
+    signal?.throwIfAborted()
     const result = await work(connection)
     if (ending === 'rollback') {
       signal?.throwIfAborted()
@@ -76,9 +78,22 @@ async function commit(opened: OpenDatabase, connection: Connection, id: string):
     await connection.query('commit')
   } catch (error) {
     if (!isDatabaseError(error)) throw error
-    const find = () => opened.pool.query('select pg_xact_status($1::xid8) as status', [id])
-    const { rows } = await rideOut(find)
-    if (rows[0]?.status !== 'committed') throw error
+    const status = await rideOut(async () => {
+      const { rows } = await opened.pool.query('select pg_xact_status($1::xid8) as status', [id])
+      // it waits for a standby, and is committed a moment later
+      if (rows[0]?.status === 'in progress') throw new OpenCommit()
+      return rows[0]?.status
+    })
+    if (status !== 'committed') throw error
+  }
+}
+
+/** The server has not told yet what became of a commit: to be asked again. */
+class OpenCommit extends Error {
+  /** SQLSTATE: transaction resolution unknown. */
+  readonly code = '08007'
+  constructor() {
+    super('a commit whose connection broke is still under way')
   }
 }
 

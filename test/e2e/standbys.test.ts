@@ -1,7 +1,9 @@
 /** A primary whose commits wait for a synchronous standby that is not there. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { streamOf } from '../../src/db/client.ts'
 import { openDatabase } from '../../src/db/open.ts'
+import { type Connection, withTransaction } from '../../src/db/transaction.ts'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { buildLongPush, longPushUsers, timesMax } from '../support/long-push.ts'
 import { callProgram, runProgram } from '../support/program.ts'
@@ -38,6 +40,41 @@ async function waitForStandby(name: string): Promise<() => Promise<void>> {
     await waiting
   }
 }
+
+// The import counted as failed, and its listings were there a moment later.
+test('a commit whose connection breaks while it waits for a standby is a commit once the standby has it', async () => {
+  const own = await openDatabase({ databaseUrl: postgres.url('postgres'), home: '' }, { schema: 'any' })
+  const told: string[] = []
+  const query = own.pool.query.bind(own.pool) as (...given: unknown[]) => Promise<{ rows: { status: string }[] }>
+  own.pool.query = (async (...given: unknown[]) => {
+    const result = await query(...given)
+    if (/pg_xact_status/.test(String(given[0]))) told.push(result.rows[0]?.status ?? '')
+    return result
+  }) as never
+  const confirm = await waitForStandby('b')
+  try {
+    let connection: Connection | undefined
+    const committing = withTransaction(own, async (one) => {
+      connection = one
+      await one.query('create table kept_late ()')
+    })
+    committing.catch(() => {})
+    await until(
+      'it waits',
+      async () =>
+        (await find("select from pg_stat_activity where wait_event = 'SyncRep' and query = 'commit'")).length > 0,
+    )
+    streamOf(connection as Connection).destroy()
+    await until('the server is asked what became of it', () => told.length > 0)
+    await confirm()
+    await committing
+    assert.deepEqual([told[0], told.at(-1)], ['in progress', 'committed'])
+    assert.equal((await find("select from pg_class where relname = 'kept_late'")).length, 1)
+  } finally {
+    await confirm()
+    await own.close()
+  }
+})
 
 // A push said five times that it looks for what is to be sent, and then that PostgreSQL may not run.
 test('a push whose commits wait for a standby that is away says so, goes on when it is back, and else ends with 3', async () => {
