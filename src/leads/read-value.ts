@@ -59,6 +59,9 @@ function readTextValue(value: unknown): string | typeof unreadable {
 
 const notBlank = /\S/
 
+/** Exports write a list of phones as one text, as JSON or Python has it: the first number counts. */
+const phoneList = /^\s*\[\s*\{.*?["']number["']\s*:\s*["']([^"']+)["']/s
+
 /** The value for `field`; undefined where it is unknown. `href` is kept as given, and checked elsewhere. */
 export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<string>): unknown {
   if (value === null || value === '' || value === undefined || isNull(value, nulls)) return undefined
@@ -66,6 +69,7 @@ export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<s
   if (isNumberField(field)) return readNumberValue(value, field)
   if (typeof value === 'string' && !notBlank.test(value)) return undefined
   const text = readTextValue(value)
+  if (field === 'contactPhone' && typeof text === 'string') return phoneList.exec(text)?.[1] ?? text
   return field === 'postalCode' && text !== unreadable ? readPostalCode(text) : text
 }
 

@@ -2,17 +2,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { nearestNames } from '../../src/base/nearest.ts'
-import { leadMaps } from '../../src/leads/field-map.ts'
+import { parseFieldMap, parseMapFile, readFieldMap } from '../../src/leads/field-map.ts'
 import { FieldPicker } from '../../src/leads/pick-fields.ts'
-import { leadVocabulary } from '../../src/leads/usual-names.ts'
+import { readValue } from '../../src/leads/read-value.ts'
+import { suggestMap } from '../../src/leads/suggest-map.ts'
 import { checkEncoding } from '../../src/records/encoding.ts'
-import { suggestMap } from '../../src/records/suggest-map.ts'
 import { writeInput } from '../support/import-files.ts'
 
 test('a map file has a line for each field, comments, blank lines and names in quotes', () => {
   const text =
     '# a comment\r\n\r\n href = Listing URL \r\nprice=list_price # asking\nbedrooms="# Beds"  # quoted\nsqft=Sq#Ft\n'
-  const map = leadMaps.parseFile('a.map', text)
+  const map = parseMapFile('a.map', text)
   const columns = [...map].map(([field, { column, told }]) => [field, column, told])
   assert.deepEqual(columns, [
     ['href', 'Listing URL', 'a.map:3'],
@@ -29,19 +29,19 @@ for (const [text, pattern] of [
   ['price=a\n\nprice=b', /--map-file a\.map:3: price is mapped twice/],
 ] as const) {
   test(`a map file with ${JSON.stringify(text)} is refused with its name and line`, () => {
-    assert.throws(() => leadMaps.parseFile('a.map', text), pattern)
+    assert.throws(() => parseMapFile('a.map', text), pattern)
   })
 }
 
 test('--map wins over --map-file, and a map file that is not there is wrong usage', () => {
   const mapFile = writeInput('wins.map', '\ufeffhref=url\nprice=a\n')
-  const map = leadMaps.read({ map: ['price=b'], mapFile })
+  const map = readFieldMap({ map: ['price=b'], mapFile })
   assert.deepEqual([map.get('href')?.column, map.get('price')?.column], ['url', 'b'])
-  assert.throws(() => leadMaps.read({ mapFile: `${mapFile}.gone` }), /--map-file .*gone: there is no such file/)
+  assert.throws(() => readFieldMap({ mapFile: `${mapFile}.gone` }), /--map-file .*gone: there is no such file/)
 })
 
 test('a name with dots leads to a key within another, and a key of that very name comes first', () => {
-  const map = leadMaps.parse(['postalCode=address.zip', 'contactPhone=seller.phones.0', 'city=address.city'])
+  const map = parseFieldMap(['postalCode=address.zip', 'contactPhone=seller.phones.0', 'city=address.city'])
   const picker = new FieldPicker(map)
   const href = 'https://example.com/1'
   const value = { href, address: { zip: '78704' }, seller: { phones: ['1', '2'] }, 'address.city': 'Austin', other: 1 }
@@ -74,8 +74,20 @@ test('near names come first, far ones not at all', () => {
 const urls = Array.from({ length: 20 }, (_, at) => `https://example.com/${at}`)
 const codes = Array.from({ length: 20 }, (_, at) => String(78701 + at))
 const prices = Array.from({ length: 20 }, (_, at) => String(85_000 + 500 * at))
-const suggest = (columns: Record<string, string[]>) =>
-  Object.fromEntries(suggestMap(leadVocabulary, new Map(Object.entries(columns))))
+const suggest = (columns: Record<string, string[]>) => Object.fromEntries(suggestMap(new Map(Object.entries(columns))))
+
+test('short names of columns are known, and so is when a listing was first seen', () => {
+  // neither was suggested
+  assert.deepEqual(suggest({ ST: ['TX'], 'First Seen': ['2026-10-01'] }), { rawListingDate: 'First Seen', state: 'ST' })
+})
+
+test('of a list of phones in one text the first number counts, as JSON or Python writes it', () => {
+  const read = (text: string) => readValue(text, 'contactPhone', new Set())
+  assert.equal(read(`[{"number": "2025550103", "type": "Mobile"}]`), '2025550103')
+  assert.equal(read(`[{'primary': True, 'number': '2025550103'}, {'number': '2025550104'}]`), '2025550103')
+  assert.equal(read('(202) 555-0103'), '(202) 555-0103')
+  assert.equal(read('[]'), '[]')
+})
 
 for (const [what, columns, expected] of [
   ['usual names', { property_url: urls, zip_code: codes, list_price: prices, beds: ['3'], text: ['x'] }, { href: 'property_url', postalCode: 'zip_code', price: 'list_price', bedrooms: 'beds', description: 'text' }],
