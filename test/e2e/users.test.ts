@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { LeadpushError } from '../../src/base/errors.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { type StartedProgram, startProgram } from '../support/program.ts'
@@ -178,7 +179,10 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     assert.equal((await push('push --all', { LEADPUSH_PING_URL: `${url}/?rid=a/b` })).code, 0)
     assert.deepEqual(pings, ['GET /ping/uuid/start?rid=a/b', 'GET /ping/uuid/?rid=a/b'])
     await Promise.all(
-      ['push --resume', 'push --failed', 'push --user user-0@example.com', 'preview'].map((args) => push(args)),
+      // one with `--limit` is no whole push, and once pinged as a success
+      ['push --resume', 'push --failed', 'push --user user-0@example.com', 'preview', 'push --all --limit 1'].map(
+        (args) => push(args),
+      ),
     )
     assert.deepEqual(pings, [])
     assert.equal((await push('push --all', { DATABASE_URL: `${house.env.DATABASE_URL}_gone` })).code, 3)
@@ -271,7 +275,10 @@ test('with LEADPUSH_PING_BODY the dead man’s switch is told what came of the p
     assert.deepEqual(JSON.parse(long).skips[0].reason, 'other reasons')
     const away = await push('push --all --json', { DATABASE_URL: `${house.env.DATABASE_URL}_gone` })
     assert.deepEqual([away.code, away.line, away.told.type], [3, 'POST /uuid/fail', 'error'])
-    assert.match(away.told.message, /^The database cannot be used: /)
+    assert.equal(away.told.message, 'The database cannot be used.')
+    // the message went as it stood, with whatever it named
+    await ping.endBroken(new LeadpushError('usage', 'There is no user of Jane Roe at 512 555 0101.'))
+    assert.doesNotMatch(pings.at(-1)?.body ?? '', /Jane|555/)
   } finally {
     await server.close()
   }

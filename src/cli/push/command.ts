@@ -150,9 +150,10 @@ export async function readPushSettings(io: CommandIo, options: Pick<PushOptions,
 
 async function push(io: CommandIo, options: PushOptions): Promise<ExitCode> {
   checkOptions(options)
-  const ping = options.all ? await openPing(io) : undefined
+  // contract 2: a push of a part is no whole one, as `status --check` has it
+  const ping = options.all && options.limit === undefined ? await openPing(io) : undefined
   // a signal that comes before the push listens for it
-  const forget = ping && io.ending.before(() => ping.end(undefined, new Error('a signal ended it')))
+  const forget = ping && io.ending.before(() => ping.endStopped())
   try {
     const metrics = await openMetrics(io, options)
     const settings = await readPushSettings(io, options)
@@ -169,7 +170,7 @@ async function push(io: CommandIo, options: PushOptions): Promise<ExitCode> {
     return exitCode
   } catch (error) {
     forget?.()
-    await ping?.end(undefined, error)
+    await ping?.endBroken(error)
     throw error
   }
 }

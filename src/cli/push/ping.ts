@@ -3,7 +3,7 @@
  * came of the push. Trouble with it is logged, and changes nothing.
  */
 import type { Proxies } from '../../base/config.ts'
-import { LeadpushError } from '../../base/errors.ts'
+import { type ErrorCode, LeadpushError } from '../../base/errors.ts'
 import { pingBodyBytesMax, pingTimeoutMs } from '../../base/limits.ts'
 import { createHttp } from '../../http/client.ts'
 import type { PushLine, SummaryLine } from '../../index.ts'
@@ -21,6 +21,24 @@ const shownMax = 5
 /** Different reasons of skips; the rest count as one. */
 const reasonsMax = 100
 const textCharsMax = 500
+
+/**
+ * What a ping says of a push that broke off. The error's own message is for the log alone: it may name a user, a file or what a server
+ * said.
+ */
+const messages = {
+  usage: 'Wrong usage or settings: nothing was done.',
+  database: 'The database cannot be used.',
+  failed: 'The push did not succeed.',
+  stopped: 'A signal ended it.',
+  fault: 'A fault of leadpush itself.',
+} as const satisfies Record<ErrorCode | 'stopped' | 'fault', string>
+
+/** Why a push broke off, as far as a monitor may know. */
+type BreakOff = keyof typeof messages
+
+/** The reason that an error is. */
+const reasonOf = (error: unknown): BreakOff => (error instanceof LeadpushError ? error.code : 'fault')
 
 /** A monitor keeps what it is sent, and mails it on: no e-mail address gets there, whatever a text was made from. */
 const clip = (text: string): string =>
@@ -56,9 +74,17 @@ export class Ping {
     await this.send('start', '')
   }
 
-  /** `exitCode` is undefined where the push broke off, with `error`. */
-  async end(exitCode: number | undefined, error?: unknown): Promise<void> {
-    await this.send(exitCode === 0 ? 'success' : 'fail', this.formatBody(exitCode, error))
+  /** The push came to its end, with that exit code. */
+  async end(exitCode: number): Promise<void> {
+    await this.send(exitCode === 0 ? 'success' : 'fail', this.formatBody({ exitCode }))
+  }
+
+  async endBroken(error: unknown): Promise<void> {
+    await this.send('fail', this.formatBody({ message: messages[reasonOf(error)] }))
+  }
+
+  async endStopped(): Promise<void> {
+    await this.send('fail', this.formatBody({ message: messages.stopped }))
   }
 
   private note(line: PushLine): void {
@@ -73,9 +99,7 @@ export class Ping {
   }
 
   /** The summary as `push --json` prints it, with the exit code, the causes and the reasons of skips, the most frequent first. */
-  private formatBody(exitCode: number | undefined, error: unknown): string {
-    const message =
-      error instanceof LeadpushError ? error.message : error === undefined ? undefined : 'a fault of its own'
+  private formatBody(end: { exitCode: number } | { message: (typeof messages)[BreakOff] }): string {
     const causes = this.causes.top(shownMax).map(({ cause, remedy, deliveries }) => ({
       deliveries,
       cause: clip(cause),
@@ -85,8 +109,7 @@ export class Ping {
       .sort(([, a], [, b]) => b - a)
       .slice(0, shownMax)
       .map(([reason, lines]) => ({ lines, reason: clip(reason) }))
-    const told = { ...(this.summary ?? { type: 'error' }), ...(exitCode !== undefined && { exitCode }) }
-    const body = { ...told, ...(message !== undefined && { message: clip(message) }), causes, skips }
+    const body = { ...(this.summary ?? { type: 'error' }), ...end, causes, skips }
     for (;;) {
       // people read it in the log of the monitor
       const text = `${JSON.stringify(body, null, 1)}\n`
