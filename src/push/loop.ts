@@ -7,11 +7,12 @@ import { Sleeper } from '../base/sleeper.ts'
 import { describeAbsence } from '../db/away.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
+import type { PlannedPush } from '../deliveries/record.ts'
 import { AttemptMaker } from './attempt-maker.ts'
 import { Compression } from './compression.ts'
 import type { LoopContext } from './loop-context.ts'
 import { PaceWatch } from './pace-watch.ts'
-import { plannedMax, type UserPush } from './planned-pushes.ts'
+import { plannedMax } from './planned-pushes.ts'
 import { ReceiverWatch } from './receiver-watch.ts'
 import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
 
@@ -29,7 +30,7 @@ export class PushLoop {
   private readonly pace: PaceWatch
   private readonly compression: Compression
   private readonly maker: AttemptMaker
-  private readonly planned: UserPush[] = []
+  private readonly planned: PlannedPush[] = []
   private plannedAll = false
   private onWire = 0
   private paceTimer: NodeJS.Timeout | undefined
@@ -72,7 +73,7 @@ export class PushLoop {
   }
 
   /** Sends all `pushes` and all attempts that are due; returns when none is left, on a stop, or when it gave up. */
-  async run(pushes: AsyncIterable<UserPush>): Promise<void> {
+  async run(pushes: AsyncIterable<PlannedPush>): Promise<void> {
     const wake = () => this.wakeAll()
     this.context.stop.addEventListener('abort', wake)
     const planning = this.planAhead(pushes)
@@ -128,7 +129,7 @@ export class PushLoop {
     this.planningSleeper.wake()
   }
 
-  private async planAhead(pushes: AsyncIterable<UserPush>): Promise<void> {
+  private async planAhead(pushes: AsyncIterable<PlannedPush>): Promise<void> {
     try {
       for await (const push of pushes) {
         // the loop waits for the first push; one turn later it finds those that are planned in the same moment too
@@ -269,10 +270,10 @@ export class PushLoop {
   }
 
   private async beginPlanned(room: number): Promise<void> {
-    const batch: UserPush[] = []
+    const batch: PlannedPush[] = []
     const { erasures, server } = this.planned[0] ?? {}
     for (let free = room; free > 0 && this.planned[0]?.erasures === erasures && this.planned[0]?.server === server; ) {
-      const push = this.planned.shift() as UserPush
+      const push = this.planned.shift() as PlannedPush
       batch.push(push)
       free -= push.deliveries.length
     }
@@ -280,10 +281,10 @@ export class PushLoop {
     const recording = this.attempts.recordPushes(batch, room)
     // planning goes on while the database has the statement, not before
     setImmediate(() => this.planningSleeper.wake())
-    const { pushes, counted } = await recording
-    if (pushes.length === 0) return
+    const counted = await recording
+    if (counted === undefined) return
     this.maker.forgetBodies()
-    this.planned.unshift(...(await this.context.planned.again(pushes, counted)))
+    this.planned.unshift(...(await this.context.planned.again(batch, counted)))
   }
 
   /** Makes as many of the recorded attempts as may be under way. */
@@ -294,9 +295,10 @@ export class PushLoop {
       if (this.watch.isInTrouble && (this.onWire > 0 || this.permitted === undefined)) break
       const next = this.pace.take(this.attempts.ready)
       if (typeof next === 'number') {
-        // an answer that came meanwhile may let it go sooner
-        clearTimeout(this.paceTimer)
-        this.paceTimer = setTimeout(() => this.drain(), next)
+        this.paceTimer ??= setTimeout(() => {
+          this.paceTimer = undefined
+          this.drain()
+        }, next)
         break
       }
       this.attempts.take(next)

@@ -6,7 +6,14 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { buildBody } from '../deliveries/body.ts'
-import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type RecordedAttempt } from '../deliveries/ledger.ts'
+import {
+  countPendingElsewhere,
+  type DeliveryKind,
+  isAbandoned,
+  isTooLate,
+  isWanted,
+  type RecordedAttempt,
+} from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
@@ -21,7 +28,6 @@ import { reasonToHold } from './receiver-watch.ts'
 import { Tally } from './reporter.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
-import { countUsersElsewhere } from './users-left.ts'
 import { type Cursor, findUsersToServe, isHeld, type Pass, type UserToServe } from './users-to-serve.ts'
 
 export interface PreviewSettings {
@@ -76,7 +82,7 @@ export class Preview {
   /** Users held back who get nothing else either. */
   private uncounted = 0
   private already = 0
-  /** Users whom living pushes have in hand. */
+  /** Deliveries and users that living pushes have in hand. */
   private elsewhere = 0
 
   private constructor(
@@ -144,9 +150,9 @@ export class Preview {
     const agenda = new Agenda({ db, request, period, runId: undefined, timeZone, otherTimeZone, guard, accept: false })
     await agenda.look()
     const counted = await agenda.count()
-    if (request.what === 'all') this.already = counted.served
+    this.already = await agenda.countAlready(counted)
     if (request.what !== 'user' && request.what !== 'owed')
-      this.elsewhere = counted.elsewhere + (await countUsersElsewhere(db, agenda.passes, []))
+      this.elsewhere = counted.elsewhere + (await countPendingElsewhere(db, []))
     if (request.what === 'all') yield* this.findInterrupted()
     for await (const step of agenda.steps(counted)) {
       if ('skip' in step) yield step.skip

@@ -32,7 +32,6 @@ import {
   unsubscribeUnlisted,
 } from './complete.ts'
 import { type FoldedRecord, mergeUsers } from './merge.ts'
-import type { UserReadOptions } from './read-user.ts'
 import { findSharedKeys } from './shared-keys.ts'
 import { Resolver, stageUsers } from './stage.ts'
 
@@ -48,7 +47,7 @@ export interface UserCounts extends ImportCounts {
 
 export type UserImportOutcome = ImportOutcome<UserCounts>
 
-export interface UserImportOptions extends ImportOptions, UserReadOptions {
+export interface UserImportOptions extends ImportOptions {
   /** Of files without a mark that are not in UTF-8. */
   encoding?: string | undefined
   /** Without it keys are stored as they are. */
@@ -86,14 +85,13 @@ async function stageAndMerge(
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
-  const { signal, stdin, encoding, map, commandThatFits, isDryRun, resolver, vault = plainVault, onNote } = options
+  const { signal, stdin, encoding, isDryRun, resolver, vault = plainVault } = options
   const onRead = (state: typeof read) => {
     Object.assign(read, state)
     tell('reading')
   }
   await vault.hold(kyselyOn(connection))
-  const tellOf = onNote && ((note: string) => onNote(`${name}: ${note}.`))
-  const ways = { signal, stdin, encoding, map, commandThatFits, resolver, vault, onRead, onNote: tellOf }
+  const ways = { signal, stdin, encoding, resolver, vault, onRead }
   const { staged, format, header, ignored } = await stageUsers(connection, file, ways)
   tell('merging')
   const listed = complete ? await recordListed(connection, complete) : 0
@@ -182,7 +180,7 @@ async function judgeBeforehand(
   opened: OpenDatabase,
   files: readonly RecordFile[],
   complete: CompleteImport,
-  { signal, encoding, map, commandThatFits, resolver, vault = plainVault, onProgress }: Importing,
+  { signal, encoding, resolver, vault = plainVault, onProgress }: Importing,
 ): Promise<void> {
   if (complete.accept || files.length < 2) return
   // under an id of its own: what the import itself records tells what the database lost meanwhile
@@ -193,7 +191,7 @@ async function judgeBeforehand(
       onProgress?.({ file: name, phase: 'reading', ...read, bytesTotal })
     const record = async (connection: Connection) => {
       await vault.hold(kyselyOn(connection))
-      await stageUsers(connection, file, { signal, encoding, map, commandThatFits, resolver, vault, onRead })
+      await stageUsers(connection, file, { signal, encoding, resolver, vault, onRead })
       await recordListed(connection, judged)
     }
     return withTransaction(opened, record, signal)

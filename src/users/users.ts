@@ -21,13 +21,16 @@ const normaliseEmail = (email: string) => email.trim().toLowerCase()
 
 /** Finds a user by e-mail, in any case. Throws `usage` where there is none. */
 export async function findUser(db: Database, email: string): Promise<FoundUser> {
-  const found = await rideOut(() =>
-    db
-      .selectFrom('users')
-      .select(['id', 'email', 'subscribed', 'subscription_owed_at'])
-      .where('email', '=', normaliseEmail(email))
-      .executeTakeFirst(),
-  )
+  // PostgreSQL takes no text with NUL, so no user has one
+  const found = email.includes('\0')
+    ? undefined
+    : await rideOut(() =>
+        db
+          .selectFrom('users')
+          .select(['id', 'email', 'subscribed', 'subscription_owed_at'])
+          .where('email', '=', normaliseEmail(email))
+          .executeTakeFirst(),
+      )
   if (!found) {
     throw new LeadpushError('usage', `There is no user ${JSON.stringify(email)}.`, {
       hint: '`leadpush users list` shows them, `leadpush users import FILE` brings them in.',

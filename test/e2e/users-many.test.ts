@@ -1,7 +1,9 @@
 /** Many users at once, and one to look at (contract 3): several e-mails, standard input, CSV, `users show`. */
 import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
@@ -44,6 +46,47 @@ test('subscribe takes several users, sends their pushes in one run, and goes on 
   // these runs were called `push --user`
   const { stdout } = await house.call('status')
   assert.equal(stdout.match(/ {3}subscription pushes {3}/g)?.length, 2, stdout)
+})
+
+// `users subscribe -` ended the push, and subscribed 200 more
+test('after a stop nobody further of a list is begun, and the summary says how many were done', async () => {
+  const house = await buildHouse({ leads, users: unsubscribed(2) })
+  const stopAfterOne = (command: string) => {
+    const signals = new EventEmitter()
+    const input = Readable.from(
+      (function* () {
+        yield 'user-0@example.com\n'
+        signals.emit('SIGTERM')
+        yield 'user-1@example.com\n'
+      })(),
+      { objectMode: false, highWaterMark: 1 },
+    )
+    return house.call(`users ${command} - --json`, { input, signals })
+  }
+  const subscribed = await stopAfterOne('subscribe')
+  assert.deepEqual(
+    [subscribed.code, subscribed.json.at(-1)],
+    [143, { type: 'users', subscribed: 1, already: 0, unknown: 0 }],
+  )
+  // what is due stays owed
+  assert.deepEqual([house.receiver.requests.length, (await house.call('status --json')).json[0].owed], [0, 1])
+  const removed = await stopAfterOne('remove')
+  assert.deepEqual([removed.code, removed.json.at(-1)], [143, { type: 'users', removed: 1, unknown: 0 }])
+})
+
+test('an e-mail with a NUL is nobody, and the rest of the list is done', async () => {
+  // it was a fault of leadpush itself, which ended the list
+  const house = await buildHouse({ users: makeUsers(2) })
+  const input = 'user-0@example.com\nuser\0@example.com\nuser-1@example.com\n'
+  for (const command of ['unsubscribe', 'remove --dry-run', 'remove']) {
+    const { code, json, stderr } = await house.call(`users ${command} - --json`, { input })
+    assert.equal(code, 1, stderr)
+    assert.deepEqual(
+      json.filter(({ type }) => type === 'unknown').map(({ email }) => email),
+      ['user\0@example.com'],
+    )
+    assert.equal(json.filter(({ type }) => type === 'user').length, 2)
+  }
 })
 
 test('a push of several that fails makes the exit code 1, and the others have theirs', async () => {

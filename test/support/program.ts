@@ -150,7 +150,11 @@ export function runProgram(args: readonly string[], options: ProgramOptions = {}
   return startProgram(args, options).done
 }
 
-export interface CallOptions extends Pick<ProgramOptions, 'env' | 'cwd' | 'input'> {
+export interface CallOptions extends Pick<ProgramOptions, 'env' | 'cwd'> {
+  /** A stream: read as the program asks for it. */
+  input?: ProgramOptions['input'] | Readable
+  /** Emits signals, such as SIGTERM, to the command. */
+  signals?: EventEmitter
   /** Milliseconds since 1970; by default those of this machine. */
   nowMs?: () => number
 }
@@ -169,7 +173,7 @@ export function callProgram(args: readonly string[], options: CallOptions = {}):
 }
 
 async function call(args: readonly string[], options: CallOptions): Promise<ProgramResult> {
-  const { cwd = testHome(), env, input = '', nowMs = Date.now } = options
+  const { cwd = testHome(), env, input = '', signals = new EventEmitter(), nowMs = Date.now } = options
   const written = { stdout: '', stderr: '' }
   const listen = (name: keyof typeof written) =>
     new Writable({
@@ -192,11 +196,11 @@ async function call(args: readonly string[], options: CallOptions): Promise<Prog
       program: findProgram(),
       env: cleanEnvironment(env),
       folder: cwd,
-      openStdin: () => Readable.from([Buffer.from(input)], { objectMode: false }),
+      openStdin: () => (input instanceof Readable ? input : Readable.from([Buffer.from(input)], { objectMode: false })),
       stdout: listen('stdout'),
       stderr: listen('stderr'),
       nowMs,
-      signals: new EventEmitter(),
+      signals,
       ignoresHangups: false,
       hadTerminal: false,
       onExit(work) {

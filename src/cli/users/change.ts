@@ -11,7 +11,7 @@ import type { UserToServe } from '../../push/users-to-serve.ts'
 import type { FoundUser } from '../../users/users.ts'
 import { type ExitCode, inShort, openSecrets, settingsSource, withDatabase } from '../command.ts'
 import type { CommandIo } from '../command-io.ts'
-import { isStopCode } from '../signals.ts'
+import type { StopCode } from '../signals.ts'
 import { findSingle, forEachUser } from './given.ts'
 
 interface JsonOption {
@@ -39,20 +39,21 @@ export async function subscribe(io: CommandIo, given: string[], options: JsonOpt
     const sendDue = async () => {
       const [user, ...further] = due
       due = []
-      if (!user || isStopCode(exitCode)) return
+      if (!user) return
       exitCode = Math.max(
         exitCode,
         await sendPush(io, opened, settings, { what: 'user', user, further, owed: true }, toSend),
       )
     }
-    const { unknown } = await forEachUser(io, opened.db, given, options, async (found) => {
+    const { unknown, stopCode } = await forEachUser(io, opened.db, given, options, async (found) => {
       const { user, was, isDue } = await record(found)
       counts[was ? 'already' : 'subscribed']++
       if (isDue && !due.some(({ id }) => id === user.id)) due.push(user)
       if (due.length >= usersPerPush) await sendDue()
     })
-    await sendDue()
-    return Math.max(exitCode, await end(io, 'users', { ...counts, unknown }, options))
+    // what is due stays owed after a stop
+    if (stopCode === undefined) await sendDue()
+    return Math.max(exitCode, await end(io, 'users', { ...counts, unknown }, stopCode, options))
   })
 }
 
@@ -66,16 +67,17 @@ async function recordAndTell(io: CommandIo, { db }: OpenDatabase, user: UserToSe
   return { user, was, isDue: !was && owed }
 }
 
-/** The line after several users, and the exit code: 1 if one does not exist. */
+/** The line after several users, and the exit code: that of a stop, or 1 if one does not exist. */
 async function end(
   io: CommandIo,
   type: string,
   counts: Record<string, number>,
+  stopCode: StopCode | undefined,
   { json }: JsonOption,
 ): Promise<ExitCode> {
   if (json) await io.out.json({ type, ...counts })
   else await io.out.facts(Object.entries(counts).map(([name, count]) => [name, plural(count, 'user')]))
-  return counts.unknown === 0 ? 0 : 1
+  return stopCode ?? (counts.unknown === 0 ? 0 : 1)
 }
 
 export async function unsubscribe(io: CommandIo, given: string[], options: JsonOption): Promise<ExitCode> {
@@ -93,15 +95,21 @@ export async function unsubscribe(io: CommandIo, given: string[], options: JsonO
       return 0
     }
     const counts = { unsubscribed: 0, already: 0 }
-    const { unknown } = await forEachUser(io, opened.db, given, options, async ({ user, subscribed: was }) => {
-      const { id, email } = user
-      await recordUnsubscription(opened.db, id)
-      counts[was ? 'unsubscribed' : 'already']++
-      if (options.json) await io.out.json({ type: 'user', email, unsubscribed: true, was })
-      else await io.out.line(`${email} is unsubscribed${was ? '' : ' already'}.`)
-    })
+    const { unknown, stopCode } = await forEachUser(
+      io,
+      opened.db,
+      given,
+      options,
+      async ({ user, subscribed: was }) => {
+        const { id, email } = user
+        await recordUnsubscription(opened.db, id)
+        counts[was ? 'unsubscribed' : 'already']++
+        if (options.json) await io.out.json({ type: 'user', email, unsubscribed: true, was })
+        else await io.out.line(`${email} is unsubscribed${was ? '' : ' already'}.`)
+      },
+    )
     await endAndTell(io, opened, options)
-    return await end(io, 'users', { ...counts, unknown }, options)
+    return await end(io, 'users', { ...counts, unknown }, stopCode, options)
   })
 }
 
@@ -142,13 +150,13 @@ export async function remove(
       return 0
     }
     let count = 0
-    const { unknown } = await forEachUser(io, opened.db, given, options, async ({ user }) => {
+    const { unknown, stopCode } = await forEachUser(io, opened.db, given, options, async ({ user }) => {
       const removed = await removeOne(opened, user.id)
       count++
       await tellRemoved(io, user.email, await tellPlatforms(settings, removed), undefined, options)
     })
     await endAndTell(io, opened, options)
-    return await end(io, 'users', { removed: count, unknown }, options)
+    return await end(io, 'users', { removed: count, unknown }, stopCode, options)
   })
 }
 
@@ -208,8 +216,8 @@ async function tellWhatGoes(
     return 0
   }
   await io.out.line(...head)
-  const { unknown } = await forEachUser(io, db, given, options, tell)
-  return await end(io, 'users', { removed: 0, known: users, unknown }, options)
+  const { unknown, stopCode } = await forEachUser(io, db, given, options, tell)
+  return await end(io, 'users', { removed: 0, known: users, unknown }, stopCode, options)
 }
 
 function describeGoes({ queries, pending, owed, integrations, hooks, triggers }: WhatGoes): string {

@@ -1,5 +1,5 @@
 /** The e-mails that a command is given: one, several, or `-` for those on standard input, one a line. */
-
+import { addAbortSignal } from 'node:stream'
 import { LeadpushError } from '../../base/errors.ts'
 import { emailCharsMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
@@ -7,6 +7,7 @@ import type { FoundUser } from '../../users/users.ts'
 import { usageError } from '../command.ts'
 import type { CommandIo } from '../command-io.ts'
 import { paint } from '../painted.ts'
+import type { StopCode } from '../signals.ts'
 
 /** The e-mail where the command was given exactly one, as an argument; undefined for several, and for standard input. */
 export function findSingle(given: readonly string[]): string | undefined {
@@ -17,46 +18,70 @@ export function findSingle(given: readonly string[]): string | undefined {
 /** With blanks around it, and in any script. */
 const lineCharsMax = 4 * emailCharsMax
 
-async function* readLines(io: CommandIo): AsyncGenerator<string> {
+/** The lines of standard input; a stop ends them, also while the next one is waited for. */
+async function* readLines(io: CommandIo, stop: AbortSignal): AsyncGenerator<string> {
   let rest = ''
-  for await (const chunk of io.openStdin().setEncoding('utf8')) {
-    const lines = `${rest}${chunk}`.split('\n')
-    rest = lines.pop() ?? ''
-    if (rest.length > lineCharsMax) throw usageError('Standard input must have one e-mail a line.')
-    yield* lines
+  const input = addAbortSignal(stop, io.openStdin().setEncoding('utf8'))
+  try {
+    for await (const chunk of input) {
+      const lines = `${rest}${chunk}`.split('\n')
+      rest = lines.pop() ?? ''
+      if (rest.length > lineCharsMax) throw usageError('Standard input must have one e-mail a line.')
+      yield* lines
+    }
+  } catch (error) {
+    if (stop.aborted) return
+    throw error
   }
   yield rest
 }
 
-/** The e-mails in their order; blank lines of standard input are passed over. */
-async function* readEmails(io: CommandIo, given: readonly string[]): AsyncGenerator<string> {
-  for (const email of given) {
-    if (email !== '-') yield email
-    else for await (const line of readLines(io)) if (line.trim() !== '') yield line.trim()
+/** The e-mails in their order, up to a stop; blank lines of standard input are passed over. */
+async function* readEmails(io: CommandIo, given: readonly string[], stop: AbortSignal): AsyncGenerator<string> {
+  for (const each of given) {
+    for await (const email of each === '-' ? readLines(io, stop) : [each]) {
+      if (stop.aborted) return
+      if (each !== '-') yield email
+      else if (email.trim() !== '') yield email.trim()
+    }
   }
 }
 
-/** Does `work` for each user, tells those who do not exist, and returns their number. */
+/** What came of a list. */
+interface Done {
+  /** Users who do not exist. */
+  unknown: number
+  /** What the command exits with, if it was stopped. */
+  stopCode: StopCode | undefined
+}
+
+/** Does `work` for each user, and tells those who do not exist. After a stop it begins nothing more. */
 export async function forEachUser(
   io: CommandIo,
   db: Database,
   given: readonly string[],
   { json }: { json?: true },
   work: (found: FoundUser) => Promise<void>,
-): Promise<{ unknown: number }> {
+): Promise<Done> {
   const { findUser } = await import('../../users/users.ts')
+  // a push within `work` tells of the stop; without one the summary follows at once
+  const stop = io.stops.listen(() => {})
   let unknown = 0
-  for await (const email of readEmails(io, given)) {
-    const found = await findUser(db, email).catch((error) => {
-      if (error instanceof LeadpushError && error.code === 'usage') return undefined
-      throw error
-    })
-    if (found) await work(found)
-    else {
-      unknown++
-      if (json) await io.out.json({ type: 'unknown', email })
-      else await io.out.line(`${email}  ${paint('yellow', 'unknown')}  There is no such user.`)
+  try {
+    for await (const email of readEmails(io, given, stop.signal)) {
+      const found = await findUser(db, email).catch((error) => {
+        if (error instanceof LeadpushError && error.code === 'usage') return undefined
+        throw error
+      })
+      if (found) await work(found)
+      else {
+        unknown++
+        if (json) await io.out.json({ type: 'unknown', email })
+        else await io.out.line(`${email}  ${paint('yellow', 'unknown')}  There is no such user.`)
+      }
     }
+    return { unknown, stopCode: stop.exitCode }
+  } finally {
+    stop.dispose()
   }
-  return { unknown }
 }
