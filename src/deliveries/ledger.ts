@@ -117,17 +117,16 @@ export async function isAnythingAbandoned(db: Database): Promise<boolean> {
   return rows.length > 0
 }
 
-/** How many pending deliveries live processes other than ours have in hand. */
-export const countPendingElsewhere = (db: Database, workerIds: readonly number[]) =>
-  countPending(db, sql`d.worker_id <> all (${workerIds}) and ${isLive(sql`d.worker_id`)}`)
+/** SQL over `d`: whether a live process other than `workerIds` has it in hand. */
+export const isElsewhere = (workerIds: readonly number[]) =>
+  sql<boolean>`(d.status = 'pending' and d.worker_id <> all (${workerIds}) and ${isLive(sql`d.worker_id`)})`
 
 /** How many pending deliveries are in our hands. */
-export const countPendingOf = (db: Database, workerIds: readonly number[]) =>
-  countPending(db, sql`d.worker_id = any (${workerIds})`)
-
-async function countPending(db: Database, condition: RawBuilder<unknown>): Promise<number> {
+export async function countPendingOf(db: Database, workerIds: readonly number[]): Promise<number> {
   const { rows } = await rideOut(() =>
-    sql<{ n: number }>`select count(*) as n from deliveries d where d.status = 'pending' and ${condition}`.execute(db),
+    sql<{ n: number }>`
+      select count(*) as n from deliveries d where d.status = 'pending' and d.worker_id = any (${workerIds})
+    `.execute(db),
   )
   return rows[0]?.n ?? 0
 }

@@ -109,19 +109,19 @@ function toWritten(
   }
 }
 
-export interface RecordedPushes {
+export interface RecordedPushes<Push extends PlannedPush = PlannedPush> {
   /** False: the worker lost its lease, and nothing was begun. */
   live: boolean
   /** The count of erasures now. If the pushes were planned under another count, nothing was begun. */
   erasures: number
   /** The pushes that were begun. The users of the others had theirs, or may not be served any more. */
-  begun: PlannedPush[]
+  begun: Push[]
   /** Their deliveries. */
   written: WrittenDelivery[]
   /** The first attempts that were recorded with them. */
   attempts: RecordedAttempt[]
   /** Subscription pushes of users whom another transaction is changing: they were not begun, and are still owed. */
-  busy: PlannedPush[]
+  busy: Push[]
   /** The states of the deliveries whose outcomes were recorded. */
   told: DeliveryState[]
 }
@@ -131,12 +131,12 @@ export interface RecordedPushes {
  * `attemptsMax` deliveries, in order, have their first attempt recorded at once, as compressed with `gzip`; the others are due. Also
  * records `outcomes`, as `recordOutcomes` does, even if no push is begun.
  */
-export async function recordPushes(
+export async function recordPushes<Push extends PlannedPush>(
   db: Database,
   context: { workerId: number; server: string; runId: number; period: string; attemptsMax: number; gzip?: boolean },
-  pushes: readonly PlannedPush[],
+  pushes: readonly Push[],
   outcomes: readonly RecordedOutcome[] = [],
-): Promise<RecordedPushes> {
+): Promise<RecordedPushes<Push>> {
   const { workerId, server, runId, period, attemptsMax, gzip = false } = context
   await recordAnswers(db, outcomes)
   const deliveries = pushes.flatMap((push) => push.deliveries)
@@ -166,9 +166,9 @@ export async function recordPushes(
       ${outcomeColumns(outcomes)})
   `.execute(db)
   const [{ live, erasures } = { live: false, erasures: 0 }] = found
-  const recorded: RecordedPushes = { live, erasures, begun: [], written: [], attempts: [], busy: [], told: [] }
+  const recorded: RecordedPushes<Push> = { live, erasures, begun: [], written: [], attempts: [], busy: [], told: [] }
   for (const { push: nth, email, receiverKey, idempotencyKey, status, attempts, httpStatus, error } of found) {
-    const push = nth === null ? undefined : (pushes[nth - 1] as PlannedPush)
+    const push = nth === null ? undefined : (pushes[nth - 1] as Push)
     if (push && email !== null && receiverKey !== null) {
       const { userId, kind } = push
       const of = { userId, email, receiverKey, kind, runId, period, attempt: 1 as const, gzip }

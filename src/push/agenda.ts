@@ -2,12 +2,11 @@
  * The steps of a run, in order: which users get which kind of push, who is skipped and why, and whether the guard holds the whole
  * run. A push carries the steps out and a preview lists them, so the two cannot disagree. Writes nothing.
  */
-import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { findInterruptedRuns, type OpenRun } from '../deliveries/runs.ts'
 import type { SkipLine } from '../index.ts'
 import { judge, type Verdict } from './guard.ts'
-import { countBegun, countUsersOfPass } from './users-left.ts'
+import { countUsersOfPass } from './users-left.ts'
 import {
   failedPass,
   findUsersOwedSubscription,
@@ -65,8 +64,8 @@ export interface UsersLeft {
 
 /** The users of the passes. */
 export interface CountedUsers extends UsersLeft {
-  /** Of the weekly pass: users who have been begun, and users who ask for nothing. */
-  claimed: number
+  /** Of the weekly pass: users who had their delivery, and users who ask for nothing. */
+  served: number
   withoutQueries: number
 }
 
@@ -149,22 +148,17 @@ export class Agenda {
 
   /** Counts the users of the passes. Workers in `except` do not count as other processes; `counted` are user ids. */
   async count(except: readonly number[] = [], counted: readonly number[] = []): Promise<CountedUsers> {
-    const sum: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, claimed: 0, withoutQueries: 0 }
+    const sum: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, served: 0, withoutQueries: 0 }
     for (const pass of this.passes) {
       const found = await countUsersOfPass(this.context.db, pass, except, counted)
       sum.free += found.free
       sum.uncounted += found.uncounted
       sum.elsewhere += found.held
       if (pass.kind !== 'weekly') continue
-      sum.claimed += found.claimed
+      // of one page both are of one moment: others begin users meanwhile
+      sum.served += found.claimed - found.begun
       sum.withoutQueries += found.withoutQueries
     }
     return sum
-  }
-
-  /** How many users had their weekly delivery before this run; 0 unless the run is for all users. Takes the result of `count`. */
-  async countAlready({ claimed }: CountedUsers): Promise<number> {
-    const { db, request, period } = this.context
-    return request.what === 'all' ? claimed - (await rideOut(() => countBegun(db, period))) : 0
   }
 }

@@ -7,12 +7,11 @@ import { Sleeper } from '../base/sleeper.ts'
 import { describeAbsence } from '../db/away.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
-import type { PlannedPush } from '../deliveries/record.ts'
 import { AttemptMaker } from './attempt-maker.ts'
 import { Compression } from './compression.ts'
 import type { LoopContext } from './loop-context.ts'
 import { PaceWatch } from './pace-watch.ts'
-import { plannedMax } from './planned-pushes.ts'
+import { plannedMax, type UserPush } from './planned-pushes.ts'
 import { ReceiverWatch } from './receiver-watch.ts'
 import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
 
@@ -30,7 +29,7 @@ export class PushLoop {
   private readonly pace: PaceWatch
   private readonly compression: Compression
   private readonly maker: AttemptMaker
-  private readonly planned: PlannedPush[] = []
+  private readonly planned: UserPush[] = []
   private plannedAll = false
   private onWire = 0
   private paceTimer: NodeJS.Timeout | undefined
@@ -73,7 +72,7 @@ export class PushLoop {
   }
 
   /** Sends all `pushes` and all attempts that are due; returns when none is left, on a stop, or when it gave up. */
-  async run(pushes: AsyncIterable<PlannedPush>): Promise<void> {
+  async run(pushes: AsyncIterable<UserPush>): Promise<void> {
     const wake = () => this.wakeAll()
     this.context.stop.addEventListener('abort', wake)
     const planning = this.planAhead(pushes)
@@ -129,7 +128,7 @@ export class PushLoop {
     this.planningSleeper.wake()
   }
 
-  private async planAhead(pushes: AsyncIterable<PlannedPush>): Promise<void> {
+  private async planAhead(pushes: AsyncIterable<UserPush>): Promise<void> {
     try {
       for await (const push of pushes) {
         // the loop waits for the first push; one turn later it finds those that are planned in the same moment too
@@ -270,10 +269,10 @@ export class PushLoop {
   }
 
   private async beginPlanned(room: number): Promise<void> {
-    const batch: PlannedPush[] = []
+    const batch: UserPush[] = []
     const { erasures, server } = this.planned[0] ?? {}
     for (let free = room; free > 0 && this.planned[0]?.erasures === erasures && this.planned[0]?.server === server; ) {
-      const push = this.planned.shift() as PlannedPush
+      const push = this.planned.shift() as UserPush
       batch.push(push)
       free -= push.deliveries.length
     }
@@ -281,10 +280,10 @@ export class PushLoop {
     const recording = this.attempts.recordPushes(batch, room)
     // planning goes on while the database has the statement, not before
     setImmediate(() => this.planningSleeper.wake())
-    const counted = await recording
-    if (counted === undefined) return
+    const { pushes, counted } = await recording
+    if (pushes.length === 0) return
     this.maker.forgetBodies()
-    this.planned.unshift(...(await this.context.planned.again(batch, counted)))
+    this.planned.unshift(...(await this.context.planned.again(pushes, counted)))
   }
 
   /** Makes as many of the recorded attempts as may be under way. */

@@ -42,11 +42,18 @@ interface PushKind {
   kind: DeliveryKind
   /** The scope in which a push claims its user; null: none. */
   scope: string | null
+  /** The scopes in which the guard finds the user's earlier delivery. */
+  compared: Pass['compared']
+}
+
+/** A planned push with what it was planned by: planned anew, it is planned by the same. */
+export interface UserPush extends PlannedPush {
+  by: PushKind
+  /** The range in which its user was found; undefined: by name. */
+  range: Cursor | undefined
 }
 
 export class PlannedPushes {
-  /** Users who were held back, by the guard or because a query took too long. */
-  heldUsers = 0
   /** Users who were held back because a query took too long. */
   slowUsers = 0
   /** Listings that were left out of pushes for another of their house, summed over users. */
@@ -54,8 +61,10 @@ export class PlannedPushes {
 
   private readonly context: PlannedPushesContext
   private readonly planner: Planner
-  /** Ranges with users who were held back. They stay ours: otherwise these users would be found again and again. */
-  private readonly heldRanges: Cursor[] = []
+  /** Users who were held back, by the guard or because a query took too long: for the whole run. */
+  private readonly held = new Set<number>()
+  /** Ranges of a pass with users who were held back. They stay ours: otherwise these users would be found again and again. */
+  private readonly heldRanges = new Set<Cursor>()
   /** The warnings that were told: a user may be planned anew. */
   private readonly told = new Set<string>()
 
@@ -64,6 +73,10 @@ export class PlannedPushes {
     const { db, run, settings, worker } = context
     const live = { seenSince: run.seenSince, sameHouse: settings.sameHouse }
     this.planner = new Planner(db, live, () => worker.server)
+  }
+
+  get heldUsers(): number {
+    return this.held.size
   }
 
   /** The store that the leads of the plans are read from. */
@@ -75,12 +88,12 @@ export class PlannedPushes {
    * The pushes of a pass, range by range, until all users left are in the hands of other processes, or there is no more `room`.
    * `toServe`: how many users are expected, which decides the size of a range.
    */
-  async *ofPass(pass: Pass, toServe: number, room: () => number): AsyncGenerator<PlannedPush> {
-    for await (const { range, group } of oneAhead(this.readPass(pass, toServe, room))) {
-      const { heldUsers } = this
-      yield* this.ofPlans(this.planner.planGroup(group), pass)
-      if (this.heldUsers > heldUsers && !this.heldRanges.includes(range)) this.heldRanges.push(range)
-    }
+  async *ofPass(pass: Pass, toServe: number, room: () => number): AsyncGenerator<UserPush> {
+    const ranges = this.readPass(pass, toServe, room)
+    // with a limit nobody is taken whom this push may not serve: others would leave them to it
+    const isLimited = Number.isFinite(room())
+    for await (const { range, group } of isLimited ? ranges : oneAhead(ranges))
+      yield* this.ofPlans(this.planner.planGroup(group), pass, range)
   }
 
   private async *readPass(
@@ -94,6 +107,9 @@ export class PlannedPushes {
     // the most users that can be read and not begun yet: their ranges must stay ours
     const unbegunMax = 2 * usersPerGroupMax + plannedMax + settings.concurrency
     let cursor: Cursor | undefined
+    // all that an earlier look took is begun: whoever came to these ranges since then is found too
+    this.heldRanges.clear()
+    await rideOut(() => releaseRanges(db, worker.ids, pass))
     while (!stop.aborted && room() > 0) {
       const users = await rideOut(async (isRepeat) => {
         // a call whose answer was lost may have taken a range that nobody would look into then
@@ -119,28 +135,37 @@ export class PlannedPushes {
       const range = { homeKey: first.homeKey, id: first.id, users: users.length }
       taken.push(range)
       cursor = users.at(-1)
-      for await (const group of this.planner.read(users, pass.compared)) yield { range, group }
+      const unheld = users.filter(({ id }) => !this.held.has(id))
+      if (unheld.length < users.length) this.heldRanges.add(range)
+      for await (const group of this.planner.read(unheld, pass.compared)) yield { range, group }
     }
   }
 
   /** The pushes of `users`, in their order. */
-  ofUsers(users: readonly UserToServe[], kind: PushKind): AsyncGenerator<PlannedPush> {
-    return this.ofPlans(this.planner.plan(users), kind)
+  ofUsers(users: readonly UserToServe[], kind: 'subscription' | 'single'): AsyncGenerator<UserPush> {
+    return this.ofPlans(this.planner.plan(users), { kind, scope: null, compared: [] }, undefined)
   }
 
-  private async *ofPlans(plans: AsyncIterable<UserPlan>, { kind, scope }: PushKind): AsyncGenerator<PlannedPush> {
+  private async *ofPlans(
+    plans: AsyncIterable<UserPlan>,
+    by: PushKind,
+    range: Cursor | undefined,
+  ): AsyncGenerator<UserPush> {
     for await (const plan of plans) {
       const reason = findReasonToHold(plan)
       if (reason === undefined) await this.report(plan)
-      else {
-        this.heldUsers++
-        if (plan.tooSlow !== undefined) this.slowUsers++
-        this.context.reporter.line({ type: 'skip', user: plan.user.email, reason })
-      }
+      else this.hold(plan, reason, range)
       if (reason !== undefined || plan.deliveries.length === 0) continue
       this.sameHouse += plan.sameHouse
-      yield this.toPush(plan, kind, scope)
+      yield this.toPush(plan, by, range)
     }
+  }
+
+  private hold({ user, tooSlow }: UserPlan, reason: string, range: Cursor | undefined): void {
+    if (range !== undefined) this.heldRanges.add(range)
+    this.held.add(user.id)
+    if (tooSlow !== undefined) this.slowUsers++
+    this.context.reporter.line({ type: 'skip', user: user.email, reason })
   }
 
   /** Drops what was read of the database. */
@@ -148,13 +173,24 @@ export class PlannedPushes {
     this.planner.forget()
   }
 
-  /** `pushes` planned anew, without what was erased; `erasures` are counted now. */
-  async again(pushes: readonly PlannedPush[], erasures: number): Promise<PlannedPush[]> {
+  /**
+   * `pushes` planned anew, without what was erased; `erasures` are counted now. Each keeps its keys: a statement whose answer was lost
+   * may have begun it.
+   */
+  async again(pushes: readonly UserPush[], erasures: number): Promise<UserPush[]> {
     await this.planner.forgetErased(erasures)
     const { sameHouse } = this
-    const again: PlannedPush[] = []
-    for (const { userId, email, kind, scope } of pushes) {
-      for await (const push of this.ofUsers([{ id: userId, email }], { kind, scope })) again.push(push)
+    const again: UserPush[] = []
+    for (const { userId, email, by, range, deliveries } of pushes) {
+      const keys = deliveries.map(({ idempotencyKey }) => idempotencyKey)
+      for await (const push of this.ofPlans(this.planner.plan([{ id: userId, email }], by.compared), by, range))
+        again.push({
+          ...push,
+          deliveries: push.deliveries.map((delivery, at) => ({
+            ...delivery,
+            idempotencyKey: keys[at] ?? delivery.idempotencyKey,
+          })),
+        })
     }
     // they were counted when they were planned first
     this.sameHouse = sameHouse
@@ -178,20 +214,15 @@ export class PlannedPushes {
 
   private toPush(
     { user, deliveries, erasures, server, queriesMark }: UserPlan,
-    kind: DeliveryKind,
-    scope: string | null,
-  ): PlannedPush {
+    by: PushKind,
+    range: Cursor | undefined,
+  ): UserPush {
     const { settings, run } = this.context
+    const { kind, scope } = by
     const keyOf = (part: number) =>
       kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : uniqueKey()
     return {
-      userId: user.id,
-      email: user.email,
-      kind,
-      scope,
-      erasures,
-      server,
-      queriesMark,
+      ...{ userId: user.id, email: user.email, kind, scope, by, range, erasures, server, queriesMark },
       deliveries: deliveries.map((delivery) => ({ ...delivery, idempotencyKey: keyOf(delivery.part) })),
     }
   }

@@ -6,14 +6,7 @@ import { sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { buildBody } from '../deliveries/body.ts'
-import {
-  countPendingElsewhere,
-  type DeliveryKind,
-  isAbandoned,
-  isTooLate,
-  isWanted,
-  type RecordedAttempt,
-} from '../deliveries/ledger.ts'
+import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type RecordedAttempt } from '../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../deliveries/plan.ts'
 import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
@@ -28,6 +21,7 @@ import { reasonToHold } from './receiver-watch.ts'
 import { Tally } from './reporter.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
+import { countUsersElsewhere } from './users-left.ts'
 import { type Cursor, findUsersToServe, isHeld, type Pass, type UserToServe } from './users-to-serve.ts'
 
 export interface PreviewSettings {
@@ -82,7 +76,7 @@ export class Preview {
   /** Users held back who get nothing else either. */
   private uncounted = 0
   private already = 0
-  /** Deliveries and users that living pushes have in hand. */
+  /** Users whom living pushes have in hand. */
   private elsewhere = 0
 
   private constructor(
@@ -150,9 +144,9 @@ export class Preview {
     const agenda = new Agenda({ db, request, period, runId: undefined, timeZone, otherTimeZone, guard, accept: false })
     await agenda.look()
     const counted = await agenda.count()
-    this.already = await agenda.countAlready(counted)
+    if (request.what === 'all') this.already = counted.served
     if (request.what !== 'user' && request.what !== 'owed')
-      this.elsewhere = counted.elsewhere + (await countPendingElsewhere(db, []))
+      this.elsewhere = counted.elsewhere + (await countUsersElsewhere(db, agenda.passes, []))
     if (request.what === 'all') yield* this.findInterrupted()
     for await (const step of agenda.steps(counted)) {
       if ('skip' in step) yield step.skip

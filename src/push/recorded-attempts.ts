@@ -46,6 +46,14 @@ export interface RecordedAttemptsEvents {
   onFlushed(failure?: unknown): void
 }
 
+/** Pushes that must be planned anew; `counted`: how many erasures there are by now. */
+interface PlanAnew<Push> {
+  pushes: readonly Push[]
+  counted: number
+}
+
+const nothingAnew = { pushes: [], counted: 0 }
+
 const outcomesPerStatement = 256
 /** While another transaction changes a user, the subscription push is tried this often, for so long; then it stays owed. */
 const busyMs = 100
@@ -177,10 +185,10 @@ export class RecordedAttempts {
 
   /**
    * Begins `pushes`, which were planned under one count of erasures, with up to `room` first attempts of their deliveries; the
-   * others are due at once. Records the outcomes of other attempts along with that. Returns a number where nothing was begun, since
-   * the pushes were planned under another count of erasures, or from another server: how many erasures are counted now.
+   * others are due at once. Records the outcomes of other attempts along with that. Returns the pushes that must be planned anew, since
+   * they were planned under another count of erasures than is `counted` now, or from another server.
    */
-  async recordPushes(pushes: readonly PlannedPush[], room: number): Promise<number | undefined> {
+  async recordPushes<Push extends PlannedPush>(pushes: readonly Push[], room: number): Promise<PlanAnew<Push>> {
     const { db, worker, run } = this.context
     const { erasures = 0, server = '' } = pushes[0] ?? {}
     const outcomes = this.unrecorded()
@@ -197,21 +205,20 @@ export class RecordedAttempts {
           const recorded = await recordPushes(db, by, left, outcomes)
           this.noteRecorded(outcomes.splice(0), recorded.told)
           this.noteBegun(recorded)
+          attemptsMax -= recorded.attempts.length
+          const isSeen = recorded.live && recorded.erasures === erasures
+          if (isSeen) left = recorded.busy
           if (!recorded.live) await worker.renew()
-          // the caller plans anew only a batch of which nothing was begun
           if (recorded.erasures !== erasures || worker.server !== server)
-            return left === pushes && recorded.begun.length === 0 ? recorded.erasures : undefined
-          if (!recorded.live) continue
-          if (recorded.busy.length === 0) return undefined
+            return { pushes: left, counted: recorded.erasures }
+          if (!isSeen) continue
+          if (left.length === 0) return nothingAnew
           if (this.busyMsLeft <= 0) {
-            for (const { userId } of recorded.busy) this.context.users.leftOwed.add(userId)
-            return undefined
-          } else {
-            this.busyMsLeft -= busyMs
-            await delay(busyMs)
-            left = recorded.busy
-            attemptsMax -= recorded.attempts.length
+            for (const { userId } of left) this.context.users.leftOwed.add(userId)
+            return nothingAnew
           }
+          this.busyMsLeft -= busyMs
+          await delay(busyMs)
         }
       }, this.events.onAway)
     } finally {

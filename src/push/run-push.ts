@@ -5,8 +5,7 @@ import { rideOut } from '../db/away.ts'
 import { type Worker, waitForLeases, withWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { endFarPauses } from '../deliveries/due.ts'
-import { countPendingElsewhere, countPendingOf, isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
-import type { PlannedPush } from '../deliveries/record.ts'
+import { countPendingOf, isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,
@@ -27,16 +26,17 @@ import { isHeldBack } from './guard.ts'
 import { PushLoop } from './loop.ts'
 import { adviseAfterLoss, LostRows } from './lost-rows.ts'
 import { NamedUsers } from './named-users.ts'
-import { PlannedPushes } from './planned-pushes.ts'
+import { PlannedPushes, type UserPush } from './planned-pushes.ts'
 import type { Ending, PushContext, PushEnd, PushRequest } from './push-request.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { UserCount } from './user-count.ts'
+import { countUsersElsewhere } from './users-left.ts'
 
 export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-request.ts'
 
 /** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
-/** How often a run looks once more for who is owed, after rows were lost. A database that loses more each time is not waited for. */
+/** How often a run looks once more for who is owed. Whoever comes later, or is lost again each time, is not waited for. */
 const lookAgainMax = 5
 
 class PushRun {
@@ -54,7 +54,7 @@ class PushRun {
   private readonly named: NamedUsers
   private readonly startedAt: number
   /** What the last count of the users found. */
-  private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, claimed: 0, withoutQueries: 0 }
+  private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, served: 0, withoutQueries: 0 }
   private served = 0
   /** The guard holds the whole run. */
   private isHeld = false
@@ -125,9 +125,10 @@ class PushRun {
       loop = this.newLoop()
       await loop.run(this.pushes())
     }
-    // a process that had a range of users at the last look may have died while attempts were under way
+    // a process that had a range of users may have died while attempts were under way, and users may have come
     let left = await this.countLeft()
-    if (this.request.what === 'all' && this.isThrough(loop) && this.isAnyLeft(left.free)) {
+    for (let looks = 0; looks < lookAgainMax; looks++) {
+      if (this.request.what !== 'all' || !this.isThrough(loop) || !this.isAnyLeft(left.free)) break
       this.counted = left
       loop = this.newLoop()
       await loop.run(this.pushes(true))
@@ -275,7 +276,7 @@ class PushRun {
     }
     await this.findWork()
     this.reporter.total(Math.min(this.counted.free, this.limit ?? this.counted.free))
-    return await this.agenda.countAlready(this.counted)
+    return this.request.what === 'all' ? this.counted.served : 0
   }
 
   /** Finds the runs to resume and the number of users to serve, and asks the guard. */
@@ -337,11 +338,11 @@ class PushRun {
     return this.loop
   }
 
-  private async *pushes(isAgain = false): AsyncGenerator<PlannedPush> {
+  private async *pushes(isAgain = false): AsyncGenerator<UserPush> {
     const limit = this.limit ?? Number.POSITIVE_INFINITY
     for await (const step of this.agenda.steps(this.counted, isAgain)) {
       if ('skip' in step) this.reporter.line(step.skip)
-      else if ('users' in step) yield* this.planned.ofUsers(step.users, { kind: step.kind, scope: null })
+      else if ('users' in step) yield* this.planned.ofUsers(step.users, step.kind)
       else {
         for await (const push of this.planned.ofPass(step.pass, this.counted.free, () => limit - this.served)) {
           if (this.served >= limit) break
@@ -369,16 +370,16 @@ class PushRun {
     return (await findInterruptedRuns(db, run.period)).some(({ id }) => !known.has(id))
   }
 
-  /** Counts the users whom this run left owed, and the deliveries and users that other processes have in hand. */
+  /** Counts the users whom this run left owed, and the users whom other processes have in hand. */
   private async countLeft(): Promise<CountedUsers> {
     const { db, worker, users, agenda } = this
     const left = await agenda.count(worker.ids, users.remembered)
     if (this.isForSome) return { ...left, free: this.users.leftOwed.size }
-    return { ...left, elsewhere: left.elsewhere + (await countPendingElsewhere(db, worker.ids)) }
+    return { ...left, elsewhere: left.elsewhere + (await countUsersElsewhere(db, agenda.passes, worker.ids)) }
   }
 }
 
-async function* nobody(): AsyncGenerator<PlannedPush> {}
+async function* nobody(): AsyncGenerator<UserPush> {}
 
 /** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away. */
 export async function runPush(context: PushContext): Promise<PushEnd> {

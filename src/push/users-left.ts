@@ -2,11 +2,12 @@
  * Counts whom a pass has not served yet, and whom it has. Users and claims are read in the order of e-mails, a page at a time and from
  * indexes alone, and compared as two sets: a look into the index of claims for each user costs several times as much.
  */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
+import { isElsewhere } from '../deliveries/ledger.ts'
 import { periodBegins } from '../deliveries/runs.ts'
-import { hasQueries, isClaimed, isHeld, type Pass, weeklyScope } from './users-to-serve.ts'
+import { hasQueries, isClaimed, isHeld, isOwedBy, type Pass } from './users-to-serve.ts'
 
 /** Subscribed users of a pass; counts. */
 export interface UsersOfPass {
@@ -15,13 +16,14 @@ export interface UsersOfPass {
   free: number
   /** Free users who are not among `counted`. */
   uncounted: number
-  /** With a claim in the scope of the pass. */
+  /** With a claim in the scope of the pass; of these, with an attempt of their weekly delivery left to make. */
   claimed: number
+  begun: number
   /** Meant by the pass, without a claim and without queries: they are skipped. */
   withoutQueries: number
 }
 
-/** `except` and `counted` as in `countUsersOfPass`; `claimed`: whether that figure is asked for, which is a further way through the index. */
+/** `except` and `counted` as in `countUsersOfPass`; `claimed`: whether that figure and `begun` are asked for, which is a further way through the index. */
 interface Asked {
   except: readonly number[]
   counted: readonly number[]
@@ -51,13 +53,20 @@ async function findPageEnds(db: Database): Promise<string[]> {
   return rows.map(({ email }) => email)
 }
 
+/** SQL: how many subscribed users of a page have a claim of the weekly pass, and an attempt of that delivery left to make. */
+const countBegun = ({ period, scope }: Pass, isOfPage: RawBuilder<boolean>) => sql`(
+  select count(distinct u.id) from deliveries d
+    cross join lateral (select * from users where id = d.user_id and subscribed and ${isOfPage} offset 0) u
+  where d.status = 'pending' and d.kind = 'weekly' and d.period = ${period} and d.created_at >= ${periodBegins(sql`${period}::text`)}
+    and ${isClaimed(scope)})`
+
 async function countPage(
   db: Database,
   pass: Pass,
   { except, counted, claimed }: Asked,
   { behind, upto }: { behind: string; upto: string | undefined },
 ): Promise<UsersOfPass> {
-  const isOfPage = sql`email > ${behind} and ${upto === undefined ? sql`true` : sql`email <= ${upto}`}`
+  const isOfPage = sql<boolean>`email > ${behind} and ${upto === undefined ? sql`true` : sql`email <= ${upto}`}`
   const { rows } = await rideOut(() =>
     sql<UsersOfPass>`
       -- not an anti join: of a scope that began today the statistics know nothing, and a plan may compare each user with all claims
@@ -71,6 +80,7 @@ async function countPage(
         from users u where u.email = any (array(select email from unclaimed))
       )
       select ${claimed ? sql`(select count(*) from users where subscribed and ${isOfPage}) - count(*)` : sql`0`} as claimed,
+        ${claimed && pass.kind === 'weekly' ? countBegun(pass, isOfPage) : sql`0`} as begun,
         count(*) filter (where not asks) as "withoutQueries", count(*) filter (where asks and held) as held,
         count(*) filter (where asks and not held) as free,
         count(*) filter (where asks and not held and not counted) as uncounted
@@ -81,7 +91,7 @@ async function countPage(
 }
 
 async function countPages(db: Database, pass: Pass, asked: Asked): Promise<UsersOfPass> {
-  const sum: UsersOfPass = { held: 0, free: 0, uncounted: 0, claimed: 0, withoutQueries: 0 }
+  const sum: UsersOfPass = { held: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
   const ends = await findPageEnds(db)
   const pages = [...ends, undefined].map((upto, at) => ({ behind: ends[at - 1] ?? '', upto })).values()
   const countNext = async () => {
@@ -108,12 +118,19 @@ export async function countUnclaimed(db: Database, pass: Pass): Promise<number> 
   return free + held
 }
 
-/** How many of the users with a claim of the period have an attempt of their weekly delivery left to make. */
-export async function countBegun(db: Database, period: string): Promise<number> {
-  const { rows } = await sql<{ n: number }>`
-    select count(distinct u.id) as n from deliveries d join users u on u.id = d.user_id
-    where d.status = 'pending' and d.kind = 'weekly' and d.period = ${period} and d.created_at >= ${periodBegins(sql`${period}::text`)}
-      and u.subscribed and ${isClaimed(weeklyScope(period))}
-  `.execute(db)
+/** How many users live processes other than `workerIds` have in hand with a delivery, besides those who are in their ranges. */
+export async function countUsersElsewhere(
+  db: Database,
+  passes: readonly Pass[],
+  workerIds: readonly number[],
+): Promise<number> {
+  const isInRange = passes.map((pass) => sql<boolean>`(${isOwedBy(pass)} and ${isHeld(pass, workerIds)})`)
+  const { rows } = await rideOut(() =>
+    sql<{ n: number }>`
+      with in_hand as materialized (select distinct d.user_id as id from deliveries d where ${isElsewhere(workerIds)})
+      select count(*) as n from in_hand h where not exists (
+        select from users u where u.id = h.id and (${sql.join([sql`false`, ...isInRange], sql` or `)}) offset 0)
+    `.execute(db),
+  )
   return rows[0]?.n ?? 0
 }

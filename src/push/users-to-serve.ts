@@ -16,6 +16,7 @@ export interface UserToServe {
 /** One way through the subscribed users: those who have no claim in its scope yet. */
 export interface Pass {
   kind: 'weekly' | 'forced'
+  period: string
   /** The scope in which its pushes claim their users. */
   scope: string
   /** The scope of the ranges: the same for all processes that serve the same users. */
@@ -46,7 +47,7 @@ export const hasQueries = sql<boolean>`exists (select from queries q where q.use
 /** `earlier`: the periods whose deliveries this one is compared with. */
 export function weeklyPass(period: string, earlier: readonly string[] = []): Pass {
   const scope = weeklyScope(period)
-  return { kind: 'weekly', scope, rangeScope: scope, only: sql`true`, compared: earlier.map(weeklyScope) }
+  return { kind: 'weekly', period, scope, rangeScope: scope, only: sql`true`, compared: earlier.map(weeklyScope) }
 }
 
 export const isForced = ({ command }: Pick<OpenRun, 'command'>): boolean => command === 'force'
@@ -69,6 +70,7 @@ export function forcedPass(
     and (d.status = 'pending' and d.attempts < 2 and d.end_reason is null or greatest(d.first_at, d.second_at) >= ${beginning}) offset 0)`
   return {
     kind: 'forced',
+    period,
     scope: forcedScope(forcedRunId),
     rangeScope: forcedScope(forcedRunId),
     only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
@@ -103,6 +105,7 @@ export const isTheLastWord = sql<boolean>`not exists (
 export function failedPass(period: string, runId: number, statuses: readonly ('failed' | 'unknown')[]): Pass {
   return {
     kind: 'forced',
+    period,
     scope: `failed:${runId}`,
     rangeScope: `failed:${period}`,
     compared: [],

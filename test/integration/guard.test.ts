@@ -11,6 +11,7 @@ import { findStatus } from '../../src/inspect/status/status.ts'
 import { Preview } from '../../src/push/preview.ts'
 import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
 import { prune } from '../../src/upkeep/prune/prune.ts'
+import { afterStatement } from '../support/after-statement.ts'
 import { createDatabase } from '../support/database.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 import { testPushSettings } from '../support/push-settings.ts'
@@ -39,6 +40,11 @@ class Weeks {
   constructor(opened: OpenDatabase, receiver: TestReceiver) {
     this.opened = opened
     this.receiver = receiver
+  }
+
+  /** The same, whose pushes meet `steps` after their statements with the text `asked`. */
+  meanwhile(asked: string, ...steps: (() => Promise<unknown>)[]): Weeks {
+    return new Weeks({ ...this.opened, db: afterStatement(this.db, asked, ...steps) }, this.receiver)
   }
 
   get db(): Kysely<Tables> {
@@ -377,6 +383,24 @@ test('many users who are held are each told once, and hold up nobody', async (t)
   assert.deepEqual([limited.ok, limited.sent], [true, 5])
   assert.deepEqual((await weeks.push(resume, { accept: true })).sent, 294)
   assert.equal((await weeks.status()).held, undefined)
+})
+
+// They were planned without the figures of the week before, and got next to nothing. Users who came to their range later got nothing.
+test('users who are planned anew after an erasure are compared as well, and hold up nobody who comes', async (t) => {
+  const weeks = await begin(t)
+  await weeks.users('a', 'b', 'c')
+  await weeks.import(leads(60))
+  await weeks.push()
+  await weeks.passWeek()
+  await weeks.query(`update lead_seen set seen_at = now(); update users set subscribed = email not like 'b%'`)
+  // an erasure with a wrong list, once a's is begun
+  const meets = weeks.meanwhile('record_pushes(', () =>
+    weeks.query(`update lead_seen set gone = true where lead_id > 2; select nextval('erasure_count');
+      update users set subscribed = true; delete from claims where email like 'b%'`),
+  )
+  const { ok, skips, sent } = await meets.push(all, { concurrency: 1 })
+  assert.deepEqual([ok, sent, skips.length], [false, 2, 1])
+  assert.match(skips[0] ?? '', /^c@example.com: held: 2 leads instead of 60/)
 })
 
 test('what an accepted run was stopped before is sent by --resume; what --accept was not asked for is held again', async (t) => {
