@@ -1,8 +1,8 @@
 /** Options that say how the records of files are read: `leads import` and `validate` take them. */
 import { type Command, Option } from 'commander'
-import type { FieldMap } from '../leads/field-map.ts'
+import type { LeadMap } from '../leads/field-map.ts'
 import type { ReadOptions } from '../leads/pick-fields.ts'
-import type { Fits } from '../leads/stage.ts'
+import type { CommandThatFits } from '../records/lack.ts'
 import { RepeatedOption } from './options.ts'
 
 export interface RecordOptions {
@@ -14,10 +14,10 @@ export interface RecordOptions {
   strict?: true
 }
 
-const mapOption = (): Option =>
+export const mapOption = (): Option =>
   new RepeatedOption('--map <field=column>', 'read a field from a column or key of another name; may be repeated')
 
-const mapFileOption = (): Option =>
+export const mapFileOption = (): Option =>
   new Option('--map-file <file>', 'a file with a line FIELD=COLUMN each, # begins a comment; --map wins over it')
 
 export const encodingOption = (): Option =>
@@ -46,18 +46,18 @@ export function addRecordOptions(command: Command): Command {
 
 /** How the records are read. */
 interface RecordWays extends ReadOptions {
-  map: FieldMap
+  map: LeadMap
   encoding?: string
 }
 
 /** Throws `usage`. */
 export async function readRecordOptions(options: RecordOptions): Promise<RecordWays> {
   const { checkEncoding } = await import('../records/encoding.ts')
-  const { readFieldMap } = await import('../leads/field-map.ts')
+  const { leadMaps } = await import('../leads/field-map.ts')
   const { buildNulls } = await import('../leads/read-value.ts')
   const { parseWhere } = await import('../leads/where.ts')
   return {
-    map: readFieldMap(options),
+    map: leadMaps.read(options),
     ...(options.encoding !== undefined && { encoding: checkEncoding(options.encoding) }),
     where: parseWhere(options.where ?? []),
     nulls: buildNulls(options.null ?? []),
@@ -70,8 +70,8 @@ const quoteWord = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${
 
 /** The arguments of a command as they were given, with the `--map` options that fit in place of those for the same fields. */
 export const commandThatFits =
-  (name: string, files: readonly string[], command: Command) =>
-  (fits: Fits): string => {
+  (name: string, files: readonly string[], command: Command): CommandThatFits =>
+  (fits) => {
     const given = command.options.flatMap((option) => {
       const value = command.getOptionValue(option.attributeName())
       if (value === undefined || !option.long) return []

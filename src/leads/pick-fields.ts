@@ -3,13 +3,13 @@
  * counts columns that are no field of a lead. `read-value.ts` reads the values.
  */
 import { LeadpushError } from '../base/errors.ts'
-import { didYouMean } from '../base/nearest.ts'
 import { FoldedNames, findTwice, foldName, refuseOtherHeader, renameOne, valueAt } from '../records/columns.ts'
+import { describeUnmet, findLacking } from '../records/field-map.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful, type ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
-import type { FieldMap } from './field-map.ts'
+import type { LeadMap } from './field-map.ts'
 import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
 import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
 import { findKey, isTaken, leadFieldOf, refuseUnknown } from './record-filter.ts'
@@ -26,7 +26,7 @@ export interface ReadOptions {
 }
 
 /** The fields that a column or key fills, by its folded name: those mapped to it, and its own unless it is read from elsewhere. */
-function targetsOf(map: FieldMap): Map<string, LeadField[]> {
+function targetsOf(map: LeadMap): Map<string, LeadField[]> {
   const targets = new Map<string, LeadField[]>()
   for (const { name } of leadFields) {
     const source = foldName(map.get(name)?.column ?? name)
@@ -42,7 +42,7 @@ interface PathTarget {
   steps: string[]
 }
 
-const pathsOf = (map: FieldMap): PathTarget[] =>
+const pathsOf = (map: LeadMap): PathTarget[] =>
   [...map].flatMap(([field, { column }]) => (column.includes('.') ? [{ field, column, steps: column.split('.') }] : []))
 
 /** The fields of a record, with what of it cannot be read; or its problem, with the `href` if that can be read. */
@@ -59,7 +59,7 @@ const isUrl = (href: unknown) => typeof href === 'string' && /^https?:/i.test(hr
 /** Picks the fields of the records of one file; `ignored` counts columns that are no field. */
 export class FieldPicker {
   readonly ignored = new IgnoredFields()
-  private readonly map: FieldMap
+  private readonly map: LeadMap
   private readonly where: readonly Condition[]
   private readonly targets: Map<string, LeadField[]>
   private readonly targetsByKey: FoldedNames<LeadField[]>
@@ -81,7 +81,7 @@ export class FieldPicker {
   /** Of the record under way. */
   private unread: UnreadableValue[] = []
 
-  constructor(map: FieldMap = new Map(), { nulls = none, strict = false, where = [] }: ReadOptions = {}) {
+  constructor(map: LeadMap = new Map(), { nulls = none, strict = false, where = [] }: ReadOptions = {}) {
     this.map = map
     this.where = where
     this.targets = targetsOf(map)
@@ -104,13 +104,7 @@ export class FieldPicker {
     this.header = header
     const names = header.names.map(foldName)
     const shown = looksLikeRecord(header.names) ? [] : header.names
-    const lacking: string[] = []
-    for (const [field, { column, told, mayLack }] of this.map) {
-      if (names.includes(foldName(column))) continue
-      const message = `its header has no column ${column}, which ${told} reads ${field} from`
-      if (!mayLack) throw new LeadpushError('usage', `${message}${didYouMean(column, shown)}`)
-      lacking.push(message)
-    }
+    const lacking = findLacking(this.map, header.names, shown)
     for (const condition of this.unseen) {
       const place = names.indexOf(foldName(condition.field))
       if (place < 0) refuseUnknown(condition, shown)
@@ -133,12 +127,7 @@ export class FieldPicker {
     const [condition] = this.unseen
     if (condition) refuseUnknown(condition, known)
     if (!this.hasKeys) return []
-    return [...this.unmet].flatMap((field) => {
-      const mapped = this.map.get(field)
-      if (!mapped) return []
-      const { column, told } = mapped
-      return `no record has a key ${column}, which ${told} reads ${field} from${didYouMean(column, known)}`
-    })
+    return describeUnmet(this.map, this.unmet, known)
   }
 
   /** The fields of one record, or what is wrong with it. */

@@ -9,14 +9,15 @@ import type { Lexemes, Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import { postalKey } from '../places/postal-key.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
+import { type CommandThatFits, fitting, type Lack, lackError } from '../records/lack.ts'
 import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { serialiseUnread } from './examples.ts'
-import type { FieldMap } from './field-map.ts'
+import type { LeadMap } from './field-map.ts'
 import { houseKey } from './house.ts'
 import { completeLead, givenFields, type Lead, type LeadPatch } from './lead.ts'
-import { type Lack, lackError, NeededFields } from './needed-fields.ts'
+import { NeededFields } from './needed-fields.ts'
 import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
 import { showValue, type UnreadableValue } from './read-value.ts'
 
@@ -34,9 +35,9 @@ export interface Staged {
 }
 
 export interface StageOptions extends RecordReadOptions, ReadOptions {
-  map?: FieldMap | undefined
+  map?: LeadMap | undefined
   /** The command with the `--map` options that fit a file whose columns have other names. */
-  commandThatFits?: ((fits: Fits) => string) | undefined
+  commandThatFits?: CommandThatFits | undefined
   /** Given where most listings will be new: their words are then found here, while the database stores others. */
   lexemes?: Lexemes | undefined
   /** Called with what is worth knowing about the file. */
@@ -45,11 +46,7 @@ export interface StageOptions extends RecordReadOptions, ReadOptions {
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
 }
 
-/** Fields, and the columns that would fill them. */
-export type Fits = Lack['fits']
-
-const importWith = (fits: Fits) =>
-  ['leadpush leads import FILE', ...[...fits].map(([field, column]) => `--map '${field}=${column}'`)].join(' ')
+const importWith = fitting('leadpush leads import FILE')
 
 /** Throws `failed` where no record has what a new listing needs, and none is of a listing that is known. */
 async function refuseUseless(connection: Connection, lack: Lack | undefined, options: StageOptions): Promise<void> {

@@ -2,11 +2,12 @@
  * How exports call the fields of a listing, and what their values look like: from these a message suggests `--map` options. A name
  * is in lower case and without punctuation, the most telling first.
  */
-import type { LeadField } from './lead.ts'
+import type { Vocabulary } from '../records/suggest-map.ts'
+import { type LeadField, leadFields } from './lead.ts'
 
 const words = (text: string) => text.split(' ')
 
-export const usualNames: Partial<Record<LeadField, readonly string[]>> = {
+const usualNames: Partial<Record<LeadField, readonly string[]>> = {
   href: words('propertyurl listingurl detailurl listinglink detailsurl pageurl canonicalurl permalink url link detaillink sourceurl weburl posturl adurl hdpurl externalurl website'),
   postalCode: words('zipcode zip postalcode postcode postalcodezip zip5 addresszip addresspostalcode propertyzip propertyzipcode zippostalcode postal'),
   price: words('listprice askingprice listingprice asking price currentprice saleprice salesprice priceusd amount offersprice'),
@@ -31,8 +32,7 @@ export const usualNames: Partial<Record<LeadField, readonly string[]>> = {
 const isUrl = (text: string) => /^https?:\/\/\S+$/i.test(text) && !/\.(jpe?g|png|webp|gif|svg|pdf)([?#]|$)/i.test(text)
 const isNumber = (text: string) => /^[^\d]{0,5}[\d.,\s]*\d[^\d]{0,12}$/.test(text)
 
-/** Whether a value may be one of a field; undefined where any text may. */
-export const looksLike: Partial<Record<LeadField, (text: string) => boolean>> = {
+const looksLike: Partial<Record<LeadField, (text: string) => boolean>> = {
   href: isUrl,
   postalCode: (text) => /^([a-z]{2},? )?(\d{5}(-?\d{4})?(\.0+)?|[a-z]\d[a-z][ -]?\d[a-z]\d)$/i.test(text.trim()),
   price: isNumber,
@@ -43,4 +43,20 @@ export const looksLike: Partial<Record<LeadField, (text: string) => boolean>> = 
   rawListingDate: (text) => /\d/.test(text),
   contactPhone: (text) => /^\+?[\d(][\d\s().+x-]{6,}$/i.test(text.trim()),
   contactEmail: (text) => /^\S+@\S+\.\S+$/.test(text.trim()),
+}
+
+const distinctShare = (values: readonly string[]) => new Set(values).size / values.length
+const roundShare = (values: readonly string[]) => values.filter((value) => value.endsWith('00')).length / values.length
+
+export const leadVocabulary: Vocabulary<LeadField> = {
+  fields: leadFields.map(({ name }) => name),
+  usualNames,
+  looksLike,
+  // URLs, numbers and names of something else than the listing; a county is spelt nearly as a country
+  belongsElsewhere: /photo|image|img|thumb|tour|video|logo|map|sold|tax|assess|estimat|lot|hoa|rent|half|county/i,
+  // URLs that differ, or codes that are no round prices
+  byValuesAlone: {
+    href: (values) => (distinctShare(values) > 0.9 ? 0.2 : 0),
+    postalCode: (values) => (roundShare(values) > 1 / 4 ? 0 : 0.1),
+  },
 }

@@ -28,3 +28,7 @@ export function postalKey(text: string): string | undefined {
   if (canadian.test(code)) return code.slice(0, 3)
   return [...code.slice(0, 2 * keyCharsMax)].slice(0, keyCharsMax).join('') || undefined
 }
+
+/** Whether a text is a postal code and nothing else: a ZIP, also one with +4 or without its leading zeros, or a Canadian code. */
+export const isPostalCode = (text: string): boolean =>
+  [zip, zipWithoutZeros, canadian].some((pattern) => pattern.test(compact(text)))

@@ -3,32 +3,35 @@
  * of the lines with one e-mail. No message holds a receiver key.
  */
 import { LeadpushError } from '../base/errors.ts'
-import { findTwice, refuseOtherHeader, renameOne } from '../records/columns.ts'
+import { findTwice, foldName, refuseOtherHeader, renameOne } from '../records/columns.ts'
+import { findLacking } from '../records/field-map.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful } from '../records/record.ts'
-import { emailSchema, type ParsedUser, parseUser } from './user.ts'
+import { suggestMap } from '../records/suggest-map.ts'
+import { type UserColumn, type UserMap, userColumns, userVocabulary } from './field-map.ts'
+import { parseRadius, parseYesOrNo } from './read-text.ts'
+import { emailSchema, type ParsedUser, parseUser, typeOf } from './user.ts'
 
-const columns = ['email', 'receiverApiKey', 'subscribed', 'type', 'value', 'radius'] as const
-type Column = (typeof columns)[number]
-
-const yes = new Set(['true', 't', 'yes', 'y', '1', 'on'])
-const no = new Set(['false', 'f', 'no', 'n', '0', 'off'])
-
-/** Undefined for a text that says neither. */
-export function parseYesOrNo(text: string): boolean | undefined {
-  const lower = text.toLowerCase()
-  return yes.has(lower) ? true : no.has(lower) ? false : undefined
-}
-
-/** A radius as people write it: `25`, `2.5`, `25 mi`, `25 miles`; NaN for anything else. */
-function parseRadius(text: string): number {
-  const [, digits] = /^(\d{1,9}(?:\.\d*)?|\.\d+)\s*(?:mi|miles?)?$/i.exec(text) ?? []
-  return digits === undefined ? Number.NaN : Number(digits)
-}
+type Given = Partial<Record<UserColumn, string>>
 
 /** A table that took postal codes for numbers writes `84321.0`. */
 const trimDecimals = (code: string) => code.replace(/^(\d{3,5})\.0+$/, '$1')
+
+/** Whether one of the names is a column's beyond doubt: otherwise they may be a user's receiver key, and are not shown. */
+const isHeader = (names: readonly string[]): boolean =>
+  !looksLikeRecord(names) &&
+  names.some(
+    (name) => /mail/i.test(name) || suggestMap(userVocabulary, new Map([[name, []]])).size > 0 || isColumn(name),
+  )
+
+const isColumn = (name: string) => userColumns.some((column) => foldName(column) === foldName(name))
+
+/** What is said of a header without an e-mail. */
+export function describeNames(names: readonly string[]): string {
+  const shown = isHeader(names) ? `: it has ${names.slice(0, 20).join(', ')}` : ''
+  return `its header has no column email${shown}; users have the columns ${userColumns.join(', ')}`
+}
 
 /** The e-mail of a line, where it can be read, however bad the rest is. */
 export type ParsedLine = ParsedUser & { email?: string | undefined }
@@ -36,35 +39,36 @@ export type ParsedLine = ParsedUser & { email?: string | undefined }
 /** Parses the lines of one file. Unknown columns are counted in `ignored`. */
 export class LineParser {
   private readonly ignored: IgnoredFields
+  private readonly map: UserMap
   private header: CsvHeader | undefined
-  private fields: (Column | undefined)[] = []
+  private fields: (UserColumn | undefined)[] = []
 
-  constructor(ignored: IgnoredFields) {
+  constructor(ignored: IgnoredFields, map: UserMap = new Map()) {
     this.ignored = ignored
+    this.map = map
   }
 
-  /** Finds the columns, whatever their case. Throws `failed` where `email` is in none, or a column stands twice. */
-  setHeader(header: CsvHeader): void {
-    if (this.header === header) return
+  /**
+   * Finds the columns, whatever their case. Returns what of a map file the header lacks, as lines to tell. Throws `failed` where `email`
+   * is in none, or a column stands twice, `usage` where `--map` names a column that is not there.
+   */
+  setHeader(header: CsvHeader): string[] {
+    if (this.header === header) return []
     this.header = header
-    const keys = header.names.map((name) => name.trim().toLowerCase())
-    this.fields = keys.map((key) => columns.find((column) => column.toLowerCase() === key))
+    const lacking = findLacking(this.map, header.names, isHeader(header.names) ? header.names : [])
+    const sources = userColumns.map((column) => [foldName(this.map.get(column)?.column ?? column), column] as const)
+    this.fields = header.names.map((name) => sources.find(([source]) => source === foldName(name))?.[1])
     if (!this.fields.includes('email')) throw this.withoutEmail(header.names)
     const twice = findTwice(header.names)
     if (twice !== undefined) throw new LeadpushError('failed', twice, { hint: renameOne })
+    return lacking
   }
 
-  /** Shows names only where one of them is a column's beyond doubt: the others may be a user's receiver key. */
   private withoutEmail(names: readonly string[]): LeadpushError {
     if (looksLikeRecord(names)) {
-      return new LeadpushError('failed', noHeader, { hint: `Put a header above it: ${columns.join(',')}` })
+      return new LeadpushError('failed', noHeader, { hint: `Put a header above it: ${userColumns.join(',')}` })
     }
-    const isHeader = this.fields.some((field) => field !== undefined) || names.some((name) => /mail/i.test(name))
-    const shown = isHeader ? `: it has ${names.slice(0, 20).join(', ')}` : ''
-    return new LeadpushError(
-      'failed',
-      `its header has no column email${shown}; users have the columns ${columns.join(', ')}`,
-    )
+    return new LeadpushError('failed', describeNames(names))
   }
 
   /** The e-mail of a line that cannot be read, so that it rejects the other lines of its user. */
@@ -75,7 +79,7 @@ export class LineParser {
 
   /** `line` is where they stand. Throws `failed` where they are another header. */
   parse(cells: readonly string[], line = 0): ParsedLine {
-    const given: Partial<Record<Column, string>> = {}
+    const given: Given = {}
     for (const [at, cell] of cells.entries()) {
       const field = this.fields[at]
       if (field === undefined) this.ignored.addCell(this.header?.names[at] ?? '', cell)
@@ -86,13 +90,13 @@ export class LineParser {
     const parsed = parseUser(toRecord(given), this.ignored)
     if ('user' in parsed) return { ...parsed, email }
     const path = parsed.path.replace(/^queries\[0\]\.?/, '')
-    const text = isShown(path, given) ? given[path as Column] : undefined
+    const text = isShown(path, given) ? given[path as UserColumn] : undefined
     return { path, message: text === undefined ? parsed.message : `${parsed.message}: ${show(text)}`, email }
   }
 }
 
 /** Whether no receiver key can be in the cell of a column, also where columns were swapped or cells run together. */
-function isShown(path: string, { email = '', receiverApiKey = '' }: Partial<Record<Column, string>>): boolean {
+function isShown(path: string, { email = '', receiverApiKey = '' }: Given): boolean {
   if (path === 'email') return /^[^\s,;|]*@[^\s,;|]*$/.test(email)
   const isOther = parseYesOrNo(receiverApiKey) !== undefined || /@|^(zipcode|text|[\d.]+)$/i.test(receiverApiKey)
   return path !== 'receiverApiKey' && !isOther
@@ -103,12 +107,13 @@ const show = (text: string) =>
   JSON.stringify(text.length > shownCharsMax ? `${text.slice(0, shownCharsMax)}…`.toWellFormed() : text)
 
 /** A line as a record of JSON: what cannot be read stays a text, which no schema takes. */
-function toRecord({ email, receiverApiKey, subscribed, type, value, radius }: Partial<Record<Column, string>>): object {
-  const isZip = type?.toLowerCase() === 'zipcode'
+export function toRecord({ email, receiverApiKey, subscribed, type, value, radius }: Given): object {
   const miles = radius === undefined ? undefined : parseRadius(radius)
+  const code = trimDecimals(value ?? '')
+  const isCode = type === undefined ? typeOf(code) === 'zipcode' : type.toLowerCase() === 'zipcode'
   const query = {
     type: type?.toLowerCase(),
-    value: isZip && value !== undefined ? trimDecimals(value) : value,
+    value: isCode ? code || undefined : value,
     radius: Number.isNaN(miles) ? radius : miles,
   }
   const hasQuery = (type ?? value ?? radius) !== undefined

@@ -13,7 +13,8 @@ import { describeSameHash, tooManyQueries } from './user.ts'
 
 const linesPerPage = 1_000
 
-interface LineRow {
+/** A line of CSV that was read, or its problem as `serialiseProblem` writes it. */
+export interface UserLine {
   n: number
   line: number
   email: string
@@ -31,7 +32,7 @@ interface Given<T> {
 }
 
 /** One user, as the lines so far have them. */
-class GatheredUser {
+export class GatheredUser {
   readonly n: number
   readonly email: string
   line: number
@@ -43,13 +44,13 @@ class GatheredUser {
   private subscribed: Given<boolean> | undefined
   private readonly queries = new Map<string, Given<Query>>()
 
-  constructor({ n, line, email }: LineRow) {
+  constructor({ n, line, email }: UserLine) {
     this.n = n
     this.line = line
     this.email = email
   }
 
-  add({ line, receiver_key, subscribed, queries, home_key, problem }: LineRow): void {
+  add({ line, receiver_key, subscribed, queries, home_key, problem }: UserLine): void {
     this.lines++
     if (this.problem) return
     if (problem !== null) {
@@ -114,8 +115,12 @@ class GatheredUser {
     }
   }
 
+  get hasKey(): boolean {
+    return this.receiverKey !== undefined
+  }
+
   /** The problem, with how many lines it costs. */
-  private get told(): Problem | undefined {
+  get told(): Problem | undefined {
     if (!this.problem || this.lines === 1) return this.problem
     const { path, message } = this.problem
     return { path, message: `${message} (so all ${this.lines} lines of ${this.email} are rejected)` }
@@ -166,7 +171,7 @@ export async function gatherLines(connection: Connection, signal?: AbortSignal):
   let current: GatheredUser | undefined
   for (;;) {
     signal?.throwIfAborted()
-    const { rows } = await connection.query<LineRow>(`fetch ${linesPerPage} from gathered`)
+    const { rows } = await connection.query<UserLine>(`fetch ${linesPerPage} from gathered`)
     const complete: GatheredUser[] = []
     for (const row of rows) {
       if (current?.email !== row.email) {

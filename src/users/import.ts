@@ -32,6 +32,7 @@ import {
   unsubscribeUnlisted,
 } from './complete.ts'
 import { type FoldedRecord, mergeUsers } from './merge.ts'
+import type { UserReadOptions } from './read-user.ts'
 import { findSharedKeys } from './shared-keys.ts'
 import { Resolver, stageUsers } from './stage.ts'
 
@@ -47,7 +48,7 @@ export interface UserCounts extends ImportCounts {
 
 export type UserImportOutcome = ImportOutcome<UserCounts>
 
-export interface UserImportOptions extends ImportOptions {
+export interface UserImportOptions extends ImportOptions, UserReadOptions {
   /** Of files without a mark that are not in UTF-8. */
   encoding?: string | undefined
   /** Without it keys are stored as they are. */
@@ -85,13 +86,14 @@ async function stageAndMerge(
   const { name, bytesTotal } = file
   const read = { records: 0, bytesRead: 0 }
   const tell = (phase: ImportProgress['phase']) => options.onProgress?.({ file: name, phase, ...read, bytesTotal })
-  const { signal, stdin, encoding, isDryRun, resolver, vault = plainVault } = options
+  const { signal, stdin, encoding, map, commandThatFits, isDryRun, resolver, vault = plainVault, onNote } = options
   const onRead = (state: typeof read) => {
     Object.assign(read, state)
     tell('reading')
   }
   await vault.hold(kyselyOn(connection))
-  const ways = { signal, stdin, encoding, resolver, vault, onRead }
+  const tellOf = onNote && ((note: string) => onNote(`${name}: ${note}.`))
+  const ways = { signal, stdin, encoding, map, commandThatFits, resolver, vault, onRead, onNote: tellOf }
   const { staged, format, header, ignored } = await stageUsers(connection, file, ways)
   tell('merging')
   const listed = complete ? await recordListed(connection, complete) : 0
@@ -180,7 +182,7 @@ async function judgeBeforehand(
   opened: OpenDatabase,
   files: readonly RecordFile[],
   complete: CompleteImport,
-  { signal, encoding, resolver, vault = plainVault, onProgress }: Importing,
+  { signal, encoding, map, commandThatFits, resolver, vault = plainVault, onProgress }: Importing,
 ): Promise<void> {
   if (complete.accept || files.length < 2) return
   // under an id of its own: what the import itself records tells what the database lost meanwhile
@@ -191,7 +193,7 @@ async function judgeBeforehand(
       onProgress?.({ file: name, phase: 'reading', ...read, bytesTotal })
     const record = async (connection: Connection) => {
       await vault.hold(kyselyOn(connection))
-      await stageUsers(connection, file, { signal, encoding, resolver, vault, onRead })
+      await stageUsers(connection, file, { signal, encoding, map, commandThatFits, resolver, vault, onRead })
       await recordListed(connection, judged)
     }
     return withTransaction(opened, record, signal)

@@ -4,18 +4,18 @@ import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { type RefusedSearch, type ResolvedSearch, resolveSearch } from '../matching/search.ts'
 import type { Places } from '../places/places.ts'
-import { IgnoredFields } from '../records/ignored-fields.ts'
+import type { IgnoredFields } from '../records/ignored-fields.ts'
 import type { ImportOptions } from '../records/import-each.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine, type ReadRecord } from '../records/record.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { receiverKeyOf } from '../secrets/cipher.ts'
 import type { Vault } from '../secrets/vault.ts'
-import { LineParser, type ParsedLine } from './csv-line.ts'
+import type { ParsedLine } from './csv-line.ts'
 import { gatherLines } from './gather-lines.ts'
 import { foldQueries, type Query, serialiseQuery } from './query.ts'
+import { UserReader, type UserReadOptions } from './read-user.ts'
 import { addStaged, createStaging, type StagedUser, stagedUsers } from './staged-users.ts'
-import { emailSchema, parseUser } from './user.ts'
 
 /** Limits the postal codes of all remembered searches together. */
 const knownPlacesMax = 1_000_000
@@ -68,25 +68,16 @@ export interface StagedUsers {
 }
 
 /** How queries are resolved, and whom to tell. */
-export interface StageUsersOptions extends Pick<ImportOptions, 'signal' | 'stdin'> {
+export interface StageUsersOptions extends UserReadOptions, Pick<ImportOptions, 'signal' | 'stdin'> {
   /** Of a file without a mark that is not in UTF-8. */
   encoding?: string | undefined
   resolver: Resolver
   /** Keys are staged as they are stored. */
   vault: Vault
   onRead: (state: { records: number; bytesRead: number }) => void
+  /** Takes what is worth knowing about the file. */
+  onNote?: ((text: string) => void) | undefined
 }
-
-function parse(record: ReadRecord, ignored: IgnoredFields, lines: LineParser): ParsedLine {
-  const { error, doubtfulCells } = record
-  if (error !== undefined) return { path: '', message: error, email: doubtfulCells && lines.findEmail(doubtfulCells) }
-  if (record.cells) return lines.parse(record.cells, record.line)
-  const parsed = parseUser(record.value, ignored)
-  return 'user' in parsed ? parsed : { ...parsed, email: emailOf(record) }
-}
-
-/** The e-mail of a record, even where the rest of it is bad. */
-const emailOf = ({ value }: ReadRecord) => emailSchema.safeParse((value as { email?: unknown } | null)?.email).data
 
 /** What is staged of a record beside where it stands. A query that can match nothing is refused. */
 function toStaged(
@@ -122,8 +113,10 @@ export async function stageUsers(
   options: StageUsersOptions,
 ): Promise<StagedUsers> {
   await createStaging(connection)
-  const ignored = new IgnoredFields()
-  const lines = new LineParser(ignored)
+  const reader = new UserReader(options)
+  const tell = (notes: string[]) => {
+    for (const note of notes) options.onNote?.(note)
+  }
   let staged = 0
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
@@ -132,17 +125,28 @@ export async function stageUsers(
     for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
       header = page.header
-      if (header) lines.setHeader(header)
+      tell(reader.look(page))
       const how = { ...options, isLine: header !== undefined }
       for (const record of page.records) {
-        const parsed = parse(record, ignored, lines)
+        const parsed = reader.read(record)
         addStaged(rows, { n: ++staged, line: record.line, ...toStaged(record, parsed, how) })
         if (rows.isFull) await flush()
       }
       options.onRead({ records: staged, bytesRead: page.bytesRead })
       options.signal?.throwIfAborted()
     }
+    tell(reader.finish())
   })
   if (format === 'csv') staged = await gatherLines(connection, options.signal)
-  return { staged, ignored, format, header }
+  const lack = reader.withoutKeys
+  if (lack && !(await hasKnown(connection))) throw lack
+  return { staged, ignored: reader.ignored, format, header }
+}
+
+/** Whether one of the staged users is known: who has a key already needs none in the file. */
+async function hasKnown(connection: Connection): Promise<boolean> {
+  const { rowCount } = await connection.query(
+    `select from staged_users s where exists (select from users u where u.email = s.email) limit 1`,
+  )
+  return rowCount === 1
 }

@@ -4,6 +4,7 @@ import * as z from 'zod'
 import { formatPath } from '../base/errors.ts'
 import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../base/limits.ts'
 import { isPlainToSee, notPlainToSee } from '../base/printable.ts'
+import { isPostalCode } from '../places/postal-key.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { findSameHash, type Query, queryHash, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
 
@@ -38,15 +39,20 @@ export const receiverKeySchema = z.string(keyRule).regex(new RegExp(`^[!-~]{1,${
 const orUnknown = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform((value) => (value ?? undefined) as z.output<T> | undefined)
 
-export const querySchema = z.object(
-  {
-    type: queryTypeSchema,
-    value: queryValueSchema,
-    // JSON, and so the hash, writes -0 as 0
-    radius: radiusSchema.nullish().transform((radius) => (radius ?? 0) + 0),
-  },
-  { error: 'must be an object with type, value and radius' },
-)
+/** Without a type a value that is a postal code is a `zipcode`, any other a `text` (contract 3). */
+export const typeOf = (value: string): Query['type'] => (isPostalCode(value) ? 'zipcode' : 'text')
+
+export const querySchema = z
+  .object(
+    {
+      type: orUnknown(queryTypeSchema),
+      value: queryValueSchema,
+      // JSON, and so the hash, writes -0 as 0
+      radius: radiusSchema.nullish().transform((radius) => (radius ?? 0) + 0),
+    },
+    { error: 'must be an object with value, radius and, where it is not to be told by the value, type' },
+  )
+  .transform(({ type, value, radius }): Query => ({ type: type ?? typeOf(value), value, radius }))
 
 /** `where` says which of them it is: `query 3`. */
 const describeQuery = (where: string, { type, value, radius }: Query) =>

@@ -37,8 +37,8 @@ for (const [name, file, where, filtered, first] of cases) {
     assert.deepEqual([summary.rejected, summary.filtered, summary.inserted], [0, filtered, leads.length])
     const [lead] = leads
     assert.deepEqual(Object.fromEntries(Object.keys(first).map((field) => [field, lead[field]])), first)
-    const { readMapFile } = await import('../../src/leads/field-map.ts')
-    const lacking = leadFields.filter(({ name: field }) => !lead[field] && readMapFile(mapOf(name)).has(field))
+    const { leadMaps } = await import('../../src/leads/field-map.ts')
+    const lacking = leadFields.filter(({ name: field }) => !lead[field] && leadMaps.readFile(mapOf(name)).has(field))
     assert.deepEqual(lacking.map((field) => field.name).filter((field) => field !== 'secondAddress'), [])
     assert.doesNotMatch(stderr, /no column/)
   })

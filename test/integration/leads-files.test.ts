@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { parseFieldMap, parseMapFile } from '../../src/leads/field-map.ts'
+import { leadMaps } from '../../src/leads/field-map.ts'
 import type { LeadImportOptions } from '../../src/leads/import.ts'
 import { parseWhere } from '../../src/leads/where.ts'
 import { createDatabase } from '../support/database.ts'
@@ -223,7 +223,7 @@ test('a first line that is a listing is told as no header, and nothing of it is 
     assert.deepEqual(rejected, [])
   }
   const wrong = put('headless.csv', 'Ann Secret,5125550100,78704\nx,y,z\n', {
-    map: parseFieldMap(['href=Ann Secrets']),
+    map: leadMaps.parse(['href=Ann Secrets']),
   })
   await assert.rejects(
     wrong,
@@ -346,7 +346,7 @@ test('a column that stands twice is an error with both places, read or not, and 
 test('a column of a map file that is not there is told once; of --map it is an error with the nearest names', async () => {
   const content = `href,postalCode,list_price\n${hrefOf('m')},78704,5\n`
   const notes: string[] = []
-  const map = parseMapFile('mls.map', 'sqft=living_area\n\nprice=LIST_PRICE # asking\n')
+  const map = leadMaps.parseFile('mls.map', 'sqft=living_area\n\nprice=LIST_PRICE # asking\n')
   const { summary } = await put('map.csv', content, { map, onNote: (note) => void notes.push(note) })
   assert.equal(summary.inserted, 1)
   assert.deepEqual(notes, ['its header has no column living_area, which mls.map:1 reads sqft from'])
@@ -354,6 +354,6 @@ test('a column of a map file that is not there is told once; of --map it is an e
   const told: string[] = []
   await put('map.ndjson', toLines([listing('m2')]), { map, onNote: (note) => void told.push(note) })
   assert.ok(told.includes('no record has a key living_area, which mls.map:1 reads sqft from'), told.join())
-  const wrong = put('map.csv', content, { map: parseFieldMap(['price=list_prise']) })
+  const wrong = put('map.csv', content, { map: leadMaps.parse(['price=list_prise']) })
   await assert.rejects(wrong, /no column list_prise, .*did you mean list_price\?/)
 })

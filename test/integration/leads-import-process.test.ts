@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
-import { parseFieldMap } from '../../src/leads/field-map.ts'
+import { leadMaps } from '../../src/leads/field-map.ts'
 import { createDatabase } from '../support/database.ts'
 import { importing, listing, toLines, writeInput } from '../support/import-files.ts'
 import { findScript } from '../support/scripts.ts'
@@ -69,7 +69,7 @@ const realListings = process.env.TEST_LISTINGS_CSV ?? ''
 test('listings of a real source are imported, and are unchanged the second time', {
   skip: !existsSync(realListings),
 }, async () => {
-  const map = parseFieldMap([
+  const map = leadMaps.parse([
     'href=property_url',
     'postalCode=zip_code',
     'price=list_price',

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { LeadpushError } from '../../src/base/errors.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
-import { parseFieldMap } from '../../src/leads/field-map.ts'
+import { leadMaps } from '../../src/leads/field-map.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { completeLead } from '../../src/leads/lead.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
@@ -215,7 +215,7 @@ for (const version of postgresVersions) {
 
     test('--map reads fields from columns of other names', async () => {
       const content = `url,zip,list_price,price\n${hrefOf('mapped')},78704,7,9\n`
-      const map = parseFieldMap(['href=url', 'postalCode=zip', 'price=list_price'])
+      const map = leadMaps.parse(['href=url', 'postalCode=zip', 'price=list_price'])
       const { summary } = await importing(opened, [writeInput('mapped.csv', content)], { map })
       assert.deepEqual(summary, { ...none, read: 1, inserted: 1, ignored: { price: 1 } })
       assert.equal((await findStored(opened, 'mapped'))?.lead.price, 7)
@@ -275,7 +275,7 @@ for (const version of postgresVersions) {
       await assert.rejects(importLeads(opened, [file, `${file}.missing.csv`]), isUsage)
       await assert.rejects(importLeads(opened, [file, writeInput('x.xlsx', 'x')]), isUsage)
       await assert.rejects(importLeads(opened, ['-', file, '-']), isUsage)
-      const map = parseFieldMap(['price=cost'])
+      const map = leadMaps.parse(['price=cost'])
       await assert.rejects(importLeads(opened, [writeInput('nocost.csv', 'href\n')], { map }), /no column cost/)
       assert.equal(await findStored(opened, 'usage'), undefined)
     })

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeadpushError } from '../../src/base/errors.ts'
 import { IgnoredFields } from '../../src/records/ignored-fields.ts'
-import { LineParser, parseYesOrNo } from '../../src/users/csv-line.ts'
+import { LineParser } from '../../src/users/csv-line.ts'
+import { parseYesOrNo } from '../../src/users/read-text.ts'
 
 const header = (text: string) => ({ names: text.split(','), raw: Buffer.from(text) })
 const all = 'email,receiverApiKey,subscribed,type,value,radius'
@@ -49,9 +50,13 @@ for (const [cells, expected] of [
   [['text', 'x', '-1'], 'radius must be a number from 0 to 100: "-1"'],
   [['text', 'x', '5 km'], 'radius must be a number from 0 to 100: "5 km"'],
   [['zip', '78704', ''], 'type must be zipcode or text: "zip"'],
-  [['', '78704', ''], 'type is missing'],
+  [['', '78704', ''], { type: 'zipcode', value: '78704', radius: 0 }],
+  [['', '84321.0', '5'], { type: 'zipcode', value: '84321', radius: 5 }],
+  [['', 'K1A 0B1', ''], { type: 'zipcode', value: 'K1A 0B1', radius: 0 }],
+  [['', '78704 pool', '5'], { type: 'text', value: '78704 pool', radius: 5 }],
+  [['', '1.0', ''], { type: 'text', value: '1.0', radius: 0 }],
   [['zipcode', '', ''], 'value is missing'],
-  [['', '', '5'], 'type is missing'],
+  [['', '', '5'], 'value is missing'],
   [['', '', ''], undefined],
 ] as const) {
   test(`a query of the cells ${JSON.stringify(cells)} is read as a person would`, () =>

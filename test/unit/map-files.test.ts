@@ -2,17 +2,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { nearestNames } from '../../src/base/nearest.ts'
-import { parseFieldMap, parseMapFile, readFieldMap } from '../../src/leads/field-map.ts'
+import { leadMaps } from '../../src/leads/field-map.ts'
 import { FieldPicker } from '../../src/leads/pick-fields.ts'
 import { readValue } from '../../src/leads/read-value.ts'
-import { suggestMap } from '../../src/leads/suggest-map.ts'
+import { leadVocabulary } from '../../src/leads/usual-names.ts'
 import { checkEncoding } from '../../src/records/encoding.ts'
+import { suggestMap } from '../../src/records/suggest-map.ts'
 import { writeInput } from '../support/import-files.ts'
 
 test('a map file has a line for each field, comments, blank lines and names in quotes', () => {
   const text =
     '# a comment\r\n\r\n href = Listing URL \r\nprice=list_price # asking\nbedrooms="# Beds"  # quoted\nsqft=Sq#Ft\n'
-  const map = parseMapFile('a.map', text)
+  const map = leadMaps.parseFile('a.map', text)
   const columns = [...map].map(([field, { column, told }]) => [field, column, told])
   assert.deepEqual(columns, [
     ['href', 'Listing URL', 'a.map:3'],
@@ -29,19 +30,19 @@ for (const [text, pattern] of [
   ['price=a\n\nprice=b', /--map-file a\.map:3: price is mapped twice/],
 ] as const) {
   test(`a map file with ${JSON.stringify(text)} is refused with its name and line`, () => {
-    assert.throws(() => parseMapFile('a.map', text), pattern)
+    assert.throws(() => leadMaps.parseFile('a.map', text), pattern)
   })
 }
 
 test('--map wins over --map-file, and a map file that is not there is wrong usage', () => {
   const mapFile = writeInput('wins.map', '\ufeffhref=url\nprice=a\n')
-  const map = readFieldMap({ map: ['price=b'], mapFile })
+  const map = leadMaps.read({ map: ['price=b'], mapFile })
   assert.deepEqual([map.get('href')?.column, map.get('price')?.column], ['url', 'b'])
-  assert.throws(() => readFieldMap({ mapFile: `${mapFile}.gone` }), /--map-file .*gone: there is no such file/)
+  assert.throws(() => leadMaps.read({ mapFile: `${mapFile}.gone` }), /--map-file .*gone: there is no such file/)
 })
 
 test('a name with dots leads to a key within another, and a key of that very name comes first', () => {
-  const map = parseFieldMap(['postalCode=address.zip', 'contactPhone=seller.phones.0', 'city=address.city'])
+  const map = leadMaps.parse(['postalCode=address.zip', 'contactPhone=seller.phones.0', 'city=address.city'])
   const picker = new FieldPicker(map)
   const href = 'https://example.com/1'
   const value = { href, address: { zip: '78704' }, seller: { phones: ['1', '2'] }, 'address.city': 'Austin', other: 1 }
@@ -74,7 +75,8 @@ test('near names come first, far ones not at all', () => {
 const urls = Array.from({ length: 20 }, (_, at) => `https://example.com/${at}`)
 const codes = Array.from({ length: 20 }, (_, at) => String(78701 + at))
 const prices = Array.from({ length: 20 }, (_, at) => String(85_000 + 500 * at))
-const suggest = (columns: Record<string, string[]>) => Object.fromEntries(suggestMap(new Map(Object.entries(columns))))
+const suggest = (columns: Record<string, string[]>) =>
+  Object.fromEntries(suggestMap(leadVocabulary, new Map(Object.entries(columns))))
 
 test('short names of columns are known, and so is when a listing was first seen', () => {
   // neither was suggested

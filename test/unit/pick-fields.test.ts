@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { LeadpushError } from '../../src/base/errors.ts'
-import { parseFieldMap } from '../../src/leads/field-map.ts'
+import { leadMaps } from '../../src/leads/field-map.ts'
 import { type LeadField, leadFields } from '../../src/leads/lead.ts'
 import { FieldPicker, type ReadOptions } from '../../src/leads/pick-fields.ts'
 import { buildNulls, describeUnreadable } from '../../src/leads/read-value.ts'
@@ -11,10 +11,10 @@ import { IgnoredFields } from '../../src/records/ignored-fields.ts'
 const href = 'https://example.com/1'
 const raw = Buffer.alloc(0)
 const pickJson = (value: unknown, options?: ReadOptions) =>
-  new FieldPicker(parseFieldMap([]), options).pick({ line: 1, raw, value })
+  new FieldPicker(leadMaps.parse([]), options).pick({ line: 1, raw, value })
 
 function pickCsv(names: string[], cells: string[], map: string[] = [], options?: ReadOptions) {
-  const picker = new FieldPicker(parseFieldMap(map), options)
+  const picker = new FieldPicker(leadMaps.parse(map), options)
   picker.setHeader({ names, raw })
   return picker.pick({ line: 1, raw, cells })
 }
@@ -178,7 +178,7 @@ for (const price of [0, -0, 1e12 - 1, 1e12]) {
 }
 
 test('--map reads a field from another key, and then its own name is unknown', () => {
-  const picker = new FieldPicker(parseFieldMap(['price=list_price', 'address=street', 'city=street']))
+  const picker = new FieldPicker(leadMaps.parse(['price=list_price', 'address=street', 'city=street']))
   const value = { href, list_price: 5, price: 7, street: 'Main', street2: 'x' }
   assert.deepEqual(picker.pick({ line: 1, raw, value }), { patch: { href, price: 5, address: 'Main', city: 'Main' } })
   assert.deepEqual(picker.ignored.toObject(), { price: 1, street2: 1 })
@@ -187,7 +187,7 @@ test('--map reads a field from another key, and then its own name is unknown', (
 for (const entry of ['price', '=x', 'price=', 'cost=list_price', 'hasOwnProperty=x']) {
   test(`--map ${entry} is wrong usage`, () => {
     assert.throws(
-      () => parseFieldMap([entry]),
+      () => leadMaps.parse([entry]),
       (error) => error instanceof LeadpushError && error.code === 'usage',
     )
   })
@@ -195,7 +195,7 @@ for (const entry of ['price', '=x', 'price=', 'cost=list_price', 'hasOwnProperty
 
 test('a key of JSON that --map names and no record has is told after the last one', () => {
   // it was silent, and every price was unknown
-  const map = parseFieldMap(['price=nope', 'sqft=size.living', 'city=Town', 'state=a.b', 'address=full_adress'])
+  const map = leadMaps.parse(['price=nope', 'sqft=size.living', 'city=Town', 'state=a.b', 'address=full_adress'])
   const picker = new FieldPicker(map)
   const pick = (value: unknown) => picker.pick({ line: 1, raw, value })
   assert.deepEqual(new FieldPicker(map).finish(), [])
@@ -212,7 +212,7 @@ test('a key of JSON that --map names and no record has is told after the last on
 })
 
 test('--map of one field twice is wrong usage', () => {
-  assert.throws(() => parseFieldMap(['price=a', 'price=b']), /mapped twice/)
+  assert.throws(() => leadMaps.parse(['price=a', 'price=b']), /mapped twice/)
 })
 
 test('a column that --map names and the header lacks is wrong usage', () => {

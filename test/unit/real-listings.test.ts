@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
-import { parseFieldMap } from '../../src/leads/field-map.ts'
+import { leadMaps } from '../../src/leads/field-map.ts'
 import type { LeadField } from '../../src/leads/lead.ts'
 import { FieldPicker } from '../../src/leads/pick-fields.ts'
 import { findRecordFile, readRecords } from '../../src/records/read-records.ts'
@@ -25,7 +25,7 @@ const rewrites: Partial<Record<LeadField, (plain: string) => string[]>> = {
 test('real listings are read whole: no number is lost or changed, plain or as people write it', {
   skip: !existsSync(file),
 }, async () => {
-  const map = parseFieldMap(Object.entries(columns).map(([field, column]) => `${field}=${column}`))
+  const map = leadMaps.parse(Object.entries(columns).map(([field, column]) => `${field}=${column}`))
   const picker = new FieldPicker(map, { strict: true })
   const json = new FieldPicker(map, { strict: true })
   const cellsRead: Record<string, number> = {}

@@ -15,7 +15,7 @@ import {
 import type { CommandIo } from '../command-io.ts'
 import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
-import { encodingOption } from '../record-options.ts'
+import { commandThatFits, encodingOption, mapFileOption, mapOption } from '../record-options.ts'
 
 interface JsonOption {
   json?: true
@@ -29,6 +29,8 @@ export function addUsers(program: Command, act: Act): void {
     .argument('<file...>', 'files, taken in one after the other')
     .option('--complete', 'the files are all users there are: unsubscribe those who are in none of them')
     .option('--accept', 'with --complete: also where fewer than half of the subscribed users are in the files')
+    .addOption(mapOption())
+    .addOption(mapFileOption())
     .addOption(encodingOption())
     .option('--dry-run', 'tell what the import would do, and write nothing')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
@@ -40,7 +42,7 @@ Examples:
   leadpush users import users.ndjson
   leadpush users import users.csv --complete      the whole export, nightly
   leadpush users import users.csv --complete --dry-run
-  leadpush users import users.csv --encoding windows-1252
+  leadpush users import crm.csv --map receiverApiKey='API key' --map value=ZIP
 
 A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
            "queries":[{"type":"zipcode","value":"78704","radius":25},
@@ -51,7 +53,8 @@ that the user had.
 CSV has the columns email, receiverApiKey, subscribed (true, yes, y, 1, on or the
 opposite), type, value, radius, in any order and case, and a line for each query;
 lines with one e-mail are one user, wherever they stand. What an empty cell would
-say keeps its value. A line that cannot be read rejects its user.`,
+say keeps its value. A line that cannot be read rejects its user. Without a type a
+postal code is a zipcode, any other value a text.`,
     )
     .action(act(importFiles))
   users
@@ -136,25 +139,34 @@ type UserImportOptions = JsonOption & {
   complete?: true
   accept?: true
   encoding?: string
+  map?: string[]
+  mapFile?: string
   dryRun?: true
 }
 
-async function importFiles(io: CommandIo, files: string[], options: UserImportOptions): Promise<ExitCode> {
+async function importFiles(
+  io: CommandIo,
+  files: string[],
+  options: UserImportOptions,
+  command: Command,
+): Promise<ExitCode> {
   const settings = await readDatabaseSettings(io, ['databaseAwayMs', 'secretKey'])
   const { findRecordFiles } = await import('../../records/import-each.ts')
   const { importUsers, userFormats } = await import('../../users/import.ts')
   const { runImport } = await import('../import-view.ts')
   const { endWhatNobodyWants } = await import('./change.ts')
   const { checkEncoding } = await import('../../records/encoding.ts')
+  const { userMaps } = await import('../../users/field-map.ts')
   const { complete, accept, dryRun } = options
   const encoding = options.encoding === undefined ? undefined : checkEncoding(options.encoding)
   if (accept && !complete) throw usageError('--accept goes with --complete: it overrules its guard.')
   findRecordFiles(files, userFormats)
+  const reading = { map: userMaps.read(options), commandThatFits: commandThatFits('users import', files, command) }
   return await withDatabase(io, settings, { create: true, ...waiting(io) }, async (opened) => {
     const vault = await openSecrets(opened.db, settings, { begins: !dryRun })
     let unsubscribed = 0
     const imported = await runImport(io, { ...options, files }, async (how) => {
-      const ways = { vault, complete, accept, encoding, isDryRun: dryRun }
+      const ways = { ...reading, vault, complete, accept, encoding, isDryRun: dryRun }
       const outcome = await importUsers(opened, files, { ...how, ...ways })
       unsubscribed = outcome.summary.unsubscribed
       return outcome

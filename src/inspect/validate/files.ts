@@ -49,7 +49,9 @@ async function* checkRecords(
     for await (const page of readRecords(file, { signal, encoding: options.encoding })) {
       counts.records += page.records.length
       if (!check && page.records.length === 0) continue
-      check ??= areUsers(page, options) ? new UsersCheck(file.name) : new LeadsCheck(file.name, options, counts)
+      check ??= areUsers(page, options)
+        ? new UsersCheck(file.name, { commandThatFits: options.commandThatFits })
+        : new LeadsCheck(file.name, options, counts)
       yield* check.check(page)
     }
     if (check) yield* check.finish()

@@ -1,12 +1,12 @@
 /** A file of listings for `validate`: whether `leads import` would take each record. */
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 import { UnreadableValues } from '../../leads/examples.ts'
-import type { FieldMap } from '../../leads/field-map.ts'
-import { lackError, NeededFields } from '../../leads/needed-fields.ts'
+import type { LeadMap } from '../../leads/field-map.ts'
+import { NeededFields } from '../../leads/needed-fields.ts'
 import { FieldPicker, type ReadOptions } from '../../leads/pick-fields.ts'
 import { describeUnreadable, showValue } from '../../leads/read-value.ts'
-import type { Fits } from '../../leads/stage.ts'
 import { postalKey } from '../../places/postal-key.ts'
+import { type CommandThatFits, lackError } from '../../records/lack.ts'
 import type { RecordPage } from '../../records/read-records.ts'
 import type { Finding } from './finding.ts'
 
@@ -18,9 +18,9 @@ export interface RecordsCheck {
 }
 
 export interface LeadsCheckOptions extends ReadOptions {
-  map?: FieldMap | undefined
+  map?: LeadMap | undefined
   /** The command with the `--map` options that fit a file whose columns have other names. */
-  commandThatFits: (fits: Fits) => string
+  commandThatFits: CommandThatFits
 }
 
 const missingCode = 'is missing: only a listing that is known already may leave it out'

@@ -1,0 +1,114 @@
+/** `--map` and `--map-file` (contract 3, 4.18): which column or key each field of a listing or a user is read from. */
+import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import { didYouMean } from '../base/nearest.ts'
+import { readSmallFile } from '../base/small-file.ts'
+import { foldName } from './columns.ts'
+
+/** Where a field is read from, and who says so: `--map`, or a line of a map file such as `mls.map:3`. */
+export interface MappedColumn {
+  column: string
+  told: string
+  /** From a map file: many exports share one, and need not have all its columns. */
+  mayLack: boolean
+}
+
+export type FieldMap<Field extends string = string> = ReadonlyMap<Field, MappedColumn>
+
+/** Parses maps of the fields that a kind of record has; `of` names it, such as `a lead`. */
+export class FieldMaps<Field extends string> {
+  private readonly of: string
+  private readonly fields: readonly Field[]
+
+  constructor(of: string, fields: readonly Field[]) {
+    this.of = of
+    this.fields = fields
+  }
+
+  /** Adds `FIELD=COLUMN` to `map`. Throws `usage` with `where` before it. */
+  private add(map: Map<Field, MappedColumn>, entry: string, where: string, from: Omit<MappedColumn, 'column'>): void {
+    const at = entry.indexOf('=')
+    const name = entry.slice(0, Math.max(at, 0)).trim()
+    const column = entry.slice(at + 1).trim()
+    if (at < 1 || column === '') {
+      throw new LeadpushError('usage', `${where}: must be FIELD=COLUMN, such as ${this.fields[0]}=column_name`)
+    }
+    const field = this.fields.find((each) => each === name)
+    if (field === undefined) {
+      const hint = `The fields are ${this.fields.join(', ')}.`
+      throw new LeadpushError('usage', `${where}: ${this.of} has no field ${name}${didYouMean(name, this.fields)}`, {
+        hint,
+      })
+    }
+    if (map.has(field)) throw new LeadpushError('usage', `${where}: ${field} is mapped twice`)
+    map.set(field, { column, ...from })
+  }
+
+  /** contract 3: `FIELD=COLUMN`, repeated. Throws `usage`. */
+  parse(entries: readonly string[]): FieldMap<Field> {
+    const map = new Map<Field, MappedColumn>()
+    for (const entry of entries) this.add(map, entry, `--map ${entry}`, { told: '--map', mayLack: false })
+    return map
+  }
+
+  /** Parses the text of a map file, a line `FIELD=COLUMN` each. Throws `usage` with the file and the line. */
+  parseFile(name: string, text: string): FieldMap<Field> {
+    const map = new Map<Field, MappedColumn>()
+    for (const [at, line] of text.split(/\r\n|\n|\r/).entries()) {
+      const entry = withoutComment(line).trim()
+      const told = `${name}:${at + 1}`
+      if (entry !== '') this.add(map, entry, `--map-file ${told}`, { told, mayLack: true })
+    }
+    return map
+  }
+
+  /** The map file `name`. Throws `usage` where it cannot be read or is wrong. */
+  readFile(name: string): FieldMap<Field> {
+    let text: string
+    try {
+      text = readSmallFile(name)
+    } catch (error) {
+      const why = codeOf(error) === 'ENOENT' ? 'there is no such file' : `it cannot be read (${messageOf(error)})`
+      throw new LeadpushError('usage', `--map-file ${name}: ${why}`)
+    }
+    return this.parseFile(name, text)
+  }
+
+  /** The options of a command as one map: `--map` wins over `--map-file`. Throws `usage`. */
+  read(options: { map?: readonly string[]; mapFile?: string }): FieldMap<Field> {
+    const file: FieldMap<Field> = options.mapFile === undefined ? new Map() : this.readFile(options.mapFile)
+    return new Map([...file, ...this.parse(options.map ?? [])])
+  }
+}
+
+/**
+ * What of `map` the header of a CSV file lacks, as lines to tell. Throws `usage` for a column that `--map` names; `shown` are the
+ * names that the message may show.
+ */
+export function findLacking(map: FieldMap, header: readonly string[], shown: readonly string[]): string[] {
+  const names = header.map(foldName)
+  return [...map].flatMap(([field, { column, told, mayLack }]) => {
+    if (names.includes(foldName(column))) return []
+    const message = `its header has no column ${column}, which ${told} reads ${field} from`
+    if (!mayLack) throw new LeadpushError('usage', `${message}${didYouMean(column, shown)}`)
+    return message
+  })
+}
+
+/** What no record of JSON had of the fields `unmet`, as lines to tell; `known` are the keys that records had. */
+export const describeUnmet = <Field extends string>(
+  map: FieldMap<Field>,
+  unmet: Iterable<Field>,
+  known: readonly string[],
+): string[] =>
+  [...unmet].flatMap((field) => {
+    const mapped = map.get(field)
+    if (!mapped) return []
+    const { column, told } = mapped
+    return `no record has a key ${column}, which ${told} reads ${field} from${didYouMean(column, known)}`
+  })
+
+/** A line without its comment, which begins at `#` at the beginning or after white space; in quotes it is an ordinary character. */
+function withoutComment(line: string): string {
+  const quoted = /^([^="]*=\s*)"([^"]*)"\s*(?:#.*)?$/.exec(line)
+  return quoted ? `${quoted[1]}${quoted[2]}` : line.replace(/(^|\s)#.*$/, '')
+}
