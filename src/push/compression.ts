@@ -61,10 +61,12 @@ export class Compression {
   private async record(takes: boolean): Promise<void> {
     await rideOut(() =>
       sql`
-        insert into receivers (url_sha256, takes_gzip, refused_gzip_at)
+        insert into receivers as r (url_sha256, takes_gzip, refused_gzip_at)
         values (${this.id}, ${takes}, case when not ${takes} then now() end)
-        on conflict (url_sha256) do update
-          set takes_gzip = excluded.takes_gzip, refused_gzip_at = excluded.refused_gzip_at
+        on conflict (url_sha256) do update set
+          takes_gzip = excluded.takes_gzip
+            and coalesce(r.refused_gzip_at <= now() - ${gzipRefusalMs} * interval '1 millisecond', true),
+          refused_gzip_at = coalesce(excluded.refused_gzip_at, r.refused_gzip_at)
       `.execute(this.db),
     )
   }

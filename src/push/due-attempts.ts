@@ -25,10 +25,10 @@ export interface DueAttemptsContext {
 }
 
 export class DueAttempts {
-  /** When the next attempt of this process may be due, by its own clock; undefined: none is known. */
-  at: number | undefined
-
   private readonly context: DueAttemptsContext
+  private nextAt: number | undefined
+  /** How often `at` was set: what is learnt during a query is not overwritten by what the query found. */
+  private timesSet = 0
   /** Where the next look for due attempts begins; undefined: a look at all of them. */
   private from: DueFrom | undefined
   private holdsSeconds = false
@@ -38,6 +38,16 @@ export class DueAttempts {
   constructor(context: DueAttemptsContext) {
     this.context = context
     this.at = context.takeover === 'own' ? undefined : 0
+  }
+
+  /** When the next attempt of this process may be due, by its own clock; undefined: none is known. */
+  get at(): number | undefined {
+    return this.nextAt
+  }
+
+  set at(at: number | undefined) {
+    this.nextAt = at
+    this.timesSet++
   }
 
   /** While second attempts are held, only first ones count as due. */
@@ -120,8 +130,10 @@ export class DueAttempts {
   /** Finds out when the next attempt is due, behind those that were taken. */
   async noteNext(only: AttemptKind | undefined): Promise<void> {
     const { db, worker, takeover } = this.context
+    const { timesSet } = this
     const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only, from: this.from }))
     this.hasPassedOver ||= only !== undefined
-    this.at = ms === null ? undefined : performance.now() + Math.max(ms, 0) + 2
+    if (this.timesSet === timesSet) this.at = undefined
+    if (ms !== null) this.noteIn(Math.max(ms, 0) + 2)
   }
 }

@@ -294,10 +294,9 @@ export class PushLoop {
       if (this.watch.isInTrouble && (this.onWire > 0 || this.permitted === undefined)) break
       const next = this.pace.take(this.attempts.ready)
       if (typeof next === 'number') {
-        this.paceTimer ??= setTimeout(() => {
-          this.paceTimer = undefined
-          this.drain()
-        }, next)
+        // an answer that came meanwhile may let it go sooner
+        clearTimeout(this.paceTimer)
+        this.paceTimer = setTimeout(() => this.drain(), next)
         break
       }
       this.attempts.take(next)

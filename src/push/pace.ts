@@ -37,6 +37,8 @@ const triedMin = 6
 /** A run of so many attempts or fewer is small: it is over soon, so its attempts wait for no window of the receiver. */
 const fewMax = 20
 const fewPauseMsMax = 4_000
+/** A pause that was learnt again ends so much later at most, for the time that the look takes. */
+const learntMs = 250
 /** The slowest rate that a refusal leads to. */
 const rateMin = 0.02
 /** A rate above `freeRate` so long after the last refusal is no limit any more. */
@@ -212,7 +214,9 @@ export class Pace {
 
   /** Takes what another process or an earlier run found out: its pause holds here too, its rate where none was found here. */
   learn({ pausedMs, allowedRate }: KnownPace, nowMs: number): void {
-    if (pausedMs > 0) this.pauseUntil(nowMs + Math.min(pausedMs, retryAfterMsMax))
+    const pausedUntil = nowMs + Math.min(pausedMs, retryAfterMsMax)
+    // the same pause, learnt again a little later, must not bring processes together that it has spread
+    if (pausedMs > 0 && pausedUntil > this.pausedUntil + learntMs) this.pauseUntil(pausedUntil)
     if (allowedRate === null || this.isSlowed) return
     this.proven = allowedRate
     this.ceiling = allowedRate * margin

@@ -106,6 +106,21 @@ test('what one process knows holds for another: its pause at once, its rate wher
   assert.deepEqual(new Pace(undefined).known(0), { pausedMs: 0, allowedRate: null })
 })
 
+// Each look at the row moved the begin a little later, up to the longest: those that a pause had spread went on together.
+test('a pause that is learnt again each second keeps the moments apart at which processes go on', () => {
+  const processes = [0, 0.5].map((first) => {
+    let random = first
+    const pace = new Pace(undefined, { random: () => random })
+    pace.take(0)
+    pace.note(answer(429, 60_000), 0)
+    random = 0.99
+    return pace
+  })
+  for (let s = 1; s < 60; s++) for (const pace of processes) pace.learn({ pausedMs: 60_020 - s * 1_000, allowedRate: null }, s * 1_000) // biome-ignore format: short
+  const [one = 0, other = 0] = processes.map((pace) => pace.untilNext(60_000))
+  assert.ok(one <= 20 && other >= 900 && other <= 1_020, `${one}, ${other}`)
+})
+
 test('20 a second with bursts of 20 and Retry-After 1: 300 users get theirs at 14 a second or more', () => {
   for (const latencyMs of [5, 10, 20, 50, 100, 150, 200]) {
     for (let seed = 0; seed < 10; seed++) {

@@ -1,0 +1,21 @@
+/** When a push looks for its next attempt, on a real database. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { withWorker } from '../../src/db/leases.ts'
+import { KnownDeliveries } from '../../src/deliveries/known-deliveries.ts'
+import { DueAttempts } from '../../src/push/due-attempts.ts'
+import { createDatabase } from '../support/database.ts'
+
+// The second attempt waited for the next failure, or for the end of all first ones.
+test('an attempt that becomes due while it is asked which is next is not forgotten', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  await withWorker(db, 60_000, async (worker) => {
+    const due = new DueAttempts({ db, worker, takeover: 'own', known: new KnownDeliveries() })
+    const asking = due.noteNext(undefined)
+    due.noteIn(5_000)
+    await asking
+    assert.ok(due.at !== undefined)
+    await due.noteNext(undefined)
+    assert.equal(due.at, undefined)
+  })
+})
