@@ -21,6 +21,8 @@ export const retryAfterMsMax = 5 * 60_000
 
 /** contract 4.10: one record of an import. */
 export const recordBytesMax = 8 * 1024 * 1024
+/** contract 4.10: lists and objects of a record within each other. Many more of them exhaust the stack of whatever walks through them. */
+export const recordDepthMax = 100
 /** contract 4.10: an `href`, as UTF-8. */
 export const hrefBytesMax = 2_048
 /** contract 4.10: any number of a lead. */

@@ -73,6 +73,9 @@ export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<s
   return field === 'postalCode' && text !== unreadable ? readPostalCode(text) : text
 }
 
+/** What stands for a list or an object, which is never turned into text: it may have millions of parts. */
+export const textOfObject = (value: object) => (Array.isArray(value) ? '[…]' : '{…}')
+
 const shownCharsMax = 60
 
 /**
@@ -80,8 +83,9 @@ const shownCharsMax = 60
  * up in mails and logs of cron.
  */
 export function showValue(value: unknown, field: LeadField): string {
-  const text = typeof value === 'string' ? value.slice(0, shownCharsMax + 1) : value
-  const characters = [...(JSON.stringify(text) ?? String(text)).slice(0, 6 * shownCharsMax)]
+  if (typeof value === 'object' && value !== null) return textOfObject(value)
+  const text = typeof value === 'string' ? JSON.stringify(value.slice(0, shownCharsMax + 1)) : String(value)
+  const characters = [...text.slice(0, 6 * shownCharsMax)]
   const whole = characters.slice(0, shownCharsMax).join('')
   const shown = spellOut(characters.length > shownCharsMax ? `${whole}…` : whole)
   return field.startsWith('contact') ? shown.replace(/[\p{L}\p{N}]/gu, 'x') : shown

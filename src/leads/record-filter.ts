@@ -3,6 +3,7 @@ import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
 import { foldName, valueAt } from '../records/columns.ts'
 import { type LeadField, leadFields } from './lead.ts'
+import { textOfObject } from './read-value.ts'
 import { type Condition, holds } from './where.ts'
 
 const fieldsByName = new Map(leadFields.map(({ name }) => [foldName(name), name as LeadField]))
@@ -11,7 +12,7 @@ const fieldsByName = new Map(leadFields.map(({ name }) => [foldName(name), name 
 export const leadFieldOf = ({ field }: Condition): LeadField | undefined => fieldsByName.get(foldName(field))
 
 const textOf = (value: unknown): string =>
-  value === undefined || value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
+  value === undefined || value === null ? '' : typeof value === 'object' ? textOfObject(value) : String(value)
 
 /** Whether a record is taken: `fields` are those of its lead, `columnOf` finds a column of the file. */
 export const isTaken = (

@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { LeadpushError } from '../base/errors.ts'
-import { recordBytesMax } from '../base/limits.ts'
+import { recordBytesMax, recordDepthMax } from '../base/limits.ts'
 
 /** How a file writes its records. */
 export type RecordFormat = 'ndjson' | 'json' | 'csv'
@@ -159,13 +159,23 @@ export function otherEncoding(where: string, otherwise = ''): LeadpushError {
 
 export const notJson = 'is no valid JSON'
 
+/** Whether lists and objects stand within each other more than `max` deep; the stack is used no deeper than that. */
+function isDeeper(value: unknown, max: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (max === 0) return true
+  for (const each of Array.isArray(value) ? value : Object.values(value)) if (isDeeper(each, max - 1)) return true
+  return false
+}
+
 /** Parses one record as JSON. The parser's own messages quote the record, so they are not passed on. */
 export function parseJsonRecord(line: number, raw: Buffer): ReadRecord {
   if (raw.length > recordBytesMax) return tooLargeRecord(line, raw)
   const text = decode(raw)
   if (text === undefined) return badRecord(line, raw, notUtf8)
   try {
-    return { line, raw, value: JSON.parse(text) }
+    const value: unknown = JSON.parse(text)
+    if (isDeeper(value, recordDepthMax)) return badRecord(line, raw, `is nested more than ${recordDepthMax} deep`)
+    return { line, raw, value }
   } catch (error) {
     const position = /position (\d+)/.exec((error as Error).message)?.[1]
     if (position === undefined) return badRecord(line, raw, notJson)

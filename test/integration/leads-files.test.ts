@@ -48,6 +48,23 @@ test('CSV with each separator, in each encoding, zipped whatever its name: the s
   assert.equal((await findStored(opened, 'same'))?.lead.city, 'Cañon – “C”')
 })
 
+test('a value nested 5,000 deep costs its record alone', async () => {
+  // it ended the import as a fault of leadpush itself, and the good records were lost, on every run
+  const deep = `${'['.repeat(5_000)}${']'.repeat(5_000)}`
+  const bad = JSON.stringify(listing('deep-bad', { price: 'DEEP', Photos: 'DEEP' })).replaceAll('"DEEP"', deep)
+  const ways: LeadImportOptions[] = [{}, { strict: true }, { where: parseWhere(['photos!=x']) }]
+  for (const options of ways) {
+    for (const name of ['deep.ndjson', 'deep.json']) {
+      const good = JSON.stringify(listing('deep-good', { Photos: 'none' }))
+      const text = name.endsWith('.json') ? `[${bad},${good}]` : `${bad}\n${good}\n`
+      const { summary, broken, rejected } = await put(name, text, options)
+      const lines = rejected.map(({ line }) => line)
+      assert.deepEqual([broken, summary.read, lines], [undefined, 2, [1]], `${name} ${Object.keys(options)}`)
+    }
+  }
+  assert.notEqual(await findStored(opened, 'deep-good'), undefined)
+})
+
 test('bytes of another encoding are one message; among UTF-8 they cost their record alone', async () => {
   const foreign = await put('foreign.csv', toWindows1252(rows('foreign')))
   assert.match(foreign.broken?.message ?? '', /another encoding than UTF-8/)

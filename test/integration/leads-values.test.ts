@@ -123,7 +123,7 @@ test('an erased contact keeps a record out, also where it stands in a value that
     listing('e5', { contactPhone: ['512-555-0144'] }),
   ])
   assert.deepEqual([summary.erased, summary.inserted, summary.unreadable], [4, 1, { contactPhone: 1 }])
-  assert.equal(summary.examples?.contactPhone?.value, '["xxx-xxx-xxxx"]')
+  assert.equal(summary.examples?.contactPhone?.value, '[…]')
 })
 
 test('an erased contact or URL keeps a bad record from being told, also where JSON spells its characters out', async () => {

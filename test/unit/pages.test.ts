@@ -68,7 +68,7 @@ test('the limits in the pages are the program’s', () => {
     'attempts a delivery': [number(limits.attemptsMax)],
     'receiver key': [`1 to ${limits.receiverKeyCharsMax} visible`],
     queries: [`${number(limits.queriesPerUserMax)} a user`, `${limits.queryValueCharsMax} characters`, `0 to ${limits.radiusMilesMax} miles`],
-    'a record of an import': [mib(limits.recordBytesMax), `\`href\` ${number(limits.hrefBytesMax)} bytes`, `e-mail ${limits.emailCharsMax} characters`],
+    'a record of an import': [mib(limits.recordBytesMax), `nested ${limits.recordDepthMax} deep`, `\`href\` ${number(limits.hrefBytesMax)} bytes`, `e-mail ${limits.emailCharsMax} characters`],
     'the page of `preview --out`': [`${number(shownMax)} listings`, `up to ${number(countedMax)} a query`],
     hooks: [`${limits.hooksPerIntegrationMax} an integration`, `${number(limits.hookUrlCharsMax)} characters`],
     'API key': [`${limits.apiKeyCharsMin} to ${limits.apiKeyCharsMax} visible`],
@@ -114,7 +114,7 @@ test('the figures in SECURITY.md are the program’s', () => {
     `A key has ${definitions.limitKey.fallback} requests a minute`,
     `bodies at ${limits.requestBodyBytesMax / 1024} KiB`,
     `${limits.triggersPerSecondMax} requests a second, ${limits.triggersAtOncePerHookMax} at once and ${limits.leadsPerHookMax} new ones a run`,
-    `Records have at most ${limits.recordBytesMax / 1024 / 1024} MiB`,
+    `Records have at most ${limits.recordBytesMax / 1024 / 1024} MiB and are nested at most ${limits.recordDepthMax} deep`,
     `At most ${limits.responseBytesMax / 1024} KiB of its answer are read`,
     `a \`Retry-After\` of at most ${limits.retryAfterMsMax / 60_000} minutes`,
   ]

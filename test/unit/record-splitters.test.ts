@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeadpushError } from '../../src/base/errors.ts'
-import { recordBytesMax } from '../../src/base/limits.ts'
+import { recordBytesMax, recordDepthMax } from '../../src/base/limits.ts'
 import type { ReadRecord, Splitter } from '../../src/records/record.ts'
 import { ArraySplitter } from '../../src/records/split-array.ts'
 import { CsvSplitter, splitCells } from '../../src/records/split-csv.ts'
@@ -174,6 +174,20 @@ for (const extra of [-1, 0, 1]) {
     const row = `${'x'.repeat(recordBytesMax + extra - 4)},"b"`
     const cells = split(csv(), `a,b\n${row}\n1,2\n`, 100_000).map(({ error }) => (error ? 'error' : 'object'))
     assert.deepEqual(cells, outcome)
+  })
+}
+
+for (const extra of [-1, 0, 1]) {
+  test(`a record nested 100 deep ${extra < 0 ? extra : `+${extra}`} is ${extra > 0 ? 'rejected, and reading goes on' : 'taken'}`, () => {
+    const lists = recordDepthMax + extra - 1
+    const deep = `{"a":1,"b":${'['.repeat(lists)}${']'.repeat(lists)}}`
+    for (const records of [split(lines(), `${deep}\n{"a":1}\n`, 100), split(array(), `[${deep},{"a":1}]`, 100)]) {
+      const outcome = extra > 0 ? 'is nested more than 100 deep' : undefined
+      assert.deepEqual(
+        records.map(({ error }) => error),
+        [outcome, undefined],
+      )
+    }
   })
 }
 
