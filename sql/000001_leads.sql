@@ -73,6 +73,9 @@ create table lead_versions (
   superseded_at timestamptz
 );
 
+-- the statistics would keep contacts, also of listings that were erased
+alter table lead_versions alter json set statistics 0;
+
 create index lead_versions_superseded on lead_versions (superseded_at) where superseded_at is not null;
 -- finds all kept versions of a listing. A version enters this index only when a later one replaces it, so new listings cost
 -- nothing

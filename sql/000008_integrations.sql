@@ -132,3 +132,6 @@ create table hook_answers (
   answer text not null check (char_length(answer) between 1 and 300),
   said_at timestamptz not null default now()
 );
+
+-- as for answers.answer
+alter table hook_answers alter answer set statistics 0;

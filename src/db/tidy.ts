@@ -4,8 +4,10 @@
  * short pending list of the index.
  */
 import type { OpenDatabase } from './open.ts'
+import { type Connection, withTransaction } from './transaction.ts'
 
 const rowsWorthIt = 1_000
+const lockMsMax = 10_000
 
 /**
  * Vacuums and analyses `tables` (names of ours) unless few rows changed. Errors are ignored: the next command does it again.
@@ -20,4 +22,14 @@ export async function vacuumTables(opened: OpenDatabase, tables: readonly string
   for (const table of tables) {
     await opened.pool.query(`vacuum (index_cleanup on, skip_locked) ${table}`).catch(() => {})
   }
+}
+
+/**
+ * Makes the statistics of `tables` anew, which hold values of deleted rows until then. It waits for an analysis under way, which began
+ * with these rows.
+ */
+export async function analyseTables(opened: OpenDatabase, tables: readonly string[]): Promise<void> {
+  const work = (connection: Connection) =>
+    connection.query(`set local lock_timeout = ${lockMsMax}; analyze ${tables.join(', ')}`)
+  await withTransaction(opened, work).catch(() => {})
 }

@@ -35,13 +35,13 @@ async function importAgain(house: House, records: readonly object[], more = '') 
   return { code, counts: [inserted, updated, unchanged, rejected, repeated, erased] }
 }
 
-/** In how many rows, of whatever table, the text occurs. */
+/** In how many rows the text occurs, of whatever table, the statistics of PostgreSQL too. */
 async function rowsWith(opened: OpenDatabase, text: string): Promise<number> {
   const { rows: tables } = await opened.pool.query(
     `select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
   )
   let count = 0
-  for (const { relname } of tables) {
+  for (const { relname } of [...tables, { relname: 'pg_statistic' }]) {
     const { rows } = await opened.pool.query(
       `select count(*)::integer as n from ${relname} t where t::text ilike '%' || $1 || '%'`,
       [text],
@@ -72,6 +72,9 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
   // an earlier version of one had no contact, one has another contact by now
   await house.put('leads', [listing('email', { price: 5 }), listing('was', { contactEmail: 'owner-5@example.com' })])
   await house.put('leads', [listing('email', { price: 6 })])
+  // the statistics kept contacts and words of what was erased
+  await opened.pool.query('analyze')
+  assert.ok((await rowsWith(opened, 'quaint')) > 1)
   const gone = { code: 0, stderr: '', newlyRefused: true, ended: 0, sent: 0 }
   assert.deepEqual(await forget(house, '--contact -', `${email}\n`), { ...gone, listings: 503, versions: 506 })
   // what only the description says is no contact
@@ -101,6 +104,15 @@ test('a listing, or all with a contact, are gone with all that was kept of them,
   assert.equal(left[0].n, 1)
   const imports = await opened.pool.query('select records, erased from imports order by id desc limit 1')
   assert.deepEqual(imports.rows, [{ records: 13, erased: 9 }])
+})
+
+test('the statistics of PostgreSQL keep no e-mail of a user who was removed', async () => {
+  const house = await buildHouse({ users: makeUsers(3) })
+  const opened = await house.database.open()
+  assert.ok((await rowsWith(opened, 'user-1@example.com')) > 0)
+  await opened.pool.query('analyze')
+  assert.equal((await house.call('users remove user-1@example.com')).code, 0)
+  assert.equal(await rowsWith(opened, 'user-1@example.com'), 0)
 })
 
 // the import looked up once, before it read the file, whether anything had ever been erased

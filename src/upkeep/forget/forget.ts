@@ -8,7 +8,7 @@ import { eraseWaitMsMax, listingsPerErasureMax } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { OpenDatabase } from '../../db/open.ts'
-import { tidyTables, vacuumTables } from '../../db/tidy.ts'
+import { analyseTables, tidyTables, vacuumTables } from '../../db/tidy.ts'
 import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
 import { countEnded, endDeliveries, findUnderWay } from '../../deliveries/erased-deliveries.ts'
 import type { DropFile } from '../../leads/drop-files.ts'
@@ -107,6 +107,7 @@ class Forgetting {
     totals.ended += await rideOut(() => countEnded(opened.db, totals.underWay), onAway)
     options.onPhase?.('clearing up')
     await vacuumTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions', 'triggers'])
+    await analyseTables(opened, ['leads'])
     const sent = await this.countSent(totals)
     return toForgotten({ newlyRefused, list }, totals, underWay, sent)
   }
