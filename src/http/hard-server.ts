@@ -5,13 +5,15 @@
 import http from 'node:http'
 import type { Socket } from 'node:net'
 import { codeOf } from '../base/errors.ts'
+import { UnreadAnswers } from './unread-answers.ts'
 
 const headBytesMax = 16 * 1024
 const headMsMax = 5_000
 /** Longer than usual proxies keep an idle connection, so that the proxy closes it first. */
 const keepAliveMs = 65_000
+const defaultAnswerMsMax = 10_000
 /** Under the usual limit of 1,024 open files. */
-const connectionsMax = 500
+const defaultConnectionsMax = 500
 /** All requests under way. Only pipelining, which lets one connection have many, reaches it: others have one each. */
 const requestsMax = 1_000
 /** A client that is still sending must be able to read its answer before the connection goes. */
@@ -24,6 +26,10 @@ export interface HardServerOptions {
   requestMsMax: number
   /** The longest silence on a connection with a request under way, for instance while the client does not read the answer. */
   stallMsMax: number
+  /** How long a client may take to read an answer, from its first byte to its last: 10 s unless a test gives another. */
+  answerMsMax?: number
+  /** 500 unless a test gives another. */
+  connectionsMax?: number
   /** The body of an answer that is not the handler's. */
   buildRefusal(msg: string): string
   /** Called for each refusal by the server itself; `isSeen`: the handler had the beginning of the request. */
@@ -57,13 +63,18 @@ function answerRaw(socket: Socket, status: number, body: string): void {
   )
 }
 
-/** Over `connectionsMax` the connection whose request has been awaited for longest is closed, or else the newcomer. */
-function makeRoom(connections: Connections, newcomer: Socket): void {
-  if (connections.size <= connectionsMax) return
+/**
+ * Over `most` connections the connection whose request has been awaited for longest is closed, or else the one that has left an answer
+ * unread for longest, or else the newcomer.
+ */
+function makeRoom(connections: Connections, unread: UnreadAnswers, newcomer: Socket, most: number): void {
+  if (connections.size <= most) return
   for (const [socket, response] of connections) {
-    if (response === undefined || !response.req.complete) return void socket.destroy()
+    const isAwaited = response === undefined || !response.req.complete
+    if (isAwaited && socket !== newcomer) return void socket.destroy()
   }
-  newcomer.destroy()
+  const oldest = unread.oldest ?? newcomer
+  oldest.destroy()
 }
 
 /** Lets a client that is still sending read its answer: closing a socket with unread bytes would reset it. */
@@ -113,10 +124,39 @@ class UnderWay {
   }
 }
 
+/** A server of Node.js within the limits of time and size. */
+function createServer({ requestMsMax, stallMsMax }: HardServerOptions, onRequest: http.RequestListener): http.Server {
+  const server = http.createServer(
+    {
+      maxHeaderSize: headBytesMax,
+      headersTimeout: headMsMax,
+      requestTimeout: requestMsMax,
+      keepAliveTimeout: keepAliveMs,
+      connectionsCheckingInterval: 1_000,
+      // refused by the endpoints themselves, in JSON
+      requireHostHeader: false,
+    },
+    onRequest,
+  )
+  server.timeout = stallMsMax
+  // all of them: of two Host headers the second may come late
+  server.maxHeadersCount = 0
+  server.on('checkContinue', onRequest)
+  server.on('checkExpectation', onRequest)
+  return server
+}
+
 export function buildHardServer(options: HardServerOptions): HardServer {
-  const { handle, buildRefusal, onRefused, requestMsMax, stallMsMax } = options
+  const {
+    handle,
+    buildRefusal,
+    onRefused,
+    answerMsMax = defaultAnswerMsMax,
+    connectionsMax = defaultConnectionsMax,
+  } = options
   const connections: Connections = new Map()
   const underWay = new UnderWay()
+  const unread = new UnreadAnswers(answerMsMax)
 
   const onRequest = (request: http.IncomingMessage, response: http.ServerResponse) => {
     const { socket } = request
@@ -124,6 +164,7 @@ export function buildHardServer(options: HardServerOptions): HardServer {
     connections.delete(socket)
     connections.set(socket, response)
     underWay.count(socket, 1)
+    unread.watch(response)
     response.setHeader('Cache-Control', cacheControl)
     response.once('close', () => {
       underWay.count(socket, -1)
@@ -145,29 +186,13 @@ export function buildHardServer(options: HardServerOptions): HardServer {
     answerRaw(socket, status, buildRefusal(msg))
   }
 
-  const server = http.createServer(
-    {
-      maxHeaderSize: headBytesMax,
-      headersTimeout: headMsMax,
-      requestTimeout: requestMsMax,
-      keepAliveTimeout: keepAliveMs,
-      connectionsCheckingInterval: 1_000,
-      // refused by the endpoints themselves, in JSON
-      requireHostHeader: false,
-    },
-    onRequest,
-  )
-  server.timeout = stallMsMax
-  // all of them: of two Host headers the second may come late
-  server.maxHeadersCount = 0
-  server.on('checkContinue', onRequest)
-  server.on('checkExpectation', onRequest)
+  const server = createServer(options, onRequest)
   server.on('connection', (socket: Socket) => {
     connections.set(socket, undefined)
     underWay.add(socket)
     socket.on('close', () => connections.delete(socket))
     lingerOn(socket, connections)
-    makeRoom(connections, socket)
+    makeRoom(connections, unread, socket, connectionsMax)
   })
   server.on('connect', (_request, socket) => refuse(socket as Socket, 400, 'This is no proxy.'))
   server.on('clientError', (error, stream) => {
