@@ -19,6 +19,9 @@ export const answerTextBytesMax = 16 * 1024
 /** contract 2: the longest pause that a `Retry-After` can ask for. */
 export const retryAfterMsMax = 5 * 60_000
 
+/** contract 5: a longer text of a sample is cut, as a listing may have 8 MiB. Longer than an `href` may be, which stays whole. */
+export const sampleTextCharsMax = 2_500
+
 /** contract 4.10: one record of an import. */
 export const recordBytesMax = 8 * 1024 * 1024
 /** contract 4.10: lists and objects of a record within each other. Many more of them exhaust the stack of whatever walks through them. */

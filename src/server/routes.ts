@@ -7,6 +7,7 @@ import { answerSample, answerSubscribe, answerTest, answerUnsubscribe, type Endp
 import type { Metrics } from './metrics.ts'
 import { buildOpenapi } from './openapi.ts'
 import { buildUnavailable } from './refusal.ts'
+import { Turns } from './turns.ts'
 
 /** What the handlers of the paths need. */
 export interface RoutesContext extends EndpointContext {
@@ -26,8 +27,10 @@ export class Routes {
       this.methods.set(url, method)
       app.route({ method, url, exposeHeadRoute: false, onRequest: checks.check, handler })
     }
+    // three listings may have many megabytes
+    const samples = new Turns<number>()
     endpoint('GET', 'test', async (request) => answerTest(request))
-    endpoint('GET', 'sample', (request) => answerSample(context, request))
+    endpoint('GET', 'sample', (request) => samples.take(request.integration.id, () => answerSample(context, request)))
     endpoint('POST', 'subscribe', (request) => answerSubscribe(context, request))
     endpoint('PUT', 'unsubscribe', (request) => answerUnsubscribe(context, request))
 

@@ -3,6 +3,7 @@
  * or made-up ones where there are none yet.
  */
 import { sql } from 'kysely'
+import { sampleTextCharsMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import type { FlatLead, TriggerKind } from '../index.ts'
 import { buildExampleLead } from '../leads/example-lead.ts'
@@ -77,8 +78,17 @@ export async function findSampleLeads(
       join lead_seen s on s.lead_id = l.id left join imports i on i.id = l.first_import_id
     where v.id = any (${newest}) order by v.id desc
   `.execute(db)
-  return rows.map(({ json, at }) => build(JSON.parse(json) as Lead, at))
+  return rows.map(({ json, at }) => build(cutTexts(JSON.parse(json)), at))
 }
+
+/** A sample shows the shape, and answers of many megabytes would wait in memory until they are read. */
+const cutTexts = (lead: Lead): Lead =>
+  Object.fromEntries(Object.entries(lead).map(([name, value]) => [name, cut(value)])) as unknown as Lead
+
+const cut = (value: unknown) =>
+  typeof value === 'string' && value.length > sampleTextCharsMax
+    ? `${value.slice(0, sampleTextCharsMax).toWellFormed()}…`
+    : value
 
 const examples = [1, 2, 3].map(buildExampleLead)
 const exampleAt = new Date('2026-01-01T00:00:00Z')

@@ -38,6 +38,17 @@ test('a user without leads, or without queries, gets three made-up ones of the s
   }
 })
 
+test('long texts are cut: a listing may have 8 MiB', async () => {
+  // 40 answers of three such listings, which nobody read, took gigabytes
+  const user = await importUser('long@example.com', [{ type: 'zipcode', value: '73301', radius: 0 }])
+  await seedLeads(opened, [
+    { href: hrefOf('long'), postalCode: '73301', description: 'x'.repeat(100_000), city: 'Austin' },
+  ])
+  const [lead] = await sample(user)
+  assert.deepEqual([lead?.href, lead?.city], [hrefOf('long'), 'Austin'])
+  assert.equal(lead?.description, `${'x'.repeat(2_500)}…`)
+})
+
 test('the three newest that match any query, one object a lead, with every field and null for what is unknown', async () => {
   const user = await importUser('both@example.com', [
     { type: 'zipcode', value: '78704', radius: 0 },
