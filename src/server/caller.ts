@@ -32,8 +32,8 @@ declare module 'fastify' {
   }
 }
 
-/** An IPv4 address without the IPv6 prefix that a socket of both families puts before it. */
-export const plainAddress = (address: string) => address.replace(/^::ffff:(?=[\d.]+$)/i, '')
+/** An IPv4 address without the IPv6 prefix that a socket of both families puts before it; an IPv6 address without its zone. */
+export const plainAddress = (address: string) => address.replace(/%.*$/s, '').replace(/^::ffff:(?=[\d.]+$)/i, '')
 
 /** Drops the ports that some proxies add to the addresses in `X-Forwarded-For`, so that a trusted one is known by its address. */
 export function dropForwardedPorts({ headers }: IncomingMessage): void {
@@ -95,7 +95,10 @@ export class CallerChecks {
     const apiKey = findApiKey(request)
     const integration = await inTime(findIntegrationByKey(this.options.db, apiKey))
     this.options.onDatabaseBack()
-    if (!integration) throw new Refusal(401, 'The API key is unknown or was revoked.')
+    if (!integration) {
+      this.goodKeys.delete(hashOf(apiKey))
+      throw new Refusal(401, 'The API key is unknown or was revoked.')
+    }
     this.goodKeys.set(hashOf(apiKey), true)
     request.integration = integration
     if (!this.requestsOfKeys.take(integration.id)) {

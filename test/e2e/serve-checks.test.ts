@@ -185,6 +185,15 @@ test('a trusted proxy is known by its address, also with its port beside it, and
     ])
       statuses.push(await ask(forwarded))
     assert.deepEqual(statuses, [422, 422, 422, 429, 422, 429])
+    // it was a fault of leadpush itself, with a stack in the log
+    assert.equal(await ask('fe80::1%a-b'), 422)
+    // a key that was revoked was free of the limit for an hour
+    const [{ apiKey: revoked = '', id = 0 } = {}] = await createKeys(house, ['user-1@example.com'])
+    const headers = { 'X-Forwarded-For': '198.51.100.77' }
+    assert.equal((await limited.ask({ key: revoked, headers })).status, 200)
+    assert.equal((await house.call(`integrations revoke ${id}`)).code, 0)
+    assert.equal((await limited.ask({ key: revoked, headers })).status, 401)
+    assert.equal((await limited.ask({ key: revoked, headers })).status, 429)
     const { text } = await limited.ask({ path: '/metrics' })
     assert.match(text, /^leadpush_http_requests_forwarded_untrusted_total 0$/m)
   } finally {
