@@ -1,6 +1,7 @@
 /**
  * `npm run test:nodes`: all of `npm test` with each Node.js that leadpush has to work with, from the lowest to the newest, one after
- * the other. Versions as arguments (`20.19.0 latest`) instead of all. npm brings them; a failure of one fails the run.
+ * the other. Versions as arguments (`20.19.0 latest`) instead of all; with `--narrow` only the files that test what a version of
+ * Node.js can break. npm brings the versions; a failure of one fails the run.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,6 +13,19 @@ import { packageRoot } from '../src/base/package-root.ts'
 /** The lowest that `engines` allows, the newest of those that are maintained for long, and the newest of all. */
 const versions = ['20.19.0', '22', '24', 'latest']
 const runMsMax = 20 * 60_000
+/** HTTP, TLS, streams, zlib, signals, terminals, child processes, and the end of a process. */
+const narrow = [
+  ...['unit/gzip-body', 'unit/record-splitters', 'unit/backup-reader', 'unit/rate-limit', 'unit/proxies'],
+  ...[
+    'integration/attempt',
+    'integration/close',
+    'integration/copy',
+    'integration/leads-files',
+    'integration/embedded',
+  ],
+  ...['e2e/client-certificate', 'e2e/compression', 'e2e/database-url', 'e2e/door', 'e2e/full-disk', 'e2e/hangup'],
+  ...['e2e/import', 'e2e/mistakes', 'e2e/push', 'e2e/receiver', 'e2e/serve', 'e2e/serve-hard', 'e2e/terminal'],
+].map((name) => `test/${name}.test.ts`)
 /** Not in the checkout, which may be its owner's alone: some tests start Node.js as another user. */
 const folder = mkdtempSync(join(tmpdir(), 'leadpush-nodes-'))
 chmodSync(folder, 0o755)
@@ -47,6 +61,7 @@ const npm = (args: string[], env?: NodeJS.ProcessEnv) =>
 
 /** The folder of the program: from the package of this platform, which is Node.js itself; that of `node` fetches it by a script. */
 async function install(version: string): Promise<string> {
+  if (version === process.versions.node) return dirname(process.execPath)
   const prefix = join(folder, version)
   mkdirSync(prefix)
   writeFileSync(join(prefix, 'package.json'), '{"private":true}')
@@ -57,7 +72,7 @@ async function install(version: string): Promise<string> {
   return join(prefix, 'node_modules', name, 'bin')
 }
 
-async function test(version: string): Promise<Outcome> {
+async function test(version: string, hasBrowser: boolean): Promise<Outcome> {
   const startedAt = performance.now()
   const outcome = (node: string, ok: boolean, tests = {}, failures: string[] = []) => {
     return { version, node, ok, tests, failures, seconds: Math.round((performance.now() - startedAt) / 1_000) }
@@ -68,9 +83,11 @@ async function test(version: string): Promise<Outcome> {
     const { end: found } = await run(node, ['--version'])
     const PATH = [bin, dirname(process.execPath), process.env.PATH].join(delimiter)
     // a page is the same to a browser whichever Node.js wrote it: one run with a browser is enough
-    const env = { ...process.env, PATH, CHROMIUM: 'none', REQUIRE_BROWSER: undefined }
+    const others = hasBrowser ? {} : { CHROMIUM: 'none', REQUIRE_ALL: undefined }
+    const env = { ...process.env, PATH, ...others }
     console.log(`\n${'='.repeat(20)} npm test with Node.js ${found.trim()} ${'='.repeat(20)}`)
-    const { code, end } = await run(node, [process.env.npm_execpath ?? '', 'test', '--loglevel=error'], env)
+    const files = isNarrow ? ['--', ...narrow] : []
+    const { code, end } = await run(node, [process.env.npm_execpath ?? '', 'test', '--loglevel=error', ...files], env)
     // the counts of the whole run stand before those of files that were run once more
     const counts = [...end.matchAll(/^\W*(tests|pass|fail|skipped) (\d+)$/gm)].reverse()
     const tests = Object.fromEntries(counts.map(([, what, n]) => [what, n]))
@@ -82,9 +99,11 @@ async function test(version: string): Promise<Outcome> {
   }
 }
 
-const given = process.argv.slice(2)
+const isNarrow = process.argv.includes('--narrow')
+const given = process.argv.slice(2).filter((argument) => argument !== '--narrow')
 const outcomes: Outcome[] = []
-for (const version of given.length > 0 ? given : versions) outcomes.push(await test(version))
+for (const [at, version] of (given.length > 0 ? given : versions).entries())
+  outcomes.push(await test(version, at === 0 && !isNarrow))
 
 console.log('\nNode.js      tests  pass  fail  skipped  seconds')
 for (const { node, tests, seconds, ok } of outcomes) {

@@ -1,6 +1,7 @@
 /**
- * `npm test`: starts the throw-away PostgreSQL servers, builds and runs the test files that the arguments name (all by default) with
- * Node.js's runner, and cleans up however that ends. Exit code: the runner's; 1 where no test ran.
+ * `npm test`: starts a throw-away PostgreSQL, builds and runs the test files that the arguments name (by default all but the slow ones)
+ * with Node.js's runner, and cleans up however that ends. With `--oldest` the files whose tests may differ by version run on the oldest
+ * PostgreSQL. Exit code: the runner's; 1 where no test ran.
  *
  * With CI set, up to 3 files that failed are run once more, one at a time, and named: a machine that stalls for seconds fails a file
  * once, a defect fails it again.
@@ -12,9 +13,8 @@ import { basename, join, relative, resolve } from 'node:path'
 import { buildCheckout, buildTests, findCheckoutBuild } from '../bin/build.js'
 import { packageRoot } from '../src/base/package-root.ts'
 import type { ThrowAwayServer } from '../src/db/embedded/throw-away.ts'
-import { postgresVersions } from './support/database.ts'
 import { buildVariable, programVariable, scripts } from './support/scripts.ts'
-import { serverVariable, startServer } from './support/servers.ts'
+import { hasServer, oldestVariable, serverVariable, startServer } from './support/servers.ts'
 
 /** One more than two cores keep busy: some always wait. */
 const concurrency = 4
@@ -23,19 +23,20 @@ const longest = [
   'receiver-down',
   'receiver-refuses',
   'push-pace',
-  'users-import',
-  'push-away',
-  'chaos',
-  'cluster',
-  'trigger',
-  'validate',
   'push-interrupted',
-  'deliveries',
-  'serve-pushes',
   'embedded',
+  'backup',
+  'serve-pushes',
+  'trigger',
+  'deliveries',
+  'users-import',
+  'encryption',
+  'validate',
+  'cluster',
+  'chaos',
 ]
 /** Of a whole file too, on a machine that is busy with other things. */
-const testTimeoutMs = 240_000
+const testTimeoutMs = 480_000
 const runTimeoutMs = 1_200_000
 const filesRunAgainMax = 3
 
@@ -56,16 +57,21 @@ function nameBuilt(file: string): string {
   return name.endsWith('.test') ? join(String(at < 0 ? longest.length : at).padStart(2, '0'), name) : name
 }
 
+const folders = ['unit', 'integration', 'e2e'].map((name) => join(packageRoot, 'test', name))
+
 /** Test files and folders of them; anything else that is given goes to the runner as it stands (`--test-name-pattern=…`). */
-function readArguments(args: string[]): { files: string[]; options: string[] } {
+function readArguments(given: string[]): { files: string[]; options: string[]; onOldest: boolean } {
+  const onOldest = given.includes('--oldest')
+  const args = given.filter((argument) => argument !== '--oldest')
   const options = args.filter((argument) => argument.startsWith('-'))
   const paths = args.filter((argument) => !argument.startsWith('-')).map((path) => resolve(path))
-  const chosen = paths.length > 0 ? paths : [join(packageRoot, 'test')]
-  const files = chosen.flatMap((path) => (isFolder(path) ? findFiles(path) : [path]))
+  const chosen = paths.length > 0 ? paths : folders
+  const found = chosen.flatMap((path) => (isFolder(path) ? findFiles(path) : [path]))
+  const files = onOldest ? found.filter((path) => readFileSync(path, 'utf8').includes('postgresVersions')) : found
   for (const file of files) {
     if (!statSync(file, { throwIfNoEntry: false })) throw new Error(`there is no test file ${file}`)
   }
-  return { files: files.map((file) => relative(packageRoot, file)), options }
+  return { files: files.map((file) => relative(packageRoot, file)), options, onOldest }
 }
 
 interface TestRun {
@@ -154,23 +160,27 @@ async function runAgain({ code, failed, failures }: Outcome, options: string[], 
 }
 
 async function main(): Promise<number> {
-  const { files, options } = readArguments(process.argv.slice(2))
+  const { files, options, onOldest } = readArguments(process.argv.slice(2))
+  const version = onOldest ? 15 : 18
+  if (!hasServer(version)) {
+    console.log(`There is no PostgreSQL ${version} here: nothing runs on it.`)
+    return 0
+  }
   const stopping = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort(signal))
-  const servers: ThrowAwayServer[] = []
+  let server: ThrowAwayServer | undefined
   let folder: string | undefined
   try {
     const sources = [...files, ...scripts.map((name) => join('test', name))]
     folder = await buildTests(Object.fromEntries(sources.map((source) => [nameBuilt(source), source])))
     const program = findCheckoutBuild() ?? (await buildCheckout())
-    const env: NodeJS.ProcessEnv = { [buildVariable]: folder, [programVariable]: program }
-    await Promise.all(
-      postgresVersions.map(async (version) => {
-        const server = await startServer(version)
-        servers.push(server)
-        env[serverVariable(version)] = server.url
-      }),
-    )
+    server = await startServer(version)
+    const env: NodeJS.ProcessEnv = {
+      [buildVariable]: folder,
+      [programVariable]: program,
+      [serverVariable(version)]: server.url,
+      ...(onOldest && { [oldestVariable]: '1' }),
+    }
     if (stopping.signal.aborted) return 130
     const built = files.map((file) => join(folder as string, `${nameBuilt(file)}.js`))
     const run: TestRun = { folder, env, stop: stopping.signal }
@@ -183,7 +193,7 @@ async function main(): Promise<number> {
     }
     return code
   } finally {
-    await Promise.all(servers.map((server) => server.leave()))
+    await server?.leave()
     if (folder) rmSync(folder, { recursive: true, force: true })
   }
 }

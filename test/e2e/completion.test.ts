@@ -4,12 +4,11 @@ import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
+import { lacking, lackingScript } from '../support/installed.ts'
 import { runProgram, testHome } from '../support/program.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
-const has = (program: string) => spawnSync(program, ['--version']).status === 0
-const installed = Object.fromEntries(shells.map((shell) => [shell, has(shell)])) as Record<Shell, boolean>
 
 const folder = join(testHome(), 'completion')
 const file = (shell: Shell) => join(folder, `_leadpush.${shell}`)
@@ -35,7 +34,7 @@ const run = (program: string, args: string[], input = '') => {
 }
 
 for (const shell of shells) {
-  test(`${shell} finds nothing wrong with its script`, { skip: !installed[shell] }, () => {
+  test(`${shell} finds nothing wrong with its script`, { skip: lacking(shell) }, () => {
     run(shell, ['-n', file(shell)])
   })
 }
@@ -75,7 +74,7 @@ function askBash(typed: readonly string[]): string[][] {
 }
 
 test('bash is offered commands, subcommands, options, choices and files, each in its place', {
-  skip: !installed.bash,
+  skip: lacking('bash'),
 }, () => {
   const answers = askBash(offers.map(([typed]) => typed))
   for (const [at, [typed, offered]] of offers.entries()) {
@@ -102,7 +101,7 @@ test('every command and option of the help is there, and what is hidden is not',
   }
 })
 
-test('fish is offered the same', { skip: !installed.fish }, () => {
+test('fish is offered the same', { skip: lacking('fish') }, () => {
   const asked = offers.filter(([typed]) => !typed.includes(' = '))
   const lines = asked.map(([typed]) => `complete -C 'leadpush ${typed}'; echo ----`)
   const answers = run('fish', ['--no-config', '-c', [`source '${file('fish')}'`, ...lines].join('\n')]).split('----\n')
@@ -151,7 +150,6 @@ async function press(command: string, prepare: string, typed: readonly string[])
   return output
 }
 
-const hasScript = process.platform === 'linux' && has('script')
 const typed = ['leadpush leads imp', 'leadpush leads import listi', 'leadpush push --reju', 'leadpush push --resu']
 
 for (const [shell, command, prepare] of [
@@ -159,7 +157,7 @@ for (const [shell, command, prepare] of [
   ['zsh', 'zsh -f -i', () => `PS1=; autoload -Uz compinit; compinit -u -D; source '${file('zsh')}'`],
 ] as const) {
   test(`on a terminal ${shell} completes a word, a file with spaces and an option`, {
-    skip: !hasScript || !installed[shell],
+    skip: lackingScript || lacking(shell),
   }, async () => {
     const output = await press(command, prepare(), typed)
     for (const words of [

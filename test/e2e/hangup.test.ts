@@ -1,6 +1,6 @@
 /** A closed terminal: SIGHUP ends a command as SIGTERM does (contract 3), unless `nohup` lets it outlive its terminal. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,11 +8,11 @@ import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../support/house.ts'
+import { lackingScript } from '../support/installed.ts'
 import { cleanEnvironment, startProgram, testHome } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 
 const isLinux = process.platform === 'linux'
-const hasScript = isLinux && spawnSync('script', ['--version']).status === 0
 const program = [process.execPath, join(packageRoot, 'bin', 'leadpush.js')]
 const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
 
@@ -31,7 +31,7 @@ function start(file: string, args: string[], house: House, env: Record<string, s
 // the process ended at once, with attempts under way that nobody recorded; one closed terminal sends it two signals, from the
 // shell and from the system
 test('a push whose terminal is closed finishes what is under way, records it and ends with 129', {
-  skip: !hasScript,
+  skip: lackingScript,
 }, async () => {
   const house = await buildHouse({ leads, users: makeUsers(12), answer: () => ({ status: 200, delayMs: 1_000 }) })
   const terminal = start('script', ['-qec', 'bash --norc', '/dev/null'], house, { LEADPUSH_CONCURRENCY: '4' })

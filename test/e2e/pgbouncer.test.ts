@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,13 +13,12 @@ import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
+import { findInstalled, lacking } from '../support/installed.ts'
 import { runProgram } from '../support/program.ts'
 import { listen } from '../support/sockets.ts'
 import { startWay } from '../support/way.ts'
 
-const program = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer'].find((path) =>
-  existsSync(path),
-)
+const program = findInstalled('pgbouncer')
 const nobody = 65_534
 
 async function findFreePort(): Promise<number> {
@@ -70,7 +69,7 @@ async function startBouncer(url: string): Promise<string> {
 }
 
 test('everything goes through a PgBouncer in transaction mode', {
-  skip: !program,
+  skip: lacking('pgbouncer'),
 }, async () => {
   const database = await createDatabase(undefined, { empty: true })
   const url = await startBouncer(database.url)

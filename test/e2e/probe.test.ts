@@ -1,10 +1,11 @@
 /** `leadpush probe` as the developer of a receiver meets it: report, JSON lines, exit codes, and the question before it sends. */
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { createDatabase } from '../support/database.ts'
+import { lackingScript } from '../support/installed.ts'
 import { startProbedReceiver } from '../support/probed-receiver.ts'
 import { callProgram, cleanEnvironment, runProgram, startProgram, testHome } from '../support/program.ts'
 
@@ -91,8 +92,6 @@ test('without a receiver, with a user that there is not, or with a wrong setting
   assert.equal(receiver.bodies.length, before)
 })
 
-const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
-
 /** What `probe` with `rest` shows on a terminal, where `typed` answers its question; and its exit code. */
 async function probeOnTerminal(typed: string, rest = ''): Promise<{ exitCode: unknown; shown: string }> {
   const program = `'${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' probe ${rest}`
@@ -119,7 +118,7 @@ for (const [typed, exitCode] of [
   ['\u0003', 130],
 ] as const) {
   test(`on a terminal it asks first; ${JSON.stringify(typed)} ends it with ${exitCode}`, {
-    skip: !hasScript,
+    skip: lackingScript,
   }, async () => {
     const before = receiver.bodies.length
     const probed = await probeOnTerminal(typed)
@@ -130,7 +129,7 @@ for (const [typed, exitCode] of [
 }
 
 test('it asks with what it is about to send, also where its diagnostics go into a file', {
-  skip: !hasScript,
+  skip: lackingScript,
 }, async () => {
   // the file had what the question was about
   for (const rest of ['', `2> '${join(testHome(), 'asked')}'`]) {

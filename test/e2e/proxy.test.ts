@@ -1,6 +1,6 @@
 /** The proxies of `examples/proxy` before a real `serve`: what they let through, whom it sees, and what their logs have. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
@@ -11,6 +11,7 @@ import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { buildHouse, makeUsers } from '../support/house.ts'
+import { lacking } from '../support/installed.ts'
 import { createKeys, type Serve, startServe } from '../support/serve.ts'
 import { findClosedPort } from '../support/sockets.ts'
 
@@ -176,10 +177,7 @@ async function sendEveryKind(proxy: Proxy, serve: Serve, port: number): Promise<
 // bodies that were too large.
 for (const proxy of proxies) {
   const skip =
-    process.platform !== 'linux'
-      ? 'only Linux has more than one loopback address by itself'
-      : spawnSync(proxy.program, ['-v'], { env: { PATH: `${process.env.PATH}:/usr/sbin` } }).error &&
-        `there is no ${proxy.program} here`
+    process.platform !== 'linux' ? 'only Linux has more than one loopback address by itself' : lacking(proxy.program)
   test(`${proxy.program}, as its example has it, tells callers apart, passes nothing else on, and logs no key`, {
     skip,
   }, async () => {

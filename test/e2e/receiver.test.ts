@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { completeLead, type LeadPatch } from '../../src/leads/lead.ts'
 import { createDatabase } from '../support/database.ts'
+import { lackingScript } from '../support/installed.ts'
 import { cleanEnvironment, type ProgramOptions, runProgram, startProgram, testHome } from '../support/program.ts'
 
 const database = await createDatabase()
@@ -129,9 +130,7 @@ test('what makes no sense is refused before it listens, and so are keys that nob
   await Promise.all(tried)
 })
 
-const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
-
-test('on a terminal the counts move below the lines', { skip: !hasScript }, async () => {
+test('on a terminal the counts move below the lines', { skip: lackingScript }, async () => {
   const command = `stty cols 120 rows 40; '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' receiver --port 0 & pid=$!; sleep 0.1; read line; kill $pid; wait $pid`
   const { spawn } = await import('node:child_process')
   const child = spawn('script', ['-qec', command, '/dev/null'], {

@@ -11,13 +11,12 @@ import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines } from '../support/import-files.ts'
+import { lackingScript } from '../support/installed.ts'
 import { cleanEnvironment, runProgram, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 
-const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
-
 // the moving line once divided by the columns of the terminal, and cleared lines without end where it has none
-test('a terminal without columns, as containers make them, gets plain lines', { skip: !hasScript }, () => {
+test('a terminal without columns, as containers make them, gets plain lines', { skip: lackingScript }, () => {
   const command = `stty cols 0 rows 0; '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' demo`
   const { status, stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
     cwd: testHome(),
@@ -39,7 +38,7 @@ const shown = JSON.stringify(hidden)
 
 // line ends and every sequence that looked like a colour once passed, and `trigger` filtered nothing
 test('what comes from data is spelt out on a terminal and in a log, before anything is painted', {
-  skip: !hasScript,
+  skip: lackingScript,
 }, async (t) => {
   const queries = [zip('78704'), { type: 'text', value: hidden, radius: 0 }]
   const house = await buildHouse({ users: [{ email: 'user-0@example.com', receiverApiKey: 'key-0', queries }] })
@@ -106,7 +105,7 @@ async function showOn(columns: number, args: string, env: Record<string, string>
 }
 
 test('a push shows a line that moves and never wraps, then a summary, and why what failed did', {
-  skip: !hasScript,
+  skip: lackingScript,
 }, async () => {
   const house = await buildHouse({ users: makeUsers(30), leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
   // 25 of them are refused, and not all of the first
@@ -141,7 +140,7 @@ test('a push shows a line that moves and never wraps, then a summary, and why wh
 })
 
 test('on a terminal a forced push says how many users would get a further delivery, and asks', {
-  skip: !hasScript,
+  skip: lackingScript,
 }, async () => {
   const house = await buildHouse({ users: makeUsers(3), leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
   const env = { ...house.env, TERM: 'xterm-256color', NO_COLOR: '1' }

@@ -19,8 +19,7 @@ const current = await (await createDatabase()).open()
 const { rows } = await current.pool.query<{ name: string }>('select name from schema_migrations order by name')
 const migrations = rows.map(({ name }) => name)
 
-// the oldest that is here
-const version = postgresVersions.at(-1) ?? 18
+const [version = 18] = postgresVersions
 
 test(`what PostgreSQL ${version} had by an older schema is restored, and migrated by the next command`, async (t) => {
   const then = await (await createDatabase(t, { version, empty: true })).open({ schema: 'untouched' })

@@ -25,7 +25,7 @@ import { openDatabase } from '../../src/db/open.ts'
 import { type CheckLine, runDoctor } from '../../src/inspect/doctor/run-doctor.ts'
 import { sealStored } from '../../src/secrets/seal-stored.ts'
 import { changeSecretKey, openVault } from '../../src/secrets/vault.ts'
-import { createDatabase, hasPostgres } from '../support/database.ts'
+import { createDatabase, postgresVersions } from '../support/database.ts'
 import { cleanEnvironment, type ProgramResult, runProgram } from '../support/program.ts'
 import { startSecureWay } from '../support/secure-way.ts'
 import { seedUsers } from '../support/seed.ts'
@@ -184,10 +184,12 @@ test('an empty database, one of a newer program, and one that only reads; the se
   says(other, 'writing', /^fail: default_transaction_read_only is on/)
 })
 
-test('the oldest PostgreSQL answers all that is asked', { skip: !hasPostgres(15) }, async () => {
-  const { url } = await createDatabase(undefined, { version: 15 })
+const [version = 18] = postgresVersions
+
+test(`PostgreSQL ${version} answers all that is asked`, async () => {
+  const { url } = await createDatabase(undefined, { version })
   const lines = await diagnose({ DATABASE_URL: url })
-  says(lines, 'database', /^pass: .*PostgreSQL 15\./)
+  says(lines, 'database', new RegExp(`^pass: .*PostgreSQL ${version}\\.`))
   for (const name of ['writing', 'schema', 'rights', 'connections', 'clock', 'time-zone', 'ledger', 'upkeep']) {
     says(lines, name, /^pass: /)
   }

@@ -6,20 +6,13 @@ import { sql } from 'kysely'
 import { Worker } from '../../src/db/leases.ts'
 import type { Database } from '../../src/db/open.ts'
 import { buildBody } from '../../src/deliveries/body.ts'
-import {
-  type DueFrom,
-  findNextDue,
-  findRecordedUnheard,
-  recordDueAttempts,
-  recordGivenBack,
-} from '../../src/deliveries/due.ts'
+import { findRecordedUnheard, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import { type DeliveryState, endAbandoned, endErased, recordUnsent } from '../../src/deliveries/ledger.ts'
 import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
-import { findWaitingSubscriptions } from '../../src/push/subscriptions.ts'
 import { createDatabase } from '../support/database.ts'
 import { seedUsers } from '../support/seed.ts'
 import { until } from '../support/until.ts'
@@ -489,84 +482,4 @@ test('a first attempt that fails late leaves the second one under way, also afte
   const endOf = ({ status, attempts, error }: DeliveryState) => [status, attempts, error]
   assert.deepEqual((await recordOutcomes(db, [failed(1)])).map(endOf), [['pending', 2, 'a listing was erased']])
   assert.deepEqual((await recordOutcomes(db, [failed(2)])).map(endOf), [['failed', 2, 'HTTP 500, 2']])
-})
-
-// Each look for what is due read all that waited, and a plan that statistics from another moment had chosen read the whole ledger;
-// where what was taken before could not be cleaned up yet, each look walked over it again.
-test('what is due is looked up in its order, however many wait and whatever the statistics say', async (t) => {
-  const database = await createDatabase(t)
-  const { db, pool } = await database.open({ connectionsMax: 1 })
-  const workers = await Promise.all([Worker.start(db, 3_600_000), Worker.start(db, 3_600_000)])
-  t.after(() => Promise.all(workers.map((worker) => worker.stop().catch(() => {}))))
-  const [{ ids, server }, other] = workers as [Worker, Worker]
-  const count = 20_000
-  await pool.query(
-    `insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, ${count}) n`,
-  )
-  const fill = (workerId: number, status: string) =>
-    pool.query(`insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list,
-        recipe, attempts, under_way, status, worker_id, due_at)
-      select '${status}-${workerId}-' || n, 1, (select min(id) from users) + n - 1, '${period}', 'weekly', 1, 1, 1, 0, 1, '', '', 1,
-        false, '${status}', ${workerId}, now() - (${count} - n) * interval '10 milliseconds' from generate_series(1, ${count}) n`)
-  const look = async (expected: number, from?: DueFrom) => {
-    const countRead = async () => {
-      await pool.query('select pg_stat_force_next_flush()')
-      const { rows } = await pool.query(`select
-        (select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::integer from pg_stat_user_tables) +
-        (select sum(idx_tup_read)::integer from pg_stat_user_indexes) as n`)
-      return rows[0].n
-    }
-    const before = await countRead()
-    const { attempts, next } = await recordDueAttempts(db, {
-      workerIds: ids,
-      server,
-      limit: 16,
-      takeover: 'all',
-      known: [],
-      from,
-    })
-    await findNextDue(db, { workerIds: ids, takeover: 'all', from: next })
-    await findWaitingSubscriptions(db, { own: [], ownUntil: '-infinity', othersAfterMs: 0, except: [], limit: 3 })
-    const read = (await countRead()) - before
-    assert.equal(attempts.length, expected)
-    return { read, next }
-  }
-  const isFew = (read: number, when: string) => assert.ok(read < 2_000, `${read} rows and entries were read, ${when}`)
-  const own = ids[0] as number
-
-  await fill(own, 'pending')
-  isFew((await look(16)).read, 'never analyzed')
-  await pool.query('analyze')
-  isFew((await look(16)).read, 'analyzed while all were pending')
-  await pool.query('delete from deliveries')
-  await pool.query('vacuum deliveries')
-  await fill(own, 'delivered')
-  isFew((await look(0)).read, 'analyzed while others were pending, and nothing is')
-  await pool.query('analyze')
-  await fill(own, 'pending')
-  await fill(other.id, 'pending')
-  isFew((await look(16)).read, 'analyzed while nothing was pending')
-
-  // while an older snapshot keeps what was taken in the index
-  const old = await (await database.open()).pool.connect()
-  await old.query('begin isolation level repeatable read; select 1')
-  let from: DueFrom | undefined
-  for (let taken = 0; taken < 10_000; taken += 2_000) {
-    const { attempts, next } = await recordDueAttempts(db, {
-      workerIds: ids,
-      server,
-      limit: 2_000,
-      takeover: 'all',
-      known: [],
-      from,
-    })
-    assert.equal(attempts.length, 2_000)
-    from = next
-  }
-  isFew((await look(16, from)).read, 'behind what was taken')
-  await old.query('commit')
-  old.release()
-
-  assert.equal((await giveBack(db, ids)).length, count - 10_000 - 16 - 16)
-  assert.equal((await look(16)).next !== undefined, true)
 })

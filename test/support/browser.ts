@@ -3,13 +3,14 @@
  * that reports an error, or requests anything but itself, fails its test.
  */
 import assert from 'node:assert/strict'
-import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { after } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { findInstalled, lacking } from './installed.ts'
 
 const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
 const flags = [
@@ -23,33 +24,19 @@ const flags = [
   '--disable-sync',
 ]
 
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
-}
+const { CHROMIUM } = process.env
+const wanted = CHROMIUM ? [CHROMIUM] : names
+const executablePath = findInstalled(...wanted)
+const advice = `no Chromium at ${wanted.join(', ')}: install it (Debian: apt-get install chromium), or say in CHROMIUM where it is`
 
-function findChromium(): string | undefined {
-  if (process.env.CHROMIUM) return process.env.CHROMIUM
-  const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean)
-  return folders.flatMap((folder) => names.map((name) => join(folder, name))).find(isExecutable)
-}
-
-const executablePath = findChromium()
-const isMissing = executablePath === undefined || !isExecutable(executablePath)
-const advice = `no Chromium at ${executablePath ?? names.join(', ')}: install it (Debian: apt-get install chromium), or say in CHROMIUM where it is`
-
-/** For the option `skip` of a test. With REQUIRE_BROWSER=1 nothing is skipped: without a browser the test fails. */
-export const withoutBrowser: string | false = isMissing && process.env.REQUIRE_BROWSER !== '1' ? advice : false
+/** For the option `skip` of a test. */
+export const withoutBrowser: string | false = lacking(...wanted) && advice
 
 let starting: Promise<Browser> | undefined
 let home: string | undefined
 
 function findBrowser(): Promise<Browser> {
-  if (isMissing || executablePath === undefined) throw new Error(advice)
+  if (executablePath === undefined) throw new Error(advice)
   home ??= mkdtempSync(join(tmpdir(), 'leadpush-test-'))
   const env = { PATH: process.env.PATH ?? '', HOME: home, TMPDIR: home }
   // playwright makes an empty folder for the user's data

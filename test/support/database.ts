@@ -4,7 +4,7 @@ import { after, type TestContext } from 'node:test'
 import pg from 'pg'
 import { type OpenDatabase, type OpenOptions, openDatabase } from '../../src/db/open.ts'
 import {
-  hasServer,
+  oldestVariable,
   type PlacesOfDatabase,
   type ServerVersion,
   serverVariable,
@@ -47,11 +47,8 @@ async function query(url: string, statement: string): Promise<void> {
   }
 }
 
-/** Whether tests can run on that version here; 18 is always there. */
-export const hasPostgres = hasServer
-
-/** Every version on which tests can run here. */
-export const postgresVersions: readonly ServerVersion[] = ([18, 15] as const).filter(hasServer)
+/** On what the tests run that may differ by version: the newest or, for `npm run test:slow`, the oldest. */
+export const postgresVersions: readonly ServerVersion[] = [process.env[oldestVariable] === '1' ? 15 : 18]
 
 /**
  * Makes a database with the current schema and a few states' postal codes, or those of all `places`; with `empty`, one with

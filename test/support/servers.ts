@@ -17,6 +17,9 @@ export const serverVariable = (version: ServerVersion) =>
 
 const systemFolder = (version: ServerVersion) => `/usr/lib/postgresql/${version}/bin`
 
+/** Set to 1 where tests run on the oldest version. */
+export const oldestVariable = 'TEST_OLDEST_POSTGRES'
+
 export const hasServer = (version: ServerVersion) => version === 18 || existsSync(`${systemFolder(version)}/postgres`)
 
 /** `url` with another database. */

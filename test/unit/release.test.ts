@@ -17,7 +17,7 @@ test('every action is pinned by its commit, and one action by one commit', () =>
 test('nothing is published untested, no secret is stored, and no job may do more than it names', () => {
   const job = (name: string) =>
     new RegExp(`^  ${name}:\\n((?:(?:    .*)?\\n)+)`, 'm').exec(text)?.[1] ?? assert.fail(name)
-  assert.match(job('test'), /run: \.ci\/run$/m)
+  assert.match(job('test'), /run: \.ci\/run\n(.*\n)* {6}- run: npm run test:nodes$/m)
   assert.match(job('pack'), /^ {4}needs: test$/m)
   assert.match(job('publish'), /^ {4}needs: pack$/m)
   assert.doesNotMatch(text, /secrets\./)
