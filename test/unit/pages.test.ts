@@ -80,7 +80,7 @@ test('the limits in the pages are the program’s', () => {
 }) // biome-ignore format: a list
 
 test('the figures in the pages’ sentences are the program’s', () => {
-  const prose = manual.prose.join(' ').replace(/\s+/g, ' ')
+  const prose = [...manual.prose, ...contract.prose].join(' ').replace(/\s+/g, ' ')
   const minutes = limits.triggerPausesMs.map((ms) => (ms < 3_600_000 ? `${ms / 60_000} m` : `${ms / 3_600_000} h`))
   const sentences = [
     `After ${limits.alikeInARow} first attempts in a row`,
@@ -88,7 +88,7 @@ test('the figures in the pages’ sentences are the program’s', () => {
     `one goes out after ${limits.outagePauseMs / 1_000} s, then after twice as long each time, up to ${limits.outagePauseMsMax / 60_000} minutes`,
     `\`LEADPUSH_DATABASE_AWAY\` (${limits.databaseAwayMsDefault / 60_000} minutes)`,
     `a longer \`Retry-After\` is honoured, up to ${limits.retryAfterMsMax / 60_000} minutes`,
-    `came to its end in the last ${limits.monitoredRunDays} days`,
+    `finished in the last ${limits.monitoredRunDays} days`,
     `${limits.comparedDays} days of runs and imports`,
     `${weeksShown} weeks side by side`,
     `the median of up to ${limits.comparedWeeksMax} weeks before, where that median is ${number(limits.comparedListingsMin)} listings or more`,
