@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import type { LeadMap } from '../leads/field-map.ts'
 import type { ReadOptions } from '../leads/pick-fields.ts'
 import type { CommandThatFits } from '../records/lack.ts'
+import type { UserMap } from '../users/field-map.ts'
 import { RepeatedOption } from './options.ts'
 
 export interface RecordOptions {
@@ -44,24 +45,48 @@ export function addRecordOptions(command: Command): Command {
     .option('--strict', 'reject a record with an optional value that cannot be read, instead of taking it as unknown')
 }
 
-/** How the records are read. */
+/** How the records of any kind are read. */
 interface RecordWays extends ReadOptions {
-  map: LeadMap
   encoding?: string
 }
 
 /** Throws `usage`. */
-export async function readRecordOptions(options: RecordOptions): Promise<RecordWays> {
+async function readWays(options: RecordOptions): Promise<RecordWays> {
   const { checkEncoding } = await import('../records/encoding.ts')
-  const { leadMaps } = await import('../leads/field-map.ts')
   const { buildNulls } = await import('../leads/read-value.ts')
   const { parseWhere } = await import('../leads/where.ts')
   return {
-    map: leadMaps.read(options),
     ...(options.encoding !== undefined && { encoding: checkEncoding(options.encoding) }),
     where: parseWhere(options.where ?? []),
     nulls: buildNulls(options.null ?? []),
     strict: options.strict,
+  }
+}
+
+/** How the records of listings are read. Throws `usage`. */
+export async function readRecordOptions(options: RecordOptions): Promise<RecordWays & { map: LeadMap }> {
+  const { leadMaps } = await import('../leads/field-map.ts')
+  return { map: leadMaps.read(options), ...(await readWays(options)) }
+}
+
+/** The same for files of either kind: a map that only the other kind takes is left out. Throws `usage`. */
+export async function readOptionsOfEither(
+  options: RecordOptions,
+): Promise<RecordWays & { leadMap: LeadMap | undefined; userMap: UserMap | undefined }> {
+  const { leadMaps } = await import('../leads/field-map.ts')
+  const { userMaps } = await import('../users/field-map.ts')
+  const userMap = orRefused(() => userMaps.read(options))
+  const leadMap = orRefused(() => leadMaps.read(options))
+  // which of the two was meant cannot be told: listings have more fields
+  if (!leadMap.value && !userMap.value) throw leadMap.error
+  return { leadMap: leadMap.value, userMap: userMap.value, ...(await readWays(options)) }
+}
+
+function orRefused<T>(read: () => T): { value?: T; error?: unknown } {
+  try {
+    return { value: read() }
+  } catch (error) {
+    return { error }
   }
 }
 

@@ -5,7 +5,7 @@ import type { Finding, Findings } from '../inspect/validate/finding.ts'
 import { type Act, type ExitCode, inShort, openSecrets, settingsSource, usageError, withDatabase } from './command.ts'
 import type { CommandIo } from './command-io.ts'
 import { paint } from './painted.ts'
-import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from './record-options.ts'
+import { addRecordOptions, commandThatFits, type RecordOptions, readOptionsOfEither } from './record-options.ts'
 
 interface ValidateOptions extends RecordOptions {
   json?: true
@@ -31,6 +31,7 @@ export function addValidate(program: Command, act: Act): void {
 Examples:
   leadpush validate                 before the first push, or if something looks odd
   leadpush validate listings.csv    would the import take each record?
+  zcat users.json.gz | leadpush validate -
   leadpush validate export.csv --map-file mls.map --where status=Active --null TBD
   leadpush preview --user user@example.com --body > body.json
   leadpush validate body.json`,
@@ -66,7 +67,9 @@ async function validateFiles(
   const { readSettings } = await import('../base/config.ts')
   const { checkFiles, findFiles } = await import('../inspect/validate/files.ts')
   readSettings(['logFormat'], settingsSource(io))
-  const how = { ...(await readRecordOptions(options)), commandThatFits: commandThatFits('validate', names, command) }
+  const stdin = names.includes('-') ? io.openStdin() : undefined
+  const commandOf = commandThatFits('validate', names, command)
+  const how = { ...(await readOptionsOfEither(options)), commandThatFits: commandOf, stdin }
   const counts = { files: 0, records: 0, ...(options.where && { filtered: 0 }) }
   return await show(io, checkFiles(findFiles(names), counts, signal, how), counts, options)
 }

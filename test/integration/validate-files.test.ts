@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { closeSync, constants, openSync } from 'node:fs'
+import { closeSync, constants, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { checkFiles, findFiles } from '../../src/inspect/validate/files.ts'
 import type { Finding } from '../../src/inspect/validate/finding.ts'
 import { completeLead, type Lead, leadFields } from '../../src/leads/lead.ts'
@@ -109,10 +110,12 @@ test('no other field is allowed, and each is named', async () => {
 })
 
 test('queryList and fsbos must be there and be lists', async () => {
-  assert.deepEqual((await checkBytes('{}')).paths, ['queryList', 'fsbos'])
+  assert.deepEqual((await checkBytes('{"fsbos":[]}')).paths, ['queryList'])
+  assert.deepEqual((await checkBytes('{"sent":{"a":[1,"}"]},"queryList":[]}')).paths.sort(), ['fsbos', 'sent'])
   assert.deepEqual((await checkBody({}, 'x')).paths, ['queryList', 'fsbos'])
   assert.deepEqual((await checkBody([1], [null])).paths, ['queryList[0]', 'fsbos[0]'])
-  for (const text of ['[]', 'null', '1', '"x"']) assert.deepEqual((await checkBytes(text)).paths, [''], text)
+  // no body: an import would take nothing of them either
+  for (const text of ['{}', '[]', 'null', '1', '"x"']) assert.equal((await checkBytes(text)).paths.at(-1), '', text)
 })
 
 test('a query gives type, value and radius within their limits', async () => {
@@ -283,9 +286,9 @@ test('validate FILE… exits 1 for a problem, 0 for none, and needs no database'
   assert.match(text.stdout, /fsbos\[3\]\.price must be from 0/)
 })
 
-test('a file that is not there, or whose name says nothing, is wrong usage, and nothing is checked', async () => {
+test('a file that is not there, and a folder, is wrong usage, and nothing is checked', async () => {
   const wrong = write('{}', 'json')
-  for (const name of [`${wrong}.gone.json`, `${wrong}.gone.csv`, write('{}', 'doc'), '-', '/tmp']) {
+  for (const name of [`${wrong}.gone.json`, `${wrong}.gone.csv`, '/tmp']) {
     const { code, stdout } = await callProgram(['validate', wrong, name, '--json'])
     assert.deepEqual([code, stdout], [2, ''], name)
   }
@@ -293,28 +296,67 @@ test('a file that is not there, or whose name says nothing, is wrong usage, and 
   assert.deepEqual([unknown.code, unknown.stdout], [2, ''])
 })
 
-test('a .json file is a delivery body: a list of listings or users in one is a problem, with what to do', async () => {
-  // lists were checked as an import would, and a file that is no body passed
-  const records = [{ href: 'https://listings.example/1', postalCode: '78704' }]
-  for (const [value, path] of [
-    [records, '.[]'],
-    [[], '.[]'],
-    [{ count: 1, listings: records }, '.["listings"][]'],
-  ] as const) {
-    const file = write(JSON.stringify(value), 'json')
-    const { code, json } = await callProgram(['validate', file, '--json'])
-    assert.equal(code, 1)
-    const [first, ...others] = json
-    assert.match(
-      `${first.path} ${first.message}`,
-      /^( must be an object with queryList and fsbos|queryList is missing)$/,
-    )
-    assert.equal(
-      first.hint,
-      `In .json a delivery body is expected. Listings and users are checked in .ndjson or .csv: jq -c '${path}' FILE > FILE.ndjson`,
-    )
-    assert.ok(others.every(({ hint }) => hint === undefined))
+// A .json file had to be a delivery body: users and listings that an import takes were problems.
+test('the sample files and a feed are judged as their imports do, whatever they are called, and from standard input', async () => {
+  const fileOf = (name: string) => join(packageRoot, name)
+  const map = ['--map-file', fileOf('examples/feeds/schema-org.map')]
+  for (const args of [
+    [fileOf('demo/users.json')],
+    [fileOf('demo/leads.csv')],
+    [fileOf('examples/feeds/schema-org.json'), ...map],
+    [write(readFileSync(fileOf('demo/users.json')), 'txt')],
+  ]) {
+    const { code, stdout } = await callProgram(['validate', ...args])
+    assert.equal(code, 0, `${args}: ${stdout}`)
   }
+  const body = JSON.stringify({ queryList: [query()], fsbos: leads(2) })
+  for (const [input, expected] of [
+    [readFileSync(fileOf('demo/users.json')), 0],
+    [readFileSync(fileOf('demo/leads.csv')), 0],
+    ['href,postalCode\nhttps://listings.example/1,78704\nno,78704\n', 1],
+    ['', 1],
+    [body, 0],
+    [body.replace('"radius":5', '"radius":500'), 1],
+  ] as const) {
+    const { code, stdout } = await runProgram(['validate', '-'], { input })
+    assert.equal(code, expected, stdout)
+  }
+  assert.equal((await callProgram(['validate', write(body, 'doc')])).code, 0)
+  assert.match((await callProgram(['validate', write('a,b', 'doc')])).stdout, /its name does not tell its format/)
+})
+
+test('users in CSV are judged whole: what one line leaves out another has, and lines that differ are a problem', async () => {
+  const lines = [
+    'a@example.com,key,zipcode,78704',
+    'b@example.com,,text,pool',
+    'a@example.com,,text,pool',
+    'b@example.com,k,,',
+  ]
+  assert.deepEqual((await check(write(['email,receiverApiKey,type,value', ...lines].join('\n'), 'csv'))).problems, [])
+  const differ = ['email,receiverApiKey,value', 'a@example.com,one,78704', 'b@example.com,k,pool', 'a@example.com,two,']
+  const { problems } = await check(write(differ.join('\n'), 'csv'))
+  assert.deepEqual(
+    problems.map(({ where, path }) => [where.replace(/.*:/, ''), path]),
+    [['4', 'receiverApiKey']],
+  )
+  const [lacking, the] = (await check(write(toLines([
+    { email: 'a@example.com' }, { email: 'b@example.com', receiverApiKey: 'k', queries: [{ value: 'the' }] },
+  ]), 'ndjson'))).problems // biome-ignore format: short
+  assert.match(`${lacking?.path} ${lacking?.message}`, /^receiverApiKey is missing: only a user who is known/)
+  assert.match(`${the?.path} ${the?.message}`, /^queries\[0\]\.value has no word to search for/)
+})
+
+test('a file of users with other names is one problem with the command that fits, and --map of users reads it', async () => {
+  const file = write('E-mail,API key,ZIP\na@example.com,key,78704\n', 'csv')
+  const { code, stdout } = await callProgram(['validate', file])
+  const fits = ['--map', 'email=E-mail', '--map', 'receiverApiKey=API key', '--map', 'value=ZIP']
+  assert.equal(code, 1)
+  assert.ok(
+    stdout.includes(`leadpush validate ${file} --map email=E-mail --map 'receiverApiKey=API key' --map value=ZIP`),
+    stdout,
+  )
+  assert.equal((await callProgram(['validate', file, ...fits])).code, 0)
+  assert.equal((await callProgram(['validate', file, '--map', 'value=ZIP', '--map', 'price=x'])).code, 2)
 })
 
 test('files of users are told from files of listings, in every format, and a map names the columns of listings', async () => {
@@ -323,7 +365,7 @@ test('files of users are told from files of listings, in every format, and a map
   for (const name of [
     write(toLines([user, wrong]), 'ndjson'),
     write(gzipSync(JSON.stringify({ users: [user, wrong] })), 'json.gz'),
-    write('email,type,value,radius\na@example.com,zipcode,78704,5\na@example.com,zipcode,78704,200\n', 'csv'),
+    write('email,receiverApiKey,value,radius\na@example.com,k,78704,5\na@example.com,,78704,200\n', 'csv'),
   ]) {
     const { problems, counts } = await check(name)
     assert.deepEqual([counts.records, problems.length], [2, 1], name)

@@ -1,26 +1,31 @@
-/** `validate FILE…`: tells what each file is by its name and its first records, and checks it. No database is needed. */
-import { LeadpushError } from '../../base/errors.ts'
+/** `validate FILE…`: tells what each file is by what is in it, and judges it as the import does. No database is needed. */
+import { addAbortSignal, Readable } from 'node:stream'
+import type { LeadMap } from '../../leads/field-map.ts'
+import { leadFormats } from '../../leads/import.ts'
+import { leadVocabulary } from '../../leads/usual-names.ts'
+import { ColumnSampler } from '../../records/column-samples.ts'
 import { foldName } from '../../records/columns.ts'
-import { findRecordFile, type RecordFile, type RecordPage, readRecords } from '../../records/read-records.ts'
-import { checkBodyFile } from './body-file.ts'
+import { checkReadable, findRecordFile, openFile, type RecordPage, readRecords } from '../../records/read-records.ts'
+import { suggestMap } from '../../records/suggest-map.ts'
+import { type UserMap, userVocabulary } from '../../users/field-map.ts'
+import { checkBody } from './body-file.ts'
 import type { Findings } from './finding.ts'
 import { LeadsCheck, type LeadsCheckOptions, problemOf, type RecordsCheck } from './leads-file.ts'
 import { UsersCheck } from './users-file.ts'
 
-export interface FileCheckOptions extends LeadsCheckOptions {
+/** The map of listings, or that of users; one is left out where the options name a field that only the other has. */
+export interface FileCheckOptions extends Omit<LeadsCheckOptions, 'map'> {
+  leadMap?: LeadMap | undefined
+  userMap?: UserMap | undefined
   encoding?: string | undefined
+  /** The stream for `-`. */
+  stdin?: Readable | undefined
 }
 
-function findFile(name: string): RecordFile {
-  if (name !== '-') return findRecordFile(name, ['ndjson', 'csv', 'json'])
-  throw new LeadpushError('usage', 'Standard input (-) has no name that says what it is.', {
-    hint: 'Write it to a file that ends in .json (a delivery body), .ndjson or .csv (listings or users).',
-  })
-}
-
-/** Throws `usage` where a file does not exist, cannot be read, or has a name that does not tell its format. */
-export function findFiles(names: readonly string[]): RecordFile[] {
-  return names.map(findFile)
+/** Throws `usage` where a file does not exist or cannot be read. */
+export function findFiles(names: readonly string[]): readonly string[] {
+  for (const name of names) if (name !== '-') checkReadable(name)
+  return names
 }
 
 export interface FileCounts {
@@ -31,48 +36,111 @@ export interface FileCounts {
   filtered?: number
 }
 
-/** Whether the first records are users: they have an `email`, and nothing that a listing is known by. */
-function areUsers({ header, records }: RecordPage, { map }: FileCheckOptions): boolean {
-  const first = records.find(({ value }) => typeof value === 'object' && value !== null)?.value ?? {}
-  const names = new Set((header?.names ?? Object.keys(first)).map(foldName))
-  return names.has('email') && !names.has(foldName(map?.get('href')?.column ?? 'href')) && !names.has('postalcode')
+/** Whether the first records are users: by a field that only they have, or else an e-mail and nothing that a listing is known by. */
+function areUsers(page: RecordPage, { leadMap, userMap }: FileCheckOptions): boolean {
+  if (!leadMap || !userMap) return userMap !== undefined
+  const sampler = new ColumnSampler()
+  sampler.look(page)
+  const names = new Set(sampler.names.map(foldName))
+  const has = (field: 'href' | 'postalCode') => names.has(foldName(leadMap.get(field)?.column ?? field))
+  if (has('href') || suggestMap(leadVocabulary, sampler.samples, leadMap).has('href')) return false
+  if (names.has('email')) return !has('postalCode')
+  const fits = suggestMap(userVocabulary, sampler.samples)
+  return fits.has('email') && (fits.has('receiverApiKey') || names.has('receiverapikey') || names.has('queries'))
 }
 
 async function* checkRecords(
-  file: RecordFile,
+  name: string,
+  stream: Readable,
   counts: FileCounts,
   options: FileCheckOptions,
   signal: AbortSignal | undefined,
 ): Findings {
   let check: RecordsCheck | undefined
+  const { leadMap, userMap, encoding, commandThatFits, ...how } = options
   try {
-    for await (const page of readRecords(file, { signal, encoding: options.encoding })) {
+    // a name that says what the file is wins, as in an import; its bytes come from `stream`
+    const file = { ...findRecordFile(name, leadFormats), name: '-' }
+    for await (const page of readRecords(file, { signal, encoding, stdin: stream })) {
       counts.records += page.records.length
       if (!check && page.records.length === 0) continue
       check ??= areUsers(page, options)
-        ? new UsersCheck(file.name, { commandThatFits: options.commandThatFits })
-        : new LeadsCheck(file.name, options, counts)
+        ? new UsersCheck(name, { map: userMap, commandThatFits })
+        : new LeadsCheck(name, { ...how, map: leadMap, commandThatFits }, counts)
       yield* check.check(page)
     }
     if (check) yield* check.finish()
   } catch (error) {
     if (signal?.aborted) return
-    yield problemOf(file.name, error)
+    yield problemOf(name, error)
+  }
+}
+
+const keyBytesMax = 64 * 1024
+
+/** Whether a text that begins so is an object with `queryList` or `fsbos` among its own names, as a delivery body is. */
+export function looksLikeBody(first: Buffer): boolean {
+  const text = first.subarray(0, keyBytesMax).toString()
+  if (!/^\s*\{/.test(text)) return false
+  let depth = 0
+  // strings, with what makes them names, and brackets: all else is between them
+  for (const [token, name, colon] of text.matchAll(/"((?:[^"\\]|\\.)*)"(\s*:)?|[{}[\]]/g)) {
+    if (token === '{' || token === '[') depth++
+    else if (token === '}' || token === ']') depth--
+    else if (depth === 1 && colon !== undefined && (name === 'queryList' || name === 'fsbos')) return true
+  }
+  return false
+}
+
+/** The bytes of a file, with the first of them. */
+async function openPeeked(stream: Readable): Promise<{ first: Buffer; all: Readable }> {
+  const chunks = stream[Symbol.asyncIterator]()
+  let first = Buffer.alloc(0)
+  while (first.length < keyBytesMax) {
+    const { value, done } = await chunks.next()
+    if (done) break
+    first = Buffer.concat([first, Buffer.from(value)])
+  }
+  async function* all() {
+    if (first.length > 0) yield first
+    yield* { [Symbol.asyncIterator]: () => chunks }
+  }
+  return { first, all: Readable.from(all(), { objectMode: false }) }
+}
+
+async function* checkFile(
+  name: string,
+  counts: FileCounts,
+  options: FileCheckOptions,
+  signal: AbortSignal | undefined,
+): Findings {
+  const stream = name === '-' ? (options.stdin ?? Readable.from([])) : openFile(name)
+  try {
+    if (signal) addAbortSignal(signal, stream)
+    const { first, all } = await openPeeked(stream)
+    if (looksLikeBody(first)) yield* checkBody(name, all)
+    else yield* checkRecords(name, all, counts, options, signal)
+  } catch (error) {
+    if (!signal?.aborted) throw error
+  } finally {
+    if (name !== '-') stream.destroy()
   }
 }
 
 /** Yields the findings on the files, one file after the other; `counts` grows as they are read. */
 export async function* checkFiles(
-  files: readonly RecordFile[],
+  files: readonly string[],
   counts: FileCounts,
   signal?: AbortSignal,
-  options: FileCheckOptions = { commandThatFits: () => 'leadpush validate FILE' },
+  options: FileCheckOptions = {
+    commandThatFits: () => 'leadpush validate FILE',
+    leadMap: new Map(),
+    userMap: new Map(),
+  },
 ): Findings {
-  for (const file of files) {
+  for (const name of files) {
     if (signal?.aborted) return
     counts.files++
-    // a body is not zipped
-    if (file.format === 'json' && !file.gzip) yield* checkBodyFile(file.name, signal)
-    else yield* checkRecords(file, counts, options, signal)
+    yield* checkFile(name, counts, options, signal)
   }
 }
