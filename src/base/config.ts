@@ -269,7 +269,7 @@ const proxyNames = { http: 'HTTP_PROXY', https: 'HTTPS_PROXY', except: 'NO_PROXY
 /** The proxies in force, and where each comes from: in lower case first, as curl has it. Throws `usage` as `readProxies` does. */
 export function findProxiesInForce(source: SettingsSource): (SettingInForce & { key: keyof Proxies; url: string })[] {
   const problems: string[] = []
-  const dotEnv = readDotEnv(source.cwd, problems)
+  const dotEnv = readDotEnv(source, problems)
   const inForce: ReturnType<typeof findProxiesInForce> = []
   for (const key of Object.keys(proxyNames) as (keyof Proxies)[]) {
     const upper = proxyNames[key]

@@ -18,13 +18,33 @@ function nearest(name: string, known: ReadonlySet<string>): string {
   return distance(name, found) <= 6 ? `; did you mean ${found}?` : ''
 }
 
-export function readDotEnv(cwd: string, problems: string[]): Record<string, string | undefined> {
+type Environment = Readonly<Record<string, string | undefined>>
+
+interface DotEnv {
+  values: Environment
+  /** Why it cannot be read. */
+  problem: string | undefined
+}
+
+function parseDotEnv(path: string): DotEnv {
   try {
-    return parseEnv(readSmallFile(join(cwd, '.env'))) as Record<string, string>
+    return { values: parseEnv(readSmallFile(path)), problem: undefined }
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT') problems.push(`.env: cannot be read: ${messageOf(error)}`)
-    return {}
+    const problem = codeOf(error) === 'ENOENT' ? undefined : `.env: cannot be read: ${messageOf(error)}`
+    return { values: {}, problem }
   }
+}
+
+/** By the environment of a command and by path: a command asks several times, and a pipe can be read once. */
+const dotEnvs = new WeakMap<Environment, Map<string, DotEnv>>()
+
+/** What `.env` in the folder says, as it was when the command first asked. */
+export function readDotEnv({ env, cwd }: { env: Environment; cwd: string }, problems: string[]): Environment {
+  const path = join(cwd, '.env')
+  const found = dotEnvs.get(env)?.get(path) ?? parseDotEnv(path)
+  dotEnvs.set(env, (dotEnvs.get(env) ?? new Map()).set(path, found))
+  if (found.problem !== undefined) problems.push(found.problem)
+  return found.values
 }
 
 /**
@@ -32,7 +52,7 @@ export function readDotEnv(cwd: string, problems: string[]): Record<string, stri
  * become problems.
  */
 export function mergeSources(
-  { env, cwd }: { env: Readonly<Record<string, string | undefined>>; cwd: string },
+  { env, cwd }: { env: Environment; cwd: string },
   known: ReadonlySet<string>,
   problems: string[],
 ): Map<string, Sourced> {
@@ -41,7 +61,7 @@ export function mergeSources(
   for (const [name, text] of environment) if (text) merged.set(name, { text, from: 'environment' })
   const baseOf = (name: string) => (known.has(name) ? name : name.replace(/_FILE$/, ''))
   const said = new Set([...merged.keys()].map(baseOf))
-  const dotEnv = Object.entries(readDotEnv(cwd, problems)).filter(([name]) => isOurs(name))
+  const dotEnv = Object.entries(readDotEnv({ env, cwd }, problems)).filter(([name]) => isOurs(name))
   for (const [name, text] of dotEnv) if (text && !said.has(baseOf(name))) merged.set(name, { text, from: '.env' })
 
   for (const name of new Set([...environment, ...dotEnv].map(([name]) => name))) {

@@ -167,6 +167,8 @@ test('a pipe is as good as a file; one that nobody writes to, and a file without
   )
   for (const writer of writers) writer.kill('SIGKILL')
   assert.match(said, /LEADPUSH_RATE: holds "nothing"/)
+  // the first of several reads drained it, and the second failed
+  assert.match(said, /LEADPUSH_LEASE: holds "never"/)
   assert.match(said, /LEADPUSH_RECEIVER_URL_FILE: holds "unwritten", which cannot be read \(nothing came through it/)
   assert.match(said, /LEADPUSH_DATA_SOURCE_FILE: holds "\/dev\/zero", which cannot be read \(it holds more than/)
 })
