@@ -157,6 +157,18 @@ for (const version of postgresVersions) {
       assert.deepEqual([shown.place.postalKey, shown.place.city, shown.place.state], ['78704', 'Austin', 'TX'])
       assert.deepEqual([shown.searchWords, shown.words, shown.sources], [['austin', 'pool'], 2, []])
       await assert.rejects(showLead(db, hrefOf('none')), /There is no listing/)
+
+      // once `prune` has deleted the earlier ones, the last was dated by the first import
+      await opened.pool.query(
+        'delete from lead_versions where lead_id = (select lead_id from lead_versions where id = $1) and superseded_at is not null',
+        [shown.states[0]?.versionId],
+      )
+      const kept = await showLead(db, record.href)
+      assert.deepEqual(
+        kept.states.map((state) => [state.since, state.changes]),
+        [[null, []]],
+      )
+      assert.deepEqual(kept.importedAt, shown.importedAt)
     })
 
     for (const changes of [49, 50, 51]) {

@@ -197,7 +197,9 @@ async function writeShown(
   await io.out.line('', paint('bold', 'Over time'))
   for (const { since, changes } of states) {
     const what = changes.map((change) => describeChange(hide(change, contacts))).join(', ')
-    await io.out.line(`  ${io.out.wrap(`${since === null ? 'long ago' : time(since)}  ${what || 'first seen so'}`, 4)}`)
+    await io.out.line(
+      `  ${io.out.wrap(`${since === null ? 'long ago' : time(since)}  ${what || (since === null ? 'or later, as it is' : 'first seen so')}`, 4)}`,
+    )
   }
   if (shown.moreVersions) await io.out.line('  … earlier ones are not shown')
   else if (importedAt === null) await io.out.line('  It came in long ago.')

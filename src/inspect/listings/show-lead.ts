@@ -101,15 +101,28 @@ async function findStates(db: Database, { leadId, versionId, json, importedAt }:
     `.execute(db),
   )
   const all = [{ id: versionId, json }, ...rows]
+  const isFirst = await isOfFirstImport(db, leadId, all.at(-1)?.id ?? versionId)
   return all.map((state, at) => {
     const before = rows[at]
     return {
       versionId: state.id,
       // each state began when it replaced the one before
-      since: before?.supersededAt ?? (at < statesShown ? importedAt : null),
+      since: before?.supersededAt ?? (isFirst && at < statesShown ? importedAt : null),
       changes: before === undefined ? [] : findChanges(JSON.parse(before.json), JSON.parse(state.json)),
     }
   })
+}
+
+/** Whether the listing's first import made the version: else `prune` deleted those before it, and when it began is not known. */
+async function isOfFirstImport(db: Database, leadId: number, versionId: number): Promise<boolean> {
+  const { rows } = await rideOut(() =>
+    sql<{ isFirst: boolean }>`
+      select coalesce((select i.base_version_id >= ${versionId} from imports i where i.id > l.first_import_id order by i.id limit 1), true)
+        as "isFirst"
+      from leads l where l.id = ${leadId}
+    `.execute(db),
+  )
+  return rows[0]?.isFirst ?? false
 }
 
 const findChanges = (before: Lead, after: Lead): FieldChange[] =>
