@@ -85,7 +85,9 @@ async function stageAndMerge(
     Object.assign(read, state)
     tell('reading')
   }
-  const staged = await stageLeads(connection, file, { ...options, onRead })
+  // contract 4.18: accepted, a complete feed may be of nothing: the last listing of a source can go
+  const mayBeEmpty = options.source?.complete === true && options.source.accept
+  const staged = await stageLeads(connection, file, { ...options, mayBeEmpty, onRead })
   tell('merging')
   const { format, header, ignored, hasUnread, filtered } = staged
   const counts = await mergeLeads(connection, {

@@ -1,8 +1,10 @@
 /** Which source has which listing (contract 4.18): one source, several, what is gone, what comes back, what changes nothing. */
 import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import type { OpenDatabase } from '../../src/db/open.ts'
+import { importLeads } from '../../src/leads/import.ts'
 import type { SourceOptions } from '../../src/leads/sources.ts'
 import { findMatches } from '../../src/matching/match.ts'
 import { createDatabase } from '../support/database.ts'
@@ -112,8 +114,13 @@ test('fewer than half of the live listings change nothing; half of them, or any 
   const accepted = await importRecords(opened, listings(1), all('mls', { accept: true }))
   assert.equal(accepted.summary.gone, 4)
   assert.deepEqual(await findLive(opened), ['1', 'other'])
-  const empty = await importRecords(opened, [], all('mls', { accept: true }))
+  const empty = await importRecords(opened, [], all('mls'))
   assert.deepEqual([empty.broken?.message, empty.summary.gone], ['it is empty: it has no record', 0])
+  // the last listing could never leave
+  const none = await importRecords(opened, [], all('mls', { accept: true }))
+  assert.deepEqual([none.broken, none.summary.gone, await findLive(opened)], [undefined, 1, ['other']])
+  const list = { ...all('other', { accept: true }), stdin: Readable.from([Buffer.from('[]')], { objectMode: false }) }
+  assert.equal((await importLeads(opened, ['-'], list)).summary.gone, 1)
 })
 
 test('the guard counts live listings: those that are too old, gone, or new in the file do not matter', async () => {
