@@ -1,12 +1,15 @@
 /** Stores searches, each meaning once, and resolves them again when a newer program resolves queries in another way. */
-import { sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Database } from '../db/open.ts'
+import type { Tables } from '../db/tables.ts'
 import type { Places } from '../places/places.ts'
 import { type ResolvedSearch, resolverVersion, resolveSearch } from './search.ts'
 
 type StoredSearch = Pick<ResolvedSearch, 'meaningSha256' | 'kind' | 'places' | 'words'>
 
 const batchSize = 500
+/** Each may mean 4,000 postal codes. */
+const queriesPerFetch = 500
 
 async function saveBatch(db: Database, searches: readonly StoredSearch[], ids: Map<string, number>): Promise<void> {
   const rows = searches.map(({ meaningSha256, kind, places, words }) => ({
@@ -74,32 +77,57 @@ export async function resolveOutdated(db: Database, places: Places): Promise<num
     if (outdated.length === 0) return changed
     const searchIds = outdated.map(({ id }) => id)
     changed += await db.transaction().execute(async (transaction) => {
-      const queries = await transaction
-        .selectFrom('queries')
-        .select(['user_id', 'position', 'type', 'value', 'radius', 'search_id'])
-        .where('search_id', 'in', searchIds)
-        .execute()
-      const resolved = queries.map((query) => ({ query, search: resolveSearch(places, query) }))
-      const kept = resolved.flatMap(({ query, search }) => ('refused' in search ? [] : [{ query, search }]))
-      const ids = await saveSearches(
-        transaction,
-        kept.map(({ search }) => search),
-      )
-      const moved = kept.flatMap(({ query }, at) =>
-        ids[at] === query.search_id ? [] : [{ ...query, to: ids[at] as number }],
-      )
-      await sql`
-        update queries q set search_id = n.search_id
-        from unnest(${moved.map((query) => query.user_id)}::bigint[], ${moved.map((query) => query.position)}::integer[],
-          ${moved.map((query) => query.to)}::bigint[]) as n (user_id, position, search_id)
-        where q.user_id = n.user_id and q.position = n.position
-      `.execute(transaction)
+      const moved = await moveQueries(transaction, places, searchIds)
       await transaction
         .updateTable('searches')
         .set({ resolver: resolverVersion })
         .where('id', 'in', searchIds)
         .execute()
-      return moved.length
+      return moved
     })
   }
+}
+
+interface StoredQuery extends Pick<Selectable<Tables['queries']>, 'type' | 'value' | 'radius'> {
+  userId: number
+  position: number
+  searchId: number
+}
+
+/** Resolves the queries of the searches anew, some at a time, since a search may be half of all users'; returns how many moved. */
+async function moveQueries(transaction: Database, places: Places, searchIds: readonly number[]): Promise<number> {
+  await sql`
+    declare outdated_queries no scroll cursor for
+    select user_id as "userId", position, type, value, radius, search_id as "searchId" from queries where search_id = any (${searchIds})
+  `.execute(transaction)
+  let moved = 0
+  for (;;) {
+    const { rows } = await sql<StoredQuery>`fetch ${sql.lit(queriesPerFetch)} from outdated_queries`.execute(
+      transaction,
+    )
+    if (rows.length === 0) break
+    moved += await moveSome(transaction, places, rows)
+  }
+  await sql`close outdated_queries`.execute(transaction)
+  return moved
+}
+
+async function moveSome(transaction: Database, places: Places, queries: readonly StoredQuery[]): Promise<number> {
+  const resolved = queries.map((query) => ({ query, search: resolveSearch(places, query) }))
+  const kept = resolved.flatMap(({ query, search }) => ('refused' in search ? [] : [{ query, search }]))
+  if (kept.length === 0) return 0
+  const ids = await saveSearches(
+    transaction,
+    kept.map(({ search }) => search),
+  )
+  const moved = kept.flatMap(({ query }, at) =>
+    ids[at] === query.searchId ? [] : [{ ...query, to: ids[at] as number }],
+  )
+  await sql`
+    update queries q set search_id = n.search_id
+    from unnest(${moved.map(({ userId }) => userId)}::bigint[], ${moved.map(({ position }) => position)}::integer[],
+      ${moved.map(({ to }) => to)}::bigint[]) as n (user_id, position, search_id)
+    where q.user_id = n.user_id and q.position = n.position
+  `.execute(transaction)
+  return moved.length
 }

@@ -223,11 +223,27 @@ for (const version of postgresVersions) {
          select id, 0, 'text', 'Logan, UT', 0, 'Logan, UT0', '{}', $1 from u`,
         [rows[0].id],
       )
+      // more than are read at once, and one that is refused by now and keeps its search
+      await opened.pool.query(
+        `with u as (
+           insert into users (email, receiver_key, subscribed) select n || '@example.com', 'k' || n, true from generate_series(0, 600) n
+           returning id, email
+         )
+         insert into queries (user_id, position, type, value, radius, hash, json, search_id)
+         select id, 0, 'text', q.value, 0, q.value || '0', '{}', $1
+         from u, lateral (select case email when '0@example.com' then '!' else 'Logan, UT' end as value) q`,
+        [rows[0].id],
+      )
       assert.equal(await hasOutdated(opened.db), true)
-      assert.equal(await resolveOutdated(opened.db, places), 1)
+      assert.equal(await resolveOutdated(opened.db, places), 601)
       assert.equal(await hasOutdated(opened.db), false)
-      const moved = await opened.pool.query('select search_id from queries')
-      assert.equal(moved.rows[0].search_id, first[1])
+      const moved = await opened.pool.query(
+        'select search_id as search, count(*) as queries from queries group by 1 order by 2',
+      )
+      assert.deepEqual(moved.rows, [
+        { search: rows[0].id, queries: 1 },
+        { search: first[1], queries: 601 },
+      ])
       assert.equal(await resolveOutdated(opened.db, places), 0)
     })
 
