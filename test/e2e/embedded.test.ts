@@ -36,6 +36,19 @@ test('where there is no database yet, every command that needs one ends with 2, 
   assert.equal((await call('db stop')).code, 0)
 })
 
+test('a dry run tells what an import would do, and leaves no database behind', async () => {
+  // it left 52 MB in the home
+  const users = writeInput('dry-users.ndjson', toLines(makeUsers(2)))
+  const leads = writeInput('dry-leads.ndjson', toLines([{ href: hrefOf(1), postalCode: '78704' }]))
+  for (const [command, inserted] of [
+    [`users import ${users}`, 2],
+    [`leads import ${leads}`, 1],
+  ] as const) {
+    const { code, json, stderr } = await call(`${command} --dry-run --json`)
+    assert.deepEqual([code, json.at(-1).inserted, existsSync(home)], [0, inserted, false], stderr)
+  }
+})
+
 test('an import makes it; several commands use it at once; the last one to leave stops it', async () => {
   const leads = Array.from({ length: 300 }, (_, at) => ({
     href: hrefOf(at),

@@ -1,8 +1,9 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
 import type { Command } from 'commander'
 import { messageOf } from '../../base/errors.ts'
-import { type Act, type ExitCode, openSecrets, settingsSource, usageError, waiting, withDatabase } from '../command.ts'
+import { type Act, type ExitCode, openSecrets, settingsSource, usageError } from '../command.ts'
 import type { CommandIo } from '../command-io.ts'
+import { withImportDatabase } from '../import-database.ts'
 import { addRecordOptions, commandThatFits, type RecordOptions, readRecordOptions } from '../record-options.ts'
 import { isStopCode } from '../signals.ts'
 import type { ForgetOptions } from './forget.ts'
@@ -106,7 +107,7 @@ async function importFiles(
   const from = readSource(options, settings)
   findRecordFiles(files, leadFormats)
   const read = await readRecordOptions(options)
-  return await withDatabase(io, settings, { create: true, ...waiting(io) }, async (opened) => {
+  return await withImportDatabase(io, settings, options, async (opened) => {
     const onNote = (note: string) => io.log.info(note)
     const vault = toSend && (await openSecrets(opened.db, toSend))
     const ways = {

@@ -2,17 +2,9 @@
 import type { Command } from 'commander'
 import type { SettingName } from '../../base/config.ts'
 import type { ListedUser } from '../../users/users.ts'
-import {
-  type Act,
-  type ExitCode,
-  inShort,
-  openSecrets,
-  settingsSource,
-  usageError,
-  waiting,
-  withDatabase,
-} from '../command.ts'
+import { type Act, type ExitCode, inShort, openSecrets, settingsSource, usageError, withDatabase } from '../command.ts'
 import type { CommandIo } from '../command-io.ts'
+import { withImportDatabase } from '../import-database.ts'
 import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
 import { commandThatFits, encodingOption, mapFileOption, mapOption } from '../record-options.ts'
@@ -162,7 +154,7 @@ async function importFiles(
   if (accept && !complete) throw usageError('--accept goes with --complete: it overrules its guard.')
   findRecordFiles(files, userFormats)
   const reading = { map: userMaps.read(options), commandThatFits: commandThatFits('users import', files, command) }
-  return await withDatabase(io, settings, { create: true, ...waiting(io) }, async (opened) => {
+  return await withImportDatabase(io, settings, options, async (opened) => {
     const vault = await openSecrets(opened.db, settings, { begins: !dryRun })
     let unsubscribed = 0
     const imported = await runImport(io, { ...options, files }, async (how) => {
