@@ -38,7 +38,7 @@ create table leads (
 
 create index leads_by_place on leads (postal_key, version_id desc) include (id);
 create index leads_by_recency on leads (version_id desc);
-create index leads_by_house on leads (house) where house is not null;
+create index leads_by_house on leads (house, id) where house is not null;
 
 -- The blocks of 2^12, 2^15, 2^18, 2^21 and 2^24 ids that hold a version, each number marked with the size of its block. In
 -- one index with the words, they let a search look at one stretch of ids: it goes from the newest back, and reads no more

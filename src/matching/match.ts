@@ -69,43 +69,70 @@ const columnsOf = ({ sameHouse }: Live, lead: RawBuilder<unknown>) =>
 
 /**
  * SQL: `ids`, the newest `limit` of `listings`, rows with the columns of `columnsOf`; and `left_out`, those newer than the last of these
- * that do not count for another of their house, which `matches` the search too.
+ * that do not count for another of their house, which `matches` the search too. Only the newest `candidatesMax` are looked at.
  */
 const selectNewest = (
   live: Live,
   listings: RawBuilder<unknown>,
   limit: number,
+  candidatesMax: number | null,
   matches?: RawBuilder<boolean>,
 ): RawBuilder<NewestRow> =>
   live.sameHouse === 'each'
     ? sql`
-        select string_agg(version_id::text, ',' order by version_id desc) as ids, null as left_out from (
+        select string_agg(version_id::text, ',' order by version_id desc) as ids, null as left_out, 0 as candidates from (
           ${listings} order by version_id desc limit ${limit}
         ) n`
     : sql`
-        select string_agg(version_id::text, ',' order by version_id desc) filter (where counts) as ids,
-          string_agg(version_id::text, ',' order by version_id desc) filter (where not counts) as left_out
+        select string_agg(version_id::text, ',' order by version_id desc) filter (where counts and place <= ${limit}) as ids,
+          string_agg(version_id::text, ',' order by version_id desc) filter (where not counts and place < ${limit}) as left_out,
+          count(*)::integer as candidates
         from (
           select version_id, counts,
             count(*) filter (where counts) over (order by version_id desc rows unbounded preceding) as place
           from (
             select listing.version_id, ${findCounted(sql`listing`, live.seenSince, matches)} is null as counts
-            from (${listings} offset 0) listing
+            from (${listings} order by version_id desc limit ${candidatesMax}) listing
           ) c
-        ) n where place < ${limit} or counts and place = ${limit}`
+        ) n`
 
 interface NewestRow {
   ids: string | null
   left_out: string | null
+  candidates: number
 }
 
-const readNewest = ({ ids, left_out }: NewestRow = { ids: null, left_out: null }): Newest => ({
+/** Few listings are of one house: so many of the newest nearly always hold enough that count. */
+const enoughFor = (limit: number) => 2 * limit + 50
+
+/** Whether more than `enoughFor` must be looked at. */
+const lacks = ({ ids }: Newest, limit: number, candidates: number) =>
+  ids.length < limit && candidates >= enoughFor(limit)
+
+/** `listingsOf` gives the rows for `selectNewest`, where only the newest `most` are looked at. */
+async function findNewest(
+  db: Transaction<Tables>,
+  live: Live,
+  listingsOf: (most: number | null) => RawBuilder<unknown>,
+  limit: number,
+  matches?: RawBuilder<boolean>,
+): Promise<Newest> {
+  const find = async (most: number | null) =>
+    (await selectNewest(live, listingsOf(most), limit, most, matches).execute(db)).rows[0]
+  const first = await find(live.sameHouse === 'each' ? limit : enoughFor(limit))
+  const newest = readNewest(first)
+  return lacks(newest, limit, first?.candidates ?? 0) ? readNewest(await find(null)) : newest
+}
+
+const readNewest = (
+  { ids, left_out }: Pick<NewestRow, 'ids' | 'left_out'> = { ids: null, left_out: null },
+): Newest => ({
   ids: readIds(ids),
   leftOut: readIds(left_out),
 })
 
 /** Maps each place to its newest 300 leads; a place without leads is left out. */
-export async function findNewestByPlace(
+export function findNewestByPlace(
   db: Database,
   places: readonly string[],
   live: Live,
@@ -114,13 +141,21 @@ export async function findNewestByPlace(
   const listings = sql`
     select ${columnsOf(live, sql`l`)} from leads l join lead_seen s on s.lead_id = l.id
     where l.postal_key = p.place and ${isListed(sql`s`, live.seenSince)}`
-  const { rows } = await withSettings(db, (transaction) =>
-    sql<NewestRow & { place: string }>`
-      select p.place, newest.ids, newest.left_out from unnest(${[...new Set(places)]}::text[]) as p (place)
-      cross join lateral (${selectNewest(live, listings, limit)}) newest where newest.ids is not null
-    `.execute(transaction),
-  )
-  return new Map(rows.map((row) => [row.place, readNewest(row)]))
+  return withSettings(db, async (transaction) => {
+    const find = (some: readonly string[], candidatesMax: number | null) =>
+      sql<NewestRow & { place: string }>`
+        select p.place, newest.ids, newest.left_out, newest.candidates from unnest(${some}::text[]) as p (place)
+        cross join lateral (${selectNewest(live, listings, limit, candidatesMax)}) newest where newest.ids is not null
+      `.execute(transaction)
+    const { rows } = await find([...new Set(places)], enoughFor(limit))
+    const found = new Map(rows.map((row) => [row.place, readNewest(row)]))
+    const lacking = rows.filter(({ place, candidates }) => lacks(found.get(place) as Newest, limit, candidates))
+    if (lacking.length > 0) {
+      const all = await find(lacking.map(({ place }) => place), null) // biome-ignore format: one line
+      for (const row of all.rows) found.set(row.place, readNewest(row))
+    }
+    return found
+  })
 }
 
 /** The newest of the places' leads. Their age is looked up for the newest alone, unless too many of these are too old. */
@@ -150,11 +185,10 @@ async function findInPlaces(
   const ofPlace = sql`
     select ${columnsOf(live, sql`l`)} from leads l join lead_seen s on s.lead_id = l.id
     where l.postal_key = p.place and ${isListed(sql`s`, live.seenSince)}`
-  const newestOfPlace = live.sameHouse === 'each' ? sql`${ofPlace} order by l.version_id desc limit ${limit}` : ofPlace
-  const listings = sql`
-    select ${columnsOf(live, sql`l`)} from unnest(${places}::text[]) as p (place) cross join lateral (${newestOfPlace}) l`
-  const exact = await selectNewest(live, listings, limit).execute(db)
-  return readNewest(exact.rows[0])
+  const newestOfEach = (most: number | null) => sql`
+    select ${columnsOf(live, sql`l`)} from unnest(${places}::text[]) as p (place)
+    cross join lateral (${ofPlace} order by l.version_id desc limit ${most}) l`
+  return await findNewest(db, live, newestOfEach, limit)
 }
 
 /** How many leads the places have, up to `max` of them. */
@@ -200,8 +234,7 @@ async function findInPlacesByWords(
       select search from leads where id = p.id offset 0
     ) l on ${hasWords(words)} join lead_seen s on s.lead_id = p.id
     where ${isListed(sql`s`, live.seenSince)}`
-  const { rows } = await selectNewest(live, listings, limit, otherHasWords(words)).execute(db)
-  return readNewest(rows[0])
+  return await findNewest(db, live, () => listings, limit, otherHasWords(words))
 }
 
 interface Ends {
@@ -244,8 +277,7 @@ async function findByWords(
         ) w ${inPlaces} order by version_id desc offset 0
       ) m join lead_seen s on s.lead_id = m.id
       where ${isListed(sql`s`, live.seenSince)}`
-    const { rows } = await selectNewest(live, listings, limit - found.length, otherHasWords(words)).execute(db)
-    const newest = readNewest(rows[0])
+    const newest = await findNewest(db, live, () => listings, limit - found.length, otherHasWords(words))
     found.push(...newest.ids)
     leftOut.push(...newest.leftOut)
     to = from
