@@ -20,11 +20,11 @@ export function addDoctor(program: Command, act: Act): void {
     .addHelpText(
       'after',
       `
-\`validate\` judges data, \`doctor\` the machine. Each check comes to ok, warn, fail or
+\`validate\` judges data, \`doctor\` the machine. Each check ends as ok, warn, fail or
 skipped (because of one before it), with what to do. It sends no delivery and no
-ping (the receiver gets a HEAD without a key), writes nothing, makes no database,
-and ends within a minute whatever hangs. An embedded database is started where it
-does not run, and stopped again.
+ping (the receiver gets a HEAD without a key). It writes nothing and makes no
+database; it starts an embedded one, and stops it again. It ends within a minute,
+even if something hangs.
 
 Exit code: 1 if a check failed, else 0.
 

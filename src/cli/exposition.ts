@@ -77,7 +77,7 @@ const lasting = {
   exit_code: 'What the last run that ended exited with.',
   last_end_timestamp_seconds: 'When a run ended last, however it did.',
   last_completion_timestamp_seconds:
-    'When a run came to its end last: it was not stopped, held back or without its database, and did not give up.',
+    'When a run finished last: it was not stopped, held back or without its database, and did not give up.',
   last_success_timestamp_seconds: 'When a run exited 0 last.',
 } as const
 type Lasting = Partial<Record<keyof typeof lasting, number>>

@@ -31,7 +31,7 @@ export function addPreview(program: Command, act: Act): void {
     .option('--user <email>', 'what `push --user` would send')
     .option('--force', 'what `push --all --force` would send')
     .option('--failed', 'what `push --failed` would send')
-    .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
+    .option('--unknown', 'with --failed: also for deliveries that may have arrived')
     .option('--limit <n>', 'list only the first n users; the summary counts all', parseCount)
     .option('--body', 'print each body, one to a line, byte for byte')
     .option('--diff', 'with --user: what is new, changed and gone against the last weekly delivery that arrived')
@@ -47,8 +47,8 @@ output of --body and --json too.
 
 The page of --out is one file that loads nothing: what each query matches, brings
 and leaves out and why, the requests' sizes, a map, and up to 1,000 listings as cards.
-It holds no contact of a listing and no key; only its owner may read the file. With
---json the lines are printed as without it.
+It holds no contact of a listing and no key. Only its owner may read the file. It
+changes nothing about what is printed.
 
 Examples:
   leadpush preview --limit 20            a look at a few, and the summary of all

@@ -66,9 +66,9 @@ export function buildProgram(act: Act, { out, error }: Writers): Command {
       `
 Begin with:
   leadpush demo                                 see it work, with nothing to set up
-  leadpush leads import listings.csv            listings in
-  leadpush users import users.json              users in
-  leadpush preview                              what would be sent
+  leadpush leads import listings.csv            take listings in
+  leadpush users import users.csv               take users in
+  leadpush preview                              see what would be sent
   LEADPUSH_RECEIVER_URL=https://… leadpush push --all
 
 Settings are environment variables; docs/settings.md lists them, and

@@ -35,7 +35,7 @@ export function addPrune(program: Command, act: Act): void {
     .command('prune')
     .description('Delete old deliveries, stale listings and what only they needed; never what is still owed.')
     .requiredOption('--older-than <duration>', 'delete what is older: a number and a unit, such as 90d')
-    .option('--dry-run', 'delete nothing: tell what would be deleted')
+    .option('--dry-run', 'delete nothing; tell what would be deleted')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',

@@ -22,10 +22,7 @@ export const mapFileOption = (): Option =>
   new Option('--map-file <file>', 'a file with a line FIELD=COLUMN each, # begins a comment; --map wins over it')
 
 export const encodingOption = (): Option =>
-  new Option(
-    '--encoding <name>',
-    'the encoding of files without a mark of Unicode that are not in UTF-8, such as windows-1252',
-  )
+  new Option('--encoding <name>', 'the encoding of files that are not in UTF-8, such as windows-1252')
 
 /** The options for the records of listings, in the order of `--help`. */
 export function addRecordOptions(command: Command): Command {
@@ -40,7 +37,7 @@ export function addRecordOptions(command: Command): Command {
       ),
     )
     .addOption(
-      new RepeatedOption('--null <text>', 'a text that means unknown, whatever its case, such as n/a; may be repeated'),
+      new RepeatedOption('--null <text>', 'a text that means unknown, such as n/a, in any case; may be repeated'),
     )
     .option('--strict', 'reject a record with an optional value that cannot be read, instead of taking it as unknown')
 }

@@ -205,9 +205,9 @@ test('no whole push of all users in 8 days', async () => {
   await well()
   await query(`update runs set ended_at = now() - interval '8 days'`)
   assert.equal((await house.call('push --all --limit 5')).code, 0)
-  const line = await alarm(/No whole `push --all` came to its end in the last 8 days/)
+  const line = await alarm(/No whole `push --all` finished in the last 8 days/)
   await query('delete from runs')
-  await alarm(/No whole `push --all` has come to its end yet/)
+  await alarm(/No whole `push --all` has finished yet/)
   await follow(line, 'push --all')
 })
 
@@ -235,9 +235,7 @@ test('listings that are no longer imported', async () => {
   await age('8 days -1 minute')
   await well()
   await age('8 days 1 second')
-  const line = await alarm(
-    /^check {2}No import of listings came to its end since \S+ \(LEADPUSH_FEED_MAX_AGE is 8 days\)/,
-  )
+  const line = await alarm(/^check {2}No import of listings has finished since \S+ \(LEADPUSH_FEED_MAX_AGE is 8 days\)/)
   await well({ LEADPUSH_FEED_MAX_AGE: 'off' })
   await well({ LEADPUSH_FEED_MAX_AGE: '9d' })
   await age('61 minutes')

@@ -156,10 +156,7 @@ test('status shows each source, and --check names one that stays away', async ()
   await opened.pool.query(`update sources set imported_at = now() - interval '8 days 1 minute' where name = 'mls'`)
   const check = await house.call('status --check --quiet')
   assert.equal(check.code, 1)
-  assert.match(
-    check.stdout,
-    /No import of this source came to its end: mls since \S+ \(LEADPUSH_FEED_MAX_AGE is 8 days\)/,
-  )
+  assert.match(check.stdout, /No import of this source has finished: mls since \S+ \(LEADPUSH_FEED_MAX_AGE is 8 days\)/)
   await opened.pool.query(
     `update sources set imported_at = now() - interval '8 days' + interval '1 minute' where name = 'mls'`,
   )

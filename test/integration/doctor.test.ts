@@ -261,7 +261,7 @@ test('what past pushes left behind, a time zone of others, and tables that nobod
   await opened.pool.query("update deliveries set created_at = now(), due_at = now()")
   await opened.pool.query("update runs set started_at = now() - interval '10 minutes', ended_at = now() - interval '9 minutes' where command = 'resume'")
   await opened.pool.query("update runs set started_at = now() - interval '20 minutes' where command = 'all'")
-  says(await diagnose(env), 'ledger', /^warn: 1 delivery waits for an attempt in the hands of no living process\..*Run `leadpush push --resume`\./)
+  says(await diagnose(env), 'ledger', /^warn: 1 delivery waits for an attempt, and no process is working on it\..*Run `leadpush push --resume`\./)
   await opened.close()
 }) // biome-ignore format: long statements
 

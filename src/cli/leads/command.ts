@@ -27,8 +27,8 @@ export function addLeads(program: Command, act: Act): void {
     .option('--dry-run', 'tell what the import would do, and write nothing')
     .option('--rejects <file>', 'keep the rejected records in a file, as they came')
     .option('--source <name>', 'whose listings the files have: letters, digits, dots, hyphens, underscores')
-    .option('--complete', 'with --source: the files have all its listings; those that they lack are gone')
-    .option('--accept', 'with --complete: also if they have fewer than half of its live listings')
+    .option('--complete', 'with --source: the files have all its listings; others are no longer delivered')
+    .option('--accept', 'with --complete: even if the files have fewer than half of its live listings')
     .option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
@@ -43,11 +43,11 @@ Examples:
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
   leadpush leads import all-1.csv all-2.csv --source mls --complete
 
-Importing the same file again changes nothing; an unknown value never wipes out
-a known one. Names of columns may be in any case, separators of CSV are found.
-Numbers are read as people write them ($350,000, 350K, 1,850 sqft); what is
-doubtful is unknown, and counted. A listing that is gone is not delivered until
-one of its sources has it again.`,
+If your columns have other names, run the import without --map: it prints the
+options to use. Importing the same file again changes nothing. An unknown value
+never overwrites a known one. Numbers are read as people write them ($350,000,
+350K, 1,850 sqft); a doubtful one is unknown, and counted. A listing that left
+its sources is not delivered until one of them has it again.`,
     )
     .action(act(importFiles))
   addLooks(leads, act)
@@ -61,8 +61,8 @@ one of its sources has it again.`,
     .option('--list <file>', 'a file with a URL, an e-mail address or a phone number a line; - is standard input')
     .option('--drop <file...>', "consumer deletion lists of California's Delete Request and Opt-out Platform")
     .option('--response <dir>', 'with --drop: write a file to upload for each list into this folder')
-    .option('--redact', 'keep the listings, and drop their contacts; also those of later records')
-    .option('--dry-run', 'erase nothing: tell what would go')
+    .option('--redact', 'keep the listings and drop their contacts, in later records too')
+    .option('--dry-run', 'erase nothing; tell what would go')
     .option('--json', 'print one JSON object, and one for each response')
     .addHelpText(
       'after',

@@ -52,10 +52,10 @@ export function addPush(program: Command, act: Act): void {
     .option('--force', 'with --all: also a further delivery for those who had theirs')
     .option('--yes', 'with --force: go on without asking first')
     .option('--limit <n>', 'with --all: serve this many users, then end', parseCount)
-    .option('--unknown', 'with --failed: also where it is unknown whether the delivery arrived')
+    .option('--unknown', 'with --failed: also for deliveries that may have arrived')
     .addOption(new Option('--owed', 'only what is owed by subscribing; with --user: to that user').hideHelp())
     .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
-    .option('--accept', 'send what is held back: by the guard, or because the receiver is down or refuses everybody')
+    .option('--accept', 'send what is held back: by the guard, by trouble of the receiver, or by another time zone')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
     .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
     .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")
@@ -69,13 +69,13 @@ Examples:
   leadpush push --user user@example.com  one user, also outside the week
   leadpush push --resume                 after a crash or a stop; for cron, hourly
   leadpush push --failed                 once the receiver is repaired
-  leadpush push --all --accept           what is held back is right all the same
+  leadpush push --all --accept           once you know that it is right
   leadpush push --all --metrics-file /var/lib/node_exporter/leadpush-all.prom
 
 On a terminal --force says how many users would get a further delivery, and asks.
 
 Give each line of a crontab a metrics file of its own, which ends in .prom. It is
-replaced as a whole twice a minute, and at the end, however the run ends.`,
+replaced as a whole twice a minute, and when the run ends.`,
     )
     .action(act(push))
 }

@@ -123,7 +123,7 @@ async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> 
   if (summary.skipped > 0) facts.push(['skipped', plural(summary.skipped, 'user')])
   if (summary.already > 0) facts.push(['had theirs', plural(summary.already, 'user')])
   if (summary.elsewhere > 0)
-    facts.push(['elsewhere', `${formatCount(summary.elsewhere)} in the hands of another process`])
+    facts.push(['elsewhere', `${formatCount(summary.elsewhere)}: another process is working on them`])
   if (summary.owed > 0) facts.push(['owed', `${plural(summary.owed, 'user')} not served by this run`])
   if (summary.sameHouse)
     facts.push(['same house', `${plural(summary.sameHouse, 'listing')} left out: another of the house counts`])

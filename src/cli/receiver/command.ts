@@ -17,9 +17,12 @@ export function addReceiver(program: Command, act: Act): void {
     .description(
       'Run a strict reference receiver for development: checks every rule of a delivery, and shows what came.',
     )
-    .option('--host <address>', 'where to listen (127.0.0.1)')
-    .option('--port <port>', 'on which port; 0 takes a free one (8080)')
-    .option('--keys <file>', 'take these user keys alone: `users` of the database, `-`, or a file, one key a line')
+    .option('--host <address>', 'where to listen (LEADPUSH_HOST, else 127.0.0.1)')
+    .option('--port <port>', 'on which port; 0 takes a free one (LEADPUSH_PORT, else 8080)')
+    .option(
+      '--keys <file>',
+      'take only these user keys: those of the `users` in the database, or a file, one key a line; - is standard input',
+    )
     .addOption(
       new RepeatedOption('--fail <status:count>', 'answer the next COUNT requests with STATUS; repeat it for a script'),
     )

@@ -41,12 +41,12 @@ Examples:
   leadpush status --user user@example.com
   leadpush status --check --quiet        for a monitor, once a day
 
---check first says what to do, and exits 1, if the receiver refuses every delivery
-alike; if deliveries are stuck, failed or unknown; if users were left out or are
-held back, by the guard or by what a receiver answers; if half of them have no lead
-to send; if no whole \`push --all\` came to its end in 8 days; if triggers were given
-up, dropped or not sent, or a hook has failed for a day; or if no listings, or none
-of a source, were imported for LEADPUSH_FEED_MAX_AGE.`,
+--check exits 1 and says what to do, for each of these:
+  deliveries   the receiver refuses all of them; some are stuck, failed or unknown
+  users        some were left out, are held back, or half of them have no lead
+  the week     no whole \`push --all\` finished in the last 8 days
+  listings     none were imported for LEADPUSH_FEED_MAX_AGE, or none of a source
+  platforms    triggers were abandoned, dropped or not sent; a hook failed for a day`,
     )
     .action(act(status))
 }

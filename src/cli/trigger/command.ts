@@ -54,13 +54,13 @@ Examples:
   leadpush trigger --again --since 2d            after a platform was down
   leadpush trigger --metrics-file /var/lib/node_exporter/leadpush-trigger.prom
 
-A hook gets, once, each listing that was imported after the hook was registered
-and matches one of its user's queries, and, where it asked for price_change, each
-one whose price is another than at the last run, or, for lead_gone, that went from
-its complete feed. Later runs try again what failed,
-after 1, 5 and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that failed gets
-nothing more for a minute, or for as long as its Retry-After asks. A host gets
-at most 30 a second, from all runs together.`,
+A hook gets each listing once that matches one of its user's queries and was
+imported after the hook was registered. If it asked for price_change, it gets each
+one whose price changed since the last run; if it asked for lead_gone, each one
+that left its complete feed. Later runs try again what failed, after 1, 5 and 30
+minutes, 2, 8, 16, 24 and 24 hours. A hook that failed gets nothing more for a
+minute, or for as long as its Retry-After asks. A host gets at most 30 a second,
+from all runs together.`,
     )
     .action(act(trigger))
 }

@@ -20,7 +20,7 @@ export function addUsers(program: Command, act: Act): void {
     .description('Import users from NDJSON, a JSON array or CSV; - reads standard input. Sends nothing.')
     .argument('<file...>', 'files, taken in one after the other')
     .option('--complete', 'the files are all users there are: unsubscribe those who are in none of them')
-    .option('--accept', 'with --complete: also where fewer than half of the subscribed users are in the files')
+    .option('--accept', 'with --complete: even if the files have fewer than half of the subscribed users')
     .addOption(mapOption())
     .addOption(mapFileOption())
     .addOption(encodingOption())
@@ -39,14 +39,14 @@ Examples:
 A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
            "queries":[{"type":"zipcode","value":"78704","radius":25},
                       {"type":"text","value":"pool"}]}
-A field that is left out keeps its value; queries that are given replace those
-that the user had.
+A field that is left out keeps its value. Given queries replace the user's.
 
-CSV has the columns email, receiverApiKey, subscribed (true, yes, y, 1, on or the
-opposite), type, value, radius, in any order and case, and a line for each query;
-lines with one e-mail are one user, wherever they stand. What an empty cell would
-say keeps its value. A line that cannot be read rejects its user. Without a type a
-postal code is a zipcode, any other value a text.`,
+CSV has a line for each query; lines with one e-mail are one user. Its columns, in
+any order and case: email, receiverApiKey, subscribed (true, yes, y, 1, on or the
+opposite), type, value, radius. An empty cell keeps the value. Without a type a
+postal code is a zipcode, any other value a text. A line that cannot be read
+rejects its user. If your columns have other names, run the import without --map:
+it prints the options to use.`,
     )
     .action(act(importFiles))
   users
@@ -71,9 +71,9 @@ postal code is a zipcode, any other value a text.`,
 }
 
 const several = `
-Several users, or those that standard input has, one a line: each is done, and a
-summary follows. A user who does not exist is exit code 2 where it is the only one,
-else 1.`
+Name several users, or give - and their e-mails on standard input, one a line: each
+is done, and a summary follows. If a user does not exist, the exit code is 1, or 2
+if it is the only one.`
 
 /** A command that changes each of several users in the same way. */
 function addChange(users: Command, name: string, description: string): Command {

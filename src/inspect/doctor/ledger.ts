@@ -62,7 +62,7 @@ async function checkLedger(context: DoctorContext): Promise<Verdict> {
     troubles.push(warning(message, seeWhy))
     status.stuck = 0
   } else if (overdue > 0) {
-    const message = `Deliveries have waited for more than ${overdueHours} hours, in the hands of no living process: ${overdue}.`
+    const message = `Deliveries have waited for more than ${overdueHours} hours, and no process is working on them: ${overdue}.`
     troubles.push(failure(message, resume))
   }
   // `findAlarms` reports held users

@@ -28,7 +28,7 @@ function* listDeliveries(status: Status): Generator<Alarm> {
     const deliveries = plural(stuck, 'delivery')
     yield {
       about: `${deliveries} that nobody has in hand`,
-      what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt in the hands of no living process`,
+      what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt, and no process is working on ${stuck === 1 ? 'it' : 'them'}`,
       toDo: refused ? 'mend what the receiver refuses; the next push goes on.' : 'run `leadpush push --resume`.',
     }
   }
@@ -93,8 +93,8 @@ function* listUsers({ period, held, subscribed }: Status, { left, without, weekl
     yield {
       about: 'a weekly push that did not run',
       what: weekly.ever
-        ? `No whole \`push --all\` came to its end in the last ${monitoredRunDays} days`
-        : 'No whole `push --all` has come to its end yet',
+        ? `No whole \`push --all\` finished in the last ${monitoredRunDays} days`
+        : 'No whole `push --all` has finished yet',
       toDo: `run ${serve}, and let cron do so once a week.`,
     }
   }
@@ -115,7 +115,7 @@ function* listListings({ withoutLeads, feed, lateSources }: Concerns): Generator
   if (feed) {
     yield {
       about: 'listings that are no longer imported',
-      what: `No import of listings came to its end since ${minuteOf(feed.lastAt)} (LEADPUSH_FEED_MAX_AGE is ${span(feed.maxAgeMs / 1_000)})`,
+      what: `No import of listings has finished since ${minuteOf(feed.lastAt)} (LEADPUSH_FEED_MAX_AGE is ${span(feed.maxAgeMs / 1_000)})`,
       toDo: 'find out why the feed stopped, then run `leadpush leads import FILE`.',
     }
   }
@@ -126,7 +126,7 @@ function* listListings({ withoutLeads, feed, lateSources }: Concerns): Generator
     const [first] = sources
     yield {
       about: `${plural(sources.length, 'source')} of listings that ${sources.length === 1 ? 'is' : 'are'} no longer imported`,
-      what: `No import of ${sources.length === 1 ? 'this source' : 'these sources'} came to its end: ${told.join(', ')}${more} (LEADPUSH_FEED_MAX_AGE is ${span(maxAgeMs / 1_000)})`,
+      what: `No import of ${sources.length === 1 ? 'this source' : 'these sources'} has finished: ${told.join(', ')}${more} (LEADPUSH_FEED_MAX_AGE is ${span(maxAgeMs / 1_000)})`,
       toDo: `find out why, then run \`leadpush leads import FILE --source ${first?.source}\`; the alarm also ends when none of its listings is left.`,
     }
   }

@@ -174,7 +174,7 @@ export const bodyChecks: readonly Check[] = [
   },
   {
     name: 'slow-body',
-    title: 'A body that comes slowly is read to its end before it is answered',
+    title: 'A body that comes slowly is read as a whole before it is answered',
     clause: '4.5',
     sends: 'a delivery in two halves, a second apart',
     async run({ sender, madeUp, pauseMs }) {

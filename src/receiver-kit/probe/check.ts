@@ -58,7 +58,7 @@ export const judgeAccepted = (sent: Sent, advice: string): Verdict => (sent.ok ?
 export function judgeRefused(sent: Sent, ifTaken: (sent: Sent, advice: string) => Verdict, advice: string): Verdict {
   if (isRefusal(sent)) return pass(sent)
   if (sent.ok) return ifTaken(sent, advice)
-  if (sent.status === null) return warn(sent, `${advice} Whoever sends it should see that answer.`)
+  if (sent.status === null) return warn(sent, `${advice} The sender should see that answer.`)
   return sent.status >= 500 ? fail(sent, `A 5xx says that the receiver is in trouble. ${advice}`) : warn(sent, advice)
 }
 

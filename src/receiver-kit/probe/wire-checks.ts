@@ -6,7 +6,7 @@ const ms = (value: number) => (value < 1_000 ? `${Math.round(value)} ms` : `${(v
 export const buildWireChecks = (timeoutMs: number): readonly Check[] => [
   {
     name: 'in-time',
-    title: 'Every answer came to its end in time',
+    title: 'Every answer was complete in time',
     clause: '4.5',
     sends: 'nothing of its own',
     async run({ sender: { answers, slowestMs, timeouts, requests } }) {
