@@ -1,9 +1,10 @@
 /** The sources of settings below the flags: the environment, `.env` in the working directory, and the files that NAME_FILE names. */
-import { existsSync } from 'node:fs'
+import { existsSync, lstatSync, type Stats } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { closest, distance } from 'fastest-levenshtein'
 import { codeOf, messageOf } from './errors.ts'
+import { isOwnFile } from './owners.ts'
 import { readSmallFile } from './small-file.ts'
 
 export interface Sourced {
@@ -18,6 +19,20 @@ function nearest(name: string, known: ReadonlySet<string>): string {
   return distance(name, found) <= 6 ? `; did you mean ${found}?` : ''
 }
 
+const writableByOthers = 0o022
+
+/**
+ * Throws where another user has, or may have, put the file or a link to it there: `.env` is obeyed in whatever folder a command runs, and
+ * could send keys and leads to them.
+ */
+function refuseStrange(found: Stats, link: Stats): void {
+  const why = 'in a shared folder it could send keys and leads elsewhere'
+  const stranger = [found, link].find((each) => !isOwnFile(each))
+  if (stranger) throw new Error(`it belongs to another user (${stranger.uid}); ${why}: chown it, or take it away`)
+  if ((found.isFile() || found.isFIFO()) && (found.mode & writableByOthers) !== 0)
+    throw new Error(`other users may write to it; ${why}: run \`chmod go-w .env\``)
+}
+
 type Environment = Readonly<Record<string, string | undefined>>
 
 interface DotEnv {
@@ -28,7 +43,10 @@ interface DotEnv {
 
 function parseDotEnv(path: string): DotEnv {
   try {
-    return { values: parseEnv(readSmallFile(path)), problem: undefined }
+    return {
+      values: parseEnv(readSmallFile(path, undefined, (found) => refuseStrange(found, lstatSync(path)))),
+      problem: undefined,
+    }
   } catch (error) {
     const problem = codeOf(error) === 'ENOENT' ? undefined : `.env: cannot be read: ${messageOf(error)}`
     return { values: {}, problem }

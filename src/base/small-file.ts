@@ -2,7 +2,7 @@
  * Reads a small file with settings or keys at once, bounded in bytes and, for a pipe, in time. Pipes are welcome
  * (`<(pass show database)`), but a pipe without a writer would block the process, deaf to every signal.
  */
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs'
 import { codeOf } from './errors.ts'
 
 const settingBytesMax = 1024 * 1024
@@ -21,11 +21,20 @@ function readPiece(file: number): Buffer | undefined {
   }
 }
 
-/** The file's text without a byte order mark. Throws the system's error, or one that says the file is too long or too slow. */
-export function readSmallFile(path: string, bytesMax: number = settingBytesMax): string {
+/**
+ * The file's text without a byte order mark. Throws the system's error, one that says the file is too long or too slow, or what `check`
+ * throws, which sees the open file before it is read.
+ */
+export function readSmallFile(
+  path: string,
+  bytesMax: number = settingBytesMax,
+  check: (found: Stats) => void = () => {},
+): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    const isPipe = fstatSync(file).isFIFO()
+    const found = fstatSync(file)
+    check(found)
+    const isPipe = found.isFIFO()
     const untilMs = performance.now() + waitMsMax
     const pieces: Buffer[] = []
     for (let bytes = 0; bytes <= bytesMax; ) {

@@ -1,7 +1,16 @@
 /** Settings as an operator meets them (contract 2): what is allowed on both sides of every limit, and where values come from. */
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  lchownSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { callProgram, cleanEnvironment, runProgram, testHome } from '../support/program.ts'
@@ -171,6 +180,33 @@ test('a pipe is as good as a file; one that nobody writes to, and a file without
   assert.match(said, /LEADPUSH_LEASE: holds "never"/)
   assert.match(said, /LEADPUSH_RECEIVER_URL_FILE: holds "unwritten", which cannot be read \(nothing came through it/)
   assert.match(said, /LEADPUSH_DATA_SOURCE_FILE: holds "\/dev\/zero", which cannot be read \(it holds more than/)
+})
+
+test('a .env that another user put there, or may write to, is not obeyed', async () => {
+  // run by root in a shared folder, it sent keys and leads to a stranger's URL
+  const stranger = 12_345
+  const text = 'LEADPUSH_RATE=nothing\n'
+  const cases: [RegExp, (cwd: string) => void][] = [
+    [/\.env: .*chmod go-w/, (cwd) => chmodSync(join(cwd, '.env'), 0o664)],
+  ]
+  if (process.getuid?.() === 0) {
+    cases.push([/\.env: .*another user \(12345\)/, (cwd) => chownSync(join(cwd, '.env'), stranger, stranger)])
+    const link = (cwd: string) => {
+      renameSync(join(cwd, '.env'), join(cwd, 'own'))
+      symlinkSync('own', join(cwd, '.env'))
+      lchownSync(join(cwd, '.env'), stranger, stranger)
+    }
+    cases.push([/\.env: .*another user \(12345\)/, link])
+  }
+  for (const [pattern, change] of cases) {
+    const cwd = makeFolder({ '.env': text })
+    const env = { LEADPUSH_RECEIVER_URL: url }
+    assert.match(await checkSettings(env, { cwd }), /LEADPUSH_RATE: holds "nothing"/)
+    change(cwd)
+    const said = await checkSettings(env, { cwd })
+    assert.match(said, pattern)
+    assert.doesNotMatch(said, /nothing/)
+  }
 })
 
 test('a working directory that was removed is told in the format of the log', async () => {
