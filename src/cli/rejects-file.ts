@@ -1,11 +1,13 @@
 /** The file of `--rejects`: the records that an import rejects, as they came. The import empties it once it is under way. */
 import { once } from 'node:events'
 import {
+  closeSync,
   constants,
   createWriteStream,
   fchmodSync,
   fstatSync,
   ftruncateSync,
+  lstatSync,
   openSync,
   type Stats,
   statSync,
@@ -13,6 +15,7 @@ import {
 import { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import { isOwnFile } from '../base/owners.ts'
 import type { Rejected } from '../records/import-each.ts'
 import { usageError } from './command.ts'
 
@@ -39,13 +42,10 @@ class RejectsFile {
 
   /** Throws `usage` where it cannot be written. */
   static open(path: string, isPipe: boolean): RejectsFile {
-    if (isPipe) return new RejectsFile(path, openPipe(path))
-    try {
-      const fd = openSync(path, constants.O_WRONLY | constants.O_CREAT, ownerOnly)
-      return new RejectsFile(path, createWriteStream(path, { fd }), fd)
-    } catch (error) {
-      throw usageError(describeTrouble(path, error))
-    }
+    const fd = openOwn(path, isPipe)
+    // a pipe without a thread that waits for its reader: no signal would end that
+    if (isPipe) return new RejectsFile(path, new Socket({ fd, readable: false, writable: true }))
+    return new RejectsFile(path, createWriteStream(path, { fd }), fd)
   }
 
   /** Empties a file that was there: not before the import is under way, since wrong usage does nothing. */
@@ -100,18 +100,29 @@ class RejectsFile {
 const describeTrouble = (path: string, trouble: unknown) =>
   `--rejects: ${path} cannot be written (${codeOf(trouble) ?? messageOf(trouble)}).`
 
-/** Opens a pipe without a thread that waits for its reader: no signal would end that. Throws `usage` where nobody reads. */
-function openPipe(path: string): Writable {
+/**
+ * Opens what gets contacts and receiver keys. Throws `usage` where it cannot be written, and where another user has put it, or a link to
+ * it, there to get them.
+ */
+function openOwn(path: string, isPipe: boolean): number {
+  let fd: number | undefined
   try {
-    return new Socket({
-      fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK),
-      readable: false,
-      writable: true,
-    })
+    const link = lstatSync(path, { throwIfNoEntry: false })
+    // from here on nobody else can put a link there
+    const asItIs = link?.isSymbolicLink() ? 0 : constants.O_NOFOLLOW
+    fd = openSync(path, constants.O_WRONLY | asItIs | (isPipe ? constants.O_NONBLOCK : constants.O_CREAT), ownerOnly)
+    const found = fstatSync(fd)
+    const isMeant = found.isFIFO() === isPipe && (found.isCharacterDevice() || isOwnFile(found))
+    if (isMeant && (link === undefined || isOwnFile(link))) return fd
   } catch (error) {
-    const why = codeOf(error) === 'ENXIO' ? 'it is a pipe, and nobody reads it' : (codeOf(error) ?? messageOf(error))
-    throw usageError(`--rejects: ${path} cannot be written (${why}).`)
+    const isUnread = isPipe && codeOf(error) === 'ENXIO'
+    throw usageError(describeTrouble(path, isUnread ? new Error('it is a pipe, and nobody reads it') : error))
   }
+  closeSync(fd)
+  throw usageError(
+    `--rejects: ${path} belongs to another user, who could read the contacts and keys in it.`,
+    'Name a file of your own, in a folder of your own.',
+  )
 }
 
 /** What an import reads. */

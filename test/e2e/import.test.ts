@@ -1,7 +1,18 @@
 /** Listings and users in, through the program (contract 3, 4.10, 4.11): formats, names, what is rejected, what breaks off. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, closeSync, constants, openSync, readFileSync, statSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  lchownSync,
+  openSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -205,6 +216,30 @@ test('wrong usage of the imports ends with 2 before anything is done', async () 
     const ended = await house.call(args)
     assert.deepEqual([ended.code, ended.stdout], [2, ''], `${args}: ${ended.stderr}`)
   }
+})
+
+test('--rejects writes nothing into what another user has put there', { skip: process.getuid?.() !== 0 }, async () => {
+  // contacts and receiver keys went into a stranger's file, through a stranger's link, into a stranger's pipe
+  const file = writeInput('strange.ndjson', toLines([...records, { href: 'x', contactEmail: 'owner@example.com' }]))
+  const [stranger, reader] = [12_345, constants.O_RDONLY | constants.O_NONBLOCK]
+  const own = writeInput('own.ndjson', 'as it was\n')
+  const [theirs, link, pipe] = ['theirs.ndjson', 'link.ndjson', 'rejects.pipe'].map((name) => join(testHome(), name))
+  writeFileSync(theirs as string, 'as it was\n')
+  symlinkSync(own, link as string)
+  assert.equal(spawnSync('mkfifo', [pipe as string]).status, 0)
+  const fd = openSync(pipe as string, reader)
+  for (const path of [theirs, link, pipe] as string[]) {
+    lchownSync(path, stranger, stranger)
+    const ended = await house.call(['leads', 'import', file, '--rejects', path])
+    assert.equal(ended.code, 2, path)
+    assert.match(ended.stderr, /belongs to another user/)
+  }
+  closeSync(fd)
+  for (const path of [theirs, own] as string[]) assert.equal(readFileSync(path, 'utf8'), 'as it was\n')
+  const ownLink = join(testHome(), 'own-link.ndjson')
+  symlinkSync(own, ownLink)
+  assert.equal((await house.call(['leads', 'import', file, '--rejects', ownLink])).code, 1)
+  assert.match(readFileSync(own, 'utf8'), /owner@example.com/)
 })
 
 test('--rejects takes no file that the import reads, and wrong usage leaves its file as it was', async () => {
