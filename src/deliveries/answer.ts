@@ -4,8 +4,8 @@
  */
 import { answerCharsMax, answerTextBytesMax, responseBytesMax } from '../base/limits.ts'
 import { spellOut } from '../base/printable.ts'
+import { redact } from '../base/redact.ts'
 import type { HttpAnswer } from '../http/exchange.ts'
-import { redact } from './redact.ts'
 
 type AnswerBody = Pick<HttpAnswer, 'status' | 'contentType' | 'contentEncoding' | 'body'>
 

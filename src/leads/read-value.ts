@@ -5,6 +5,7 @@
 
 import { leadNumberMax } from '../base/limits.ts'
 import { spellOut } from '../base/printable.ts'
+import { redact, removed } from '../base/redact.ts'
 import { readPostalCode } from '../places/read-postal-code.ts'
 import { isStorable, type LeadField, leadFields } from './lead.ts'
 import { type NumberField, readNumber } from './read-number.ts'
@@ -78,13 +79,20 @@ export const textOfObject = (value: object) => (Array.isArray(value) ? '[…]' :
 
 const shownCharsMax = 60
 
+/** The text, as it stands where it has no contact in it. It is read beyond what is shown: a cut would hide what a contact is. */
+function redactText(text: string): string {
+  const beginning = text.slice(0, 10 * shownCharsMax)
+  const redacted = redact(beginning, [])
+  return redacted.includes(removed) ? redacted : beginning
+}
+
 /**
- * The value as a message shows it: in one line, escaped, at most 60 characters. Of a contact only its shape is shown: messages end
- * up in mails and logs of cron.
+ * The value as a message shows it: in one line, escaped, at most 60 characters. Messages end up in mails and logs of cron: of a contact
+ * only its shape is shown, and in another column, where it may stand too, it is taken out.
  */
 export function showValue(value: unknown, field: LeadField): string {
   if (typeof value === 'object' && value !== null) return textOfObject(value)
-  const text = typeof value === 'string' ? JSON.stringify(value.slice(0, shownCharsMax + 1)) : String(value)
+  const text = typeof value === 'string' ? JSON.stringify(redactText(value).slice(0, shownCharsMax + 1)) : String(value)
   const characters = [...text.slice(0, 6 * shownCharsMax)]
   const whole = characters.slice(0, shownCharsMax).join('')
   const shown = spellOut(characters.length > shownCharsMax ? `${whole}…` : whole)

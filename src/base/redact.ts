@@ -4,7 +4,7 @@
  */
 
 /** Stands for what was taken out. */
-const removed = '…'
+export const removed = '…'
 
 /** Texts are decoded so often at most: a JSON text within a JSON text within HTML. */
 const roundsMax = 4
