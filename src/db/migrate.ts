@@ -11,7 +11,7 @@ import { packageRoot } from '../base/package-root.ts'
 import { locks } from './locks.ts'
 
 const ownFolder = join(packageRoot, 'sql')
-const table = 'schema_migrations'
+export const migrationTable = 'schema_migrations'
 
 // biome-ignore lint/suspicious/noExplicitAny: a migration meets every schema there ever was
 type AnyDatabase = Kysely<any>
@@ -59,11 +59,11 @@ async function loadRows(db: AnyDatabase, folder: string, { name, text: statement
 
 /** The migrations of the database by name, with their checksums; null where a database is from before there were any. */
 async function findApplied(db: AnyDatabase): Promise<Map<string, string | null>> {
-  const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
+  const { rows } = await sql<{ found: boolean }>`select to_regclass(${migrationTable}) is not null as found`.execute(db)
   if (!rows[0]?.found) return new Map()
   try {
     const applied = await sql<{ name: string; checksum: string | null }>`
-      select name, to_jsonb(m) ->> 'checksum' as checksum from ${sql.table(table)} m`.execute(db)
+      select name, to_jsonb(m) ->> 'checksum' as checksum from ${sql.table(migrationTable)} m`.execute(db)
     return new Map(applied.rows.map(({ name, checksum }) => [name, checksum]))
   } catch (error) {
     // other frameworks keep a table of this name, with other columns
@@ -144,7 +144,7 @@ async function applyMissing(transaction: AnyDatabase, folder: string, only?: rea
   // a lock of the transaction: a session's lock would stay with the PgBouncer connection, which others get
   await sql`select pg_advisory_xact_lock(${locks.migration})`.execute(transaction)
   await sql`
-    create table if not exists ${sql.table(table)} (
+    create table if not exists ${sql.table(migrationTable)} (
       name varchar(255) primary key, "timestamp" varchar(255) not null, checksum text not null)
   `.execute(transaction)
   const migrations = await readMigrations(folder)
@@ -153,7 +153,7 @@ async function applyMissing(transaction: AnyDatabase, folder: string, only?: rea
   for (const migration of missing) {
     await sql.raw(migration.text).execute(transaction)
     await loadRows(transaction, folder, migration)
-    await sql`insert into ${sql.table(table)} (name, "timestamp", checksum)
+    await sql`insert into ${sql.table(migrationTable)} (name, "timestamp", checksum)
       values (${migration.name}, now()::text, ${migration.checksum})`.execute(transaction)
   }
   return missing.map(({ name }) => name)

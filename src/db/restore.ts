@@ -13,7 +13,7 @@ import { newTemporaryName, sync } from './embedded/cluster.ts'
 import { findPaths, hasData, makeHome, type Paths } from './embedded/paths.ts'
 import { findServer, stopServer } from './embedded/postmaster.ts'
 import { startThrowAway } from './embedded/throw-away.ts'
-import { knowsMigrations, migrateTo } from './migrate.ts'
+import { knowsMigrations, migrateTo, migrationTable } from './migrate.ts'
 import { type OpenDatabase, openDatabase } from './open.ts'
 import { type Connection, withTransaction } from './transaction.ts'
 
@@ -110,6 +110,8 @@ async function loadAll(connection: Connection, reader: BackupReader): Promise<{ 
     `select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'`,
   )
   const known = new Set(found.map(({ name }) => name))
+  const made = await findMigrations(connection)
+  const missing = new Set(known)
   // migrations bring rows of their own; and what fills a table emptied in its own transaction needs no log
   await connection.query(`truncate ${[...known].join(', ')} cascade`)
   const strangers: string[] = []
@@ -121,15 +123,32 @@ async function loadAll(connection: Connection, reader: BackupReader): Promise<{ 
       for (const [name, value] of Object.entries(line.sequences))
         await connection.query('select setval(to_regclass($1), $2)', [name, value])
       await reader.readEnd()
+      if (missing.size > 0) throw new Error(`it has no table ${[...missing].join(', ')}`)
+      if ((await findMigrations(connection)) !== made)
+        throw new Error('its migrations are not those that its head names')
+      await checkErasureKey(connection)
       return { rows, strangers }
     }
     tables++
+    missing.delete(line.table)
     if (known.has(line.table)) rows += await copyIn(connection, line.table, line.columns, reader.readRows())
     else {
       strangers.push(line.table)
       for await (const bytes of reader.readRows()) rows += count(bytes)
     }
   }
+}
+
+/** The migrations that made the tables, as text: a home with others cannot be opened. */
+async function findMigrations(connection: Connection): Promise<string> {
+  const { rows } = await connection.query(`select name, checksum from ${migrationTable} order by name`)
+  return JSON.stringify(rows)
+}
+
+/** Without the one row of this table nothing could be erased. */
+async function checkErasureKey(connection: Connection): Promise<void> {
+  const { rows } = await connection.query<{ n: number }>('select count(*)::integer as n from erasure_key')
+  if (rows[0]?.n !== 1) throw new Error('it has not the one row of erasure_key')
 }
 
 /** Rows are lines: COPY spells a line break within a value `\n`. */

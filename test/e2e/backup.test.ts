@@ -101,7 +101,19 @@ test('a backup that breaks off, or is none that this program knows, changes noth
     gzipSync([JSON.stringify({ ...JSON.parse(first), ...change }), ...rest].join('\n'))
   const end = JSON.parse(rest.at(-2) ?? '')
   const withEnd = gzipSync([first, ...rest.slice(0, -2), JSON.stringify({ ...end, rows: end.rows + 1 }), ''].join('\n'))
+  const without = (table: string, keepsName = false) => {
+    const from = rest.findIndex((line) => line.startsWith(`{"table":"${table}"`))
+    const to = rest.indexOf('\\.', from)
+    const rows = to - from - 1
+    const left = keepsName ? rest.toSpliced(from + 1, rows) : rest.toSpliced(from, rows + 2)
+    const last = { ...end, rows: end.rows - rows, tables: end.tables - (keepsName ? 0 : 1) }
+    return gzipSync([first, ...left.slice(0, -2), JSON.stringify(last), ''].join('\n'))
+  }
   for (const [content, code, pattern] of [
+    // such a home could never be opened, or nothing in it be erased
+    [without('schema_migrations'), 1, /cannot be restored.*has no table schema_migrations; nothing was kept/],
+    [without('schema_migrations', true), 1, /migrations are not those that its head names; nothing was kept/],
+    [without('erasure_key', true), 1, /has not the one row of erasure_key; nothing was kept/],
     [withEnd, 1, /cannot be restored.*has not the rows.*nothing was kept/],
     [Buffer.from('href,postalCode\n'), 2, /no backup of leadpush/],
     [Buffer.alloc(0), 2, /no backup of leadpush/],
