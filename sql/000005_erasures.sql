@@ -1,5 +1,5 @@
 -- Erasures: listings that were erased and must not come back. The table holds keyed hashes alone: a reader of the table learns nothing
--- from it, and can test a guess only with the key, which never leaves the database.
+-- from it, and can test a guess only with the key. `db backup` writes the key too, or a restored database would let in what was erased.
 
 create table erasure_key (
   key bytea not null check (octet_length(key) = 32)
