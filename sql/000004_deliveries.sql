@@ -36,7 +36,10 @@ create table runs (
   resumable boolean not null,
   started_at timestamptz not null default now(),
   ended_at timestamptz,
-  outcome text not null default 'running' check (outcome in ('running', 'complete', 'failures', 'stopped', 'interrupted')),
+  -- lost: the database lost what it had confirmed to the run, which noticed it and began nothing more
+  outcome text not null default 'running' check (outcome in ('running', 'complete', 'failures', 'stopped', 'interrupted', 'lost')),
+  -- how many statements have written for the run: where there are fewer than its process knows of, confirmed ones are gone
+  statements bigint not null default 0,
   -- whether every user of the run was served, by itself or by a later run that resumed it
   came_to_end boolean not null default false,
   -- whether `prune` has deleted data of this age: claims of the run's users may be gone

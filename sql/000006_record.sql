@@ -37,7 +37,8 @@ begin
       else 'failed' end
   from unnest(keys, record_outcomes.attempts, oks, maybe_arrived, http_statuses, errors, took_ms, retry_delays_ms)
     as o (key, attempt, ok, maybe_arrived, status, error, ms, delay_ms)
-  where d.idempotency_key = any (keys) and d.idempotency_key = o.key
+  -- a server that took over may lack the attempt: then another one may follow under the same key, and this outcome is not its own
+  where d.idempotency_key = any (keys) and d.idempotency_key = o.key and d.attempts >= o.attempt
   returning d.idempotency_key, d.status, d.attempts, http_status_of(d), error_of(d);
 end $$;
 

@@ -41,13 +41,14 @@ export async function findServer(db: Database): Promise<string> {
  * This process as a worker: registers it, renews its lease, and gives it a new id where the lease was lost.
  *
  * It also knows the server that it works on. Where that server restarts or another one takes over, confirmed rows may be gone (contract
- * 4.7): statements that begin attempts name the server and do nothing on any other, until `renew` has called `onMoved`.
+ * 4.7): statements that begin attempts name the server and do nothing on any other, until `renew` has found its records there.
  */
 export class Worker {
-  /** Makes good what the database may have lost. Runs before anything is begun on the server that was found. */
-  onMoved: () => Promise<void> = async () => {}
+  /** Whether another server that answers has all that was confirmed to this process. Asked before anything is begun on it. */
+  hasRecords: () => Promise<boolean> = async () => true
   private knownServer = ''
   private doubts = 0
+  private readonly losing = new AbortController()
   private readonly db: Database
   private readonly leaseMs: number
   private timer: NodeJS.Timeout | undefined
@@ -74,12 +75,17 @@ export class Worker {
     return this.allIds.at(-1) ?? 0
   }
 
-  /** The server whose rows this process has looked at; no server, once rows are known to be gone. */
+  /** The server that has the records of this process; no server, while that is in doubt and once they are gone. */
   get server(): string {
     return this.knownServer
   }
 
-  /** Rows of this process are gone: nothing is begun until the next `renew` has called `onMoved`. */
+  /** Aborted once records of this process are gone: it begins nothing more. */
+  get lost(): AbortSignal {
+    return this.losing.signal
+  }
+
+  /** Records of this process may be gone: nothing is begun until the next `renew` has looked. */
   distrust(): void {
     this.doubts++
     this.knownServer = ''
@@ -118,16 +124,17 @@ export class Worker {
     if (old === undefined || server !== this.knownServer) await this.follow(server)
   }
 
-  /** Comes to know the server. What `onMoved` wrote may be gone again if yet another server answers after it. */
+  /** Comes to know the server, unless it lacks records. Yet another server may answer after the one that was asked for them. */
   private async follow(server: string): Promise<void> {
     let [before, now] = ['', server]
     for (let doubts = -1; before !== now || doubts !== this.doubts; ) {
       doubts = this.doubts
-      await this.onMoved()
+      if (this.lost.aborted) return
+      if (!(await this.hasRecords())) this.losing.abort()
       before = now
       now = await findServer(this.db)
     }
-    this.knownServer = now
+    if (!this.lost.aborted) this.knownServer = now
   }
 
   /** Returns the server that has the new row. */

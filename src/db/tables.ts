@@ -102,7 +102,8 @@ export interface Tables {
     resumable: boolean
     started_at: Generated<Date>
     ended_at: Date | null
-    outcome: Defaulted<'running' | 'complete' | 'failures' | 'stopped' | 'interrupted'>
+    outcome: Defaulted<'running' | 'complete' | 'failures' | 'stopped' | 'interrupted' | 'lost'>
+    statements: Defaulted<number>
     came_to_end: Defaulted<boolean>
     pruned: Defaulted<boolean>
     listings: number | null

@@ -19,6 +19,7 @@ import {
   type Takeover,
 } from './ledger.ts'
 import { decodeRecipe } from './recipe.ts'
+import { countStatement } from './runs.ts'
 
 export type AttemptKind = 'first' | 'second'
 
@@ -64,7 +65,7 @@ const isLost = (takeover: Takeover) =>
 /**
  * Records the next attempt of up to `limit` deliveries that are due, second attempts first. It takes this process's own deliveries
  * and, within `takeover`, abandoned ones. A first attempt that a dead worker left under way counts as made; only a look without `from`
- * finds these. Keys in `known` are left out: a process that lost its lease may still be making their attempts. `only` limits the look
+ * finds these. `statement` is its number in the run's row. Keys in `known` are left out: a process that lost its lease may still be making their attempts. `only` limits the look
  * to one kind. First attempts go out compressed with `gzip`; second ones as the first did, but plain after a 415. `next` is the `from`
  * of the next look; rows that were locked meanwhile need a look without `from`.
  */
@@ -73,6 +74,7 @@ export async function recordDueAttempts(
   {
     workerIds,
     server,
+    runId,
     limit,
     takeover,
     known,
@@ -82,6 +84,8 @@ export async function recordDueAttempts(
   }: {
     workerIds: readonly number[]
     server: string
+    /** The run that makes them. */
+    runId: number
     limit: number
     takeover: Takeover
     known: readonly string[]
@@ -89,7 +93,7 @@ export async function recordDueAttempts(
     only?: AttemptKind | undefined
     gzip?: boolean
   },
-): Promise<{ attempts: RecordedAttempt[]; next: DueFrom | undefined }> {
+): Promise<{ attempts: RecordedAttempt[]; next: DueFrom | undefined; statement: number | null }> {
   const workerId = workerIds.at(-1) ?? 0
   const isAskedFor = (attempt: AttemptKind) => only === undefined || only === attempt
   // `offset 0` keeps this a lookup for each row: the statistics cannot know how many are pending
@@ -99,7 +103,7 @@ export async function recordDueAttempts(
     select d.idempotency_key, d.user_id, extract(epoch from d.due_at) * 1000 as due_ms from deliveries d
     where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and d.due_at <= now() and ${isToMake} and ${isForUs(workerIds, takeover)}
     order by d.due_at limit ${limit} for update of d skip locked`
-  const { rows } = await sql<AttemptRow & { dueMs: number | null }>`
+  const { rows } = await sql<AttemptRow & { dueMs: number | null; statement: number | null }>`
     with live as materialized (${durably} from ${liveWorker({ id: workerId, server })}),
     lost as (
       select d.idempotency_key, d.user_id from deliveries d
@@ -110,7 +114,8 @@ export async function recordDueAttempts(
     first as (${waiting('first')}),
     due as (
       select idempotency_key, user_id, null as due_ms from lost union all select * from second union all select * from first limit ${limit}
-    )
+    ),
+    counted as (${countStatement({ runId, server }, sql`exists (select from due)`)})
     update deliveries d set
       attempts = d.attempts + 1, under_way = true, worker_id = ${workerId},
       first_at = coalesce(d.first_at, now()), second_at = case when d.attempts = 1 then now() end,
@@ -119,9 +124,10 @@ export async function recordDueAttempts(
       first_error = case when d.under_way then coalesce(d.first_error, ${outcomeLost}) else d.first_error end
     from due cross join lateral (select * from users where id = due.user_id offset 0) u
     where d.idempotency_key = due.idempotency_key
-    returning ${attemptColumns}, due.due_ms::double precision as "dueMs"
+    returning ${attemptColumns}, due.due_ms::double precision as "dueMs", (select statements from counted) as statement
   `.execute(db)
-  return { attempts: rows.map(({ dueMs: _, ...row }) => toAttempt(row)), next: lookFrom(rows, from) }
+  const attempts = rows.map(({ dueMs: _, statement: __, ...row }) => toAttempt(row))
+  return { attempts, next: lookFrom(rows, from), statement: rows[0]?.statement ?? null }
 }
 
 function lookFrom(
@@ -139,17 +145,18 @@ function lookFrom(
 }
 
 /**
- * Attempts that the ledger has as this process's and under way, and that are not among `known`: the answer of the statement that
+ * Attempts that the ledger of the server that it knows has as this process's and under way, and that are not among `known`: the answer of the statement that
  * recorded them was lost. If the lease was lost too, another process may take such a delivery over and make its second attempt.
  */
 export async function findRecordedUnheard(
   db: Database,
-  workerIds: readonly number[],
+  { ids, server }: { ids: readonly number[]; server: string },
   known: readonly string[],
 ): Promise<RecordedAttempt[]> {
   const { rows } = await sql<AttemptRow>`
     select ${attemptColumns} from deliveries d join users u on u.id = d.user_id
-    where d.status = 'pending' and d.under_way and d.worker_id = any (${workerIds}) and d.idempotency_key <> all (${known})
+    where d.status = 'pending' and d.under_way and d.worker_id = any (${ids}) and d.idempotency_key <> all (${known})
+      and this_server() = ${server}
   `.execute(db)
   return rows.map(toAttempt)
 }

@@ -4,7 +4,6 @@
  * number of processes may run it at once. Durations are milliseconds; every time is the database's.
  */
 import { type RawBuilder, sql } from 'kysely'
-import { rideOut } from '../db/away.ts'
 import { durably } from '../db/durably.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
@@ -121,16 +120,6 @@ export async function isAnythingAbandoned(db: Database): Promise<boolean> {
 export const isElsewhere = (workerIds: readonly number[]) =>
   sql<boolean>`(d.status = 'pending' and d.worker_id <> all (${workerIds}) and ${isLive(sql`d.worker_id`)})`
 
-/** How many pending deliveries are in our hands. */
-export async function countPendingOf(db: Database, workerIds: readonly number[]): Promise<number> {
-  const { rows } = await rideOut(() =>
-    sql<{ n: number }>`
-      select count(*) as n from deliveries d where d.status = 'pending' and d.worker_id = any (${workerIds})
-    `.execute(db),
-  )
-  return rows[0]?.n ?? 0
-}
-
 /** SQL over `d`: the columns to set for an attempt that `isLost`: under way, and its outcome will never be recorded. */
 export const endsLost = (isLost: RawBuilder<boolean>) => sql`
   under_way = d.under_way and not ${isLost},
@@ -190,18 +179,21 @@ const isFirstOf =
 export async function recordUnsent(
   db: Database,
   workerIds: readonly number[],
-  unsent: readonly string[],
+  unsent: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
 ): Promise<LedgerDelivery[]> {
+  const firsts = unsent.filter(({ attempt }) => attempt === 1).map(({ idempotencyKey }) => idempotencyKey)
   return await db.transaction().execute(async (transaction) => {
     const isOurs = isFirstOf(workerIds)
-    await makeAnew(transaction, unsent, (row) => isOurs(row) && row.isEnding)
+    await makeAnew(transaction, firsts, (row) => isOurs(row) && row.isEnding)
     const { rows } = await sql<LedgerDelivery>`
       with durable as materialized (${durably})
       update deliveries d set
         attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
         first_at = case when attempts = 1 then null else first_at end,
         status = case when end_reason is null then 'pending' when first_maybe_arrived then 'unknown' else 'failed' end
-      from durable where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = any (${unsent})
+      from durable, unnest(${unsent.map(({ idempotencyKey }) => idempotencyKey)}::text[], ${unsent.map(({ attempt }) => attempt)}::integer[])
+        as u (key, attempt)
+      where idempotency_key = u.key and attempts = u.attempt and status = 'pending' and under_way and worker_id = any (${workerIds})
       returning ${ledgerColumns}, null as email
     `.execute(transaction)
     return rows.filter(({ status }) => status !== 'pending')
@@ -215,10 +207,10 @@ export async function recordUnsent(
 export async function endErased(
   db: Database,
   workerIds: readonly number[],
-  idempotencyKey: string,
+  { idempotencyKey, attempt }: Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>,
 ): Promise<LedgerDelivery[]> {
   return await db.transaction().execute(async (transaction) => {
-    await makeAnew(transaction, [idempotencyKey], isFirstOf(workerIds))
+    if (attempt === 1) await makeAnew(transaction, [idempotencyKey], isFirstOf(workerIds))
     const { rows } = await sql<LedgerDelivery>`
       update deliveries d set
         attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
@@ -226,6 +218,7 @@ export async function endErased(
         first_at = case when attempts = 1 then null else first_at end,
         status = case when attempts = 1 then 'pending' when first_maybe_arrived then 'unknown' else 'failed' end
       where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = ${idempotencyKey}
+        and attempts = ${attempt}
       returning ${ledgerColumns}, null as email
     `.execute(transaction)
     return rows.filter(({ status }) => status !== 'pending')

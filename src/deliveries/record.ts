@@ -10,6 +10,7 @@ import { recordAnswers } from './answers.ts'
 import type { DeliveryKind, DeliveryState, RecordedAttempt } from './ledger.ts'
 import type { PlannedDelivery } from './plan.ts'
 import { encodeRecipes } from './recipe.ts'
+import { type CountingRun, countStatement } from './runs.ts'
 
 /** One push of one user, as it is to be begun. */
 export interface PlannedPush {
@@ -25,17 +26,6 @@ export interface PlannedPush {
   erasures: number
   /** The server from which it was planned: on another, ids and versions may mean something else. */
   server: string
-}
-
-/** A delivery that was begun, as the ledger has it. */
-export interface WrittenDelivery extends Omit<RecordedAttempt, 'attempt' | 'contents' | 'receiverKey'> {
-  recipe: Buffer
-  /** Its first attempt was recorded with it. */
-  isStarted: boolean
-  /** Of its push, as in its claim: the scope, the leads of all parts, and the hash of the queries. */
-  scope: string | null
-  leadsOfPush: number | null
-  queriesMark: number | null
 }
 
 export interface RecordedOutcome {
@@ -66,48 +56,33 @@ const outcomeColumns = (outcomes: readonly RecordedOutcome[]) => sql`
 const stateColumns = sql`delivery_key as "idempotencyKey", delivery_status as status, delivery_attempts as attempts,
   delivery_http_status as "httpStatus", delivery_error as error`
 
+export interface RecordedOutcomes {
+  /** The states of their deliveries. */
+  told: DeliveryState[]
+  /** The number of the statement in the run's row; null: another server answered, or the row is gone. */
+  statement: number | null
+}
+
 /**
- * Records the outcomes of attempts and returns the states of their deliveries. An outcome may come late, when the delivery has gone
- * on without it: a success still makes the delivery `delivered`. Harmless when repeated.
+ * Records the outcomes of attempts. An outcome may come late, when the delivery has gone on without it: a success still makes the
+ * delivery `delivered`. One of an attempt that the database does not know is left out. Harmless when repeated.
  */
-export async function recordOutcomes(db: Database, outcomes: readonly RecordedOutcome[]): Promise<DeliveryState[]> {
+export async function recordOutcomes(
+  db: Database,
+  run: CountingRun,
+  outcomes: readonly RecordedOutcome[],
+): Promise<RecordedOutcomes> {
   await recordAnswers(db, outcomes)
-  const { rows } = await sql<DeliveryState>`
-    with durable as materialized (${durably})
-    select ${stateColumns} from durable cross join lateral record_outcomes(${outcomeColumns(outcomes)})
+  const { rows } = await sql<DeliveryState & Pick<RecordedOutcomes, 'statement'>>`
+    with durable as materialized (${durably}), counted as (${countStatement(run)})
+    select ${stateColumns}, (select statements from counted) as statement
+    from durable cross join lateral record_outcomes(${outcomeColumns(outcomes)})
   `.execute(db)
-  return rows
+  return { told: rows.map(({ statement: _, ...state }) => state), statement: rows[0]?.statement ?? null }
 }
 
 /** The leads of all parts. */
 const countLeads = ({ deliveries }: PlannedPush) => deliveries.reduce((sum, { leads }) => sum + leads, 0)
-
-/** The columns of a delivery of `push`, without what only its body needs. */
-function toWritten(
-  push: PlannedPush,
-  delivery: PlannedPush['deliveries'][number],
-  by: Pick<WrittenDelivery, 'runId' | 'period' | 'gzip' | 'isStarted' | 'recipe'>,
-): WrittenDelivery {
-  const { userId, email, kind, scope, queriesMark = null } = push
-  const { idempotencyKey, part, parts, queries, leads, bytes, queryList } = delivery
-  const leadsOfPush = countLeads(push)
-  return {
-    ...by,
-    userId,
-    email,
-    kind,
-    scope,
-    queriesMark,
-    leadsOfPush,
-    idempotencyKey,
-    part,
-    parts,
-    queries,
-    leads,
-    bytes,
-    queryList,
-  }
-}
 
 export interface RecordedPushes<Push extends PlannedPush = PlannedPush> {
   /** False: the worker lost its lease, and nothing was begun. */
@@ -116,14 +91,14 @@ export interface RecordedPushes<Push extends PlannedPush = PlannedPush> {
   erasures: number
   /** The pushes that were begun. The users of the others had theirs, or may not be served any more. */
   begun: Push[]
-  /** Their deliveries. */
-  written: WrittenDelivery[]
   /** The first attempts that were recorded with them. */
   attempts: RecordedAttempt[]
   /** Subscription pushes of users whom another transaction is changing: they were not begun, and are still owed. */
   busy: Push[]
   /** The states of the deliveries whose outcomes were recorded. */
   told: DeliveryState[]
+  /** As in `RecordedOutcomes`. */
+  statement: number | null
 }
 
 /**
@@ -143,19 +118,19 @@ export async function recordPushes<Push extends PlannedPush>(
   const pushOf = pushes.flatMap((push, at) => push.deliveries.map(() => at + 1))
   const started = deliveries.map((_, at) => at < attemptsMax)
   const recipes = encodeRecipes(deliveries.map(({ contents }) => contents))
-  const recipeEnds: number[] = []
-  for (const length of recipes.lengths) recipeEnds.push((recipeEnds.at(-1) ?? 0) + length)
-  const recipeAt = (at: number) => Buffer.from(recipes.bytes.subarray(recipeEnds[at - 1] ?? 0, recipeEnds[at]))
   type Of<T> = { [name in keyof T]: T[name] | null }
   type Found = Of<DeliveryState> & {
     live: boolean
     erasures: number
+    statement: number | null
     push: number | null
     email: string | null
     receiverKey: string | null
   }
   const { rows: found } = await sql<Found>`
-    select live, erasures, push, email, receiver_key as "receiverKey", ${stateColumns} from record_pushes(
+    with counted as (${countStatement({ runId, server })})
+    select live, erasures, push, email, receiver_key as "receiverKey", ${stateColumns}, (select statements from counted) as statement
+    from record_pushes(
       ${workerId}, ${server}, ${runId}, ${period}, ${locks.erasure}, ${pushes[0]?.erasures ?? 0},
       ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ email }) => email)}, ${pushes.map(({ kind }) => kind)}, ${pushes.map(({ scope }) => scope)},
       ${column(pushes, countLeads)}, ${column(pushes, ({ queriesMark }) => queriesMark ?? null)},
@@ -165,8 +140,8 @@ export async function recordPushes<Push extends PlannedPush>(
       ${column(recipes.lengths, (length) => length)}, ${column(started, (is) => is)}, ${gzip},
       ${outcomeColumns(outcomes)})
   `.execute(db)
-  const [{ live, erasures } = { live: false, erasures: 0 }] = found
-  const recorded: RecordedPushes<Push> = { live, erasures, begun: [], written: [], attempts: [], busy: [], told: [] }
+  const [{ live, erasures, statement } = { live: false, erasures: 0, statement: null }] = found
+  const recorded: RecordedPushes<Push> = { live, erasures, begun: [], attempts: [], busy: [], told: [], statement }
   for (const { push: nth, email, receiverKey, idempotencyKey, status, attempts, httpStatus, error } of found) {
     const push = nth === null ? undefined : (pushes[nth - 1] as Push)
     if (push && email !== null && receiverKey !== null) {
@@ -174,13 +149,8 @@ export async function recordPushes<Push extends PlannedPush>(
       const of = { userId, email, receiverKey, kind, runId, period, attempt: 1 as const, gzip }
       const first = pushOf.indexOf(nth as number)
       recorded.begun.push(push)
-      for (const [at, delivery] of push.deliveries.entries()) {
-        const isStarted = first + at < attemptsMax
-        recorded.written.push(
-          toWritten(push, delivery, { runId, period, gzip, isStarted, recipe: recipeAt(first + at) }),
-        )
-        if (isStarted) recorded.attempts.push({ ...delivery, ...of })
-      }
+      for (const [at, delivery] of push.deliveries.entries())
+        if (first + at < attemptsMax) recorded.attempts.push({ ...delivery, ...of })
     } else if (push) recorded.busy.push(push)
     if (idempotencyKey !== null)
       recorded.told.push({ idempotencyKey, status, attempts, httpStatus, error } as DeliveryState)

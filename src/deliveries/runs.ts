@@ -93,24 +93,41 @@ export async function startRun(db: Database, run: RunToStart & { workerIds: read
   return { id, period, seenSince, otherTimeZone }
 }
 
-/** Writes the row of a run again where it is gone (contract 4.7), and returns whether it was; the run goes on in the worker's name. */
-export async function restoreRun(
+/** A run whose row counts the statements that write for it, on the server that its process knows. */
+export interface CountingRun {
+  runId: number
+  server: string
+}
+
+/**
+ * SQL: counts a statement of the run, last of all that it does, and returns the new count; no row on another server. `isDone`: whether
+ * the statement writes anything.
+ */
+export const countStatement = ({ runId, server }: CountingRun, isDone = sql<boolean>`true`) => sql`
+  update runs set statements = statements + 1 where id = ${runId} and this_server() = ${server} and ${isDone} returning statements`
+
+/** How many statements of the run the database knows of; undefined: not even of the run. */
+export async function findStatements(db: Database, runId: number): Promise<number | undefined> {
+  const row = await rideOut(() => db.selectFrom('runs').select('statements').where('id', '=', runId).executeTakeFirst())
+  return row?.statements
+}
+
+/** Records that the database lost what it had confirmed to a run, also where its row is gone: it can be resumed. */
+export async function recordLoss(
   db: Database,
   { id, period }: Run,
   { command, resumable, timeZone }: RunToStart,
   { workerId, startedAt }: { workerId: number; startedAt: number },
-): Promise<boolean> {
-  const { rows } = await rideOut(() =>
-    sql<{ isNew: boolean }>`
+): Promise<void> {
+  await rideOut(() =>
+    sql`
       with durable as materialized (${durably})
-      insert into runs (id, command, period, time_zone, worker_id, resumable, started_at)
+      insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome)
       select ${id}, ${command}, ${period}, ${timeZone}, ${workerId}, ${resumable},
-        now() - ${performance.now() - startedAt} * interval '1 millisecond' from durable
-      on conflict (id) do update set worker_id = excluded.worker_id
-      returning xmax = 0 as "isNew"
+        now() - ${performance.now() - startedAt} * interval '1 millisecond', now(), 'lost' from durable
+      on conflict (id) do update set outcome = excluded.outcome, ended_at = excluded.ended_at
     `.execute(db),
   )
-  return rows[0]?.isNew ?? false
 }
 
 /** One name for all names of a time zone. */
@@ -146,27 +163,34 @@ export interface SourceVolume extends ImportVolume {
   name: string
 }
 
-/** Records the figures that later weeks compare with, and the reason if the whole run is held. */
+/** Records the figures that later weeks compare with, and the reason if the whole run is held. Returns the statement's number. */
 export async function recordImportVolume(
   db: Database,
-  runId: number,
+  run: CountingRun,
   verdict: {
     importVolume: ImportVolume
     sources: readonly SourceVolume[]
     held: string | undefined
     accepted: boolean
   },
-): Promise<void> {
+): Promise<number | null> {
   const { importVolume, sources, held, accepted } = verdict
   const { listings, filledFields } = importVolume
-  await rideOut(() =>
+  if (sources.length > 0) await recordSourceVolumes(db, run.runId, sources)
+  const isCounted = sql<number>`(this_server() = ${run.server})::integer`
+  const row = await rideOut(() =>
     db
       .updateTable('runs')
       .set({ listings, filled_fields: filledFields, held: held ?? null, accepted })
-      .where('id', '=', runId)
-      .execute(),
+      .set({ statements: sql`statements + ${isCounted}` })
+      .where('id', '=', run.runId)
+      .returning('statements')
+      .executeTakeFirst(),
   )
-  if (sources.length === 0) return
+  return row?.statements ?? null
+}
+
+async function recordSourceVolumes(db: Database, runId: number, sources: readonly SourceVolume[]): Promise<void> {
   // a source may have been pruned meanwhile
   await rideOut(() =>
     sql`
@@ -198,7 +222,7 @@ export async function wasHeldBefore(db: Database, period: string, runId: number)
 
 /**
  * Records the end of a run; `heldUsers`: how many users the guard held back; `heldByAnswers`: why its answers held it. Returns false,
- * and records nothing, where the run is gone or another server answers than the worker knows: then what was counted may be gone too.
+ * and records nothing, where the run is gone or another server answers than the worker knows: then its records may be gone.
  */
 export async function endRun(
   db: Database,

@@ -1,6 +1,5 @@
 /**
- * Which attempts are due to this process, and when the next one is, by its own clock. The ledger says so, but for attempts that this
- * process knows to have made: those are never made again (contract 4.7).
+ * Which attempts are due to this process, as the ledger has it, and when the next one is, by its own clock.
  */
 import { rideOut } from '../db/away.ts'
 import type { Worker } from '../db/leases.ts'
@@ -12,16 +11,15 @@ import {
   findRecordedUnheard,
   recordDueAttempts,
 } from '../deliveries/due.ts'
-import type { KnownDeliveries } from '../deliveries/known-deliveries.ts'
 import type { RecordedAttempt, Takeover } from '../deliveries/ledger.ts'
+import type { RunRecords } from './run-records.ts'
 
 export interface DueAttemptsContext {
   db: Database
   worker: Worker
   /** Which abandoned deliveries the run may take over. */
   takeover: Takeover
-  /** What this process knows of deliveries, beside the ledger. */
-  known: KnownDeliveries
+  records: Pick<RunRecords, 'run' | 'note'>
 }
 
 export class DueAttempts {
@@ -96,29 +94,22 @@ export class DueAttempts {
     inHand: string[],
     gzip: boolean,
   ): Promise<RecordedAttempt[]> {
-    const { db, worker, takeover } = this.context
+    const { db, worker, takeover, records } = this.context
     const unheard = isRepeat ? await this.findUnheard(inHand) : []
     if (unheard.length > 0) return unheard
-    const { ids: workerIds, server } = worker
-    const look = { workerIds, server, limit: room, takeover, known: inHand, only, from: this.from, gzip }
-    const { attempts, next } = await recordDueAttempts(db, look)
+    const { run } = records
+    const look = { ...run, workerIds: worker.ids, limit: room, takeover, known: inHand, only, from: this.from, gzip }
+    const { attempts, next, statement } = await recordDueAttempts(db, look)
+    if (attempts.length > 0) records.note(statement, run)
     if (next !== undefined) this.from = next
-    return this.withoutMade(attempts)
+    return attempts
   }
 
-  /** Attempts that a statement has recorded whose answer was lost. */
+  /** Attempts that a statement has recorded whose answer was lost, once the server that answers by now has all records. */
   async findUnheard(inHand: readonly string[]): Promise<RecordedAttempt[]> {
     const { db, worker } = this.context
-    return this.withoutMade(await findRecordedUnheard(db, worker.ids, inHand))
-  }
-
-  /** Leaves out attempts that this process has made: the database has lost that they were recorded. */
-  private withoutMade(attempts: RecordedAttempt[]): RecordedAttempt[] {
-    const { known, worker } = this.context
-    const unmade = attempts.filter((attempt) => !known.wasMade(attempt))
-    if (unmade.length < attempts.length) worker.distrust()
-    for (const attempt of unmade) known.noteAttempt(attempt)
-    return unmade
+    await worker.renew()
+    return await findRecordedUnheard(db, worker, inHand)
   }
 
   /** In how many milliseconds the next attempt of that kind is due; null: none is known. */

@@ -117,6 +117,7 @@ export class PlannedPushes {
         for (;;) {
           const found = await takeRange(db, { worker, pass, cursor, size: Math.min(size, room()) })
           if (found !== undefined) return found
+          if (stop.aborted) return []
           await worker.renew()
         }
       })

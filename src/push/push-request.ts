@@ -55,6 +55,4 @@ export interface Ending {
   stopped: boolean
   cameToEnd: boolean
   complete: boolean
-  /** The database lost rows, and somebody is owed. */
-  owesAfterLoss: boolean
 }

@@ -156,13 +156,12 @@ export class RecordedAttempts {
   }
 
   private async endAbandoned(): Promise<void> {
-    const { db, worker, takeover, known } = this.context
+    const { db, worker, takeover } = this.context
     const end = () => endAbandoned(db, { workerIds: worker.ids, takeover, known: this.knownKeys() })
     const ended = await rideOut(end)
     await this.countUsers(ended)
     // the ledger has no e-mail of a user who was removed meanwhile
-    for (const delivery of ended)
-      this.tell({ ...delivery, email: delivery.email ?? known.emailOf(delivery.idempotencyKey) ?? null })
+    for (const delivery of ended) this.tell(delivery)
     await rideOut(() => worker.renew())
   }
 
@@ -189,7 +188,7 @@ export class RecordedAttempts {
    * they were planned under another count of erasures than is `counted` now, or from another server.
    */
   async recordPushes<Push extends PlannedPush>(pushes: readonly Push[], room: number): Promise<PlanAnew<Push>> {
-    const { db, worker, run } = this.context
+    const { db, worker, run, records } = this.context
     const { erasures = 0, server = '' } = pushes[0] ?? {}
     const outcomes = this.unrecorded()
     const gzip = this.events.usesGzip()
@@ -203,6 +202,7 @@ export class RecordedAttempts {
           const on = worker.server === server ? server : ''
           const by = { workerId: worker.id, server: on, runId: run.id, period: run.period, attemptsMax, gzip }
           const recorded = await recordPushes(db, by, left, outcomes)
+          records.note(recorded.statement, by)
           this.noteRecorded(outcomes.splice(0), recorded.told)
           this.noteBegun(recorded)
           attemptsMax -= recorded.attempts.length
@@ -227,8 +227,7 @@ export class RecordedAttempts {
     }
   }
 
-  private noteBegun({ begun, written, attempts }: RecordedPushes): void {
-    this.context.known.noteWritten(written)
+  private noteBegun({ begun, attempts }: RecordedPushes): void {
     // the statement returns them in any order: who may be met again comes first, or would be counted twice
     for (const push of begun.filter(({ kind }) => mayReturn(kind))) this.context.users.add(push.userId, true)
     for (const push of begun) this.context.users.add(push.userId, false)
@@ -246,9 +245,7 @@ export class RecordedAttempts {
   /** Notes the outcome of an attempt; a later statement records it. */
   noteOutcome({ idempotencyKey, attempt }: RecordedAttempt, outcome: AttemptOutcome): void {
     const retryDelayMs = Math.max(this.context.settings.retryDelayMs, outcome.retryAfterMs ?? 0)
-    const recorded = { ...outcome, idempotencyKey, attempt, retryDelayMs }
-    this.context.known.noteOutcome(recorded)
-    this.outcomes.push(recorded)
+    this.outcomes.push({ ...outcome, idempotencyKey, attempt, retryDelayMs })
     this.flushSoon()
   }
 
@@ -290,28 +287,21 @@ export class RecordedAttempts {
 
   private async recordOutcomes(): Promise<void> {
     const outcomes = this.unrecorded()
-    const { db, worker } = this.context
-    const told = await rideOut(() => recordOutcomes(db, outcomes), this.events.onAway)
-    if (this.noteRecorded(outcomes, told)) await rideOut(() => worker.renew())
+    const { db, records } = this.context
+    const told = await rideOut(async () => {
+      const { run } = records
+      const recorded = await recordOutcomes(db, run, outcomes)
+      records.note(recorded.statement, run)
+      return recorded.told
+    }, this.events.onAway)
+    this.noteRecorded(outcomes, told)
   }
 
-  /**
-   * `outcomes` are the first ones of `this.outcomes`. Those whose rows are gone are recorded once these are there again; returns whether
-   * there are such.
-   */
-  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): boolean {
-    const { known, worker } = this.context
-    const again = known.noteRecorded(outcomes, told)
-    const lacking = new Set(again.map(({ idempotencyKey }) => idempotencyKey))
-    this.outcomes.splice(0, outcomes.length, ...again)
-    if (again.length > 0) {
-      worker.distrust()
-      this.due.lookAnew()
-    }
-    const isThere = ({ idempotencyKey }: { idempotencyKey: string }) => !lacking.has(idempotencyKey)
-    for (const state of told.filter(isThere)) this.noteState(state, outcomes)
-    for (const { idempotencyKey } of outcomes.filter(isThere)) this.underWay.delete(idempotencyKey)
-    return again.length > 0
+  /** `outcomes` are the first ones of `this.outcomes`. */
+  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): void {
+    this.outcomes.splice(0, outcomes.length)
+    for (const state of told) this.noteState(state, outcomes)
+    for (const { idempotencyKey } of outcomes) this.underWay.delete(idempotencyKey)
   }
 
   private noteState(state: DeliveryState, outcomes: readonly RecordedOutcome[]): void {
@@ -327,10 +317,10 @@ export class RecordedAttempts {
   }
 
   /** Gives up an attempt whose body cannot be built any more, since a listing of it was erased. */
-  async endErased({ idempotencyKey, email }: RecordedAttempt): Promise<void> {
+  async endErased(attempt: RecordedAttempt): Promise<void> {
+    const { idempotencyKey, email } = attempt
     const { db, worker } = this.context
-    const ended = await rideOut(() => endErased(db, worker.ids, idempotencyKey))
-    this.context.known.forget(idempotencyKey)
+    const ended = await rideOut(() => endErased(db, worker.ids, attempt))
     for (const delivery of ended) this.tell({ ...delivery, email })
     this.underWay.delete(idempotencyKey)
     // a first attempt is due again, without the listing
@@ -341,16 +331,15 @@ export class RecordedAttempts {
   async takeBack(unmade?: RecordedAttempt): Promise<void> {
     const { db, worker } = this.context
     if (unmade && this.underWay.delete(unmade.idempotencyKey)) this.ready.push(unmade)
-    const emailOf = new Map(this.ready.map(({ idempotencyKey, email }) => [idempotencyKey, email]))
-    const unsent = [...emailOf.keys()]
+    const unsent = this.ready
     if (unsent.length === 0) return
     this.ready = []
-    this.takingBack = [...this.takingBack, ...unsent]
+    const emailOf = new Map(unsent.map(({ idempotencyKey, email }) => [idempotencyKey, email]))
+    this.takingBack = [...this.takingBack, ...emailOf.keys()]
     for (const ended of await rideOut(() => recordUnsent(db, worker.ids, unsent))) {
       this.tell({ ...ended, email: emailOf.get(ended.idempotencyKey) ?? null })
     }
-    this.context.known.noteTakenBack(unsent)
-    this.takingBack = this.takingBack.filter((key) => !unsent.includes(key))
+    this.takingBack = this.takingBack.filter((key) => !emailOf.has(key))
     this.due.at = 0
   }
 

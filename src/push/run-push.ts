@@ -5,14 +5,13 @@ import { rideOut } from '../db/away.ts'
 import { type Worker, waitForLeases, withWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { endFarPauses } from '../deliveries/due.ts'
-import { countPendingOf, isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
+import { isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,
   findInterruptedRuns,
   findOthersAtWork,
   type Run,
-  type RunToStart,
   recordImportVolume,
   wasHeldBefore,
 } from '../deliveries/runs.ts'
@@ -24,11 +23,11 @@ import { Doubt } from './doubt.ts'
 import { FirstAnswers, isHeldByAnswers } from './first-answers.ts'
 import { isHeldBack } from './guard.ts'
 import { PushLoop } from './loop.ts'
-import { adviseAfterLoss, LostRows } from './lost-rows.ts'
 import { NamedUsers } from './named-users.ts'
 import { PlannedPushes, type UserPush } from './planned-pushes.ts'
 import type { Ending, PushContext, PushEnd, PushRequest } from './push-request.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
+import { RunRecords } from './run-records.ts'
 import { UserCount } from './user-count.ts'
 import { countUsersElsewhere } from './users-left.ts'
 
@@ -36,7 +35,7 @@ export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-req
 
 /** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
-/** How often a run looks once more for who is owed. Whoever comes later, or is lost again each time, is not waited for. */
+/** How often a run looks once more for who is owed: whoever comes later is left to the next. */
 const lookAgainMax = 5
 
 class PushRun {
@@ -63,14 +62,15 @@ class PushRun {
   private heldAgain = 0
   private readonly doubt: Doubt
   private readonly firstAnswers: FirstAnswers
-  private readonly lost: LostRows
+  private readonly records: RunRecords
   private loop: PushLoop | undefined
   private loops = 0
   /** Attempts a second, since the receiver asked for less. */
   private allowed: number | undefined
 
-  constructor(context: PushContext, worker: Worker, run: Run, start: RunToStart, startedAt: number) {
-    const { db, settings, request, accept = false, stop } = context
+  constructor(context: PushContext, worker: Worker, run: Run, records: RunRecords, startedAt: number) {
+    const { db, settings, request, accept = false } = context
+    const stop = AbortSignal.any([context.stop, worker.lost])
     this.context = context
     this.db = db
     this.request = request
@@ -102,15 +102,13 @@ class PushRun {
       ...{ period: run.period, runId: run.id, otherTimeZone: run.otherTimeZone },
     })
     this.planned = new PlannedPushes({ db, worker, run, settings, reporter: this.reporter, stop })
-    this.lost = new LostRows({
-      ...{ db, worker, run, start, startedAt, reporter: this.reporter },
-      onRunRestored: () => this.recordVerdict(),
-      onLooked: () => {
-        this.planned.forget()
-        this.loop?.lookAnew()
-      },
-    })
-    worker.onMoved = () => this.lost.restore()
+    this.records = records
+    worker.hasRecords = () => {
+      // what was read of another server may mean something else on this one
+      this.planned.forget()
+      this.loop?.lookAnew()
+      return records.areThere()
+    }
   }
 
   async execute(): Promise<PushEnd> {
@@ -127,40 +125,17 @@ class PushRun {
     }
     // a process that had a range of users may have died while attempts were under way, and users may have come
     let left = await this.countLeft()
+    this.worker.lost.throwIfAborted()
     for (let looks = 0; looks < lookAgainMax; looks++) {
       if (this.request.what !== 'all' || !this.isThrough(loop) || !this.isAnyLeft(left.free)) break
       this.counted = left
       loop = this.newLoop()
       await loop.run(this.pushes(true))
       left = await this.countLeft()
+      this.worker.lost.throwIfAborted()
     }
 
     return await this.end(loop, already, left)
-  }
-
-  /**
-   * Makes good what the database lost, and then sends to whoever is owed by what it has; returns the loop that did so last, and what is
-   * left. What other processes had in hand may be free once their leases are over.
-   */
-  private async lookAgain(last: PushLoop, counted: UsersLeft): Promise<{ loop: PushLoop; left: UsersLeft }> {
-    const { worker, request } = this
-    let [loop, left] = [last, counted]
-    for (let times = 0; times < lookAgainMax; times++) {
-      const { server } = worker
-      await rideOut(() => worker.renew())
-      if (worker.server !== server) left = await this.countLeft()
-      if (!this.lost.takeNews() || !this.isThrough(loop)) break
-      const mayRepeat = request.what !== 'user' && request.what !== 'failed'
-      if (mayRepeat) {
-        if (left.elsewhere > 0) await this.isMoreLeft()
-        this.users.leftOwed.clear()
-        await this.findWork()
-      }
-      loop = this.newLoop()
-      await loop.run(mayRepeat ? this.pushes(true) : nobody())
-      left = await this.countLeft()
-    }
-    return { loop, left }
   }
 
   private readonly isThrough = (loop: PushLoop) => !this.stop.aborted && !loop.gaveUp && !this.isHeld
@@ -169,41 +144,36 @@ class PushRun {
   private readonly isAnyLeft = (owed: number) =>
     this.request.what !== 'failed' && this.limit === undefined && owed > this.planned.heldUsers
 
-  /** Records how the run ended, once nothing is gone of what that was concluded from. */
-  private async conclude(last: PushLoop, counted: UsersLeft): Promise<{ loop: PushLoop; ending: Ending }> {
+  /** Records how the run ended, on a server that has all its records. */
+  private async conclude(loop: PushLoop, counted: UsersLeft): Promise<Ending> {
     const { db, run, worker } = this
-    let [loop, left] = [last, counted]
-    for (let times = 0; ; times++) {
-      ;({ loop, left } = await this.lookAgain(loop, left))
-      const ending = await this.judge(loop, left)
+    for (let left = counted; ; left = await this.countLeft()) {
+      const ending = this.judge(loop, left)
       const { stopped, cameToEnd, complete, heldBy } = ending
       const outcome = stopped ? 'stopped' : complete ? 'complete' : 'failures'
       const heldByAnswers = heldBy !== undefined && isHeldByAnswers(heldBy) ? heldBy : undefined
       const end = { outcome, cameToEnd, heldUsers: this.planned.heldUsers, heldByAnswers } as const
-      if (await endRun(db, run.id, worker.server, end)) return { loop, ending }
-      if (times >= lookAgainMax)
-        return { loop, ending: { ...ending, cameToEnd: false, complete: false, owesAfterLoss: true } }
+      if (await endRun(db, run.id, worker.server, end)) return ending
       worker.distrust()
+      await rideOut(() => worker.renew())
+      worker.lost.throwIfAborted()
     }
   }
 
-  private async judge(loop: PushLoop, left: UsersLeft): Promise<Ending> {
+  private judge(loop: PushLoop, left: UsersLeft): Ending {
     const heldBy = loop.heldBy ?? (this.isThrough(loop) ? this.firstAnswers.findReasonToHold(true) : undefined)
     const stopped = this.stop.aborted
     const cameToEnd = this.isThrough(loop) && heldBy === undefined && !this.isAnyLeft(left.free)
     const { failed, unknown, pending } = this.tally
     // these were asked for nothing else; after other forms `--resume` sends it
     const leftOwed = this.isForSome ? this.users.leftOwed.size : 0
-    // after a loss, deliveries may wait that this process does not know of
-    const unknownOf = this.lost.found ? await countPendingOf(this.db, this.worker.ids) : 0
-    const owed = pending + leftOwed + unknownOf
+    const owed = pending + leftOwed
     const complete = cameToEnd && owed + failed + unknown + this.planned.heldUsers === 0
-    const owesAfterLoss = this.lost.found && (owed > 0 || this.isAnyLeft(left.free))
-    return { left, heldBy, stopped, cameToEnd, complete, owesAfterLoss }
+    return { left, heldBy, stopped, cameToEnd, complete }
   }
 
-  private async end(last: PushLoop, already: number, leftBefore: UsersLeft): Promise<PushEnd> {
-    const { loop, ending } = await this.conclude(last, leftBefore)
+  private async end(loop: PushLoop, already: number, leftBefore: UsersLeft): Promise<PushEnd> {
+    const ending = await this.conclude(loop, leftBefore)
     const { heldBy, left, stopped, cameToEnd, complete } = ending
     if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
     // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
@@ -219,7 +189,6 @@ class PushRun {
     const { heldUsers, slowUsers } = this.planned
     tellLeftOwed(this.reporter, this.users.leftOwed.size)
     const failures = failed + unknown
-    if (ending.owesAfterLoss) this.reporter.note(adviseAfterLoss)
     const toldBefore = !stopped && this.isTold(loop, pending, heldBy)
     if (this.heldAgain > 0)
       this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
@@ -294,8 +263,10 @@ class PushRun {
   }
 
   private async recordVerdict(): Promise<void> {
+    const { db, records, accepts } = this
     const { verdict } = this.agenda
-    if (verdict) await recordImportVolume(this.db, this.run.id, { ...verdict, accepted: this.accepts })
+    const { run } = records
+    if (verdict) records.note(await recordImportVolume(db, run, { ...verdict, accepted: accepts }), run)
   }
 
   private get accepts(): boolean {
@@ -327,7 +298,7 @@ class PushRun {
     const { db, worker, run, planned, users, reporter, stop, takeover, request } = this
     const { http, settings, vault = plainVault } = this.context
     this.loop = new PushLoop({
-      ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover, known: this.lost.known },
+      ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover, records: this.records },
       patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       doubt: this.doubt,
       firstAnswers: this.firstAnswers,
@@ -379,13 +350,17 @@ class PushRun {
   }
 }
 
-async function* nobody(): AsyncGenerator<UserPush> {}
-
-/** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away. */
+/** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away, or has lost records of the run. */
 export async function runPush(context: PushContext): Promise<PushEnd> {
   const startedAt = performance.now()
-  return await withWorker(context.db, context.settings.leaseMs, async (worker) => {
+  const { db, settings } = context
+  return await withWorker(db, settings.leaseMs, async (worker) => {
     const { run, start } = await beginRun(context, worker)
-    return await new PushRun(context, worker, run, start, startedAt).execute()
+    const records = new RunRecords({ db, worker, run, start, startedAt })
+    try {
+      return await new PushRun(context, worker, run, records, startedAt).execute()
+    } catch (error) {
+      throw worker.lost.aborted ? await records.noteLoss() : error
+    }
   })
 }

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { withWorker } from '../../src/db/leases.ts'
-import { KnownDeliveries } from '../../src/deliveries/known-deliveries.ts'
 import { DueAttempts } from '../../src/push/due-attempts.ts'
 import { createDatabase } from '../support/database.ts'
 
@@ -10,7 +9,8 @@ import { createDatabase } from '../support/database.ts'
 test('an attempt that becomes due while it is asked which is next is not forgotten', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   await withWorker(db, 60_000, async (worker) => {
-    const due = new DueAttempts({ db, worker, takeover: 'own', known: new KnownDeliveries() })
+    const records = { run: { runId: 0, server: worker.server }, note: () => {} }
+    const due = new DueAttempts({ db, worker, takeover: 'own', records })
     const asking = due.noteNext(undefined)
     due.noteIn(5_000)
     await asking

@@ -89,11 +89,12 @@ test('an attempt that was recorded with its delivery survives', async () => {
 })
 
 test('taking an attempt back, and recording it again, survive', async () => {
-  await recordUnsent(opened.db, worker.ids, [key])
+  await recordUnsent(opened.db, worker.ids, [{ idempotencyKey: key, attempt: 1 }])
   assert.deepEqual(await stateAfterDeath(), [0, false, null])
   await recordDueAttempts(opened.db, {
     workerIds: worker.ids,
     server: await findServer(opened.db),
+    runId: 1,
     limit: 1,
     takeover: 'own',
     known: [],
@@ -105,6 +106,6 @@ test('taking an attempt back, and recording it again, survive', async () => {
 // made, and sent it again uncounted: three requests with one key.
 test('the outcome of an attempt survives', async () => {
   const outcome = { ok: false, maybeArrived: false, httpStatus: 500, error: 'HTTP 500', durationMs: 1, retryDelayMs: 0 }
-  await recordOutcomes(opened.db, [{ ...outcome, idempotencyKey: key, attempt: 1 }])
+  await recordOutcomes(opened.db, { runId: 1, server: '' }, [{ ...outcome, idempotencyKey: key, attempt: 1 }])
   assert.deepEqual(await stateAfterDeath(), [1, false, 500])
 })

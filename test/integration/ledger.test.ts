@@ -18,6 +18,8 @@ import { seedUsers } from '../support/seed.ts'
 import { until } from '../support/until.ts'
 
 const period = '2026-W47'
+const noRun = { runId: 0, server: '' }
+const nth = (idempotencyKey: string, attempt: 1 | 2 = 1) => ({ idempotencyKey, attempt })
 const email = 'a@example.com'
 const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', contents: [{ versionId: 1 }] }
 const endLease = (db: Database, id: number) =>
@@ -47,7 +49,8 @@ async function build(t: TestContext) {
       },
     ])
   const take = async (from: Database, { ids, server }: Worker) =>
-    (await recordDueAttempts(from, { workerIds: ids, server, limit: 10, takeover: 'all', known: [] })).attempts
+    (await recordDueAttempts(from, { workerIds: ids, server, runId: 1, limit: 10, takeover: 'all', known: [] }))
+      .attempts
   return { db, newWorker, begin, take }
 }
 
@@ -59,7 +62,7 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
     live: false,
     erasures: 1,
     begun: [],
-    written: [],
+    statement: null,
     attempts: [],
     busy: [],
     told: [],
@@ -69,7 +72,7 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
     live: true,
     erasures: 1,
     begun: [],
-    written: [],
+    statement: null,
     attempts: [],
     busy: [],
     told: [],
@@ -106,7 +109,7 @@ test('an attempt of a living worker is its own; when its lease is over the next 
     [2],
   )
   assert.deepEqual(
-    [await findRecordedUnheard(db, first.ids, []), (await findRecordedUnheard(db, second.ids, [])).length],
+    [await findRecordedUnheard(db, first, []), (await findRecordedUnheard(db, second, [])).length],
     [[], 1],
   )
   await endLease(db, second.id)
@@ -141,7 +144,7 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
   const [stale, fresh] = [await begin(worker, 'stale', true, db, 1), await begin(worker, 'fresh', true)]
   assert.deepEqual(
     [stale, fresh.erasures, fresh.begun.length],
-    [{ live: true, erasures: 2, begun: [], written: [], attempts: [], busy: [], told: [] }, 2, 1],
+    [{ live: true, erasures: 2, begun: [], statement: null, attempts: [], busy: [], told: [] }, 2, 1],
   )
   // its snapshot is older than the erasure: it learns of it all the same
   await db.transaction().execute(async (tx) => {
@@ -149,7 +152,7 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
     await sql`select count(*) from claims`.execute(tx)
     await erase()
     assert.deepEqual(await begin(worker, 'older', true, tx, 2), {
-      ...{ live: true, erasures: 3, begun: [], written: [], attempts: [], busy: [], told: [] },
+      ...{ live: true, erasures: 3, begun: [], statement: null, attempts: [], busy: [], told: [] },
     })
   })
 })
@@ -182,13 +185,8 @@ test('what came of attempts is recorded along with what is begun, also by a work
   const next = push('next')
   const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
   const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
-  const { written, ...rest } = both
-  assert.deepEqual(
-    written.map(({ idempotencyKey, isStarted, scope, recipe }) => [idempotencyKey, isStarted, scope, [...recipe]]),
-    [['next', true, `weekly:${period}`, [1]]],
-  )
-  assert.deepEqual(rest, {
-    ...{ live: true, erasures: 1, busy: [], told: [delivered] },
+  assert.deepEqual(both, {
+    ...{ live: true, erasures: 1, busy: [], told: [delivered], statement: null },
     begun: [next],
     attempts: [
       {
@@ -207,7 +205,15 @@ test('what came of attempts is recorded along with what is begun, also by a work
   await endLease(db, worker.id)
   const late = await recordPushes(db, context, [push('late')], [outcome('other', false)])
   const pending = { idempotencyKey: 'other', status: 'pending', attempts: 1, httpStatus: 500, error: 'HTTP 500' }
-  assert.deepEqual(late, { live: false, erasures: 1, begun: [], written: [], attempts: [], busy: [], told: [pending] })
+  assert.deepEqual(late, {
+    live: false,
+    erasures: 1,
+    begun: [],
+    statement: null,
+    attempts: [],
+    busy: [],
+    told: [pending],
+  })
 })
 
 // Each delivery was written once for every push of its user that was begun with it: the second broke the statement.
@@ -323,7 +329,7 @@ test('what is written for every delivery looks up its rows alone, also where it 
         [push(first, 'weekly'), push(first + 1, 'subscription')],
         [outcome(first - 1)],
       )
-      return [begun.length, told.length, (await recordOutcomes(session, [outcome(first)])).length]
+      return [begun.length, told.length, (await recordOutcomes(session, noRun, [outcome(first)])).told.length]
     }
     assert.deepEqual(await record(1), [1, 0, 1])
     await seedUsers(
@@ -372,7 +378,7 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
     ...{ durationMs: 1, retryDelayMs },
   })
   await sql`update deliveries set due_at = now() + interval '1 hour' where idempotency_key = 'unbegun'`.execute(db)
-  await recordOutcomes(db, [outcome('second', 1), outcome('waits', 1, false, 3_600_000)])
+  await recordOutcomes(db, noRun, [outcome('second', 1), outcome('waits', 1, false, 3_600_000)])
   assert.equal((await take(db, worker))[0]?.idempotencyKey, 'second')
   await db.transaction().execute(async (transaction) => {
     assert.equal(await makeAnew(transaction, keys, ({ attempts }) => attempts === 0), 1)
@@ -386,14 +392,18 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
     error,
   ]
   const erased = 'a listing was erased'
-  const recorded = await recordOutcomes(db, [outcome('fails', 1), outcome('succeeds', 1, true), outcome('second', 2)])
-  assert.deepEqual(recorded.map(endOf).sort(), [
+  const recorded = await recordOutcomes(db, noRun, [
+    outcome('fails', 1),
+    outcome('succeeds', 1, true),
+    outcome('second', 2),
+  ])
+  assert.deepEqual(recorded.told.map(endOf).sort(), [
     ['fails', 'failed', 1, erased],
     ['second', 'failed', 2, 'HTTP 500'],
     ['succeeds', 'delivered', 1, null],
   ])
   assert.deepEqual(
-    [await recordUnsent(db, worker.ids, ['taken-back']), await endErased(db, worker.ids, 'gone')],
+    [await recordUnsent(db, worker.ids, [nth('taken-back')]), await endErased(db, worker.ids, nth('gone'))],
     [[], []],
   )
   // whoever waits for the attempts does not end what is none of theirs any more
@@ -418,7 +428,7 @@ test('an erasure goes through where the push that had the delivery in hand ends 
   const { db, newWorker, begin } = await build(t)
   const worker = await newWorker()
   await begin(worker, 'k', true)
-  await recordOutcomes(db, [
+  await recordOutcomes(db, noRun, [
     {
       ...{ idempotencyKey: 'k', attempt: 1, ok: false, maybeArrived: false, httpStatus: 500, error: 'HTTP 500' },
       ...{ durationMs: 1, retryDelayMs: 3_600_000 },
@@ -446,7 +456,10 @@ test('what was taken back, and is another process’s by then, is not taken back
     await begin(late, key, true)
     await sql`delete from claims`.execute(db)
   }
-  const again = async () => [await endErased(db, late.ids, 'gone'), await recordUnsent(db, late.ids, ['unsent'])]
+  const again = async () => [
+    await endErased(db, late.ids, nth('gone')),
+    await recordUnsent(db, late.ids, [nth('unsent')]),
+  ]
   assert.deepEqual(await again(), [[], []])
   await endLease(db, late.id)
   assert.deepEqual(
@@ -480,6 +493,8 @@ test('a first attempt that fails late leaves the second one under way, also afte
     ...{ durationMs: 1, retryDelayMs: 0 },
   })
   const endOf = ({ status, attempts, error }: DeliveryState) => [status, attempts, error]
-  assert.deepEqual((await recordOutcomes(db, [failed(1)])).map(endOf), [['pending', 2, 'a listing was erased']])
-  assert.deepEqual((await recordOutcomes(db, [failed(2)])).map(endOf), [['failed', 2, 'HTTP 500, 2']])
+  assert.deepEqual((await recordOutcomes(db, noRun, [failed(1)])).told.map(endOf), [
+    ['pending', 2, 'a listing was erased'],
+  ])
+  assert.deepEqual((await recordOutcomes(db, noRun, [failed(2)])).told.map(endOf), [['failed', 2, 'HTTP 500, 2']])
 })

@@ -37,6 +37,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
     const { attempts, next } = await recordDueAttempts(db, {
       workerIds: ids,
       server,
+      runId: 1,
       limit: 16,
       takeover: 'all',
       known: [],
@@ -72,6 +73,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
     const { attempts, next } = await recordDueAttempts(db, {
       workerIds: ids,
       server,
+      runId: 1,
       limit: 2_000,
       takeover: 'all',
       known: [],

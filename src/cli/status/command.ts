@@ -44,7 +44,8 @@ Examples:
 --check exits 1 and says what to do, for each of these:
   deliveries   the receiver refuses all of them; some are stuck, failed or unknown
   users        some were left out, are held back, or half of them have no lead
-  the week     no whole \`push --all\` finished in the last 8 days
+  the week     no whole \`push --all\` finished in the last 8 days, or the database
+               lost records of a push
   listings     none were imported for LEADPUSH_FEED_MAX_AGE, or none of a source
   platforms    triggers were abandoned, dropped or not sent; a hook failed for a day`,
     )
@@ -105,6 +106,7 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
     owed,
     held,
     refused,
+    lost,
     lastRun,
     hooksInTrouble,
     sources,
@@ -133,6 +135,7 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
     stuck,
     ...(held && { held }),
     ...(refused && { refused }),
+    ...(lost && { lost }),
     ...(sources.length > 0 && { sources }),
     ...(alarms && { alarms }),
   }
@@ -156,6 +159,10 @@ async function writeStatus(
     const since = time(found.refused.since)
     await io.out.line(`${paint('red', 'held')}  Since ${since} ${describeRefusal(found.refused.status)}.`)
   }
+  if (found.lost)
+    await io.out.line(
+      `${paint('red', 'lost')}  The database lost records of a push on ${time(found.lost.since)}; none has come to its end since.`,
+    )
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(io, runs, time)
   if (found.sources.length > 0) await (await import('./sources-view.ts')).writeSources(io, found.sources, time)
@@ -207,7 +214,7 @@ async function writeRuns(io: CommandIo, runs: RunReport[], time: (at: Date | nul
 
 /** What to do next, a sentence each. */
 function adviseOn(
-  { stuck, failedWithoutLater, unknownWithoutLater, owed, held, refused, subscribed, lastRun }: Status,
+  { stuck, failedWithoutLater, unknownWithoutLater, owed, held, refused, lost, subscribed, lastRun }: Status,
   mended: string,
 ): string[] {
   const advice: string[] = []
@@ -216,10 +223,11 @@ function adviseOn(
   if (refused)
     advice.push('Once what the receiver refuses is mended: leadpush push --all, which begins with one attempt')
   else if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
+  else if (lost) advice.push('To go on where the database lost records: leadpush push --resume')
   if (held) {
     advice.push(`Once ${mended}: leadpush push --all`)
     advice.push('If what is held back is right: leadpush push --all --accept')
-  } else if (!refused && stuck === 0 && owed > 0 && !isRunning)
+  } else if (!refused && !lost && stuck === 0 && owed > 0 && !isRunning)
     advice.push('To serve the users that are owed a delivery: leadpush push --all')
   if (failedWithoutLater > 0) advice.push('Once the cause of what failed is mended: leadpush push --failed')
   if (unknownWithoutLater > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')

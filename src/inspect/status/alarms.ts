@@ -56,6 +56,15 @@ function* listReceiver({ refused }: Status): Generator<Alarm> {
   }
 } // biome-ignore format: long sentences
 
+function* listLost({ lost }: Status): Generator<Alarm> {
+  if (lost === undefined) return
+  yield {
+    about: 'a database that lost records of a push',
+    what: `On ${minuteOf(lost.since)} the database lost what it had confirmed to a push, and none has come to its end since`,
+    toDo: 'run `leadpush push --resume`; imports, erasures and pushes for single users of the minutes before may have to be repeated.',
+  }
+}
+
 function mendHeld(held: NonNullable<Status['held']>): string {
   if (isForAnswers(held))
     return 'look whether LEADPUSH_RECEIVER_URL is that of the receiver, mend what answers in its place,'
@@ -169,6 +178,7 @@ function* listHooks({ hooks }: Concerns): Generator<Alarm> {
 /** All alarms of a state; an empty list means that all is well. */
 export const listAlarms = (status: Status, concerns: Concerns): Alarm[] => [
   ...listReceiver(status),
+  ...listLost(status),
   ...listDeliveries(status),
   ...listUsers(status, concerns),
   ...listListings(concerns),

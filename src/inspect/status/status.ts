@@ -69,6 +69,8 @@ export interface Status {
   held: { reason: string | null; users: number } | undefined
   /** What the receiver answered to everybody alike, so that pushes are held (contract 4.12). */
   refused: { status: number; since: Date } | undefined
+  /** Since when a push knows that the database lost records of it, if none has come to its end since (contract 4.7). */
+  lost: { since: Date } | undefined
   hooksInTrouble: number
   sources: SourceReport[]
 }
@@ -152,6 +154,18 @@ async function findHeld(db: Database, period: string): Promise<Status['held']> {
   return found && found.users > 0 ? found : undefined
 }
 
+/** A run of some users shows nothing of what others are owed: only one of all ends the alarm. */
+async function findLost(db: Database): Promise<Status['lost']> {
+  const { rows } = await sql<{ since: Date }>`
+    select l.ended_at as since from runs l
+    where l.outcome = 'lost' and not l.came_to_end and ${hasBegun(sql`l`)} and not exists (
+      select from runs r where r.started_at > l.started_at and ${hasBegun(sql`r`)} and r.came_to_end
+        and r.command in ('all', 'force', 'resume') and (r.command = 'resume' or r.resumable))
+    order by l.started_at desc limit 1
+  `.execute(db)
+  return rows[0]
+}
+
 /** The last runs, the newest first. */
 export async function findLastRuns(db: Database, limit: number = runsShown): Promise<RunReport[]> {
   const { rows } = await rideOut(() =>
@@ -167,18 +181,20 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
 /** The state of the current period, by the database's clock. Throws `usage` for a time zone that the database does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
   const { period, seenSince } = await findPeriod(db, settings)
-  const [ended, pending, withoutLater, users, held, refused, [lastRun], hooksInTrouble, sources] = await rideOut(() =>
-    Promise.all([
-      countEnded(db, period),
-      countPending(db),
-      countWithoutLater(db, period),
-      countUsers(db, period),
-      findHeld(db, period),
-      findRefused(db),
-      findLastRuns(db, 1),
-      countHooksInTrouble(db),
-      findSources(db, seenSince),
-    ]),
+  const [ended, pending, withoutLater, users, held, refused, lost, [lastRun], hooksInTrouble, sources] = await rideOut(
+    () =>
+      Promise.all([
+        countEnded(db, period),
+        countPending(db),
+        countWithoutLater(db, period),
+        countUsers(db, period),
+        findHeld(db, period),
+        findRefused(db),
+        findLost(db),
+        findLastRuns(db, 1),
+        countHooksInTrouble(db),
+        findSources(db, seenSince),
+      ]),
   )
   return {
     period,
@@ -189,6 +205,7 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
     ...withoutLater,
     held,
     refused,
+    lost,
     lastRun,
     hooksInTrouble,
     sources,
