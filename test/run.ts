@@ -37,7 +37,7 @@ const longest = [
 ]
 /** Of a whole file too, on a machine that is busy with other things. */
 const testTimeoutMs = 480_000
-const runTimeoutMs = 1_200_000
+const runTimeoutMs = 1_800_000
 const filesRunAgainMax = 3
 
 const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true

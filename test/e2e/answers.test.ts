@@ -23,7 +23,7 @@ test('what the receiver said is shown with the error, kept by attempt, and goes 
     'key-3': [200],
   }
   const seen = new Map<string, number>()
-  const { call, run, receiver, database, env } = await buildHouse({
+  const { call, receiver, database, env } = await buildHouse({
     leads,
     users: makeUsers(4),
     answer: ({ headers }) => {
@@ -33,7 +33,7 @@ test('what the receiver said is shown with the error, kept by attempt, and goes 
       return answers[key]?.[nth] ?? 599
     },
   })
-  const pushed = await run('push --all')
+  const pushed = await call('push --all')
   assert.equal(pushed.code, 1, pushed.stderr)
   assert.match(pushed.stdout, /HTTP 500: the receiver is in trouble[\s\S]*It said: Oh no/)
   assert.doesNotMatch(pushed.stdout + pushed.stderr, /joe@|key-\d/)
@@ -54,9 +54,9 @@ test('what the receiver said is shown with the error, kept by attempt, and goes 
   const status = await call('status')
   assert.match(status.stdout, /It said: Oh no/)
   assert.doesNotMatch((await call('status', { env: off })).stdout, /It said/)
-  const page = await run('report --out -')
+  const page = await call('report --out -')
   assert.match(page.stdout, /It said: Oh no/, page.stderr)
-  assert.doesNotMatch((await run('report --out -', { env: off })).stdout, /It said/)
+  assert.doesNotMatch((await call('report --out -', { env: off })).stdout, /It said/)
 
   const [{ idempotencyKey: key }] = (await call('status --user user-0@example.com --json')).json
   const shown = await call(['deliveries', 'show', key])
@@ -66,7 +66,7 @@ test('what the receiver said is shown with the error, kept by attempt, and goes 
     [line.json[0].status, line.json[0].attemptLog.length, 'recipe' in line.json[0]],
     ['failed', 2, false],
   )
-  const body = await run(['deliveries', 'show', key, '--body'])
+  const body = await call(['deliveries', 'show', key, '--body'])
   assert.equal(body.stdout, receiver.keys().get(key)?.[0]?.body.toString())
   assert.deepEqual(
     [(await call('deliveries show none')).code, (await call(['deliveries', 'show', 'ä\u0001'])).code],

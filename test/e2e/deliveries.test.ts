@@ -28,7 +28,7 @@ test('what each answer of the receiver makes of a delivery', async () => {
     ['long-500', [{ status: 500, body: 'x'.repeat(200_000) }, 200], 'delivered', 2, 200],
   ]
   const seen = new Map<string, number>()
-  const { run, call, receiver } = await buildHouse({
+  const { call, receiver } = await buildHouse({
     leads,
     users: cases.map(([name]) => ({ email: `${name}@example.com`, receiverApiKey: name, queries: [zip('78704')] })),
     answer: ({ headers }) => {
@@ -39,7 +39,7 @@ test('what each answer of the receiver makes of a delivery', async () => {
       return Array.isArray(answer) ? (answer[nth] ?? 599) : answer
     },
   })
-  const { code, json, stderr } = await run('push --all --json', { env: { LEADPUSH_TIMEOUT: '1s' } })
+  const { code, json, stderr } = await call('push --all --json', { env: { LEADPUSH_TIMEOUT: '4s' } })
   assert.equal(code, 1, stderr)
   const found = new Map(deliveriesOf(json).map((line) => [line.user.replace('@example.com', ''), line]))
   for (const [name, , status, attempts, httpStatus] of cases) {
@@ -65,7 +65,7 @@ test('what each answer of the receiver makes of a delivery', async () => {
   const before = receiver.requests.length
   const planned = await call('preview --failed --unknown --json')
   assert.deepEqual([planned.json.at(-1).deliveries, deliveriesOf(planned.json)[0].kind], [8, 'forced'])
-  const repaired = await run('push --failed --json')
+  const repaired = await call('push --failed --json')
   assert.equal(repaired.code, 0, repaired.stderr)
   assert.deepEqual(
     deliveriesOf(repaired.json)
@@ -73,7 +73,7 @@ test('what each answer of the receiver makes of a delivery', async () => {
       .sort(),
     ['301', '400', '422', '429'].map((name) => `${name}@example.com forced`),
   )
-  const others = await run('push --failed --unknown --json')
+  const others = await call('push --failed --unknown --json')
   assert.deepEqual([others.code, others.json.at(-1).delivered], [0, 4])
   const nothing = await call('push --failed --unknown --json')
   assert.deepEqual([nothing.code, nothing.json.at(-1).deliveries], [0, 0])
@@ -82,8 +82,8 @@ test('what each answer of the receiver makes of a delivery', async () => {
 })
 
 test('--limit serves so many users and is over: --resume does not go on with it, the next --all does', async () => {
-  const { run, call, receiver } = await buildHouse({ leads, users: makeUsers(5) })
-  const first = await run('push --all --limit 2 --json')
+  const { call, receiver } = await buildHouse({ leads, users: makeUsers(5) })
+  const first = await call('push --all --limit 2 --json')
   assert.deepEqual(
     [first.code, countsOf(first.json.at(-1))],
     [0, { ...noCounts, users: 5, deliveries: 2, delivered: 2, owed: 3, leads: 4 }],
@@ -96,16 +96,16 @@ test('--limit serves so many users and is over: --resume does not go on with it,
 })
 
 test('--rate spaces the attempts, --concurrency bounds those under way', async () => {
-  const { run, receiver } = await buildHouse({
+  const { call, receiver } = await buildHouse({
     leads,
     users: makeUsers(12),
     answer: () => ({ status: 200, delayMs: 60 }),
   })
-  const { code } = await run('push --all --concurrency 2')
+  const { code } = await call('push --all --concurrency 2')
   assert.equal(code, 0)
   assert.ok(receiver.peak() <= 2)
   const before = receiver.requests.length
-  assert.equal((await run('push --all --force --rate 20')).code, 0)
+  assert.equal((await call('push --all --force --rate 20')).code, 0)
   const times = receiver.requests.slice(before).map(({ atMs }) => atMs)
   // 12 attempts, one each 50 ms
   assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) > 450, `${times}`)
@@ -146,12 +146,12 @@ test('a database that was restored from a backup sends the weekly deliveries aga
 })
 
 test('a user who is removed and imported again gets no second weekly delivery in the week', async () => {
-  const { run, call, put, receiver } = await buildHouse({ leads, users: makeUsers(2) })
+  const { call, put, receiver } = await buildHouse({ leads, users: makeUsers(2) })
   assert.equal((await call('push --all')).code, 0)
   const removed = await call('users remove USER-0@example.com --json')
   assert.deepEqual([removed.code, removed.json[0].type], [0, 'user'])
   await put('users', makeUsers(2))
-  const { code, json } = await run('push --all --json')
+  const { code, json } = await call('push --all --json')
   assert.deepEqual([code, json.at(-1).deliveries, json.at(-1).already], [0, 0, 2])
   assert.equal(receiver.requests.length, 2)
 })

@@ -202,13 +202,13 @@ test('what was sent is told with each attempt and what came back, and what has c
 })
 
 test('the program prints it, and as JSON', async () => {
-  const shown = await house.run(['explain', '--user', 'user@example.com', hrefOf('near')])
+  const shown = await house.call(['explain', '--user', 'user@example.com', hrefOf('near')])
   assert.equal(shown.code, 0, shown.stderr)
   assert.match(
     shown.stdout,
     /^Yes: it was sent .*\n\nuser@example\.com is subscribed, had .*\nIt lies in 97201, was first imported .*\n\nQueries\n[\s\S]*\n\nDeliveries\nThe weekly/,
   )
-  const { code, json, stdout } = await house.run(['explain', '--user', 'user@example.com', hrefOf('near'), '--json'])
+  const { code, json, stdout } = await house.call(['explain', '--user', 'user@example.com', hrefOf('near'), '--json'])
   const [{ type, user, href, answer, queries, deliveries }] = json
   assert.deepEqual([code, json.length, type, user, href], [0, 1, 'explanation', 'user@example.com', hrefOf('near')])
   assert.ok(shown.stdout.startsWith(answer))
@@ -220,7 +220,7 @@ test('the program prints it, and as JSON', async () => {
   assert.doesNotMatch(stdout, /recipe|userId|receiverKey/)
 
   // nothing of it is there; from now on it is refused
-  assert.equal((await house.run('leads forget --href -', { input: hrefOf('erased') })).code, 1)
+  assert.equal((await house.call('leads forget --href -', { input: hrefOf('erased') })).code, 1)
   const cases: [string[], RegExp][] = [
     [['--user', 'user@example.com', hrefOf('erased')], /There is no listing .*\n.*erased with `leadpush leads forget`/],
     [['--user', 'nobody@example.com', hrefOf('near')], /There is no user "nobody@example\.com"/],
@@ -270,7 +270,7 @@ test('a connection that breaks ends neither an explanation nor a preview', async
     ['preview --force', 'from users u'],
   ] as const) {
     way.loseAnswer(asked)
-    const { code, stderr } = await house.run(args, { env: { DATABASE_URL: way.url } })
+    const { code, stderr } = await house.call(args, { env: { DATABASE_URL: way.url } })
     assert.deepEqual([code, way.toLose()], [0, 0], stderr)
   }
 })

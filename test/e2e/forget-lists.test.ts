@@ -180,7 +180,7 @@ test('consumer deletion lists erase what matches and get a response for each, by
   const second = await forget(house, ['--drop', ...paths, '--response', responses])
   assert.deepEqual([second.code, second.counts.listings, second.counts.added], [0, 0, 0])
   assert.deepEqual(answers(), first)
-  const pretty = await house.run(['leads', 'forget', '--drop', ...paths, '--response', responses])
+  const pretty = await house.call(['leads', 'forget', '--drop', ...paths, '--response', responses])
   assert.deepEqual(pretty.stdout.match(/^\/.*$/gm), [`${email}: 2 deleted, 1 not found`, `${phone}: 1 deleted, 0 not found`]) // biome-ignore format: a line
 })
 
@@ -430,13 +430,13 @@ test('a delivery that has no attempt yet goes with the redacted listing, under i
   assert.deepEqual([dry.counts.ended, dry.counts.anew, dry.counts.sent], [0, unbegun.length, 2])
   const { counts } = await forget(house, ['--contact', '-', '--redact'], 'owner-1@example.com')
   assert.deepEqual([counts.ended, counts.anew, counts.sent], [0, unbegun.length, 2])
-  const resumed = await house.run('push --resume --json')
+  const resumed = await house.call('push --resume --json')
   assert.deepEqual([resumed.code, resumed.json.at(-1).delivered, receiver.keys().size], [0, 6, 8], resumed.stderr)
   for (const { key } of unbegun) assert.ok(receiver.keys().has(key), key)
   for (const request of receiver.requests.slice(2)) {
     const found = request.json.fsbos.map(({ href, contactEmail }: Record<string, unknown>) => [href, contactEmail])
     assert.deepEqual(found.sort(), [[hrefOf('kept'), null], [hrefOf('redacted'), null]]) // biome-ignore format: short
   }
-  const shown = await house.call(`delivery ${receiver.requests[0]?.headers['x-idempotency-key']} --body`)
+  const shown = await house.call(`deliveries show ${receiver.requests[0]?.headers['x-idempotency-key']} --body`)
   assert.deepEqual([shown.code, /erased or pruned/.test(shown.stderr)], [1, true])
 })

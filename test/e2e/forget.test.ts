@@ -163,10 +163,10 @@ test('what is not there is refused from then on; what is no href or contact is r
     assert.match(stderr, message)
     if (!args.startsWith('--href http')) assert.ok(!stderr.includes('owner'), stderr)
   }
-  const pretty = await house.run(['leads', 'forget', '--contact', 'x owner-1@example.com'])
+  const pretty = await house.call(['leads', 'forget', '--contact', 'x owner-1@example.com'])
   assert.equal(pretty.code, 2)
   assert.deepEqual(
-    (await house.run(`leads forget --href ${hrefOf('b')}`)).stdout.match(/^(erased|sent|refused) .*$/gm),
+    (await house.call(`leads forget --href ${hrefOf('b')}`)).stdout.match(/^(erased|sent|refused) .*$/gm),
     [
       'erased   1 listing, with all that was kept of them (1 version)',
       'refused  from now on, in every import',
@@ -274,7 +274,7 @@ test('a delivery that has no attempt yet goes without it, with its own key, in i
     deliveriesOf(previewed.json).map(({ leads }) => leads),
     Array(6).fill(1),
   )
-  const resumed = await house.run('push --resume --json')
+  const resumed = await house.call('push --resume --json')
   assert.equal(resumed.code, 0, resumed.stderr)
   assert.deepEqual([resumed.json.at(-1).delivered, receiver.keys().size, receiver.requests.length], [6, 8, 8])
   for (const { key } of unbegun) assert.ok(receiver.keys().has(key), key)
@@ -298,7 +298,7 @@ test('what a process that died had begun ends too; a delivery that holds only ot
   const status = async (at: number) => (await house.call(`status --user user-${at}@example.com --json`)).json[0]
   assert.deepEqual([(await status(0)).status, (await status(0)).error], ['unknown', 'a listing was erased'])
   receiver.answer = () => 200
-  const { json } = await house.run('push --resume --json')
+  const { json } = await house.call('push --resume --json')
   assert.deepEqual(deliveriesOf(json).map(({ user, attempts }) => [user, attempts]), [['user-1@example.com', 2]]) // biome-ignore format: short
 })
 

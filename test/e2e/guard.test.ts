@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { deliveriesOf } from '../support/house.ts'
-import { callProgram, runProgram, testHome } from '../support/program.ts'
+import { callProgram, testHome } from '../support/program.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 import { listen } from '../support/sockets.ts'
@@ -55,7 +55,7 @@ after(async () => {
   await week.leave()
 })
 
-const run = (args: string, more = {}) => runProgram(args.split(' '), { env: { ...env, ...more } })
+const run = (args: string, more = {}) => callProgram(args.split(' '), { env: { ...env, ...more } })
 const look = (args: string) => callProgram(args.split(' '), { env })
 
 async function importListings(records: readonly object[]): Promise<void> {

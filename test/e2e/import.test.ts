@@ -49,12 +49,12 @@ test('the same listings from every format, gzipped or not, by file and by standa
     { name: `same.${format}.gz`, bytes: gzipSync(text) },
   ])
   const files = ways.map(({ name, bytes }) => writeInput(name, bytes))
-  const ended = await house.run(['leads', 'import', ...files, '--json'])
+  const ended = await house.call(['leads', 'import', ...files, '--json'])
   assert.equal(ended.code, 0, ended.stderr)
   const all = { ...counts({ inserted: 2, unchanged: 2 * files.length - 2 }), read: 2 * files.length }
   assert.equal(ended.stdout, `${JSON.stringify(all)}\n`)
   for (const { name, bytes } of ways) {
-    const read = await house.run(['leads', 'import', '-', '--json'], { input: bytes })
+    const read = await house.call(['leads', 'import', '-', '--json'], { input: bytes })
     assert.equal(read.code, 0, `${name}: ${read.stderr}`)
     assert.equal(read.stdout, `${JSON.stringify(counts({ unchanged: 2 }))}\n`, name)
   }
@@ -99,7 +99,7 @@ test('what is rejected is told with its line and path, kept as it came, and the 
   ]
   const file = writeInput('rejected.ndjson', lines.map(({ line }) => `${line}\n`).join(''))
   const rejects = join(testHome(), 'rejects.ndjson')
-  const ended = await house.run(['leads', 'import', file, '--strict', '--rejects', rejects, '--json'])
+  const ended = await house.call(['leads', 'import', file, '--strict', '--rejects', rejects, '--json'])
   assert.equal(ended.code, 1, ended.stderr)
   const rejected = ended.json.filter(({ type }) => type === 'rejected')
   for (const line of rejected) assert.deepEqual(Object.keys(line), ['type', 'file', 'line', 'path', 'message'])
@@ -121,7 +121,7 @@ test('a value that cannot be read, or a code in no table, costs no listing: it i
     `${hrefOf('v3')},84321.0,"\u009b300-350K",TBD,Zoë\n`,
   )
   const file = writeInput('values.csv', csv)
-  const ended = await house.run(['leads', 'import', file, '--null', 'N/A', '--null', 'tbd'])
+  const ended = await house.call(['leads', 'import', file, '--null', 'N/A', '--null', 'tbd'])
   assert.equal(ended.code, 0, ended.stderr)
   assert.deepEqual(
     ended.stdout
@@ -139,19 +139,19 @@ test('a value that cannot be read, or a code in no table, costs no listing: it i
       'unreadable values, taken as unknown: price 2, such as "call"',
     ],
   )
-  const json = await house.run(['leads', 'import', file, '--json'])
+  const json = await house.call(['leads', 'import', file, '--json'])
   const { unreadable, unplaced, unchanged } = summaryOf(json)
   assert.deepEqual([json.code, json.json.length, unchanged, unplaced, unreadable], [0, 1, 3, 1, { price: 2, sqft: 2 }])
   assert.deepEqual(json.json.at(-1).examples.sqft, {
     file, line: 3, message: 'is no number that can be read without a guess: "n/a"', value: '"n/a"',
   }) // biome-ignore format: as it is printed
-  const strict = await house.run(['leads', 'import', file, '--strict', '--json'])
+  const strict = await house.call(['leads', 'import', file, '--strict', '--json'])
   assert.deepEqual([strict.code, strict.json.map(({ type, line, path }) => [type, line, path])], [
     1,
     [['rejected', 3, 'price'], ['rejected', 4, 'price'], ['summary', undefined, undefined]],
   ]) // biome-ignore format: as it is printed
   assert.match(strict.json[1].message, /: "\\u009b300-350K"$/)
-  const helped = await house.run(['leads', 'import', '--help'])
+  const helped = await house.call(['leads', 'import', '--help'])
   for (const option of ['--null', '--strict']) assert.ok(helped.stdout.includes(option))
 })
 
@@ -344,7 +344,9 @@ test('users are refused on both sides of every limit, and what is wrong is named
     [{ ...base, queries: Array.from({ length: 1_000 }, (_, at) => q(String(10_000 + at), 0, 'zipcode')) }, undefined],
     [{ ...base, queries: Array.from({ length: 1_001 }, (_, at) => q(String(10_000 + at), 0, 'zipcode')) }, 'queries'],
   ]
-  const ended = await house.run(['users', 'import', '-', '--json'], { input: toLines(cases.map(([record]) => record)) })
+  const ended = await house.call(['users', 'import', '-', '--json'], {
+    input: toLines(cases.map(([record]) => record)),
+  })
   assert.equal(ended.code, 1)
   const rejected = new Map(ended.json.filter(({ type }) => type === 'rejected').map((line) => [line.line, line]))
   for (const [at, [record, path, pattern]] of cases.entries()) {

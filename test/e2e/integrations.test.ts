@@ -25,13 +25,13 @@ async function register(apiKey: string, ...urls: string[]): Promise<void> {
 }
 
 test('a key and a signing secret are shown once, in both forms; a key that is given is read from standard input', async () => {
-  const made = await house.run('integrations create --user USER-0@example.com --json')
+  const made = await house.call('integrations create --user USER-0@example.com --json')
   assert.equal(made.code, 0, made.stderr)
   const [{ id, user, apiKey, signingSecret, ...rest }] = made.json
   assert.deepEqual([typeof id, user, rest], ['number', 'user-0@example.com', {}])
   assert.match(apiKey, /^[!-~]{16,200}$/)
   assert.match(signingSecret, /^whsec_[A-Za-z0-9+/]{32,}=*$/)
-  const shown = await house.run('integrations create --user user-0@example.com --api-key -', {
+  const shown = await house.call('integrations create --user user-0@example.com --api-key -', {
     input: 'key-from-elsewhere\n',
   })
   assert.equal(shown.code, 0, shown.stderr)
@@ -89,7 +89,7 @@ test('revoking tells each hook’s platform with one DELETE, and what came of it
   await register(made.apiKey, platform.url('/a?x=1'), platform.url('/b'), platform.url('/slow'), closed)
   platform.answer = ({ path }) => (path === '/b' ? 404 : path === '/slow' ? 'hang' : 204)
   const began = performance.now()
-  const { code, json, stderr } = await house.run(`integrations revoke ${made.id} --json`, insecure)
+  const { code, json, stderr } = await house.call(`integrations revoke ${made.id} --json`, insecure)
   assert.equal(code, 0, stderr)
   assert.ok(performance.now() - began < 9_000)
   assert.deepEqual(platform.calls.map(({ method, path }) => `${method} ${path}`).sort(), [
@@ -119,7 +119,7 @@ test('removing a user revokes the integrations and tells their platforms, but ca
   } = await house.call('integrations create --user user-2@example.com --json')
   await register(first.apiKey, platform.url('/a'), platform.url('/b'))
   await register(second.apiKey, platform.url('/c'))
-  const { code, stdout } = await house.run('users remove user-2@example.com')
+  const { code, stdout } = await house.call('users remove user-2@example.com')
   assert.equal(code, 0)
   assert.equal(stdout.match(/must begin with https:/g)?.length, 3, stdout)
   assert.equal(platform.calls.length, 0)
@@ -136,7 +136,7 @@ test('removing a user revokes the integrations and tells their platforms, but ca
   // platforms are told also if the database's answer to the commit is lost
   const way = await startWay(house.database.url)
   way.loseAnswer('commit')
-  const removed = await house.run('users remove user-2@example.com --json', {
+  const removed = await house.call('users remove user-2@example.com --json', {
     env: { ...insecure.env, DATABASE_URL: way.url },
   })
   assert.deepEqual([removed.code, way.toLose()], [0, 0], removed.stderr)
@@ -155,7 +155,7 @@ test('rotate gives a new key and secret; the old key counts until the overlap is
     json: [first],
   } = await house.call('integrations create --user user-1@example.com --json')
   const idOf = async (apiKey: string) => (await findIntegrationByKey(opened.db, apiKey))?.id
-  const rotated = await house.run(`integrations rotate ${first.id} --json`)
+  const rotated = await house.call(`integrations rotate ${first.id} --json`)
   assert.equal(rotated.code, 0, rotated.stderr)
   const [second, ...more] = rotated.json
   assert.deepEqual([Object.keys(second), more], [['id', 'user', 'apiKey', 'signingSecret'], []])
@@ -170,14 +170,14 @@ test('rotate gives a new key and secret; the old key counts until the overlap is
   const taking = ['integrations', 'create', '--user', 'user-0@example.com', '--api-key', first.apiKey]
   assert.match((await house.call(taking)).stderr, /exists already/)
 
-  const again = await house.run(['integrations', 'rotate', String(first.id), '--overlap', '1h'])
+  const again = await house.call(['integrations', 'rotate', String(first.id), '--overlap', '1h'])
   const third = /API key +(\S+)/.exec(again.stdout)?.[1] ?? ''
   assert.match(again.stdout, /The old key works until 20[\d-]+T[\d:]+Z/)
   assert.deepEqual(await Promise.all([first.apiKey, second.apiKey, third].map(idOf)), [undefined, first.id, first.id])
   await opened.pool.query('update integrations set previous_until = now() where id = $1', [first.id])
   assert.deepEqual(await Promise.all([second.apiKey, third].map(idOf)), [undefined, first.id])
 
-  const atOnce = await house.run(['integrations', 'rotate', String(first.id), '--overlap', '0s'])
+  const atOnce = await house.call(['integrations', 'rotate', String(first.id), '--overlap', '0s'])
   assert.match(atOnce.stdout, /The old key and the old signing secret have ended/)
   assert.equal(await idOf(third), undefined)
 })
@@ -241,7 +241,7 @@ test('a rotation is made once, also if the answer of the database is lost', asyn
   } = await house.call('integrations create --user user-1@example.com --json')
   const way = await startWay(house.database.url)
   way.loseAnswer('rotated as')
-  const { code, json, stderr } = await house.run(`integrations rotate ${made.id} --json`, {
+  const { code, json, stderr } = await house.call(`integrations rotate ${made.id} --json`, {
     env: { DATABASE_URL: way.url },
   })
   assert.deepEqual([code, way.toLose()], [0, 0], stderr)

@@ -14,7 +14,7 @@ test('listings are shown newest first, with their contacts only where these are 
   const house = await buildHouse({ leads, users: makeUsers(1) })
   await house.put('leads', [lead('a', { contactPhone: '512 555 0199', price: 340_000 })])
 
-  const { code, json, stdout } = await house.run('leads list --json')
+  const { code, json, stdout } = await house.call('leads list --json')
   assert.equal(code, 0)
   assert.deepEqual(
     json.map(({ href }) => href),

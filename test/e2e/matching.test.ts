@@ -68,7 +68,7 @@ test('each query matches the listings that the contract says', async () => {
     'users',
     cases.map(([query], at) => ({ email: `${1_000 + at}@example.com`, receiverApiKey: 'k', queries: [query] })),
   )
-  const { code, stderr } = await house.run('push --all', { env: { LEADPUSH_DATA_SOURCE: 'matching' } })
+  const { code, stderr } = await house.call('push --all', { env: { LEADPUSH_DATA_SOURCE: 'matching' } })
   assert.equal(code, 0, stderr)
   assert.equal(house.receiver.requests.length, cases.length)
   for (const [query, expected] of cases) {
@@ -159,7 +159,7 @@ test('over 5,000,000 bytes a push goes out in parts: queries whole where they fi
     ],
   })
   const preview = await own.call('preview --body')
-  const { code, json, stderr } = await own.run('push --all --json')
+  const { code, json, stderr } = await own.call('push --all --json')
   assert.equal(code, 0, stderr)
   const { requests } = own.receiver
   assert.deepEqual(preview.stdout.split('\n').slice(0, -1).sort(), requests.map(({ body }) => body.toString()).sort())

@@ -29,7 +29,7 @@ const platform = await startHookReceiver()
 after(() => platform.close())
 
 test('the requests of a push and their headers, first and second attempts', async () => {
-  assert.equal((await house.run('push --all')).code, 0)
+  assert.equal((await house.call('push --all')).code, 0)
   assert.equal(house.receiver.requests.length, 4)
   for (const request of house.receiver.requests) traffic.request('delivery', request)
   const [request] = house.receiver.requests
@@ -44,7 +44,7 @@ test('the requests of a push and their headers, first and second attempts', asyn
   assert.throws(() => traffic.request('delivery', { ...request, body }), /price/)
   house.receiver.requests.length = 0
   house.receiver.answer = () => 200
-  assert.equal((await house.run('push --all --force --yes', { env: { LEADPUSH_COMPRESS: 'gzip' } })).code, 0)
+  assert.equal((await house.call('push --all --force --yes', { env: { LEADPUSH_COMPRESS: 'gzip' } })).code, 0)
   for (const { headers, plain } of house.receiver.requests) {
     assert.equal(headers['content-encoding'], 'gzip')
     traffic.request('delivery', { headers, body: plain })
@@ -106,17 +106,17 @@ test('every answer of every endpoint with its headers, and the requests of trigg
     { ...full, href: hrefOf('new') },
     { href: hrefOf('new-bare'), postalCode: '78704' },
   ])
-  assert.equal((await house.run('trigger', { env: insecure })).code, 0)
+  assert.equal((await house.call('trigger', { env: insecure })).code, 0)
   assert.equal(platform.of('/hook').length, 2)
   for (const call of platform.of('/hook')) traffic.request('new_lead', call)
   await house.put('leads', [{ href: hrefOf('new'), price: full.price + 1 }])
-  assert.equal((await house.run('trigger', { env: insecure })).code, 0)
+  assert.equal((await house.call('trigger', { env: insecure })).code, 0)
   assert.equal(platform.of('/hook').length, 3)
   traffic.request('price_change', platform.of('/hook')[2] as ReceivedHookCall)
   // the signatures of both secrets
-  assert.equal((await house.run(`integrations rotate ${keys[2]?.id}`)).code, 0)
+  assert.equal((await house.call(`integrations rotate ${keys[2]?.id}`)).code, 0)
   await house.put('leads', [{ href: hrefOf('new'), price: full.price }])
-  assert.equal((await house.run('trigger', { env: insecure })).code, 0)
+  assert.equal((await house.call('trigger', { env: insecure })).code, 0)
   assert.match(String(platform.of('/hook')[3]?.headers['webhook-signature']), /^v1,\S+ v1,\S+$/)
   traffic.request('price_change', platform.of('/hook')[3] as ReceivedHookCall)
 })

@@ -137,7 +137,7 @@ test('a user who left, one without queries, and one who was served are told as t
   const empty = await write('many@example.com', 'empty.html')
   assert.match(textOf(empty.text), /would get an empty request: no query matches a listing/)
 
-  const { stdout } = await house.run(`preview --user ${email} --out -`)
+  const { stdout } = await house.call(`preview --user ${email} --out -`)
   assert.match(stdout, /^<!doctype html>[\s\S]*<\/html>\n$/)
 
   const opened = await house.database.open()

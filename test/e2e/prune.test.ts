@@ -108,9 +108,9 @@ for (const version of postgresVersions) {
       receiverDeliveries: 1,
     }
     // of the listing that would go both versions would, but for the pending delivery
-    const wouldGo = told(await house.run('prune --older-than 90d --json --dry-run'))
+    const wouldGo = told(await house.call('prune --older-than 90d --json --dry-run'))
     assert.deepEqual(wouldGo, { ...none, dryRun: true, ...gone })
-    assert.deepEqual(told(await house.run('prune --older-than 90d --json')), { ...none, ...gone })
+    assert.deepEqual(told(await house.call('prune --older-than 90d --json')), { ...none, ...gone })
     assert.deepEqual(await column(opened, 'select idempotency_key from deliveries order by 1'), ['c', 'd', 'd-1'])
     assert.deepEqual(await column(opened, 'select email from claims'), ['89.9'])
     // the ledger no longer knows for sure which users the older run served
@@ -166,7 +166,7 @@ test('old triggers go in batches', async (t) => {
 })
 
 test('a claim lives until its period is over in every time zone, and while a run of it may go on', async () => {
-  const { opened, run } = shared
+  const { opened, call } = shared
   const dayMs = 86_400_000
   const today = Math.floor(Date.now() / dayMs)
   // in days since 1970-01-01, which was a Thursday
@@ -190,7 +190,7 @@ test('a claim lives until its period is over in every time zone, and while a run
     from (values (101, '2020-W20', 0, 1, 'stopped'), (102, null, 0, 1, 'complete'), (103, null, 0, 1, 'stopped'),
       (105, '2020-W10', 900, 400, 'running'), (106, '2020-W11', 0, 34, 'running'), (107, '2020-W12', 0, 36, 'running'))
       as o (id, period, worker, days, outcome)`)
-  told(await run('prune --older-than 1s --json'))
+  told(await call('prune --older-than 1s --json'))
   const kept = mondays.filter((day) => today < day + 9).map(String)
   assert.ok(kept.includes(String(monday)) && kept.length < mondays.length)
   assert.deepEqual(await column(opened, `select email from claims where email <> 'x' order by email`), kept.sort())
@@ -204,8 +204,8 @@ test('in its week a served user stays served, removed and imported again too, an
   const house = await build({ leads: 2, users: 3 }, ({ headers }, nth) =>
     headers['x-service-api-key'] === 'key-0' && nth <= 4 ? 400 : 200,
   )
-  const prune = async () => told(await house.run('prune --older-than 1ms --json'))
-  const sent = async (args: string) => deliveriesOf((await house.run(args)).json).map(({ user }) => user)
+  const prune = async () => told(await house.call('prune --older-than 1ms --json'))
+  const sent = async (args: string) => deliveriesOf((await house.call(args)).json).map(({ user }) => user)
   assert.equal((await house.call('push --all')).code, 1)
   const { deliveries, claims, leads } = await prune()
   assert.deepEqual([deliveries, claims, leads], [2, 0, 0])
@@ -223,8 +223,8 @@ test('in its week a served user stays served, removed and imported again too, an
 
 test('a delivery that waits for its second attempt gets it, byte for byte, whatever was pruned', async () => {
   const house = await build({ leads: 3, users: 1 }, (_, nth) => (nth === 1 ? 503 : 200))
-  const { opened, run } = house
-  const prune = async () => told(await run('prune --older-than 1s --json', { env: ageless }))
+  const { opened, call } = house
+  const prune = async () => told(await call('prune --older-than 1s --json', { env: ageless }))
   const hasFailedOnce = async () =>
     (await column(opened, 'select 1 from deliveries where first_status = 503')).length > 0
   await killPush(['--all'], { ...house.env, LEADPUSH_RETRY_DELAY: '5m' }, hasFailedOnce)
@@ -236,7 +236,7 @@ test('a delivery that waits for its second attempt gets it, byte for byte, whate
   await sleep(1_100)
   const { deliveries, leads, versions } = await prune()
   assert.deepEqual([deliveries, leads, versions], [0, 3, 0])
-  const { code, stderr } = await run('push --resume')
+  const { code, stderr } = await call('push --resume')
   assert.equal(code, 0, stderr)
   const [one, two] = house.receiver.requests as [ReceivedRequest, ReceivedRequest]
   assert.deepEqual([house.receiver.requests.length, two.key, two.json.fsbos.length], [2, one.key, 3])
@@ -256,8 +256,8 @@ test('what an interrupted --force had served is not served again after a prune',
   await killPush(['--all', '--force', '--concurrency', '4'], house.env, async () => (await served()) >= 36)
   receiver.answer = () => 200
   await opened.pool.query('update workers set lease_until = now()')
-  told(await house.run('prune --older-than 1ms --json'))
-  assert.equal((await house.run('push --resume')).code, 0)
+  told(await house.call('prune --older-than 1ms --json'))
+  assert.equal((await house.call('push --resume')).code, 0)
   const keysOf = new Map<unknown, Set<string>>()
   for (const { headers, key } of receiver.requests) {
     const user = headers['x-service-api-key']
@@ -272,7 +272,7 @@ test('what an interrupted --force had served is not served again after a prune',
 test('prunes beside a push and imports harm neither', async () => {
   const users = 40
   const house = await build({ leads: 300, users }, () => ({ status: 200, delayMs: 50 }))
-  const pushing = house.run('push --all --json --concurrency 2')
+  const pushing = house.call('push --all --json --concurrency 2')
   let isPushed = false
   const work = async (again: () => Promise<unknown>) => {
     while (!isPushed) await again()
@@ -282,7 +282,7 @@ test('prunes beside a push and imports harm neither', async () => {
     pushing.finally(() => {
       isPushed = true
     }),
-    work(async () => told(await house.run('prune --older-than 1ms --json', { env: ageless }))),
+    work(async () => told(await house.call('prune --older-than 1ms --json', { env: ageless }))),
     work(() => seedLeads(house.opened, listings(500, price++))),
   ])
   assert.equal(push.code, 0, push.stderr)
@@ -331,11 +331,11 @@ test('a duration that is none is refused, and so is a prune where no database is
 })
 
 test('a push clears away the rows of processes that were killed long ago', async () => {
-  const { opened, run } = shared
+  const { opened, call } = shared
   await opened.pool.query(`
     insert into workers (host, process_id, lease_until)
     select host, 1, now() - hours * interval '1 hour' from (values ('a', 25), ('b', 23)) as o (host, hours);
     insert into user_ranges select id, 'weekly:2020-W01', '', id, '', id from workers`)
-  assert.equal((await run('push --resume')).code, 0)
+  assert.equal((await call('push --resume')).code, 0)
   assert.deepEqual(await column(opened, 'select host from workers join user_ranges on worker_id = id'), ['b'])
 })

@@ -52,7 +52,7 @@ test('a preview of some users lists the first of them as a push comes to them, a
 test('a preview shows what a push would send, byte for byte, and sends nothing', async () => {
   const [json, bodies, table] = await Promise.all([
     house.call('preview --json'),
-    house.run('preview --body'),
+    house.call('preview --body'),
     house.call('preview'),
   ])
   for (const { code, stderr } of [json, bodies, table]) assert.deepEqual([code, stderr], [0, ''])
@@ -72,7 +72,7 @@ test('a preview shows what a push would send, byte for byte, and sends nothing',
   )
   assert.match(table.stdout, /kind +queries +matches +leads +bytes +parts +user\n/)
 
-  const pushed = await house.run('push --all --json')
+  const pushed = await house.call('push --all --json')
   assert.equal(pushed.code, 0, pushed.stderr)
   assert.match(pushed.stderr, /^Database: .*\n$/)
   assert.deepEqual(
@@ -125,7 +125,7 @@ test('a delivery is one POST with its headers, to the URL as it stands, with eve
 
 test('a second push --all sends nothing, and says who had theirs', async () => {
   const sent = house.receiver.requests.length
-  const { code, json } = await house.run('push --all --json')
+  const { code, json } = await house.call('push --all --json')
   assert.equal(code, 0)
   assert.equal(house.receiver.requests.length, sent)
   assert.deepEqual(countsOf(json.at(-1)), { ...noCounts, users: 1, skipped: 1, already: 2 })
@@ -134,7 +134,7 @@ test('a second push --all sends nothing, and says who had theirs', async () => {
 test('push --user serves one user whatever the period, in any letters, and says that they are not subscribed', async () => {
   const sent = house.receiver.requests.length
   const preview = await house.call('preview --user FOUR@example.com --body')
-  const { code, json, stderr } = await house.run('push --user FOUR@example.com --json')
+  const { code, json, stderr } = await house.call('push --user FOUR@example.com --json')
   assert.equal(code, 0, stderr)
   assert.match(stderr, /four@example\.com is not subscribed/)
   const [line] = deliveriesOf(json)
@@ -172,7 +172,7 @@ test('where one part failed and another may have arrived, the command for both i
 test('a single delivery does not count for push --all, a forced one comes on top of the weekly one', async () => {
   await house.put('users', [{ email: 'five@example.com', receiverApiKey: 'key-5', queries: [zip('00901')] }])
   assert.equal((await house.call('push --user five@example.com')).code, 0)
-  const { code, json } = await house.run('push --all --force --json')
+  const { code, json } = await house.call('push --all --force --json')
   assert.equal(code, 0)
   assert.deepEqual(
     deliveriesOf(json)

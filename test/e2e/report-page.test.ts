@@ -16,7 +16,7 @@ import { sql } from 'kysely'
 import { findAccessibilityProblems, findOverflow, withoutBrowser, withPage } from '../support/browser.ts'
 import { createDatabase } from '../support/database.ts'
 import { fillHistory } from '../support/history.ts'
-import { callProgram, runProgram, testHome } from '../support/program.ts'
+import { callProgram, testHome } from '../support/program.ts'
 
 const folder = mkdtempSync(join(testHome(), 'report-'))
 const file = join(folder, 'report.html')
@@ -26,7 +26,7 @@ const hostileError = '<img src=x onerror=alert(2)>'
 const { url, open } = await createDatabase(undefined, { places: 'all' })
 const env = { DATABASE_URL: url }
 
-const report = (out: string, ...args: string[]) => runProgram(['report', '--out', out, ...args], { env })
+const report = (out: string, ...args: string[]) => callProgram(['report', '--out', out, ...args], { env })
 
 before(async () => {
   const { db } = await open()
@@ -110,7 +110,7 @@ test('a file that cannot be written is told before any work', async () => {
 
 test('- writes the page to standard output, and a database with nothing in it makes a friendly one', async () => {
   const { url } = await createDatabase()
-  const { code, stdout, stderr } = await runProgram(['report', '--out', '-'], { env: { DATABASE_URL: url } })
+  const { code, stdout, stderr } = await callProgram(['report', '--out', '-'], { env: { DATABASE_URL: url } })
   assert.equal(code, 0, stderr)
   assert.match(stdout, /^<!doctype html>[\s\S]*<\/html>\n$/)
   assert.match(stdout, /<h1>There is nothing to report yet\.<\/h1>/)

@@ -30,7 +30,7 @@ const addLeads = (count: number) =>
     'leads',
     Array.from({ length: count }, () => ({ href: hrefOf(`new-${++names}`), postalCode: '78704' })),
   )
-const trigger = (...options: string[]) => house.run(['trigger', '--metrics-file', file, ...options], { env })
+const trigger = (...options: string[]) => house.call(['trigger', '--metrics-file', file, ...options], { env })
 
 function read(command = 'trigger') {
   const families = readExposition(readFileSync(file, 'utf8'))
@@ -67,8 +67,8 @@ test('what is due, failing, off, abandoned and dropped is told, for the hooks th
     opened.pool.query(`update hooks set ${changes} where id = $1`, [hooks[n]?.id])
   const due = (n: number, count: number, changes = '0, null') =>
     opened.pool.query(
-      `insert into triggers (hook_id, version_id, lead_id, occurred_at, due_at, attempts, failing_since)
-      select $1, n, n, now(), now(), ${changes} from generate_series(1, $2) n`,
+      `insert into triggers (hook_id, version_id, lead_id, kind, occurred_at, due_at, attempts, failing_since)
+      select $1, n, n, 'new_lead', now(), now(), ${changes} from generate_series(1, $2) n`,
       [hooks[n]?.id, count],
     )
   const none = { due: 0, oldestDueSeconds: 0, failing: 0, abandoned: 0, dropped: 0 }
@@ -91,13 +91,16 @@ test('what is due, failing, off, abandoned and dropped is told, for the hooks th
 
   // the same for people
   // a blank stood where the time would be
-  assert.match((await house.call('status')).stdout, /\/dropped\n {2}9 dropped; last attempt: none yet\n/)
-  assert.match((await house.call('status')).stdout, /\/off\n {2}7 abandoned, switched off /)
+  assert.match(
+    (await house.call('status')).stdout,
+    /\/dropped\n {2}hook [0-9a-f]{8}: 9 dropped; last attempt: none yet\n/,
+  )
+  assert.match((await house.call('status')).stdout, /\/off\n {2}hook [0-9a-f]{8}: 7 abandoned, switched off /)
   const listed = (await house.call('integrations list')).stdout
   assert.match(listed, /\/off .*switched off +7 abandoned/)
   assert.match(listed, /\/dropped .*9 dropped/)
   const page = join(testHome(), 'report.html')
-  assert.equal((await house.run(['report', '--out', page])).code, 0)
+  assert.equal((await house.call(['report', '--out', page])).code, 0)
   const text = readFileSync(page, 'utf8')
   for (const head of ['dropped', 'off since']) assert.match(text, new RegExp(`<th[^>]*>${head}</th>`))
   // under "why" it said "none yet" of a hook without an attempt

@@ -25,7 +25,7 @@ beforeEach(async () => {
 const hook = (path: string) => addHook(opened, 'user-0@example.com', platform.url(path))
 const makeLeads = (count: number) =>
   Array.from({ length: count }, () => ({ href: hrefOf(`new-${++names}`), postalCode: '78704' }))
-const trigger = (more: Record<string, string> = {}) => house.run(triggerJson, { env: { ...env, ...more } })
+const trigger = (more: Record<string, string> = {}) => house.call(triggerJson, { env: { ...env, ...more } })
 
 /** Which triggers came how often, whatever their order. */
 function timesOf(): number[] {
@@ -46,7 +46,7 @@ test('leads import --trigger sends the triggers right after, with the exit code 
   const { id } = await hook('/a')
   const records = makeLeads(2)
   const file = writeInput('new.ndjson', toLines([...records, { href: 'nonsense' }]))
-  const { code, json, stderr } = await house.run(['leads', 'import', file, '--trigger', '--json'], {
+  const { code, json, stderr } = await house.call(['leads', 'import', file, '--trigger', '--json'], {
     env: { ...env, LEADPUSH_LOG_FORMAT: 'json' },
   })
   assert.equal(code, 1, stderr)
@@ -79,7 +79,7 @@ test('leads import --trigger sends the triggers of the files before one that bre
   await hook('/b')
   const [record] = makeLeads(1)
   const files = [writeInput('whole.ndjson', toLines([record])), writeInput('broken.json', '[{"href":')]
-  const { code, json, stderr } = await house.run(['leads', 'import', ...files, '--trigger', '--json'], { env })
+  const { code, json, stderr } = await house.call(['leads', 'import', ...files, '--trigger', '--json'], { env })
   assert.equal(code, 1, stderr)
   assert.match(stderr, /broken\.json: it breaks off.*Nothing of this file went in/s)
   assert.deepEqual(countsOf(json), { ...noTriggers, due: 1, delivered: 1 })
@@ -89,7 +89,7 @@ test('leads import --trigger sends the triggers of the files before one that bre
   )
   await house.put('leads', makeLeads(1))
   // where nothing went in, nothing is sent
-  const none = await house.run(['leads', 'import', ...files.slice(1), '--trigger', '--json'], { env })
+  const none = await house.call(['leads', 'import', ...files.slice(1), '--trigger', '--json'], { env })
   assert.deepEqual([none.code, platform.calls.length], [1, 1])
 })
 
@@ -174,7 +174,7 @@ test('failures exit with 0 until one is abandoned; status counts and shows the h
   await hook('/well')
   await house.put('leads', makeLeads(2))
   platform.answer = ({ path }) => (path === '/failing' ? 418 : 200)
-  const first = await house.run('trigger', { env })
+  const first = await house.call('trigger', { env })
   assert.equal(first.code, 0)
   assert.match(first.stdout, /failed {2}hook .*, attempt 1: HTTP 418/)
   assert.match(first.stdout, /due +4 triggers\ndelivered +2\nfailed +1, to be tried again.*\nwaiting +1 for/)
@@ -232,14 +232,14 @@ test('--again sends what was abandoned, with the hook named or not; wrong option
       new RegExp(`There is no hook "${lost.id.slice(0, 4)}…" \\(21 characters\\)`),
     ],
   ] as const) {
-    const { code, stderr } = await house.run(['trigger', ...options], { env })
+    const { code, stderr } = await house.call(['trigger', ...options], { env })
     assert.equal(code, 2, options.join(' '))
     assert.match(stderr, message)
   }
   platform.answer = () => 200
   await opened.pool.query('update hooks set paused_until = null')
   assert.deepEqual(countsOf((await trigger()).json), noTriggers)
-  const again = await house.run([...triggerJson, '--again', '--hook', shownId.toUpperCase(), '--since', '2d'], { env })
+  const again = await house.call([...triggerJson, '--again', '--hook', shownId.toUpperCase(), '--since', '2d'], { env })
   assert.deepEqual([again.code, countsOf(again.json)], [0, { ...noTriggers, due: 1, delivered: 1 }], again.stderr)
   assert.equal(new Set(platform.calls.map(({ webhookId }) => webhookId)).size, 1)
   assert.equal((await house.call('integrations list --json')).json.flatMap(({ hooks }) => hooks)[0].offSince, null)

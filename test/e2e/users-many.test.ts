@@ -16,7 +16,7 @@ const unsubscribed = (count: number) => makeUsers(count).map((user) => ({ ...use
 test('subscribe takes several users, sends their pushes in one run, and goes on after one that is unknown', async () => {
   const house = await buildHouse({ leads, users: [...unsubscribed(3), ...makeUsers(1, 3)] })
   const given = 'user-0@example.com nobody@example.com USER-1@example.com user-0@example.com user-3@example.com'
-  const { code, json, stderr } = await house.run(`users subscribe ${given} --json`)
+  const { code, json, stderr } = await house.call(`users subscribe ${given} --json`)
   assert.equal(code, 1, stderr)
   assert.deepEqual(
     json.filter(({ type }) => type === 'user' || type === 'unknown').map(({ email, was }) => [email, was]),

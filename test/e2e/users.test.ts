@@ -30,7 +30,7 @@ async function interruptBetweenAttempts(house: House, users: number): Promise<vo
 
 test('subscribe sends the subscription push to whoever was not subscribed, once', async () => {
   const house = await buildHouse({ leads, users: [{ ...makeUsers(1)[0], subscribed: false }] })
-  const first = await house.run('users subscribe USER-0@example.com --json')
+  const first = await house.call('users subscribe USER-0@example.com --json')
   assert.equal(first.code, 0, first.stderr)
   assert.deepEqual(
     deliveriesOf(first.json).map(({ user, kind, status }) => [user, kind, status]),
@@ -55,7 +55,7 @@ test('a subscription push that fails ends with 1; one that was interrupted is ow
     users: makeUsers(3).map((user) => ({ ...user, subscribed: false })),
     answer: () => 422,
   })
-  const failed = await house.run('users subscribe user-0@example.com --json')
+  const failed = await house.call('users subscribe user-0@example.com --json')
   assert.deepEqual([failed.code, deliveriesOf(failed.json)[0].status], [1, 'failed'])
   const database = await house.database.open()
   await database.pool.query(
@@ -67,7 +67,7 @@ test('a subscription push that fails ends with 1; one that was interrupted is ow
   assert.equal(deliveriesOf(preview.json)[0].kind, 'subscription')
   const one = await house.call('push --user user-1@example.com --json')
   assert.equal(deliveriesOf(one.json)[0].kind, 'subscription')
-  const resumed = await house.run('push --resume --json')
+  const resumed = await house.call('push --resume --json')
   assert.deepEqual(
     deliveriesOf(resumed.json).map(({ user, kind }) => `${user} ${kind}`),
     ['user-2@example.com subscription'],
@@ -92,7 +92,7 @@ test('what was interrupted between its attempts is resumed with the same key and
   const keys = new Set(planned.map(({ idempotencyKey }) => idempotencyKey))
   const bodies = (await house.call('preview --body')).stdout.trimEnd().split('\n')
 
-  const { code, json, stderr } = await house.run('push --resume --json')
+  const { code, json, stderr } = await house.call('push --resume --json')
   assert.equal(code, 0, stderr)
   assert.deepEqual(
     deliveriesOf(json)
@@ -118,7 +118,7 @@ test('remove ends what is owed, and an attempt under way is finished and recorde
   const house = await buildHouse({ leads, users: makeUsers(2), answer: () => ({ status: 200, delayMs: 1_500 }) })
   const program = startProgram(['push', '--all', '--json'], { env: house.env })
   await requestsAtLeast(house.receiver, 2)
-  assert.equal((await house.run('users remove user-0@example.com')).code, 0)
+  assert.equal((await house.call('users remove user-0@example.com')).code, 0)
   assert.equal((await house.call('users unsubscribe user-1@example.com')).code, 0)
   const { code, json, stderr } = await program.done
   assert.equal(code, 0, stderr)
@@ -146,7 +146,7 @@ test('what a stopped --force left is served by --resume, nobody twice', async ()
   house.receiver.answer = () => 200
   const planned = await house.call('preview --json')
   assert.equal(planned.json.at(-1).deliveries, 60 - house.receiver.requests.length)
-  const { code, json } = await house.run('push --resume --json')
+  const { code, json } = await house.call('push --resume --json')
   assert.equal(code, 0)
   assert.ok(deliveriesOf(json).every(({ kind }) => kind === 'forced'))
   const served = house.receiver.requests.slice(30).map(({ headers }) => headers['x-service-api-key'])
@@ -288,15 +288,15 @@ test('a machine of another time zone is told so, and sends nothing weekly', asyn
   const house = await buildHouse({ leads, users: makeUsers(1) })
   assert.doesNotMatch((await house.call('push --all')).stderr, /time zone/)
   const env = { LEADPUSH_TIME_ZONE: 'Pacific/Kiritimati' }
-  const held = await house.run('push --all --json', { env })
+  const held = await house.call('push --all --json', { env })
   assert.deepEqual([held.code, held.json[0].type, held.json[0].user, held.json.length], [1, 'skip', undefined, 2])
   assert.match(held.json[0].reason, /^held: .* Pacific\/Kiritimati, and the last run used UTC: .* use --accept$/)
-  const alarms = await house.run('status --check --quiet', { env })
+  const alarms = await house.call('status --check --quiet', { env })
   assert.match(
     alarms.stdout,
     /: give the machines one LEADPUSH_TIME_ZONE and run `leadpush push --all`, or send it all the same with/,
   )
-  const other = await house.run('push --user user-0@example.com', { env })
+  const other = await house.call('push --user user-0@example.com', { env })
   assert.deepEqual([other.code, house.receiver.requests.length], [0, 2])
   assert.match(other.stderr, /time zone UTC, this one Pacific\/Kiritimati/)
 })

@@ -159,21 +159,13 @@ export interface CallOptions extends Pick<ProgramOptions, 'env' | 'cwd'> {
   nowMs?: () => number
 }
 
-let called: Promise<unknown> = Promise.resolve()
-
 /**
- * Runs a command within this process, one call at a time: the same output, exit code and settings for a tenth of the processor
- * time. A test starts a process for what only a process has: signals, a terminal, kills, environment variables that Node.js itself or a
- * library reads (TMPDIR, PGPASSWORD), the real streams.
+ * Runs a command within this process: the same output, exit code and settings for a tenth of the processor time. A test starts a
+ * process for what only a process has: signals, a terminal, kills, environment variables that Node.js itself or a library reads
+ * (TMPDIR, PGPASSWORD), the real streams. Relative names of files need `cwd`, which is that of the whole process meanwhile.
  */
-export function callProgram(args: readonly string[], options: CallOptions = {}): Promise<ProgramResult> {
-  const result = called.then(() => call(args, options))
-  called = result.catch(() => {})
-  return result
-}
-
-async function call(args: readonly string[], options: CallOptions): Promise<ProgramResult> {
-  const { cwd = testHome(), env, input = '', signals = new EventEmitter(), nowMs = Date.now } = options
+export async function callProgram(args: readonly string[], options: CallOptions = {}): Promise<ProgramResult> {
+  const { cwd, env, input = '', signals = new EventEmitter(), nowMs = Date.now } = options
   const written = { stdout: '', stderr: '' }
   const listen = (name: keyof typeof written) =>
     new Writable({
@@ -189,13 +181,13 @@ async function call(args: readonly string[], options: CallOptions): Promise<Prog
   })
   let noted = 0
   const before = process.cwd()
-  process.chdir(cwd)
+  if (cwd !== undefined) process.chdir(cwd)
   try {
     const ended = runCommandLine({
       args,
       program: findProgram(),
       env: cleanEnvironment(env),
-      folder: cwd,
+      folder: cwd ?? testHome(),
       openStdin: () => (input instanceof Readable ? input : Readable.from([Buffer.from(input)], { objectMode: false })),
       stdout: listen('stdout'),
       stderr: listen('stderr'),
@@ -216,6 +208,6 @@ async function call(args: readonly string[], options: CallOptions): Promise<Prog
     for (const work of [...atExit]) work(code)
     return { code, signal: null, ...written, json: parseLines(written.stdout) }
   } finally {
-    process.chdir(before)
+    if (cwd !== undefined) process.chdir(before)
   }
 }
