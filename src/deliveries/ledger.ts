@@ -15,18 +15,12 @@ import { periodIn } from './runs.ts'
 export type DeliveryKind = Tables['deliveries']['kind']
 type DeliveryStatus = Tables['deliveries']['status']
 
-/** A recorded attempt that this process is to make. */
-export interface RecordedAttempt {
+/** What a delivery is, whatever becomes of it. */
+export interface DeliveryFacts {
   idempotencyKey: string
-  /** Of the run that began the delivery. */
+  /** Of the run that began it. */
   runId: number
-  attempt: 1 | 2
-  /** It goes out compressed (contract 4.17). */
-  gzip: boolean
   userId: number
-  email: string
-  /** As it is stored. */
-  receiverKey: string
   kind: DeliveryKind
   period: string
   part: number
@@ -34,6 +28,16 @@ export interface RecordedAttempt {
   queries: number
   leads: number
   bytes: number
+}
+
+/** A recorded attempt that this process is to make. */
+export interface RecordedAttempt extends DeliveryFacts {
+  attempt: 1 | 2
+  /** It goes out compressed (contract 4.17). */
+  gzip: boolean
+  email: string
+  /** As it is stored. */
+  receiverKey: string
   queryList: string
   contents: readonly LeadInBody[]
 }
@@ -48,18 +52,8 @@ export interface DeliveryState {
 }
 
 /** A delivery as the ledger has it. */
-export interface LedgerDelivery extends DeliveryState {
-  /** Of the run that began it. */
-  runId: number
-  userId: number
+export interface LedgerDelivery extends DeliveryFacts, DeliveryState {
   email: string | null
-  kind: DeliveryKind
-  period: string
-  part: number
-  parts: number
-  queries: number
-  leads: number
-  bytes: number
 }
 
 export const wasErased = 'a listing was erased'

@@ -10,10 +10,11 @@ import type { RecordedAttempt } from '../deliveries/ledger.ts'
 import { AttemptMaker } from './attempt-maker.ts'
 import { Compression } from './compression.ts'
 import type { LoopContext } from './loop-context.ts'
+import { isWorthStatement } from './outcome-queue.ts'
 import { PaceWatch } from './pace-watch.ts'
 import { plannedMax, type UserPush } from './planned-pushes.ts'
 import { ReceiverWatch } from './receiver-watch.ts'
-import { isWorthStatement, RecordedAttempts } from './recorded-attempts.ts'
+import { RecordedAttempts } from './recorded-attempts.ts'
 
 /** How often the loop checks, while the receiver is down, whether an attempt is due. */
 const downLookMs = 250

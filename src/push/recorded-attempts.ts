@@ -3,6 +3,7 @@
  * them together; a statement whose answer was lost with the database is made good.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
 import { rideOut } from '../db/away.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import { type AttemptKind, recordGivenBack } from '../deliveries/due.ts'
@@ -25,6 +26,7 @@ import {
 } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
 import { DueAttempts, type DueAttemptsContext } from './due-attempts.ts'
+import { OutcomeQueue } from './outcome-queue.ts'
 import { type PushReporter, toDeliveryLine } from './reporter.ts'
 import type { UserCount } from './user-count.ts'
 
@@ -54,18 +56,13 @@ interface PlanAnew<Push> {
 
 const nothingAnew = { pushes: [], counted: 0 }
 
-const outcomesPerStatement = 256
 /** While another transaction changes a user, the subscription push is tried this often, for so long; then it stays owed. */
 const busyMs = 100
 const busyMsMax = 5_000
-/** How long an outcome waits for others, so that one statement records several. */
-const gatherMs = 10
+const emailsMax = 10_000
 
 /** Whether a run may meet the user of such a push again, or was asked for them by name. */
 const mayReturn = (kind: DeliveryKind) => kind === 'subscription' || kind === 'single'
-
-/** Whether `n` of at most `max` rows are worth a statement now: one statement costs much the same for one row and for many. */
-export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
 
 /**
  * The states of an attempt. In the ledger it is under way from `ready` on, until its outcome is recorded:
@@ -87,19 +84,23 @@ export class RecordedAttempts {
   private readonly events: RecordedAttemptsEvents
   private busyMsLeft = busyMsMax
   private readonly underWay = new Map<string, RecordedAttempt>()
-  private readonly outcomes: RecordedOutcome[] = []
+  private readonly outcomes: OutcomeQueue
   /** Keys that are being taken back: until that is certain, their attempts must not be found or recorded again. */
   private takingBack: readonly string[] = []
-  private flushing: Promise<void> | undefined
-  private isBeginning = false
   private hasTakenOver = false
-  private gathering: NodeJS.Timeout | undefined
-  private flushNext: NodeJS.Immediate | undefined
+  /** Of deliveries that wait for an attempt, by their keys: the ledger has none of a user who was removed meanwhile. */
+  private readonly emails = new LRUCache<string, string>({ max: emailsMax })
 
   constructor(context: RecordedAttemptsContext, events: RecordedAttemptsEvents) {
     this.context = context
     this.events = events
     this.due = new DueAttempts(context)
+    this.outcomes = new OutcomeQueue({
+      concurrency: context.settings.concurrency,
+      underWay: () => this.underWay.size,
+      record: (outcomes) => this.recordOutcomes(outcomes),
+      onRecorded: events.onFlushed,
+    })
   }
 
   /** How many attempts the ledger has as under way, made or not. */
@@ -109,7 +110,7 @@ export class RecordedAttempts {
 
   /** How many of the `unfinished` will be over once the next pushes are begun: `recordPushes` records their outcomes. */
   get ending(): number {
-    return this.flushing ? 0 : Math.min(this.outcomes.length, outcomesPerStatement)
+    return this.outcomes.toLend
   }
 
   get underWayCount(): number {
@@ -117,7 +118,7 @@ export class RecordedAttempts {
   }
 
   get isIdle(): boolean {
-    return this.unfinished === 0 && this.outcomes.length === 0 && this.flushing === undefined
+    return this.unfinished === 0 && this.outcomes.isEmpty
   }
 
   get isDue(): boolean {
@@ -161,7 +162,8 @@ export class RecordedAttempts {
     const ended = await rideOut(end)
     await this.countUsers(ended)
     // the ledger has no e-mail of a user who was removed meanwhile
-    for (const delivery of ended) this.tell(delivery)
+    for (const delivery of ended)
+      this.tell({ ...delivery, email: delivery.email ?? this.emails.get(delivery.idempotencyKey) ?? null })
     await rideOut(() => worker.renew())
   }
 
@@ -190,11 +192,8 @@ export class RecordedAttempts {
   async recordPushes<Push extends PlannedPush>(pushes: readonly Push[], room: number): Promise<PlanAnew<Push>> {
     const { db, worker, run, records } = this.context
     const { erasures = 0, server = '' } = pushes[0] ?? {}
-    const outcomes = this.unrecorded()
+    const outcomes = this.outcomes.lend()
     const gzip = this.events.usesGzip()
-    this.isBeginning = true
-    clearTimeout(this.gathering)
-    this.gathering = undefined
     try {
       return await rideOut(async (isRepeat) => {
         if (isRepeat) for (const attempt of await this.due.findUnheard(this.knownKeys())) this.begin(attempt)
@@ -222,8 +221,7 @@ export class RecordedAttempts {
         }
       }, this.events.onAway)
     } finally {
-      this.isBeginning = false
-      this.flushSoon()
+      this.outcomes.takeBack()
     }
   }
 
@@ -232,7 +230,13 @@ export class RecordedAttempts {
     for (const push of begun.filter(({ kind }) => mayReturn(kind))) this.context.users.add(push.userId, true)
     for (const push of begun) this.context.users.add(push.userId, false)
     this.ready.push(...attempts)
-    if (attempts.length < begun.reduce((sum, { deliveries }) => sum + deliveries.length, 0)) this.due.at = 0
+    const started = new Set(attempts.map(({ idempotencyKey }) => idempotencyKey))
+    for (const { email, deliveries } of begun)
+      for (const { idempotencyKey } of deliveries) {
+        if (started.has(idempotencyKey)) continue
+        this.emails.set(idempotencyKey, email)
+        this.due.at = 0
+      }
   }
 
   private begin(attempt: RecordedAttempt): void {
@@ -245,48 +249,10 @@ export class RecordedAttempts {
   /** Notes the outcome of an attempt; a later statement records it. */
   noteOutcome({ idempotencyKey, attempt }: RecordedAttempt, outcome: AttemptOutcome): void {
     const retryDelayMs = Math.max(this.context.settings.retryDelayMs, outcome.retryAfterMs ?? 0)
-    this.outcomes.push({ ...outcome, idempotencyKey, attempt, retryDelayMs })
-    this.flushSoon()
+    this.outcomes.put({ ...outcome, idempotencyKey, attempt, retryDelayMs })
   }
 
-  /** The outcomes that the next statement records. */
-  private unrecorded(): RecordedOutcome[] {
-    return this.outcomes.slice(0, this.ending)
-  }
-
-  /**
-   * Waits shortly for the other attempts under way. Where the outcomes are worth a statement, the loop comes first: if it begins
-   * pushes at this moment, their statement takes the outcomes along.
-   */
-  private flushSoon(): void {
-    if (this.flushing || this.isBeginning || this.outcomes.length === 0) return
-    const { length } = this.outcomes
-    if (length >= this.underWay.size || isWorthStatement(length, this.context.settings.concurrency)) {
-      this.flushNext ??= setImmediate(() => this.flush())
-    } else this.gathering ??= setTimeout(() => this.flush(), gatherMs)
-  }
-
-  private flush(): void {
-    clearTimeout(this.gathering)
-    this.gathering = undefined
-    this.flushNext = undefined
-    if (this.flushing || this.isBeginning || this.outcomes.length === 0) return
-    const { onFlushed } = this.events
-    this.flushing = this.recordOutcomes().then(
-      () => {
-        this.flushing = undefined
-        this.flushSoon()
-        onFlushed()
-      },
-      (error) => {
-        this.flushing = undefined
-        onFlushed(error)
-      },
-    )
-  }
-
-  private async recordOutcomes(): Promise<void> {
-    const outcomes = this.unrecorded()
+  private async recordOutcomes(outcomes: readonly RecordedOutcome[]): Promise<void> {
     const { db, records } = this.context
     const told = await rideOut(async () => {
       const { run } = records
@@ -297,23 +263,21 @@ export class RecordedAttempts {
     this.noteRecorded(outcomes, told)
   }
 
-  /** `outcomes` are the first ones of `this.outcomes`. */
+  /** `outcomes` are the first ones of the queue. */
   private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): void {
-    this.outcomes.splice(0, outcomes.length)
+    this.outcomes.drop(outcomes.length)
     for (const state of told) this.noteState(state, outcomes)
     for (const { idempotencyKey } of outcomes) this.underWay.delete(idempotencyKey)
   }
 
   private noteState(state: DeliveryState, outcomes: readonly RecordedOutcome[]): void {
     const attempt = this.underWay.get(state.idempotencyKey)
-    if (!attempt) return
-    if (state.status !== 'pending') {
-      const { runId, userId, email, kind, period, part, parts, queries, leads, bytes } = attempt
-      this.tell({ ...state, runId, userId, email, kind, period, part, parts, queries, leads, bytes })
-      return
+    const outcome = outcomes.find(({ idempotencyKey }) => idempotencyKey === state.idempotencyKey)
+    if (attempt && state.status !== 'pending') this.tell({ ...attempt, ...state })
+    else if (attempt) {
+      this.emails.set(attempt.idempotencyKey, attempt.email)
+      this.due.noteIn(outcome?.retryDelayMs ?? 0)
     }
-    const delayMs = outcomes.find(({ idempotencyKey }) => idempotencyKey === state.idempotencyKey)?.retryDelayMs ?? 0
-    this.due.noteIn(delayMs)
   }
 
   /** Gives up an attempt whose body cannot be built any more, since a listing of it was erased. */
@@ -352,6 +316,6 @@ export class RecordedAttempts {
 
   /** Resolves once the statement under way has recorded its outcomes. */
   async flushed(): Promise<void> {
-    await this.flushing
+    await this.outcomes.recorded()
   }
 }
