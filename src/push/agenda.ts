@@ -6,6 +6,7 @@ import type { Database } from '../db/open.ts'
 import { findInterruptedRuns, type OpenRun } from '../deliveries/runs.ts'
 import type { SkipLine } from '../index.ts'
 import { judge, type Verdict } from './guard.ts'
+import { type PushRequest, type Scope, scopeOf } from './scope.ts'
 import { countUsersOfPass } from './users-left.ts'
 import {
   failedPass,
@@ -20,20 +21,9 @@ import {
   weeklyScope,
 } from './users-to-serve.ts'
 
-export type AgendaRequest =
-  | { what: 'all'; force: boolean }
-  | { what: 'resume' }
-  | { what: 'failed'; unknown: boolean }
-  /** The subscription pushes of all users: those that are owed, and the rest of those that were begun. */
-  | { what: 'owed' }
-  /**
-   * `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. `further`: users who subscribed with `user`, and
-   * are served alike. */
-  | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean; further?: readonly UserToServe[] }
-
 export interface AgendaContext {
   db: Database
-  request: AgendaRequest
+  request: PushRequest
   period: string
   /** The run that carries the agenda out; a preview has none. */
   runId: number | undefined
@@ -85,15 +75,17 @@ export class Agenda {
   verdict: Verdict | undefined
 
   private readonly context: AgendaContext
+  private readonly scope: Scope
 
   constructor(context: AgendaContext) {
     this.context = context
+    this.scope = scopeOf(context.request)
   }
 
   /** Finds the runs to resume, and asks the guard where weekly deliveries are to be made. May be called again. */
   async look(): Promise<void> {
     const { db, request, period, guard, accept, timeZone, otherTimeZone } = this.context
-    if (request.what !== 'all' && request.what !== 'resume') return
+    if (!this.scope.resumes) return
     this.interrupted = await findInterruptedRuns(db, period)
     if (this.verdict || (request.what === 'resume' && this.interrupted.length === 0)) return
     const { interrupted } = this
@@ -135,8 +127,9 @@ export class Agenda {
       if (owed || !owedOnly) yield { users: [user, ...further], kind: owed ? 'subscription' : 'single' }
       return
     }
-    if (request.what !== 'failed')
-      for await (const users of findUsersOwedSubscription(db, request.what === 'owed'))
+    const { owed } = this.scope
+    if (owed !== 'none')
+      for await (const users of findUsersOwedSubscription(db, owed === 'untilNone'))
         yield { users, kind: 'subscription' }
     if (request.what === 'all' && !isAgain && withoutQueries > 0)
       for await (const email of findUsersWithoutQueries(db, weeklyScope(period)))

@@ -2,12 +2,7 @@
 import type { Worker } from '../db/leases.ts'
 import { type Run, type RunToStart, startRun } from '../deliveries/runs.ts'
 import type { PushContext } from './push-request.ts'
-
-function commandOf(request: PushContext['request']): RunToStart['command'] {
-  if (request.what === 'all' && request.force) return 'force'
-  if (request.what === 'user' && (request.owedOnly || request.further)) return 'owed'
-  return request.what
-}
+import { isResumable, scopeOf } from './scope.ts'
 
 /** Begins the run; `start` is what its row began with. Notes another time zone than the last run's. */
 export async function beginRun(
@@ -15,9 +10,10 @@ export async function beginRun(
   worker: Worker,
 ): Promise<{ run: Run; start: RunToStart }> {
   const { timeZone, maxLeadAgeMs } = settings
+  const scope = scopeOf(request)
   const start: RunToStart = {
-    command: commandOf(request),
-    resumable: request.what === 'all' && request.limit === undefined,
+    command: scope.command,
+    resumable: isResumable(scope),
     ...{ timeZone, maxLeadAgeMs },
   }
   const run = await startRun(db, { ...start, workerIds: worker.ids })

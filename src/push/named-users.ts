@@ -2,20 +2,20 @@
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import type { PushLine, SkipLine } from '../index.ts'
-import { type AgendaRequest, skipRemoved } from './agenda.ts'
+import { skipRemoved } from './agenda.ts'
 import type { UserCount } from './user-count.ts'
 import { findRemoved, type UserToServe } from './users-to-serve.ts'
 
 const takenMeanwhile = 'another process has begun or ended this push meanwhile'
 
 export class NamedUsers {
-  readonly all: readonly UserToServe[]
+  private readonly all: readonly UserToServe[]
   /** The e-mails of those who have neither a skip line nor one of a delivery. */
   private readonly untold: Set<string>
 
-  constructor(request: AgendaRequest) {
-    this.all = request.what === 'user' ? [request.user, ...(request.further ?? [])] : []
-    this.untold = new Set(this.all.map(({ email }) => email))
+  constructor(users: readonly UserToServe[]) {
+    this.all = users
+    this.untold = new Set(users.map(({ email }) => email))
   }
 
   noteLine(line: PushLine): void {

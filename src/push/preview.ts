@@ -12,13 +12,14 @@ import { decodeRecipe } from '../deliveries/recipe.ts'
 import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 import type { Live } from '../matching/listed.ts'
-import { Agenda, type AgendaRequest, skipWithoutQueries } from './agenda.ts'
+import { Agenda, skipWithoutQueries } from './agenda.ts'
 import { findReasonToHold } from './guard.ts'
 import { findRefused } from './known-trouble.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan } from './planner.ts'
 import { reasonToHold } from './receiver-watch.ts'
 import { Tally } from './reporter.ts'
+import type { PushRequest } from './scope.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
 import { countUsersElsewhere } from './users-left.ts'
@@ -31,7 +32,7 @@ export interface PreviewSettings {
   sameHouse: Live['sameHouse']
 }
 
-export type PreviewRequest = Exclude<AgendaRequest, { what: 'resume' }>
+export type PreviewRequest = Exclude<PushRequest, { what: 'resume' }>
 
 export interface PreviewedDelivery {
   line: DeliveryLine

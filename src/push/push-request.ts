@@ -4,9 +4,9 @@ import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
 import type { Live } from '../matching/listed.ts'
 import type { Vault } from '../secrets/vault.ts'
-import type { AgendaRequest, UsersLeft } from './agenda.ts'
 import type { LoopSettings } from './loop-context.ts'
 import type { PushReporter } from './reporter.ts'
+import type { PushRequest } from './scope.ts'
 
 export interface PushSettings extends LoopSettings {
   leaseMs: number
@@ -15,10 +15,6 @@ export interface PushSettings extends LoopSettings {
   guard: 'on' | 'off'
   sameHouse: Live['sameHouse']
 }
-
-export type PushRequest =
-  /** `limit`: how many users are served at most. */
-  { what: 'all'; force: boolean; limit: number | undefined } | Exclude<AgendaRequest, { what: 'all' }>
 
 export interface PushContext {
   db: Database
@@ -45,14 +41,4 @@ export interface PushEnd {
   /** `--resume` did nothing, and an earlier run has already reported why: users are held back, or the receiver is down. */
   toldBefore: boolean
   stopped: boolean
-}
-
-/** How a run ends, as far as it is known before that is recorded. */
-export interface Ending {
-  left: UsersLeft
-  /** Why the loop gave up, or what all first answers say. */
-  heldBy: string | undefined
-  stopped: boolean
-  cameToEnd: boolean
-  complete: boolean
 }

@@ -5,7 +5,7 @@ import { rideOut } from '../db/away.ts'
 import { type Worker, waitForLeases, withWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import { endFarPauses } from '../deliveries/due.ts'
-import { isAnythingAbandoned, type Takeover } from '../deliveries/ledger.ts'
+import { isAnythingAbandoned } from '../deliveries/ledger.ts'
 import {
   closeInterruptedRuns,
   endRun,
@@ -17,7 +17,7 @@ import {
 } from '../deliveries/runs.ts'
 import type { SummaryLine } from '../index.ts'
 import { plainVault } from '../secrets/vault.ts'
-import { Agenda, type CountedUsers, type UsersLeft } from './agenda.ts'
+import { Agenda, type CountedUsers } from './agenda.ts'
 import { beginRun } from './begin-run.ts'
 import { Doubt } from './doubt.ts'
 import { FirstAnswers, isHeldByAnswers } from './first-answers.ts'
@@ -25,22 +25,32 @@ import { isHeldBack } from './guard.ts'
 import { PushLoop } from './loop.ts'
 import { NamedUsers } from './named-users.ts'
 import { PlannedPushes, type UserPush } from './planned-pushes.ts'
-import type { Ending, PushContext, PushEnd, PushRequest } from './push-request.ts'
+import type { PushContext, PushEnd } from './push-request.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
+import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from './run-end.ts'
 import { RunRecords } from './run-records.ts'
+import { type PushRequest, type Scope, scopeOf } from './scope.ts'
 import { UserCount } from './user-count.ts'
 import { countUsersElsewhere } from './users-left.ts'
 
-export type { PushContext, PushEnd, PushRequest, PushSettings } from './push-request.ts'
+export type { PushContext, PushEnd, PushSettings } from './push-request.ts'
+export type { PushRequest } from './scope.ts'
 
 /** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
-/** How often a run looks once more for who is owed: whoever comes later is left to the next. */
-const lookAgainMax = 5
+
+/** What a round came to, with the counts that a further one begins with. */
+type RoundFacts = RunFacts & { left: CountedUsers }
+
+const endOf = ({ heldBy, gaveUp, gaveUpAgain: again }: PushLoop): LoopEnd => {
+  if (heldBy !== undefined) return { is: 'held', why: heldBy, again }
+  return gaveUp ? { is: 'gaveUp', again } : { is: 'done' }
+}
 
 class PushRun {
   private readonly db: Database
   private readonly request: PushRequest
+  private readonly scope: Scope
   private readonly reporter: PushReporter
   private readonly stop: AbortSignal
   private readonly context: PushContext
@@ -74,13 +84,14 @@ class PushRun {
     this.context = context
     this.db = db
     this.request = request
+    this.scope = scopeOf(request)
     this.stop = stop
     this.worker = worker
     this.run = run
     this.startedAt = startedAt
     this.doubt = new Doubt(settings.outageMs > 0)
     this.firstAnswers = new FirstAnswers(accept)
-    this.named = new NamedUsers(request)
+    this.named = new NamedUsers(this.scope.named)
     this.reporter = {
       ...context.reporter,
       line: (line) => {
@@ -114,91 +125,91 @@ class PushRun {
   async execute(): Promise<PushEnd> {
     await rideOut(() => endFarPauses(this.db))
     const already = await this.prepare()
-
-    let loop = this.newLoop()
-    await loop.run(this.pushes())
-    if (this.request.what === 'resume' && !this.stop.aborted && !loop.gaveUp && (await this.isMoreLeft())) {
-      await this.findWork()
+    let facts = await this.playRound(false)
+    for (let round = 1; ; round++) {
+      const next = nextRound(facts, round)
+      if (next === 'no' || (next === 'afterLeases' && !(await this.isMoreLeft()))) break
+      if (next === 'afterLeases') await this.findWork()
+      else this.counted = facts.left
       this.users.leftOwed.clear()
-      loop = this.newLoop()
-      await loop.run(this.pushes())
+      facts = await this.playRound(next === 'again')
     }
-    // a process that had a range of users may have died while attempts were under way, and users may have come
-    let left = await this.countLeft()
-    this.worker.lost.throwIfAborted()
-    for (let looks = 0; looks < lookAgainMax; looks++) {
-      if (this.request.what !== 'all' || !this.isThrough(loop) || !this.isAnyLeft(left.free)) break
-      this.counted = left
-      loop = this.newLoop()
-      await loop.run(this.pushes(true))
-      left = await this.countLeft()
-      this.worker.lost.throwIfAborted()
-    }
-
-    return await this.end(loop, already, left)
+    return await this.end(already, facts)
   }
 
-  private readonly isThrough = (loop: PushLoop) => !this.stop.aborted && !loop.gaveUp && !this.isHeld
+  /** Sends all that is found; `isAgain`: whoever is skipped was told. */
+  private async playRound(isAgain: boolean): Promise<RoundFacts> {
+    const loop = this.newLoop()
+    await loop.run(this.pushes(isAgain))
+    return await this.findFacts(loop)
+  }
 
-  /** Whether any of so many owed users is left besides those whom the guard holds back. */
-  private readonly isAnyLeft = (owed: number) =>
-    this.request.what !== 'failed' && this.limit === undefined && owed > this.planned.heldUsers
+  /** What a round has come to, on a server that has all records of the run. */
+  private async findFacts(loop: PushLoop): Promise<RoundFacts> {
+    // a process that had a range of users may have died while attempts were under way, and users may have come
+    const left = await this.countLeft()
+    this.worker.lost.throwIfAborted()
+    const { scope, isHeld, wasHeldBefore, heldAgain } = this
+    const { delivered, failed, unknown, pending } = this.tally
+    return {
+      ...{ scope, left, delivered, failed, unknown, pending, heldAgain },
+      loop: endOf(loop),
+      isStopped: this.stop.aborted,
+      heldByAnswers: this.firstAnswers.findReasonToHold(true),
+      guard: isHeld ? (wasHeldBefore ? 'holdsAgain' : 'holds') : 'lets',
+      heldUsers: this.planned.heldUsers,
+      leftOwed: this.users.leftOwed.size,
+    }
+  }
 
-  /** Records how the run ended, on a server that has all its records. */
-  private async conclude(loop: PushLoop, counted: UsersLeft): Promise<Ending> {
+  /** Records how the run ended. */
+  private async conclude(facts: RoundFacts): Promise<RunEnd> {
     const { db, run, worker } = this
-    for (let left = counted; ; left = await this.countLeft()) {
-      const ending = this.judge(loop, left)
-      const { stopped, cameToEnd, complete, heldBy } = ending
-      const outcome = stopped ? 'stopped' : complete ? 'complete' : 'failures'
+    for (;;) {
+      const end = judgeRun(facts)
+      const { outcome, cameToEnd, heldBy } = end
       const heldByAnswers = heldBy !== undefined && isHeldByAnswers(heldBy) ? heldBy : undefined
-      const end = { outcome, cameToEnd, heldUsers: this.planned.heldUsers, heldByAnswers } as const
-      if (await endRun(db, run.id, worker.server, end)) return ending
+      const { heldUsers } = facts
+      if (await endRun(db, run.id, worker.server, { outcome, cameToEnd, heldUsers, heldByAnswers })) return end
+      // another server answers: what was counted is counted anew, if it has the records of the run
       worker.distrust()
       await rideOut(() => worker.renew())
+      facts.left = await this.countLeft()
       worker.lost.throwIfAborted()
     }
   }
 
-  private judge(loop: PushLoop, left: UsersLeft): Ending {
-    const heldBy = loop.heldBy ?? (this.isThrough(loop) ? this.firstAnswers.findReasonToHold(true) : undefined)
-    const stopped = this.stop.aborted
-    const cameToEnd = this.isThrough(loop) && heldBy === undefined && !this.isAnyLeft(left.free)
-    const { failed, unknown, pending } = this.tally
-    // these were asked for nothing else; after other forms `--resume` sends it
-    const leftOwed = this.isForSome ? this.users.leftOwed.size : 0
-    const owed = pending + leftOwed
-    const complete = cameToEnd && owed + failed + unknown + this.planned.heldUsers === 0
-    return { left, heldBy, stopped, cameToEnd, complete }
-  }
-
-  private async end(loop: PushLoop, already: number, leftBefore: UsersLeft): Promise<PushEnd> {
-    const ending = await this.conclude(loop, leftBefore)
-    const { heldBy, left, stopped, cameToEnd, complete } = ending
-    if (heldBy !== undefined) this.reporter.line({ type: 'skip', reason: heldBy })
-    // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
-    if (cameToEnd && left.elsewhere === 0 && this.limit === undefined)
+  private async end(already: number, facts: RoundFacts): Promise<PushEnd> {
+    const { scope, reporter, planned } = this
+    const end = await this.conclude(facts)
+    const { heldBy, cameToEnd, ok, toldBefore } = end
+    const { isStopped: stopped, heldUsers, heldAgain } = facts
+    if (heldBy !== undefined) reporter.line({ type: 'skip', reason: heldBy })
+    if (end.closes)
       await closeInterruptedRuns(
         this.db,
         this.agenda.interrupted.map(({ id }) => id),
-        this.planned.heldUsers,
+        heldUsers,
       )
-    if (!stopped && !loop.gaveUp && !this.isOwedOnly)
-      for (const line of await this.named.findUntold(this.db, this.users)) this.reporter.line(line)
-    const { delivered, failed, unknown, pending, skipped, deliveries, leads, bytes } = this.tally
-    const { heldUsers, slowUsers } = this.planned
-    tellLeftOwed(this.reporter, this.users.leftOwed.size)
-    const failures = failed + unknown
-    const toldBefore = !stopped && this.isTold(loop, pending, heldBy)
-    if (this.heldAgain > 0)
-      this.reporter.note(`Users held back: ${this.heldAgain}, as a push before this one told; see leadpush status.`)
-    const counted = { skipped, heldUsers: heldUsers - this.heldAgain, uncounted: left.uncounted }
-    const users = this.request.what === 'user' ? this.named.all.length : this.users.totalWith(counted)
-    const seconds = Math.round(performance.now() - this.startedAt) / 1_000
-    const summary: SummaryLine = {
+    if (!stopped && facts.loop.is === 'done' && !scope.owedOnly)
+      for (const line of await this.named.findUntold(this.db, this.users)) reporter.line(line)
+    tellLeftOwed(reporter, facts.leftOwed)
+    if (heldAgain > 0)
+      reporter.note(`Users held back: ${heldAgain}, as a push before this one told; see leadpush status.`)
+    const summary = this.summarize(already, facts)
+    reporter.line(summary)
+    const held = this.isHeld || heldBy !== undefined || heldUsers > planned.slowUsers
+    return { summary, stopped, cameToEnd, ok, held, toldBefore }
+  }
+
+  private summarize(already: number, { left, heldUsers, heldAgain }: RoundFacts): SummaryLine {
+    const { deliveries, delivered, failed, unknown, skipped, leads, bytes } = this.tally
+    const counted = { skipped, heldUsers: heldUsers - heldAgain, uncounted: left.uncounted }
+    const { named } = this.scope
+    return {
       type: 'summary',
       period: this.run.period,
-      users,
+      users: named.length > 0 ? named.length : this.users.totalWith(counted),
       deliveries,
       delivered,
       failed,
@@ -209,42 +220,27 @@ class PushRun {
       owed: left.free,
       leads,
       bytes,
-      seconds,
+      seconds: Math.round(performance.now() - this.startedAt) / 1_000,
       ...(this.allowed !== undefined && { allowedPerSecond: Math.round(this.allowed * 100) / 100 }),
       ...(this.context.settings.sameHouse === 'once' && { sameHouse: this.planned.sameHouse }),
     }
-    this.reporter.line(summary)
-    return {
-      ...{ summary, stopped, cameToEnd },
-      ok: complete || (toldBefore && failures === 0),
-      held: this.isHeld || heldBy !== undefined || heldUsers > slowUsers,
-      toldBefore: toldBefore && failures + delivered === 0,
-    }
-  }
-
-  /** Whether an earlier run has already reported what keeps this one from its end. */
-  private isTold(loop: PushLoop, pending: number, heldBy: string | undefined): boolean {
-    if (this.request.what !== 'resume' || this.planned.heldUsers > this.heldAgain) return false
-    if (loop.gaveUp) return loop.gaveUpAgain
-    if (pending > 0 || heldBy !== undefined) return false
-    return this.isHeld ? this.wasHeldBefore : this.heldAgain > 0
   }
 
   /** The run resumes only runs that served all but the users whom the guard held back. */
   private get tellsHeld(): boolean {
-    const { request } = this
     const { interrupted } = this.agenda
-    return request.what === 'resume' && interrupted.length > 0 && interrupted.every(({ cameToEnd }) => cameToEnd)
+    return this.scope.command === 'resume' && interrupted.length > 0 && interrupted.every(({ cameToEnd }) => cameToEnd)
   }
 
   /** Finds the work and reports how much it is; returns how many users had their weekly delivery before. */
   private async prepare(): Promise<number> {
-    if (this.request.what === 'user') {
-      this.reporter.total(this.named.all.length)
+    const { named, limit } = this.scope
+    if (named.length > 0) {
+      this.reporter.total(named.length)
       return 0
     }
     await this.findWork()
-    this.reporter.total(Math.min(this.counted.free, this.limit ?? this.counted.free))
+    this.reporter.total(Math.min(this.counted.free, limit))
     return this.request.what === 'all' ? this.counted.served : 0
   }
 
@@ -273,44 +269,24 @@ class PushRun {
     return this.context.accept ?? false
   }
 
-  private get limit(): number | undefined {
-    return this.request.what === 'all' ? this.request.limit : undefined
-  }
-
-  private get isOwedOnly(): boolean {
-    const { request } = this
-    return request.what === 'owed' || (request.what === 'user' && request.owedOnly === true)
-  }
-
-  /** The run serves users by name or subscription pushes alone: it owes nothing to others. */
-  private get isForSome(): boolean {
-    return this.request.what === 'user' || this.request.what === 'owed'
-  }
-
-  private get takeover(): Takeover {
-    const { request } = this
-    if (request.what === 'user') return request.owedOnly ? { subscriptionOf: request.user.id } : 'own'
-    if (request.what === 'owed') return 'subscriptions'
-    return request.what === 'failed' ? 'own' : 'all'
-  }
-
   private newLoop(): PushLoop {
-    const { db, worker, run, planned, users, reporter, stop, takeover, request } = this
+    const { db, worker, run, planned, users, reporter, stop, scope } = this
+    const { takeover } = scope
     const { http, settings, vault = plainVault } = this.context
     this.loop = new PushLoop({
       ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover, records: this.records },
-      patienceMs: this.isOwedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
+      patienceMs: scope.owedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       doubt: this.doubt,
       firstAnswers: this.firstAnswers,
       isBeginning: this.loops++ === 0,
-      looksFor: request.what === 'user' ? 'nothing' : this.accepts ? 'recovery' : 'trouble',
-      tellsAgain: request.what !== 'resume',
+      looksFor: !scope.heedsReceiver ? 'nothing' : this.accepts ? 'recovery' : 'trouble',
+      tellsAgain: scope.command !== 'resume',
     })
     return this.loop
   }
 
-  private async *pushes(isAgain = false): AsyncGenerator<UserPush> {
-    const limit = this.limit ?? Number.POSITIVE_INFINITY
+  private async *pushes(isAgain: boolean): AsyncGenerator<UserPush> {
+    const { limit } = this.scope
     for await (const step of this.agenda.steps(this.counted, isAgain)) {
       if ('skip' in step) this.reporter.line(step.skip)
       else if ('users' in step) yield* this.planned.ofUsers(step.users, step.kind)
@@ -343,9 +319,9 @@ class PushRun {
 
   /** Counts the users whom this run left owed, and the users whom other processes have in hand. */
   private async countLeft(): Promise<CountedUsers> {
-    const { db, worker, users, agenda } = this
+    const { db, worker, users, agenda, scope } = this
     const left = await agenda.count(worker.ids, users.remembered)
-    if (this.isForSome) return { ...left, free: this.users.leftOwed.size }
+    if (scope.left === 'asked') return { ...left, free: users.leftOwed.size }
     return { ...left, elsewhere: left.elsewhere + (await countUsersElsewhere(db, agenda.passes, worker.ids)) }
   }
 }

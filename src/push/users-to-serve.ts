@@ -2,6 +2,7 @@
  * Which users a push has to serve, and how several processes share them: each takes a range of users, in the order of their places,
  * that no live process has. A range only keeps others from planning the same users; claims keep a user from being served twice.
  */
+import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import { holdsLease, isLive, liveWorker } from '../db/leases.ts'
@@ -19,12 +20,19 @@ export interface Pass {
   period: string
   /** The scope in which its pushes claim their users. */
   scope: string
-  /** The scope of the ranges: the same for all processes that serve the same users. */
-  rangeScope: string
   /** SQL over `u`: which users belong to the pass. */
   only: RawBuilder<boolean>
   /** The scopes in which the guard finds a user's earlier delivery, the newest first; none: it holds nobody back. */
   compared: readonly string[]
+}
+
+/**
+ * The scope of the ranges of a pass. Whoever takes a range keeps others from all users in it whom they mean, so only those may heed it
+ * who mean the same ones: the scope follows from the condition itself.
+ */
+export function rangeScopeOf({ kind, period, only }: Pass): string {
+  const meant = createHash('sha256').update(JSON.stringify(only.toOperationNode())).digest('hex')
+  return `${kind}:${period}:${meant.slice(0, 16)}`
 }
 
 export interface Cursor {
@@ -47,7 +55,7 @@ export const hasQueries = sql<boolean>`exists (select from queries q where q.use
 /** `earlier`: the periods whose deliveries this one is compared with. */
 export function weeklyPass(period: string, earlier: readonly string[] = []): Pass {
   const scope = weeklyScope(period)
-  return { kind: 'weekly', period, scope, rangeScope: scope, only: sql`true`, compared: earlier.map(weeklyScope) }
+  return { kind: 'weekly', period, scope, only: sql`true`, compared: earlier.map(weeklyScope) }
 }
 
 export const isForced = ({ command }: Pick<OpenRun, 'command'>): boolean => command === 'force'
@@ -72,7 +80,6 @@ export function forcedPass(
     kind: 'forced',
     period,
     scope: forcedScope(forcedRunId),
-    rangeScope: forcedScope(forcedRunId),
     only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
       and w.claimed_at < ${beginning} offset 0)${interrupted.length > 0 ? sql` and not ${goesOn}` : sql``}`,
     compared: guarded ? [weeklyScope(period)] : [],
@@ -107,7 +114,6 @@ export function failedPass(period: string, runId: number, statuses: readonly ('f
     kind: 'forced',
     period,
     scope: `failed:${runId}`,
-    rangeScope: `failed:${period}`,
     compared: [],
     only: sql`exists (
       select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${statuses})
@@ -192,7 +198,7 @@ export async function findUsersToServe(
 /** SQL: whether the user `u` lies in a range that a live process other than `except` has. */
 export const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
   select from user_ranges s join workers w on w.id = s.worker_id
-  where s.scope = ${pass.rangeScope} and ${holdsLease(sql`w`)} and w.id <> all (${except})
+  where s.scope = ${rangeScopeOf(pass)} and ${holdsLease(sql`w`)} and w.id <> all (${except})
     and (u.home_key, u.id) between (s.first_home_key, s.first_user_id) and (s.last_home_key, s.last_user_id))`
 
 /**
@@ -281,7 +287,7 @@ export async function takeRange(
       ),
       taken as (
         insert into user_ranges as s (worker_id, scope, first_home_key, first_user_id, last_home_key, last_user_id)
-        select live.id, ${pass.rangeScope}, first_home_key, first_id, last_home_key, last_id from bounds, live
+        select live.id, ${rangeScopeOf(pass)}, first_home_key, first_id, last_home_key, last_id from bounds, live
         on conflict (scope, first_home_key, first_user_id)
         do update set worker_id = excluded.worker_id, last_home_key = excluded.last_home_key, last_user_id = excluded.last_user_id
         where s.worker_id = excluded.worker_id or not ${isLive(sql`s.worker_id`)}
@@ -307,7 +313,7 @@ export async function releaseRanges(
   kept: readonly Cursor[] = [],
 ): Promise<void> {
   await sql`
-    delete from user_ranges s where s.worker_id = any (${workerIds}) and s.scope = ${pass.rangeScope} and not exists (
+    delete from user_ranges s where s.worker_id = any (${workerIds}) and s.scope = ${rangeScopeOf(pass)} and not exists (
       select from unnest(${kept.map(({ homeKey }) => homeKey)}::text[], ${kept.map(({ id }) => id)}::bigint[]) as k (home_key, id)
       where k.home_key = s.first_home_key and k.id = s.first_user_id)
   `.execute(db)

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import type { PushLine } from '../../src/index.ts'
 import { Preview } from '../../src/push/preview.ts'
+import { rangeScopeOf, weeklyPass } from '../../src/push/users-to-serve.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { findUser, recordSubscription, recordUnsubscription, removeUser } from '../../src/users/users.ts'
 import { createDatabase } from '../support/database.ts'
@@ -486,7 +487,7 @@ test('--resume waits for nothing that a clock which was ten days ahead left behi
       insert into workers (host, process_id, lease_until) values ('gone', 1, now() + interval '60 seconds') returning id
     ),
     left_behind as (
-      insert into user_ranges select id, ${`weekly:${(await house.push()).summary.period}`}, '', 0, '~', 1000 from dead
+      insert into user_ranges select id, ${rangeScopeOf(weeklyPass((await house.push()).summary.period))}, '', 0, '~', 1000 from dead
     )
     update deliveries set status = 'pending', attempts = 1, worker_id = dead.id, due_at = now() + interval '5 seconds'
     from dead

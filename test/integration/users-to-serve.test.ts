@@ -1,6 +1,7 @@
 /** How a push finds the users that it has to serve, where there are many. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sql } from 'kysely'
 import { countUnclaimed, countUsersOfPass } from '../../src/push/users-left.ts'
 import {
   failedPass,
@@ -90,4 +91,21 @@ test('users are counted once each, on whichever page they lie, and beside each o
   assert.deepEqual(await countUsersOfPass(db, weekly), expected)
   assert.deepEqual(await db.transaction().execute((one) => countUsersOfPass(one, weekly)), expected)
   assert.equal(await countUnclaimed(db, weekly), expected.free)
+})
+
+// A pass for some of them shared its ranges with the pass for all, which left the users in between to it: nobody served them.
+test('a pass for some users keeps no others from a pass for all', async (t) => {
+  const { db, pool } = await (await createDatabase(t)).open()
+  await pool.query(`
+    insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, 60) n;
+    insert into searches (meaning_sha256, kind, words, resolver) values (sha256('pool'), 'words', 'pool', 1);
+    insert into queries select u.id, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from users u, searches s;
+    insert into workers (host, process_id, lease_until) select 'here', n, now() + interval '1 hour' from generate_series(1, 3) n`)
+  const { rows } = await pool.query('select id, this_server() as server from workers order by process_id')
+  const all = weeklyPass('2020-W02')
+  const some = { ...all, only: sql<boolean>`u.id % 59 = 1` }
+  const take = async (at: number, pass: typeof all) =>
+    (await takeRange(db, { worker: rows[at], pass, cursor: undefined, size: 100 }))?.length
+  assert.deepEqual([await take(0, some), await take(1, all), await take(2, all)], [2, 60, 0])
+  assert.deepEqual(await countUsersOfPass(db, all, [rows[1].id]).then(({ held, free }) => [held, free]), [0, 60])
 })

@@ -1,0 +1,74 @@
+/** How a run ends, and when it looks once more, by what it knows. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { judgeRun, type LoopEnd, nextRound, type RunFacts } from '../../src/push/run-end.ts'
+import { scopeOf } from '../../src/push/scope.ts'
+
+const user = { id: 1, email: 'a@example.com' }
+const scopes = {
+  all: scopeOf({ what: 'all', force: false }),
+  limited: scopeOf({ what: 'all', force: false, limit: 5 }),
+  resume: scopeOf({ what: 'resume' }),
+  failed: scopeOf({ what: 'failed', unknown: false }),
+  one: scopeOf({ what: 'user', user, owed: false }),
+  owed: scopeOf({ what: 'owed' }),
+}
+const left = (free: number, elsewhere = 0) => ({ free, uncounted: free, elsewhere })
+const facts = (scope: keyof typeof scopes, more: Partial<RunFacts> = {}): RunFacts => ({
+  ...{ scope: scopes[scope], loop: { is: 'done' }, isStopped: false, heldByAnswers: undefined, guard: 'lets' },
+  ...{ heldUsers: 0, heldAgain: 0, left: left(0), leftOwed: 0, delivered: 1, failed: 0, unknown: 0, pending: 0 },
+  ...more,
+})
+const held: LoopEnd = { is: 'held', why: 'held: so', again: false }
+const gaveUp: LoopEnd = { is: 'gaveUp', again: false }
+
+test('push --all looks again while somebody is left whom nothing holds, a few times; --resume once, when leases are over', () => {
+  const looks = (scope: keyof typeof scopes, more: Partial<RunFacts>, round = 1) => nextRound(facts(scope, more), round)
+  const some = { left: left(3), heldUsers: 2 }
+  assert.deepEqual([looks('all', some), looks('all', some, 5), looks('all', some, 6)], ['again', 'again', 'no'])
+  assert.equal(looks('all', { ...some, heldUsers: 3 }), 'no')
+  for (const more of [{ isStopped: true }, { guard: 'holds' as const }, { loop: held }, { loop: gaveUp }])
+    assert.equal(looks('all', { ...some, ...more }), 'no', JSON.stringify(more))
+  assert.deepEqual(
+    [looks('resume', {}), looks('resume', some, 2), looks('resume', { loop: gaveUp })],
+    ['afterLeases', 'no', 'no'],
+  )
+  for (const scope of ['limited', 'failed', 'one', 'owed'] as const) assert.equal(looks(scope, some), 'no', scope)
+})
+
+test('what is left, held or failed keeps a run from ending well; whom another process has in hand does not', () => {
+  const ends = (scope: keyof typeof scopes, more: Partial<RunFacts> = {}) => {
+    const { outcome, cameToEnd, closes, ok } = judgeRun(facts(scope, more))
+    return [outcome, cameToEnd, closes, ok]
+  }
+  assert.deepEqual(ends('all'), ['complete', true, true, true])
+  assert.deepEqual(ends('all', { left: left(0, 2) }), ['complete', true, false, true])
+  assert.deepEqual(ends('all', { left: left(1) }), ['failures', false, false, false])
+  assert.deepEqual(ends('all', { left: left(1), heldUsers: 1 }), ['failures', true, true, false])
+  assert.deepEqual(ends('all', { failed: 1 }), ['failures', true, true, false])
+  assert.deepEqual(ends('all', { isStopped: true }), ['stopped', false, false, false])
+  assert.deepEqual(ends('all', { guard: 'holds' }), ['failures', false, false, false])
+  assert.deepEqual(ends('all', { heldByAnswers: 'held: none' }), ['failures', false, false, false])
+  assert.deepEqual(ends('all', { leftOwed: 1 }), ['complete', true, true, true])
+  assert.deepEqual(ends('limited', { left: left(9) }), ['complete', true, false, true])
+  assert.deepEqual(ends('failed', { left: left(9) }), ['complete', true, false, true])
+  assert.deepEqual(ends('one', { left: left(1), leftOwed: 1 }), ['failures', false, false, false])
+  assert.deepEqual(ends('one', { pending: 1 }), ['failures', true, false, false])
+})
+
+test('--resume ends well where nothing came of it but what a push before it told', () => {
+  const told = (scope: keyof typeof scopes, more: Partial<RunFacts>) => {
+    const { ok, toldBefore } = judgeRun(facts(scope, { delivered: 0, ...more }))
+    return [ok, toldBefore]
+  }
+  const heldAgain = { heldUsers: 2, heldAgain: 2, left: left(2) }
+  assert.deepEqual(told('resume', heldAgain), [true, true])
+  assert.deepEqual(told('resume', { ...heldAgain, delivered: 1 }), [true, false])
+  assert.deepEqual(told('resume', { ...heldAgain, failed: 1 }), [false, false])
+  assert.deepEqual(told('resume', { ...heldAgain, heldAgain: 1 }), [false, false])
+  assert.deepEqual(told('resume', { guard: 'holdsAgain' }), [true, true])
+  assert.deepEqual(told('resume', { guard: 'holds' }), [false, false])
+  assert.deepEqual(told('resume', { loop: { ...gaveUp, again: true } }), [true, true])
+  assert.deepEqual(told('resume', { loop: { ...held, again: true }, pending: 1 }), [true, true])
+  assert.deepEqual(told('all', heldAgain), [false, false])
+})
