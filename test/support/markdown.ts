@@ -86,6 +86,12 @@ export function findDeadLinks({ file, prose, headings }: Document): string[] {
   })
 }
 
+/** The files that the text links to, from the root of the package. */
+export const linkedFiles = ({ file, prose }: Document): string[] =>
+  [...prose.join('\n').matchAll(/\]\(([^)\s#]+)[^)\s]*\)/g)].flatMap(([, link = '']) =>
+    /^https:/.test(link) ? [] : [join(dirname(file), link)],
+  )
+
 /** The pages of the contract, clause by clause; the other pages repeat it for their readers. */
 const contractPages = ['contract', 'contract-delivery', 'contract-endpoints'].map((name) =>
   readDocument(`docs/${name}.md`),

@@ -10,7 +10,16 @@ import { checkTitles } from '../../src/inspect/doctor/run-doctor.ts'
 import { shownMax } from '../../src/inspect/preview-page/find-dry-run.ts'
 import { countedMax } from '../../src/inspect/preview-page/queries.ts'
 import { weeksShown } from '../../src/inspect/report/figures/weeks.ts'
-import { contract, documents, findDeadLinks, findTable, manual, readDocument, spansOf } from '../support/markdown.ts'
+import {
+  contract,
+  documents,
+  findDeadLinks,
+  findTable,
+  linkedFiles,
+  manual,
+  readDocument,
+  spansOf,
+} from '../support/markdown.ts'
 
 const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))
 
@@ -191,4 +200,16 @@ test('no cell of a table is a page of its own: none has more than 60 words', () 
     cells.filter(({ cell }) => cell.split(/\s+/).length > 60).map(({ file, cell }) => `${file}: ${cell}`),
     [],
   )
+})
+
+test('what the package has links to nothing that it has not', () => {
+  // `examples/zapier` and `.github` are in the repository alone
+  const packed = ['README.md', 'LICENSE', ...(manifest.files as string[])]
+  const isPacked = (path: string) =>
+    packed.some((entry) => path === entry || path.startsWith(`${entry}/`)) || /^docs\/[^/]+\.md$/.test(path)
+  const dead = documents
+    .filter(({ file }) => isPacked(file))
+    .flatMap((document) => linkedFiles(document).map((path) => ({ file: document.file, path })))
+    .filter(({ path }) => !isPacked(path) && !packed.some((entry) => entry.startsWith(`${path}/`)))
+  assert.deepEqual(dead, [])
 })
