@@ -1,4 +1,4 @@
-/** Shows checks one by one for `doctor` and `probe`: a spinner on a terminal while a check runs, then its lines. */
+/** Shows the checks of `probe` one by one: a spinner on a terminal while a check runs, then its lines. */
 import type { CommandIo } from './command-io.ts'
 
 /** `write` shows a check to people; with `json` each is a line of its own. */

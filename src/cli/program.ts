@@ -8,7 +8,6 @@ import { addCompletion } from './completion/command.ts'
 import { addDb } from './db.ts'
 import { addDeliveries } from './deliveries/command.ts'
 import { addDemo } from './demo.ts'
-import { addDoctor } from './doctor.ts'
 import { addExplain } from './explain/command.ts'
 import { addIntegrations } from './integrations.ts'
 import type { Io } from './io.ts'
@@ -37,7 +36,7 @@ const groups: readonly (readonly [heading: string, adders: readonly ((program: C
   ['Listings and users:', [addLeads, addUsers]],
   ['Deliveries:', [addPush, addPreview, addStatus, addDeliveries, addReport, addExplain]],
   ['Automation platforms:', [addIntegrations, addTrigger, addServe, addOpenapi]],
-  ['Upkeep:', [addMigrate, addValidate, addDoctor, addSettings, addPrune, addDb]],
+  ['Upkeep:', [addMigrate, addValidate, addSettings, addPrune, addDb]],
   ["For the receiver's developers:", [addReceiver, addProbe]],
   ['Help:', [addDemo, addCompletion]],
 ]

@@ -142,7 +142,7 @@ function adviseOn(code: string, message: string): string {
   }
   // of the embedded database alone there is a remedy
   if (remedies.size > 0)
-    return '`leadpush doctor` says what is wrong with the embedded PostgreSQL; then run the command again: it continues where it stopped.'
+    return '`leadpush validate` says what is wrong with the embedded PostgreSQL; then run the command again: it continues where it stopped.'
   return 'Check that PostgreSQL runs and that DATABASE_URL is right; then run the command again: it continues where it stopped.'
 }
 

@@ -1,5 +1,5 @@
 /**
- * Facts that a PostgreSQL server tells of itself, for `doctor`: how it is reached, what it promises, what this role may do,
+ * Facts that a PostgreSQL server tells of itself, for `validate`: how it is reached, what it promises, what this role may do,
  * how it is maintained.
  */
 import type { Socket } from 'node:net'

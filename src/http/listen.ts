@@ -23,5 +23,5 @@ export async function listenOn(server: Server, host: string, port: number): Prom
   return { url: `http://${host.includes(':') ? `[${host}]` : host}:${taken}`, port: taken }
 }
 
-/** The metric in which `serve` counts requests from an untrusted proxy; `doctor` reads it. */
+/** The metric in which `serve` counts requests from an untrusted proxy; `validate` reads it. */
 export const untrustedProxyMetric = 'leadpush_http_requests_forwarded_untrusted_total'

@@ -25,7 +25,7 @@ async function isGone(): Promise<void> {
 test('where there is no database yet, every command that needs one ends with 2, says what to do, and makes none', async () => {
   const commands = [
     'users list', 'users subscribe a@example.com', 'users unsubscribe a@example.com', 'users remove a@example.com',
-    'push --all', 'push --resume', 'push --failed', 'push --user a@example.com', 'preview', 'validate', 'status', 'db url',
+    'push --all', 'push --resume', 'push --failed', 'push --user a@example.com', 'preview', 'status', 'db url',
   ] // biome-ignore format: a list
   for (const command of commands) {
     const { code, stdout, stderr } = await call(command, { env: { LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1' } })
@@ -126,7 +126,7 @@ test('a home that cannot be one is told, with what to do', async () => {
 })
 
 // The hint named DATABASE_URL, which was not set.
-test('where the embedded server cannot be started again, the message names doctor, and not DATABASE_URL', async () => {
+test('where the embedded server cannot be started again, the message names validate, and not DATABASE_URL', async () => {
   const env = { LEADPUSH_HOME: join(testHome(), 'spoilt'), LEADPUSH_DATABASE_AWAY: '1s' }
   assert.equal((await run('users import -', { env, input: toLines(makeUsers(1)) })).code, 0)
   const receiver = await startTestReceiver(async () => {
@@ -138,6 +138,6 @@ test('where the embedded server cannot be started again, the message names docto
   after(() => receiver.close())
   const { code, stderr } = await run('push --all', { env: { ...env, LEADPUSH_RECEIVER_URL: receiver.url } })
   assert.equal(code, 3, stderr)
-  assert.match(stderr, /`leadpush doctor` says what is wrong with the embedded PostgreSQL/)
+  assert.match(stderr, /`leadpush validate` says what is wrong with the embedded PostgreSQL/)
   assert.doesNotMatch(stderr, /DATABASE_URL/)
 })

@@ -133,7 +133,6 @@ test('a wrong key, or none, is exit code 2 for commands that need one, and nothi
     ['integrations', 'rotate', String(hook.integrationId)],
     ['trigger'],
     ['serve', '--port', '0'],
-    ['validate'],
     ['probe', '--user', 'user-0@example.com', '--yes'],
     ['receiver', '--keys', 'users', '--port', '0'],
     ['migrate'],

@@ -120,7 +120,7 @@ test('every command refuses an unknown name, with the one that may be meant', as
   const commands = [
     'demo', 'migrate', 'leads import -', 'users import -', 'users list', 'users subscribe a@example.com',
     'users unsubscribe a@example.com', 'users remove a@example.com', 'push --all', 'push --resume', 'push --user a@example.com',
-    'preview', 'validate', 'status', 'receiver', 'probe', 'trigger', 'integrations list', 'db path', 'db url', 'db stop',
+    'preview', 'status', 'receiver', 'probe', 'trigger', 'integrations list', 'db path', 'db url', 'db stop',
     'openapi', 'completion bash', 'settings',
   ] // biome-ignore format: a list
   for (const command of commands) {
@@ -271,7 +271,7 @@ test('a NAME_FILE that holds the secret itself does not show it', async () => {
   ] as const) {
     const said = await checkSettings({ [name]: text })
     assert.match(said, new RegExp(`${name}: holds no name of a file \\(it is not shown.*cannot be read \\(EN`), name)
-    const { stdout, stderr } = await callProgram(['doctor'], { env: { [name]: text } })
+    const { stdout, stderr } = await callProgram(['validate', '--quick'], { env: { [name]: text } })
     assert.doesNotMatch(`${said}${stdout}${stderr}`, /hidden/)
   }
   const cwd = makeFolder({})
@@ -337,7 +337,7 @@ test('a client certificate is set with its key, both readable and one pair, befo
     assert.match(text, words)
     for (const secret of secrets) assert.ok(!text.includes(secret))
   }
-  for (const command of ['serve', 'probe --yes', 'validate', 'users subscribe a@example.com']) {
+  for (const command of ['serve', 'probe --yes', 'users subscribe a@example.com']) {
     const { code, stderr } = await callProgram(command.split(' '), { env: { LEADPUSH_RECEIVER_URL: url, LEADPUSH_CLIENT_CERT: cert } })
     assert.equal(code, 2, command)
     assert.match(stderr, /LEADPUSH_CLIENT_KEY: is not set/, command)
@@ -404,9 +404,9 @@ test('a user whom the system does not know works with DATABASE_URL, and is told 
   const none = run({}, 'users', 'list')
   assert.equal(none.status, 2, none.stderr)
   assert.match(none.stderr, /LEADPUSH_HOME: is not set, and this user has no home folder; set it, or DATABASE_URL/)
-  const checked = run({}, 'doctor', '--json')
-  assert.match(checked.stdout, /"name":"database","title":"Database","status":"skipped"/)
-  assert.match(checked.stdout, /"name":"schedule","title":"Schedule","status":"(pass|warn)"/)
+  const checked = run({}, 'validate', '--quick', '--json')
+  assert.match(checked.stdout, /"path":"LEADPUSH_HOME","message":"is not set, and this user has no home folder/)
+  assert.match(checked.stdout, /"message":"11 checks of the database: LEADPUSH_HOME is wrong"/)
 })
 
 test('with JSON lines everything on standard error is a JSON object, whatever is wrong', async () => {

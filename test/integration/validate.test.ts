@@ -7,13 +7,14 @@ import type { OpenDatabase } from '../../src/db/open.ts'
 import { countBodyBytes } from '../../src/deliveries/body.ts'
 import { checkDatabase } from '../../src/inspect/validate/database.ts'
 import type { Finding } from '../../src/inspect/validate/finding.ts'
-import { isLocalHost } from '../../src/inspect/validate/settings.ts'
+import { findSettingProblems, isLocalHost } from '../../src/inspect/validate/settings.ts'
 import { serialiseLead } from '../../src/leads/lead.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { createDatabase } from '../support/database.ts'
 import { addHook } from '../support/hooks.ts'
 import { importRecords, listing, toLines } from '../support/import-files.ts'
 import { callProgram, runProgram } from '../support/program.ts'
+import { startTestReceiver } from '../support/receiver.ts'
 
 const settings = {
   receiverUrl: 'https://receiver.example/leads' as string | undefined,
@@ -64,32 +65,40 @@ test('what the imports took in is right, and everything of it is looked at', asy
   const { found, counts } = await check(opened)
   assert.deepEqual(found, [])
   assert.deepEqual(counts, { users: 3, subscribed: 2, queries: 5, hooks: 0, leads: 2 })
-  const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
+  const receiver = await startTestReceiver(() => 200)
+  t.after(() => receiver.close())
+  const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: receiver.url }
   const { code, json } = await callProgram(['validate', '--json'], { env })
-  assert.equal(code, 0)
-  assert.deepEqual(json, [{ type: 'summary', problems: 0, notes: 0, ...counts }])
+  const { notes, checks, ...summary } = json.at(-1)
+  assert.deepEqual([code, summary], [0, { type: 'summary', problems: 0, ...counts }])
+  assert.deepEqual([json.length - 1, checks > 20], [notes, true])
+  const quick = await callProgram(['validate', '--quick', '--json'], { env })
+  assert.deepEqual([quick.code, quick.json.at(-1).checks, quick.json.at(-1).users], [0, checks, 0])
+  assert.equal((await callProgram(['validate', '--quick', '-'])).code, 2)
 })
 
 test('without LEADPUSH_RECEIVER_URL there is a problem; http: to a host elsewhere, or a query, is a note', async (t) => {
-  const { opened, url } = await open(t)
-  assert.deepEqual((await check(opened, { receiverUrl: undefined })).found, ['problem settings LEADPUSH_RECEIVER_URL'])
-  assert.deepEqual((await check(opened, { receiverUrl: 'http://receiver.example.com/' })).found, [
-    'note settings LEADPUSH_RECEIVER_URL',
-  ])
-  assert.deepEqual((await check(opened, { receiverUrl: 'http://127.0.0.1:8080/' })).found, [])
-  assert.deepEqual((await check(opened, { receiverUrl: 'https://receiver.example.com/leads?tenant=1' })).found, [
-    'note settings LEADPUSH_RECEIVER_URL',
-  ])
+  const { url } = await open(t)
+  const found = (receiverUrl: string | undefined) =>
+    findSettingProblems({ ...settings, receiverUrl }, undefined).map(({ type, path }) => `${type} ${path}`)
+  assert.deepEqual(found(undefined), ['problem LEADPUSH_RECEIVER_URL'])
+  assert.deepEqual(found('http://receiver.example.com/'), ['note LEADPUSH_RECEIVER_URL'])
+  assert.deepEqual(found('http://127.0.0.1:8080/'), [])
+  assert.deepEqual(found('https://receiver.example.com/leads?tenant=1'), ['note LEADPUSH_RECEIVER_URL'])
   const unset = await callProgram(['validate', '--json'], { env: { DATABASE_URL: url } })
   assert.equal(unset.code, 1)
+  const problems = unset.json.filter(({ type }) => type === 'problem')
   assert.deepEqual(
-    [unset.json[0].type, unset.json[0].path, unset.json.at(-1).problems],
-    ['problem', 'LEADPUSH_RECEIVER_URL', 1],
+    problems.map(({ where, path }) => [where, path]),
+    [['settings', 'LEADPUSH_RECEIVER_URL']],
   )
   const http = await callProgram(['validate', '--json'], {
-    env: { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'http://receiver.example.com/?token=hidden' },
+    env: { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1/?token=hidden' },
   })
-  assert.deepEqual([http.code, http.json[0].type], [0, 'note'])
+  assert.deepEqual(
+    http.json.filter(({ type }) => type === 'problem').map(({ code }) => code),
+    ['receiver'],
+  )
   assert.doesNotMatch(http.stdout + http.stderr, /hidden/)
 })
 
@@ -127,45 +136,40 @@ test('a hook whose URL may not be called is a problem, one by one', async (t) =>
     'public',
   ])
   const insecure = await check(opened, { allowInsecureHooks: '1' })
-  assert.deepEqual(insecure.found, ['note settings LEADPUSH_ALLOW_INSECURE_HOOKS'])
+  assert.deepEqual(insecure.found, [])
 })
 
-test('another time zone than that of the last run is a note', async (t) => {
-  const { opened, run } = await open(t)
-  await run(
-    `insert into runs (command, period, time_zone, worker_id, resumable) values ('all', '2026-W01', 'UTC', 1, true)`,
-  )
-  assert.deepEqual((await check(opened)).found, [])
-  assert.deepEqual((await check(opened, { timeZone: 'America/Chicago' })).found, ['note settings LEADPUSH_TIME_ZONE'])
-})
-
-test('every setting of any command is checked before any work, all of them at once', async (t) => {
+// Bad settings, a schema that is behind and a database that is away ended it before it had told of the rest.
+test('bad settings are told with all else, and so are a schema that is behind and a database that does not answer', async (t) => {
   const { url } = await open(t)
   const env = {
     DATABASE_URL: url,
     LEADPUSH_LIMIT_KEY: '0',
     LEADPUSH_TIMEOUT: '1',
-    LEADPUSH_PING_URL: 'x',
     LEADPUSH_X: '1',
-    // was told only when all else was right
     HTTP_PROXY: 'socks5://proxy.example',
   }
-  const { code, stdout, stderr } = await runProgram(['validate', '--json'], { env })
-  assert.deepEqual([code, stdout], [2, ''])
-  for (const name of ['LEADPUSH_LIMIT_KEY', 'LEADPUSH_TIMEOUT', 'LEADPUSH_PING_URL', 'LEADPUSH_X', 'HTTP_PROXY']) {
-    assert.match(stderr, new RegExp(name))
+  const validate = async (env: Record<string, string>) => {
+    const { code, json, stderr } = await callProgram(['validate', '--json'], { env })
+    assert.deepEqual([code, stderr], [1, ''])
+    return json
+      .filter(({ type }) => type !== 'note')
+      .map(({ type, code, path, message }) => `${type} ${code ?? ''} ${path || message}`)
   }
-})
-
-test('a schema that is behind is exit 2, a database that does not answer exit 3, none at all exit 2', async (t) => {
-  const empty = await createDatabase(t, { empty: true })
-  const behind = await callProgram(['validate', '--json'], { env: { DATABASE_URL: empty.url } })
-  assert.deepEqual([behind.code, behind.stdout], [2, ''])
-  assert.match(behind.stderr, /leadpush migrate/)
-  const away = await runProgram(['validate'], { env: { DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' } })
-  assert.deepEqual([away.code, away.stdout], [3, ''])
-  const none = await callProgram(['validate'])
-  assert.deepEqual([none.code, none.stdout], [2, ''])
+  const bad = await validate(env)
+  for (const name of ['LEADPUSH_LIMIT_KEY', 'LEADPUSH_TIMEOUT', 'LEADPUSH_X', 'HTTP_PROXY', 'LEADPUSH_RECEIVER_URL'])
+    assert.equal(bad.filter((line) => line.includes(name)).length, 1, name)
+  assert.ok(bad.some((line) => line === 'skipped  the data: settings are wrong'))
+  const { url: empty } = await createDatabase(t, { empty: true })
+  assert.match(
+    (await validate({ DATABASE_URL: empty })).join(),
+    /problem schema .*,skipped {2}\d checks of the database: the schema/,
+  )
+  const away = await validate({ DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' })
+  assert.match(
+    away.join(),
+    /problem database The connection was refused.*,skipped {2}11 checks of the database: the database cannot be reached/,
+  )
 })
 
 test('what is right but hardly meant is a note: it does not change the exit code', async (t) => {
@@ -183,10 +187,13 @@ test('what is right but hardly meant is a note: it does not change the exit code
     'note user none@example.com queries',
   ])
   assert.match(findings[0]?.message ?? '', /only passed on/)
-  const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
-  const { code, stdout } = await runProgram(['validate'], { env })
+  const receiver = await startTestReceiver(() => 200)
+  t.after(() => receiver.close())
+  const { code, stdout } = await callProgram(['validate'], {
+    env: { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: receiver.url },
+  })
   assert.equal(code, 0)
-  assert.match(stdout, /notes\s+4\nproblems\s+0/)
+  assert.match(stdout, /words@example\.com {2}note [\s\S]*\nproblems\s+0/)
 })
 
 test('users that something else wrote are held to the rules, and no key is shown', async (t) => {

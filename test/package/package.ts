@@ -105,7 +105,7 @@ async function useAll(program: string, args: string[], env: NodeJS.ProcessEnv): 
     const planned = preview.json.filter(({ type }) => type === 'delivery').length
     assert.ok(planned > 1)
     assert.equal(push.json.filter(({ status }) => status === 'delivered').length, planned)
-    for (const command of [['doctor'], ['probe', '--user', user, '--yes']]) {
+    for (const command of [['probe', '--user', user, '--yes']]) {
       const { json } = await runWith(...command, '--json')
       assert.ok(json.length > 10)
       assert.deepEqual(

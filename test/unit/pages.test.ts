@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { definitions, readSettings, type SettingName } from '../../src/base/config.ts'
 import * as limits from '../../src/base/limits.ts'
 import { packageRoot } from '../../src/base/package-root.ts'
-import { checkTitles } from '../../src/inspect/doctor/run-doctor.ts'
+import { checkTitles } from '../../src/inspect/machine/run-checks.ts'
 import { shownMax } from '../../src/inspect/preview-page/find-dry-run.ts'
 import { countedMax } from '../../src/inspect/preview-page/queries.ts'
 import { weeksShown } from '../../src/inspect/report/figures/weeks.ts'
@@ -169,7 +169,7 @@ test('every metric that the pages name exists', () => {
   assert.deepEqual(named.filter((name) => !sources.some((source) => source.includes(name))), [])
 }) // biome-ignore format: dense
 
-test('the pages tell what each check of doctor looks at', () => {
+test('the pages tell what each check of validate looks at', () => {
   assert.deepEqual(
     findTable(manual, 'check')
       .flatMap(([cell = '']) => cell.split(', '))

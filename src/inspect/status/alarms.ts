@@ -1,4 +1,4 @@
-/** What somebody should look at, and what to do: the lines of `status --check`, of `doctor`, and at the top of a report. */
+/** What somebody should look at, and what to do: the lines of `status --check`, of `validate`, and at the top of a report. */
 import { formatCount, plural, span } from '../../base/amounts.ts'
 import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'

@@ -66,7 +66,7 @@ const textRemedies: readonly (readonly [RegExp, string])[] = [
   [/no route|no connection in time/, 'Check LEADPUSH_RECEIVER_URL, and the network and firewall on the way there.'],
   [
     /client certificate/,
-    'Put a certificate that the receiver takes, with its key, into LEADPUSH_CLIENT_CERT and LEADPUSH_CLIENT_KEY; leadpush doctor checks them.',
+    'Put a certificate that the receiver takes, with its key, into LEADPUSH_CLIENT_CERT and LEADPUSH_CLIENT_KEY; leadpush validate checks them.',
   ],
   [
     /certificate has expired|certificate is not valid yet/,

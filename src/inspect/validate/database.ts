@@ -1,7 +1,6 @@
-/** `validate` without files: checks settings, users, integrations, hooks and leads, in this order. */
+/** The pass of `validate` over the data: queries, users, integrations, hooks and leads, in this order. */
 import { rideOut } from '../../db/away.ts'
-import { findReadOnly, type OpenDatabase } from '../../db/open.ts'
-import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
+import type { OpenDatabase } from '../../db/open.ts'
 import { hasOutdated } from '../../matching/searches.ts'
 import { findPlaces } from '../../places/places.ts'
 import { plainVault, type Vault } from '../../secrets/vault.ts'
@@ -9,14 +8,14 @@ import type { Findings } from './finding.ts'
 import { checkHooks, type HookCounts } from './hooks.ts'
 import { checkIntegrations } from './integrations.ts'
 import { checkLeads } from './leads.ts'
-import { findSettingProblems, type SettingsToCheck } from './settings.ts'
+import type { SettingsToCheck } from './settings.ts'
 import { checkUsers, type UserCounts } from './users.ts'
 
 export interface DatabaseCounts extends UserCounts, HookCounts {
   leads: number
 }
 
-/** Throws `usage` for a time zone that the database does not know. `counts` grows as rows are checked. */
+/** `counts` grows as rows are checked. */
 export async function* checkDatabase(
   opened: OpenDatabase,
   settings: SettingsToCheck & { maxLeadAgeMs: number },
@@ -25,11 +24,6 @@ export async function* checkDatabase(
   vault: Vault = plainVault,
 ): Findings {
   const { db } = opened
-  await findPeriod(db, settings)
-  const readOnly = await findReadOnly(db)
-  if (readOnly)
-    yield { type: 'problem', where: 'settings', path: 'DATABASE_URL', message: readOnly.message, hint: readOnly.hint }
-  yield* findSettingProblems(settings, await findOtherTimeZone(db, settings.timeZone))
   if (await rideOut(() => hasOutdated(db))) {
     const message = 'were resolved by an older version of this program: they may match other listings now'
     yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }

@@ -1,8 +1,10 @@
 /** What `validate` finds: where it is, what is wrong there, and what to do about it. */
 
 export interface Finding {
-  /** A note is worth knowing, but nothing is wrong. */
-  type: 'problem' | 'note'
+  /** A note is worth knowing, but nothing is wrong; what is skipped cannot be looked at yet. */
+  type: 'problem' | 'note' | 'skipped'
+  /** The check that found it, of those of the machine: it stays the same when words change. */
+  code?: string
   /** `settings`, `user a@example.com`, `lead https://…`, a file, or a file with a line: `leads.csv:17`. */
   where: string
   /** The setting or field: `fsbos[3].price`; empty for the whole. */

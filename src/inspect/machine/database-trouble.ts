@@ -74,7 +74,7 @@ const kinds: readonly Kind[] = [
   {
     is: isOneOf(['57P03']),
     what: 'The server is starting, stopping or recovering',
-    toDo: 'Wait until it is ready, and run `leadpush doctor` again.',
+    toDo: 'Wait until it is ready, and run `leadpush validate` again.',
   },
 ]
 

@@ -8,16 +8,7 @@ import { findUpkeep, type ServerFacts, type Upkeep } from '../../db/survey.ts'
 import { findInterruptedRuns } from '../../deliveries/runs.ts'
 import { findAlarms } from '../status/alarms.ts'
 import { findStatus } from '../status/status.ts'
-import {
-  type Check,
-  type DoctorContext,
-  failure,
-  judge,
-  skipped,
-  type Trouble,
-  type Verdict,
-  warning,
-} from './check.ts'
+import { type Check, type CheckContext, failure, judge, skipped, type Trouble, type Verdict, warning } from './check.ts'
 
 /** By then an hourly `push --resume` should have made the attempt. */
 const overdueHours = 2
@@ -47,7 +38,7 @@ async function findLeftBehind(db: Database): Promise<LeftBehind> {
 const resume = 'Run `leadpush push --resume`, and let cron do so every hour.'
 const seeWhy = 'See in `leadpush status` why; the next push that cron begins tries again.'
 
-async function checkLedger(context: DoctorContext): Promise<Verdict> {
+async function checkLedger(context: CheckContext): Promise<Verdict> {
   const { timeZone, maxLeadAgeMs, feedMaxAgeMs } = context.inspection.settings
   if (timeZone === undefined || maxLeadAgeMs === undefined) return skipped('settings that it needs are wrong')
   const { db } = context.opened as OpenDatabase

@@ -2,7 +2,7 @@
 import { X509Certificate } from 'node:crypto'
 import {
   type Check,
-  type DoctorContext,
+  type CheckContext,
   failure,
   judge,
   pass,
@@ -47,7 +47,7 @@ export function judgeDates(pem: string, now: Date): Verdict {
     : pass('it belongs to its key')
 }
 
-async function checkClientCertificate({ inspection }: DoctorContext): Promise<Verdict> {
+async function checkClientCertificate({ inspection }: CheckContext): Promise<Verdict> {
   const { settings, wrong } = inspection
   if (wrong.has('clientCert') || wrong.has('clientKey'))
     return skipped('LEADPUSH_CLIENT_CERT or LEADPUSH_CLIENT_KEY is wrong')

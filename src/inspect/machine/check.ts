@@ -22,7 +22,7 @@ export interface Verdict {
 }
 
 /** What checks share: the settings, and what earlier checks found out about the database. */
-export interface DoctorContext {
+export interface CheckContext {
   source: SettingsSource
   /** The values of all settings, and what is wrong with them. */
   inspection: Inspection<SettingName>
@@ -45,7 +45,7 @@ export interface Check {
   limitMs?: number
   /** The check is skipped where this is missing or has fallen silent. */
   needs?: 'database' | 'tables'
-  run(context: DoctorContext): Promise<Verdict>
+  run(context: CheckContext): Promise<Verdict>
 }
 
 export const pass = (message: string): Verdict => ({ status: 'pass', message, troubles: [] })

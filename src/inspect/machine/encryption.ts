@@ -3,18 +3,9 @@ import { LeadpushError } from '../../base/errors.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { countStored } from '../../secrets/seal-stored.ts'
 import { openVault, type Vault } from '../../secrets/vault.ts'
-import {
-  type Check,
-  type DoctorContext,
-  failure,
-  judge,
-  skipped,
-  type Trouble,
-  type Verdict,
-  warning,
-} from './check.ts'
+import { type Check, type CheckContext, failure, judge, skipped, type Trouble, type Verdict, warning } from './check.ts'
 
-async function checkEncryption({ inspection, opened }: DoctorContext): Promise<Verdict> {
+async function checkEncryption({ inspection, opened }: CheckContext): Promise<Verdict> {
   if (inspection.wrong.has('secretKey')) return skipped('LEADPUSH_SECRET_KEY is wrong')
   const { secretKey } = inspection.settings
   const { db } = opened as OpenDatabase

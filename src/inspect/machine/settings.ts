@@ -3,20 +3,16 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf } from '../../base/errors.ts'
 import { findSettingProblems } from '../validate/settings.ts'
-import { type Check, type DoctorContext, failure, judge, type Trouble, type Verdict, warning } from './check.ts'
+import { type Check, type CheckContext, failure, judge, type Trouble, type Verdict, warning } from './check.ts'
 
-async function checkSettings({ inspection }: DoctorContext): Promise<Verdict> {
+async function checkSettings({ inspection }: CheckContext): Promise<Verdict> {
   const troubles: Trouble[] = inspection.problems.map((problem) =>
     failure(`${problem}.`, 'Correct it in the environment, in .env, or in the file that its NAME_FILE names.'),
   )
   const { receiverUrl, allowInsecureHooks, timeZone = '' } = inspection.settings
-  for (const { path, message, hint = '' } of findSettingProblems(
-    { receiverUrl, allowInsecureHooks, timeZone },
-    undefined,
-  )) {
-    // the receiver has a check of its own
-    if (path !== 'LEADPUSH_RECEIVER_URL') troubles.push(warning(`${path} ${message}.`, hint))
-  }
+  const given = { receiverUrl: inspection.wrong.has('receiverUrl') ? '' : receiverUrl, allowInsecureHooks, timeZone }
+  for (const { type, path, message, hint = '' } of findSettingProblems(given, undefined))
+    troubles.push((type === 'problem' ? failure : warning)(`${path} ${message}.`, hint))
   return judge('every name and every value is allowed', troubles)
 }
 
@@ -41,7 +37,7 @@ async function checkFile(path: string, what: string): Promise<Trouble[]> {
   return troubles
 }
 
-async function checkSecrets({ inspection, source }: DoctorContext): Promise<Verdict> {
+async function checkSecrets({ inspection, source }: CheckContext): Promise<Verdict> {
   const dotEnv = join(source.cwd, '.env')
   const files = inspection.files.filter(({ isSecret }) => isSecret)
   const troubles = await Promise.all([

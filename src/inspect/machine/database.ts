@@ -7,7 +7,7 @@ import { findRights, findServerFacts, type ServerFacts } from '../../db/survey.t
 import { isLocalHost } from '../validate/settings.ts'
 import {
   type Check,
-  type DoctorContext,
+  type CheckContext,
   failure,
   formatMs,
   judge,
@@ -25,7 +25,7 @@ const openMsMax = 15_000
 /** The most connections that one process takes. */
 const connectionsWanted = 8
 
-async function checkDatabase(context: DoctorContext): Promise<Verdict> {
+async function checkDatabase(context: CheckContext): Promise<Verdict> {
   const { settings, wrong } = context.inspection
   const { databaseUrl, home = '' } = settings
   const wrongName = wrong.has('databaseUrl') ? 'DATABASE_URL' : wrong.has('home') ? 'LEADPUSH_HOME' : undefined
@@ -34,10 +34,10 @@ async function checkDatabase(context: DoctorContext): Promise<Verdict> {
     return skipped(context.noDatabase)
   }
   if (databaseUrl === undefined && !(await hasEmbedded(home))) {
-    context.noDatabase = 'there is no database yet'
+    context.noDatabase = 'there is none yet'
     const message = `There is none yet: DATABASE_URL is not set, and ${home} holds no embedded one.`
     const remedy = 'Set DATABASE_URL; or import something (`leadpush leads import FILE`), which makes the embedded one.'
-    return judge('', [warning(message, remedy)])
+    return judge('', [failure(message, remedy)])
   }
   context.noDatabase = unreachable
   try {
@@ -67,8 +67,8 @@ function judgeConnection(opened: OpenDatabase, facts: ServerFacts, databaseUrl: 
   )
 }
 
-const factsOf = ({ facts }: DoctorContext): ServerFacts => facts as ServerFacts
-const openedOf = ({ opened }: DoctorContext): OpenDatabase => opened as OpenDatabase
+const factsOf = ({ facts }: CheckContext): ServerFacts => facts as ServerFacts
+const openedOf = ({ opened }: CheckContext): OpenDatabase => opened as OpenDatabase
 
 /** Whether a push may write, and without a time limit of the server. */
 export function judgeWriting(facts: Pick<ServerFacts, 'standby' | 'readOnly' | 'statementTimeout'>): Verdict {
@@ -107,7 +107,7 @@ export function judgeDurability(facts: Pick<ServerFacts, 'fsync' | 'fullPageWrit
   return judge('what it confirmed survives a crash of its machine', troubles)
 }
 
-async function checkSchema(context: DoctorContext): Promise<Verdict> {
+async function checkSchema(context: CheckContext): Promise<Verdict> {
   context.noTables = 'its schema could not be read'
   const { db, embedded } = openedOf(context)
   const state = await schemaState(db)
@@ -115,9 +115,7 @@ async function checkSchema(context: DoctorContext): Promise<Verdict> {
   if (state === 'current') return judge('it is the one of this program', [])
   const [message, remedy] = schemaTroubles[state]
   const isMended = embedded && state === 'behind'
-  return judge('', [
-    isMended ? warning(message, `${remedy} Every other command does so by itself.`) : failure(message, remedy),
-  ])
+  return judge('', [failure(message, isMended ? `${remedy} Every other command does so by itself.` : remedy)])
 }
 
 const shownMax = 5
@@ -127,7 +125,7 @@ function listSome(names: readonly string[]): string {
   return `${names.slice(0, shownMax).join('; ')}${more > 0 ? `; and ${more} more` : ''}`
 }
 
-async function checkRights(context: DoctorContext): Promise<Verdict> {
+async function checkRights(context: CheckContext): Promise<Verdict> {
   const { missing, mayMigrate, mayStage } = await findRights(openedOf(context).db)
   const { role } = factsOf(context)
   const troubles: Trouble[] = []

@@ -3,7 +3,7 @@ import type { OpenDatabase } from '../../db/open.ts'
 import type { ServerFacts } from '../../db/survey.ts'
 import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
 import { findSettingProblems } from '../validate/settings.ts'
-import { type Check, type DoctorContext, failure, judge, skipped, type Verdict, warning } from './check.ts'
+import { type Check, type CheckContext, failure, judge, skipped, type Verdict, warning } from './check.ts'
 
 /** A synchronised clock is right to some milliseconds. Receivers of triggers refuse timestamps that are 5 minutes off. */
 const aheadMsWarn = 1_000
@@ -22,7 +22,7 @@ export function judgeClock({ aheadMs, aheadErrorMs }: Pick<ServerFacts, 'aheadMs
   return judge(`${seconds} from the database's`, surelyMs > aheadMsWarn ? [warning(message, remedy)] : [])
 }
 
-async function checkTimeZone(context: DoctorContext): Promise<Verdict> {
+async function checkTimeZone(context: CheckContext): Promise<Verdict> {
   const { settings, wrong } = context.inspection
   const { timeZone, maxLeadAgeMs } = settings
   if (wrong.has('timeZone') || timeZone === undefined) return skipped('LEADPUSH_TIME_ZONE is wrong')

@@ -1,4 +1,4 @@
-/** What `doctor` makes of figures that no test can bring about: both sides of every limit; and crontabs as cron reads them. */
+/** What `validate` makes of figures that no test can bring about: both sides of every limit; and crontabs as cron reads them. */
 import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,16 +6,16 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { ServerFacts } from '../../src/db/survey.ts'
 import { findProxy } from '../../src/http/reach.ts'
-import type { Verdict } from '../../src/inspect/doctor/check.ts'
-import { judgeDates } from '../../src/inspect/doctor/client-certificate.ts'
-import { judgeClock } from '../../src/inspect/doctor/clock.ts'
-import { findCronJobs, findJobTrouble, kindOf } from '../../src/inspect/doctor/cron-jobs.ts'
-import { judgeConnections, judgeDurability, judgeWriting } from '../../src/inspect/doctor/database.ts'
-import { judgeNode } from '../../src/inspect/doctor/installation.ts'
-import { judgeUpkeep } from '../../src/inspect/doctor/ledger.ts'
-import { judgeDisks, judgeMemory, judgeOpenFiles } from '../../src/inspect/doctor/machine.ts'
-import { checkSchedule } from '../../src/inspect/doctor/schedule.ts'
-import { judgeStandbys } from '../../src/inspect/doctor/standbys.ts'
+import type { Verdict } from '../../src/inspect/machine/check.ts'
+import { judgeDates } from '../../src/inspect/machine/client-certificate.ts'
+import { judgeClock } from '../../src/inspect/machine/clock.ts'
+import { findCronJobs, findJobTrouble, kindOf } from '../../src/inspect/machine/cron-jobs.ts'
+import { judgeConnections, judgeDurability, judgeWriting } from '../../src/inspect/machine/database.ts'
+import { judgeNode } from '../../src/inspect/machine/installation.ts'
+import { judgeUpkeep } from '../../src/inspect/machine/ledger.ts'
+import { judgeDisks, judgeMemory, judgeOpenFiles } from '../../src/inspect/machine/machine.ts'
+import { checkSchedule } from '../../src/inspect/machine/schedule.ts'
+import { judgeStandbys } from '../../src/inspect/machine/standbys.ts'
 import { certificate } from '../support/sockets.ts'
 
 const node = (version: string, day: string) => judgeNode(version, new Date(`${day}T12:00:00Z`))
@@ -121,7 +121,7 @@ test('a proxy is found as requests find it', () => {
   assert.equal(findProxy('https://a.example/', { http: proxies.http }), undefined)
 })
 
-const folder = mkdtempSync(join(tmpdir(), 'leadpush-doctor-'))
+const folder = mkdtempSync(join(tmpdir(), 'leadpush-machine-'))
 after(() => rmSync(folder, { recursive: true }))
 
 function makeFile(path: string, text: string): string {

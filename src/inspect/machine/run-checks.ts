@@ -1,11 +1,11 @@
 /**
- * `doctor` checks this machine, from the program itself to the receiver; a check comes after those that it depends on. It sends
+ * `validate` checks this machine, from the program itself to the receiver; a check comes after those that it depends on. It sends
  * no delivery, writes nothing, and gives up on a check that hangs.
  */
 import { inspectSettings, readProxies, type SettingsSource, settingNames } from '../../base/config.ts'
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 import { isDatabaseError } from '../../db/away.ts'
-import { type Check, type DoctorContext, failure, judge, type Status, skipped, type Verdict } from './check.ts'
+import { type Check, type CheckContext, failure, judge, skipped, type Verdict } from './check.ts'
 import { clientCertificateCheck } from './client-certificate.ts'
 import { clockChecks } from './clock.ts'
 import { databaseChecks } from './database.ts'
@@ -18,36 +18,18 @@ import { receiverChecks } from './receiver.ts'
 import { scheduleCheck } from './schedule.ts'
 import { settingsChecks } from './settings.ts'
 
-/** A line of `doctor --json` for one check. */
-export interface CheckLine {
-  type: 'check'
+/** What came of one check. */
+export interface CheckLine extends Verdict {
   name: string
   title: string
-  status: Status
-  message: string
-  /** What to do; null where all is well. */
-  remedy: string | null
-  /** Each trouble with its own remedy; empty where all is well. */
-  troubles: Verdict['troubles']
+  /** Why the check could not be made yet; undefined where it was made, or is not needed. */
+  leftOut: string | undefined
 }
 
-/** The last line of `doctor --json`; the counts are those of checks. */
-export interface SummaryLine {
-  type: 'summary'
-  status: 'pass' | 'warn' | 'fail'
-  checks: number
-  passed: number
-  warned: number
-  failed: number
-  skipped: number
-  seconds: number
-}
-
-export interface DoctorOptions {
+export interface CheckOptions {
   source: SettingsSource
-  open: DoctorContext['open']
+  open: CheckContext['open']
   onBegin?: (title: string) => void
-  onCheck(line: CheckLine): Promise<void>
 }
 
 const checks: readonly Check[] = [
@@ -66,14 +48,11 @@ const checks: readonly Check[] = [
 
 export const checkTitles = checks.map(({ title }) => title)
 
-/** The longest title, in characters. */
-export const titleChars = Math.max(...checkTitles.map((title) => title.length))
-
 const limitMsUsual = 5_000
 
-function buildContext({ source, open }: DoctorOptions): DoctorContext {
+function buildContext({ source, open }: CheckOptions): CheckContext {
   const inspection = inspectSettings(settingNames, source)
-  let proxies: DoctorContext['proxies']
+  let proxies: CheckContext['proxies']
   try {
     proxies = readProxies(source)
   } catch (error) {
@@ -87,19 +66,26 @@ function buildContext({ source, open }: DoctorOptions): DoctorContext {
   return { source, open, inspection, proxies, ...unknown }
 }
 
-/** The verdict on a check that threw: the check fails, and `doctor` goes on. */
-function judgeError(check: Check, error: unknown, context: DoctorContext): Verdict {
+/** The verdict on a check that threw: the check fails, and the others go on. */
+function judgeError(check: Check, error: unknown, context: CheckContext): Verdict {
   // after a missing right or a time limit the database still answers other checks
   const isAway = isDatabaseError(error) && !['42501', '25006', '57014'].includes(codeOf(error) ?? '')
   if (check.needs && isAway) context.noDatabase ??= 'the database went away'
   const hint = error instanceof LeadpushError ? error.hint : undefined
-  return judge('', [failure(messageOf(error), hint ?? 'Mend what it says, and run `leadpush doctor` again.')])
+  return judge('', [failure(messageOf(error), hint ?? 'Mend what it says, and run `leadpush validate` again.')])
 }
 
-/** Never throws, and ends at the check's time limit. `isLate`: the limit ended the check. */
-async function runCheck(check: Check, context: DoctorContext): Promise<{ verdict: Verdict; isLate: boolean }> {
+interface Ran {
+  verdict: Verdict
+  leftOut?: string | undefined
+  /** The time limit ended the check. */
+  isLate: boolean
+}
+
+/** Never throws, and ends at the check's time limit. */
+async function runCheck(check: Check, context: CheckContext): Promise<Ran> {
   const reason = check.needs && (context.noDatabase ?? (check.needs === 'tables' ? context.noTables : undefined))
-  if (reason !== undefined) return { verdict: skipped(reason), isLate: false }
+  if (reason !== undefined) return { verdict: skipped(reason), leftOut: reason, isLate: false }
   const limitMs = check.limitMs ?? limitMsUsual
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<'late'>((resolve) => {
@@ -112,35 +98,31 @@ async function runCheck(check: Check, context: DoctorContext): Promise<{ verdict
   if (check.needs || check.name === 'database') context.noDatabase = 'the database fell silent'
   const message = `It did not end within ${limitMs / 1_000} s.`
   return {
-    verdict: judge('', [failure(message, 'Find out what hangs, and run `leadpush doctor` again.')]),
+    verdict: judge('', [failure(message, 'Find out what hangs, and run `leadpush validate` again.')]),
     isLate: true,
   }
 }
 
-/** Runs all checks in order. `hangs`: work that a check began has not ended. */
-export async function runDoctor(options: DoctorOptions): Promise<{ summary: SummaryLine; hangs: boolean }> {
-  const beganMs = performance.now()
-  const counts: Record<Status, number> = { pass: 0, warn: 0, fail: 0, skipped: 0 }
-  const context = buildContext(options)
-  let hangs = false
-  for (const check of checks) {
-    options.onBegin?.(check.title)
-    const { verdict, isLate } = await runCheck(check, context)
-    hangs ||= isLate
-    counts[verdict.status]++
-    const { name, title } = check
-    const remedy = verdict.troubles.map((trouble) => trouble.remedy).join(' ') || null
-    await options.onCheck({ type: 'check', name, title, ...verdict, remedy })
+/** The checks of one machine, in order; what they found out about settings and database stays. */
+export class MachineChecks {
+  readonly context: CheckContext
+  /** Work that a check began has not ended. */
+  hangs = false
+  private readonly onBegin: ((title: string) => void) | undefined
+
+  constructor(options: CheckOptions) {
+    this.context = buildContext(options)
+    this.onBegin = options.onBegin
   }
-  const summary: SummaryLine = {
-    type: 'summary',
-    status: counts.fail > 0 ? 'fail' : counts.warn > 0 ? 'warn' : 'pass',
-    checks: checks.length,
-    passed: counts.pass,
-    warned: counts.warn,
-    failed: counts.fail,
-    skipped: counts.skipped,
-    seconds: Math.round(performance.now() - beganMs) / 1_000,
+
+  async *run(signal?: AbortSignal): AsyncGenerator<CheckLine, void, undefined> {
+    for (const check of checks) {
+      if (signal?.aborted) return
+      const { name, title } = check
+      this.onBegin?.(title)
+      const { verdict, leftOut, isLate } = await runCheck(check, this.context)
+      this.hangs ||= isLate
+      yield { name, title, ...verdict, leftOut }
+    }
   }
-  return { summary, hangs }
 }

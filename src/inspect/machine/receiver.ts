@@ -7,10 +7,9 @@ import { createHttp } from '../../http/client.ts'
 import type { HttpOutcome } from '../../http/exchange.ts'
 import { findProxy, type NotReached, type Reached, reach } from '../../http/reach.ts'
 import { isCertificateCode, isClientCertificateCode } from '../../http/trouble.ts'
-import { findSettingProblems } from '../validate/settings.ts'
 import {
   type Check,
-  type DoctorContext,
+  type CheckContext,
   failure,
   formatMs,
   judge,
@@ -60,7 +59,7 @@ async function findWay(
   url: string,
   name: string,
   what: string,
-  { proxies }: DoctorContext,
+  { proxies }: CheckContext,
   msMax: number,
   client: ClientCertificate = {},
 ): Promise<Way> {
@@ -80,7 +79,7 @@ function judgeCertificate({ validTo }: Reached, now: Date): Trouble[] {
 }
 
 /** Whether deliveries arrive: this week, or the week before as long as none has ended this week. */
-async function doDeliveriesArrive({ opened, noDatabase, noTables }: DoctorContext): Promise<boolean> {
+async function doDeliveriesArrive({ opened, noDatabase, noTables }: CheckContext): Promise<boolean> {
   if (opened === undefined || noDatabase !== undefined || noTables !== undefined) return false
   const ended = (weeksAgo: number, statuses: string[]) => sql`exists (
     select from deliveries d where d.status in ('delivered', 'failed', 'unknown') and d.status = any (${statuses})
@@ -97,7 +96,7 @@ async function doDeliveriesArrive({ opened, noDatabase, noTables }: DoctorContex
 /** Statuses of servers that know the path, but not the method HEAD. */
 const knowsNoHead: readonly number[] = [405, 501]
 
-async function judgeStatus(status: number, host: string, context: DoctorContext): Promise<Trouble[]> {
+async function judgeStatus(status: number, host: string, context: CheckContext): Promise<Trouble[]> {
   if (status < 300 || knowsNoHead.includes(status)) return []
   if (status < 400) {
     const remedy = 'Set LEADPUSH_RECEIVER_URL to the address that it leads to.'
@@ -127,7 +126,7 @@ async function judgeAnswer(
   outcome: HttpOutcome,
   host: string,
   proxy: string | undefined,
-  context: DoctorContext,
+  context: CheckContext,
 ): Promise<Trouble[]> {
   const throughProxy = (why: string, remedy: string) => [
     failure(`${host} is not reached through the proxy ${proxy}: ${why}.`, remedy),
@@ -153,28 +152,18 @@ async function judgeAnswer(
   return [failure(`${host} was reached, but gave no HTTP answer: ${error}.`, remedy)]
 }
 
-async function checkReceiver(context: DoctorContext): Promise<Verdict> {
+async function checkReceiver(context: CheckContext): Promise<Verdict> {
   const name = 'LEADPUSH_RECEIVER_URL'
   const { settings, wrong } = context.inspection
   const { receiverUrl, timeoutMs = stepMsMax, clientCert, clientKey } = settings
   if (wrong.has('receiverUrl')) return skipped(`${name} is wrong`)
   if (context.proxies === undefined) return skipped('a setting of the proxy is wrong')
-  if (receiverUrl === undefined) {
-    const problems = findSettingProblems({ receiverUrl, allowInsecureHooks: undefined, timeZone: '' }, undefined)
-    return judge(
-      '',
-      problems.map(({ message, hint = '' }) => failure(`${name} ${message}.`, hint)),
-    )
-  }
+  if (receiverUrl === undefined) return skipped(`${name} is not set`)
   const msMax = Math.min(timeoutMs, stepMsMax)
   const host = hostOf(receiverUrl)
   const way = await findWay(receiverUrl, name, 'The receiver', context, msMax, settings)
   if ('trouble' in way) return judge('', [way.trouble])
   const troubles = 'direct' in way ? judgeCertificate(way.direct, new Date()) : []
-  if (/^http:/i.test(receiverUrl) && !('direct' in way && isLoopback(way.direct.address))) {
-    const message = `${host} is reached by http: keys and contacts travel where others can read them.`
-    troubles.push(warning(message, 'Use https: if the receiver has it.'))
-  }
   const http = createHttp({ timeoutMs: msMax, concurrency: 1, proxies: context.proxies, clientCert, clientKey })
   try {
     const beganMs = performance.now()
@@ -190,7 +179,7 @@ async function checkReceiver(context: DoctorContext): Promise<Verdict> {
   }
 }
 
-async function checkPing(context: DoctorContext): Promise<Verdict> {
+async function checkPing(context: CheckContext): Promise<Verdict> {
   const name = 'LEADPUSH_PING_URL'
   const { settings, wrong } = context.inspection
   if (wrong.has('pingUrl')) return skipped(`${name} is wrong`)

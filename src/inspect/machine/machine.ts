@@ -6,7 +6,7 @@ import { bytes as formatBytes } from '../../base/amounts.ts'
 import { codeOf } from '../../base/errors.ts'
 import {
   type Check,
-  type DoctorContext,
+  type CheckContext,
   failure,
   judge,
   pass,
@@ -57,7 +57,7 @@ async function findFolder(path: string): Promise<string> {
   }
 }
 
-async function checkDisks({ inspection, source }: DoctorContext): Promise<Verdict> {
+async function checkDisks({ inspection, source }: CheckContext): Promise<Verdict> {
   const { databaseUrl, home } = inspection.settings
   const isEmbedded = databaseUrl === undefined && !inspection.wrong.has('databaseUrl')
   const folders = [
@@ -87,7 +87,7 @@ export function judgeOpenFiles(limit: number, concurrency: number): Verdict {
   return judge(`${limit} may be open`, limit < wanted ? [warning(message, remedy)] : [])
 }
 
-async function checkOpenFiles({ inspection }: DoctorContext): Promise<Verdict> {
+async function checkOpenFiles({ inspection }: CheckContext): Promise<Verdict> {
   const { concurrency } = inspection.settings
   if (concurrency === undefined) return skipped('LEADPUSH_CONCURRENCY is wrong')
   // the report would otherwise look up the host names of all connections

@@ -1,7 +1,7 @@
 /** Looks for a proxy that `serve` does not trust: in the figures of the running `serve`, or else in the settings. */
 import { isIP, isIPv6 } from 'node:net'
 import { untrustedProxyMetric } from '../../http/listen.ts'
-import { type Check, type DoctorContext, judge, pass, skipped, type Verdict, warning } from './check.ts'
+import { type Check, type CheckContext, judge, pass, skipped, type Verdict, warning } from './check.ts'
 import { isLoopback } from './receiver.ts'
 
 const askMsMax = 2_000
@@ -29,7 +29,7 @@ async function askServe(host: string, port: number): Promise<number | undefined>
   }
 }
 
-async function checkProxy({ inspection }: DoctorContext): Promise<Verdict> {
+async function checkProxy({ inspection }: CheckContext): Promise<Verdict> {
   const { host, port, trustProxy } = inspection.settings
   if (host === undefined || port === undefined || inspection.wrong.has('trustProxy')) {
     return skipped('LEADPUSH_HOST, LEADPUSH_PORT or LEADPUSH_TRUST_PROXY is wrong')
