@@ -18,6 +18,15 @@ create table workers (
   renewed_at timestamptz not null default now()
 );
 
+-- Work that one process does at a time, over all machines.
+create table duties (
+  name text primary key,
+  worker_id bigint not null references workers on delete cascade,
+  since timestamptz not null default now(),
+  -- whether another process asked for it meanwhile: whoever has it looks again before it gives it back
+  asked boolean not null default false
+);
+
 -- When a worker's lease ends: `w.lease_end`. A lease that was renewed in the future counts as over, since the clock was wrong then
 -- (contract 4.13). It is compared with clock_timestamp(): a renewal since the statement began lies in the future of its now(). A
 -- server that took over in a failover may be behind by up to a second.

@@ -39,11 +39,8 @@ create table hooks (
   last_at timestamptz,
   last_status integer,
   last_error text,
-  -- the one process that has the hook, which therefore knows how much the hook gets at once and in a second
-  worker_id bigint,
-  -- when its first trigger is due; null where it has none
-  due_at timestamptz,
-  -- contract 6.5: until when nothing is sent to it, because it asked for a pause or failed
+  -- contract 6.5: how many attempts in a row have failed, and until when nothing is sent to it
+  failures smallint not null default 0,
   paused_until timestamptz,
   -- how many triggers were ever given up; when the last one was, and why
   abandoned bigint not null default 0,
@@ -59,7 +56,6 @@ create table hooks (
   unique (integration_id, url_sha256)
 ) with (fillfactor = 80);
 
-create index hooks_due on hooks (due_at) where due_at is not null;
 create index hooks_abandoned on hooks (abandoned_at) where abandoned_at is not null;
 create index hooks_dropped on hooks (dropped_at) where dropped_at is not null;
 create index hooks_off on hooks (off_since) where off_since is not null;
@@ -89,22 +85,7 @@ create table triggers (
 ) with (fillfactor = 80);
 
 create index triggers_failing on triggers (hook_id) where attempts > 0;
-create index triggers_aside on triggers (hook_id) where due_at = 'infinity';
-
--- contract 6.5: when the next attempt may begin at a host, for all processes that send triggers. After a crash of the server the
--- table is empty, and by then every attempt before it is long past.
-create unlogged table hook_hosts (
-  host text primary key,
-  next_at timestamptz not null
-) with (fillfactor = 50);
-
--- Processes that send triggers, and how many of the triggers under way in all each of them may have (contract 6.5).
-create unlogged table trigger_processes (
-  worker_id bigint primary key references workers on delete cascade,
-  at_once smallint not null default 0,
-  -- when it last took its share; long ago: it is dead or frozen, and has none of them under way any more
-  asked_at timestamptz not null default now()
-) with (fillfactor = 50);
+create index triggers_due on triggers (due_at);
 
 -- Triggers that a hook did not get, kept for `trigger --again`: a row for all of one kind that were lost at one moment.
 create table lost_triggers (

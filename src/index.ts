@@ -182,7 +182,11 @@ export interface TriggerSummaryLine {
   removed: number
   /** Triggers beyond the 300 newest of a kind of a hook: counted, and kept for `--again`. */
   dropped: number
+  /** Ended without an attempt: the listing, or the hook, is no more, or the listing is back. */
+  ended: number
   /** Due but not sent, because their hooks got a pause in this run, by their own wish or for failing. */
   waiting: number
+  /** Due but not sent, because the run was stopped or its time was up. `due` is the sum of all but `dropped`. */
+  left: number
   seconds: number
 }

@@ -110,19 +110,14 @@ export const triggersPerSecondMax = 10
 /** contract 6.5: to one hook, and in all. */
 export const triggersAtOncePerHookMax = 2
 export const triggersAtOnceMax = 64
+/** contract 6.5: so many failures in a row pause a hook. */
+export const failuresInARow = 5
 /**
- * A process that sends triggers, and has not asked for its share for `shareKeptMs`, is dead or frozen: others may send as many triggers
- * instead. It begins none so long after it should have asked that one could still be under way by then.
- */
-export const shareKeptMs = triggerTimeoutMs + 5_000
-export const shareLateMsMax = 3_000
-/**
- * contract 6.5: to one host in a second. An attempt may begin so long after its turn. Turns are so far apart that no second has
- * more attempts in it all the same, and so no five minutes more than 10,000.
+ * contract 6.5: to one host in a second. Attempts are so far apart that a second has no more of them, though the way to the host may
+ * take a little longer for one than for the next.
  */
 export const triggersPerHostSecondMax = 30
-export const hostTurnLateMsMax = 100
-export const hostTurnSpacingMs = (1_000 + hostTurnLateMsMax) / triggersPerHostSecondMax
+export const hostTurnSpacingMs = 1_050 / triggersPerHostSecondMax
 /** So long a hook is shown as in trouble after a trigger for it was given up, or dropped. */
 export const abandonedShownDays = 7
 

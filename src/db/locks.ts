@@ -5,8 +5,8 @@ export const locks = {
   migration: 7_310_403,
   /** Shared: statements that begin deliveries. Exclusive: an erasure while it ends pending deliveries. */
   erasure: 7_310_404,
-  /** Held together with a number of the group: the process that looks for due leads for a group of hooks. */
-  look: 7_310_405,
+  /** Whoever takes a duty. */
+  duties: 7_310_405,
   /** Shared: transactions that store encrypted values. Exclusive: whoever changes what these are encrypted with. */
   dataKeys: 7_310_406,
   /** Shared: processes that use the embedded server. Exclusive: the process that may stop it. */

@@ -113,8 +113,8 @@ const all = 'select, insert, update, delete'
 /** The rights that the program needs on each table. */
 const tableRights: Record<keyof Tables | 'schema_migrations', string> = {
   schema_migrations: 'select', imports: all, leads: all, lead_seen: all, lead_versions: all, lead_events: all, sources: all, lead_sources: all, run_sources: all, postal_codes: 'select', searches: all,
-  data_keys: all, users: all, queries: all, workers: all, runs: all, user_ranges: all, claims: all, deliveries: all, answers: all, receivers: all, integrations: all,
-  hooks: all, hook_answers: all, hook_hosts: all, lost_triggers: all, triggers: all, trigger_processes: all, erasure_key: 'select', erasures: all, work_items: all, erased_deliveries: all, listed_users: all,
+  data_keys: all, users: all, queries: all, workers: all, duties: all, runs: all, user_ranges: all, claims: all, deliveries: all, answers: all, receivers: all, integrations: all,
+  hooks: all, hook_answers: all, lost_triggers: all, triggers: all, erasure_key: 'select', erasures: all, work_items: all, erased_deliveries: all, listed_users: all,
 } // biome-ignore format: a table
 
 /** The names of all tables of leadpush. */

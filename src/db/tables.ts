@@ -93,6 +93,7 @@ export interface Tables {
     lease_until: Date
     renewed_at: Generated<Date>
   }
+  duties: { name: string; worker_id: number; since: Generated<Date>; asked: Defaulted<boolean> }
   runs: {
     id: Generated<number>
     command: 'all' | 'force' | 'resume' | 'failed' | 'user' | 'owed'
@@ -197,8 +198,7 @@ export interface Tables {
     last_at: Date | null
     last_status: number | null
     last_error: string | null
-    worker_id: number | null
-    due_at: Date | null
+    failures: Defaulted<number>
     paused_until: Date | null
     abandoned: Defaulted<number>
     abandoned_at: Date | null
@@ -231,8 +231,6 @@ export interface Tables {
     worker_id: number | null
     last_error: string | null
   }
-  hook_hosts: { host: string; next_at: Date }
-  trigger_processes: { worker_id: number; at_once: Defaulted<number>; asked_at: Generated<Date> }
   hook_answers: { hook_id: string; lead_id: number; answer: string; said_at: Generated<Date> }
   erasure_key: { key: Buffer }
   erasures: {

@@ -53,7 +53,7 @@ export async function registerHook(
     const { hooks = 0, same = null } = rows[0] ?? {}
     if (same !== null) {
       const on = await sql`
-        update hooks set off_since = null, failing_since = null, paused_until = null where id = ${same} and off_since is not null
+        update hooks set off_since = null, failing_since = null, failures = 0, paused_until = null where id = ${same} and off_since is not null
       `.execute(transaction)
       if (triggers) await replaceTriggers(transaction, same, triggers)
       return { hookId: same, isNew: false, wasOff: on.numAffectedRows === 1n, owed: false }

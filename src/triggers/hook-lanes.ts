@@ -1,25 +1,23 @@
 /**
- * Decides which of this process's hooks may get another trigger now (contract 6.5): each at its own pace, few of one host at a time,
+ * Decides which hooks may get another trigger now (contract 6.5): each at its own pace, few of one host at a time,
  * and hooks that may hang never take all of the room. Pure: times are passed in, in milliseconds of `performance.now()`.
  */
 import { triggersAtOnceMax, triggersAtOncePerHookMax, triggersPerSecondMax } from '../base/limits.ts'
+import { type HookEvent, type HookState, nextState } from './hook-state.ts'
 import { hostOf } from './host-pace.ts'
-import type { TakenHook } from './trigger-store.ts'
+import type { DueHook } from './trigger-store.ts'
 
-/** A hook in the hands of this process. */
-export interface Lane extends TakenHook {
+/** A hook that the run knows. */
+export interface Lane extends DueHook {
   host: string
+  state: HookState
   /** Whether a trigger was taken that waits for its turn at the host. */
   isWaiting: boolean
   /** Triggers that were taken and whose outcome is not recorded yet. */
   underWay: number
-  /** Whether it has answered in this run; until then it gets one trigger at a time. */
+  /** Whether it has answered in this run; until then, and after a failure, it gets one trigger at a time. */
   hasAnswered: boolean
   nextAtMs: number
-  /** Whether nothing is due for it any more. */
-  isEmpty: boolean
-  /** Whether it failed or is gone; triggers that were taken for it and not sent yet are then given back too. */
-  isClosed: boolean
 }
 
 export const lanesMax = 512
@@ -38,9 +36,6 @@ export class HookLanes {
   private readonly waitingAt = new Map<string, number>()
   private onWire = 0
   private unprovenOnWire = 0
-  /** The share of this process; see `Share`. */
-  private atOnceMax = triggersAtOnceMax
-  private hooksMax = lanesMax
 
   get size(): number {
     return this.lanes.size
@@ -48,17 +43,12 @@ export class HookLanes {
 
   /** How many triggers more may be under way. */
   get room(): number {
-    return Math.max(0, this.atOnceMax - this.onWire)
+    return triggersAtOnceMax - this.onWire
   }
 
-  /** How many triggers are under way, or wait for their turn. */
-  get underWay(): number {
-    return this.onWire
-  }
-
-  /** How many hooks more this process may take. */
+  /** How many hooks more the run may know. */
   get hooksRoom(): number {
-    return Math.max(0, this.hooksMax - this.lanes.size)
+    return lanesMax - this.lanes.size
   }
 
   /** Whether nothing is being sent. */
@@ -66,7 +56,7 @@ export class HookLanes {
     return this.onWire === 0
   }
 
-  /** The hosts of which this process may take no more hooks. */
+  /** The hosts of which the run may know no more hooks. */
   get fullHosts(): string[] {
     const counts = new Map<string, number>()
     for (const { host } of this.lanes.values()) counts.set(host, (counts.get(host) ?? 0) + 1)
@@ -79,39 +69,23 @@ export class HookLanes {
     return unproven < unprovenLanesMax
   }
 
-  add(hooks: readonly TakenHook[]): void {
+  add(hooks: readonly DueHook[]): void {
     for (const hook of hooks) {
-      // lost and taken again while something is still under way to it: it is let go first
-      if (this.lanes.has(hook.id)) continue
       this.lanes.set(hook.id, {
         ...hook,
         host: hostOf(hook.url),
+        state: nextState('idle', 'found'),
         isWaiting: false,
         underWay: 0,
         hasAnswered: false,
         nextAtMs: 0,
-        isEmpty: false,
-        isClosed: false,
       })
     }
   }
 
-  /**
-   * Sets how much this process may do. Hooks beyond its share are to be let go, those with nothing under way first: another process
-   * has nothing to do.
-   */
-  limit({ atOnce, hooks }: { atOnce: number; hooks: number }): void {
-    this.atOnceMax = atOnce
-    this.hooksMax = Math.min(hooks, lanesMax)
-    const kept = this.all().filter(({ isEmpty }) => !isEmpty)
-    kept.sort((a, b) => a.underWay - b.underWay)
-    for (const lane of kept.slice(0, Math.max(0, kept.length - this.hooksMax))) lane.isEmpty = true
-  }
-
-  /** Ends the lane for this run: nothing more is sent to it. */
-  close(lane: Lane): void {
-    lane.isEmpty = true
-    lane.isClosed = true
+  /** Takes the lane to its next state. */
+  happen(lane: Lane, event: HookEvent): void {
+    lane.state = nextState(lane.state, event)
   }
 
   get(hookId: string): Lane | undefined {
@@ -126,27 +100,22 @@ export class HookLanes {
   findReady(nowMs: number): Lane[] {
     const ready: Lane[] = []
     const hosts = new Map(this.waitingAt)
-    const part = Math.floor(this.atOnceMax * roomPart)
-    const waitingMax = Math.min(Math.max(1, part), waitingPerHostMax)
-    let unprovenRoom = this.atOnceMax - part - this.unprovenOnWire
+    let unprovenRoom = triggersAtOnceMax - Math.floor(triggersAtOnceMax * roomPart) - this.unprovenOnWire
     for (const lane of this.lanes.values()) {
       if (ready.length >= this.room) break
-      const atOnce = lane.hasAnswered ? triggersAtOncePerHookMax : 1
-      if (lane.isEmpty || lane.isWaiting || lane.underWay >= atOnce || lane.nextAtMs > nowMs) continue
+      const atOnce = lane.hasAnswered && lane.failures === 0 ? triggersAtOncePerHookMax : 1
+      if (lane.state !== 'due' || lane.isWaiting || lane.underWay >= atOnce || lane.nextAtMs > nowMs) continue
       const waiting = hosts.get(lane.host) ?? 0
-      if (waiting >= waitingMax || (lane.isUnproven && unprovenRoom-- <= 0)) continue
+      if (waiting >= waitingPerHostMax || (lane.isUnproven && unprovenRoom-- <= 0)) continue
       hosts.set(lane.host, waiting + 1)
       ready.push(lane)
     }
     return ready
   }
 
-  /**
-   * The lanes with nothing due and nothing under way, whose pace allows another trigger: they may be let go, and another process may
-   * send to them at once.
-   */
+  /** The lanes to which nothing may be sent and nothing is under way, and whose pace is over: they may be let go. */
   findDone(nowMs: number): Lane[] {
-    return this.all().filter(({ isEmpty, underWay, nextAtMs }) => isEmpty && underWay === 0 && nextAtMs <= nowMs)
+    return this.all().filter(({ state, underWay, nextAtMs }) => state !== 'due' && underWay === 0 && nextAtMs <= nowMs)
   }
 
   /** Notes that a trigger was taken for `lane`; returns a function to call when it is no longer on the wire, or was given back. */
@@ -192,14 +161,5 @@ export class HookLanes {
 
   letGo(lanes: readonly Lane[]): void {
     for (const { id } of lanes) this.lanes.delete(id)
-  }
-
-  /**
-   * Notes that other processes may have the hooks: nothing more is sent to them, and lanes with something under way stay
-   * until it ends.
-   */
-  lose(): void {
-    for (const lane of this.lanes.values()) lane.isEmpty = true
-    this.letGo(this.findDone(Number.POSITIVE_INFINITY))
   }
 }

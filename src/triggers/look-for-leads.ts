@@ -7,7 +7,6 @@
 import { sql, type Transaction } from 'kysely'
 import { leadsPerHookMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
-import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
@@ -50,24 +49,18 @@ export interface LookOptions {
   onLooked?: (looked: Looked) => void
 }
 
-/**
- * Looks at all hooks that were registered before import `upTo`. Any number of processes may do so at once: each takes groups
- * that no other has, and waits at the end for groups that others have. Returns early when `stop` is aborted.
- */
+/** Looks at all hooks that were registered before import `upTo`. Returns early when `stop` is aborted. */
 export async function lookForLeads(opened: OpenDatabase, options: LookOptions): Promise<Looked> {
-  const { upTo } = options
   const sum: Looked = { hooks: 0, found: 0, dropped: 0 }
-  for (const waiting of [false, true]) {
-    for (let last = ''; !options.stop.aborted; ) {
-      const ids = await rideOut(() => findHooksToLook(opened.db, upTo, last), options.onAway)
-      if (ids.length === 0) break
-      last = ids.at(-1) as string
-      const looked = await lookInTransaction(opened, ids, waiting, options)
-      sum.hooks += looked.hooks
-      sum.found += looked.found
-      sum.dropped += looked.dropped
-      options.onLooked?.(looked)
-    }
+  for (let last = ''; !options.stop.aborted; ) {
+    const ids = await rideOut(() => findHooksToLook(opened.db, options.upTo, last), options.onAway)
+    if (ids.length === 0) break
+    last = ids.at(-1) as string
+    const looked = await lookInTransaction(opened, ids, options)
+    sum.hooks += looked.hooks
+    sum.found += looked.found
+    sum.dropped += looked.dropped
+    options.onLooked?.(looked)
   }
   return sum
 }
@@ -82,19 +75,10 @@ async function findHooksToLook(db: Database, upTo: number, last: string): Promis
 
 const nothing: Looked = { hooks: 0, found: 0, dropped: 0 }
 
-async function lookInTransaction(
-  opened: OpenDatabase,
-  ids: readonly string[],
-  waiting: boolean,
-  options: LookOptions,
-): Promise<Looked> {
+async function lookInTransaction(opened: OpenDatabase, ids: readonly string[], options: LookOptions): Promise<Looked> {
   const { stop, onAway } = options
   const work = () =>
-    withTransaction(
-      opened,
-      async (connection) => lookAtGroup(opened.db, kyselyOn(connection), ids, waiting, options),
-      stop,
-    )
+    withTransaction(opened, async (connection) => lookAtGroup(opened.db, kyselyOn(connection), ids, options), stop)
   return await rideOut(work, onAway).catch((error) => {
     if (stop.aborted) return nothing
     throw error
@@ -106,11 +90,9 @@ async function lookAtGroup(
   outside: Database,
   db: Database,
   ids: readonly string[],
-  waiting: boolean,
   options: LookOptions,
 ): Promise<Looked> {
   const { upTo } = options
-  if (!(await takeTurn(db, ids, waiting))) return nothing
   const { rows: hooks } = await sql<{ id: string; looked: number }>`
     select id, looked_import_id as looked from hooks where id = any (${ids}::uuid[]) and looked_import_id < ${upTo}
   `.execute(db)
@@ -147,20 +129,6 @@ async function lookAtGroup(
     sum.dropped += looked.dropped
   }
   return sum
-}
-
-/**
- * Takes the group's lock; without `waiting` only where it is free. Two processes would find the same leads for the same
- * hooks. The lock keeps out nobody but others that look.
- */
-async function takeTurn(db: Database, [first = '']: readonly string[], waiting: boolean): Promise<boolean> {
-  const key = sql`${locks.look}, hashtext(${first})`
-  if (waiting) {
-    await sql`select pg_advisory_xact_lock(${key})`.execute(db)
-    return true
-  }
-  const { rows } = await sql<{ taken: boolean }>`select pg_try_advisory_xact_lock(${key}) as taken`.execute(db)
-  return rows[0]?.taken === true
 }
 
 /** Makes `fresh_leads`, what is new in the imports after `since`, and returns the number of its rows. */
@@ -296,7 +264,7 @@ async function recordDue(
       insert into triggers (hook_id, version_id, kind, lead_id, payload, occurred_at, due_at)
       select hook_id, version_id, kind, lead_id, payload, occurred_at, occurred_at from due
       where hook_id in (select id from locked where not off)
-      returning hook_id, due_at
+      returning hook_id
     ),
     kept as (
       insert into lost_triggers (${lostColumns})
@@ -312,11 +280,9 @@ async function recordDue(
     looked as (
       -- an import that a standby lacked when it took over may have its id given again (contract 4.7)
       update hooks h set looked_import_id = greatest(h.looked_import_id, least(${upTo}, (select coalesce(max(id), 0) from imports))),
-        due_at = least(h.due_at, r.due_at),
         abandoned = h.abandoned + coalesce(o.n, 0),
         dropped = h.dropped + coalesce(b.n, 0), dropped_at = case when b.n > 0 then now() else h.dropped_at end
-      from locked l left join (select hook_id, min(due_at) as due_at from recorded group by hook_id) r on r.hook_id = l.id
-        left join beyond b on b.hook_id = l.id
+      from locked l left join beyond b on b.hook_id = l.id
         left join (select hook_id, sum(n) as n from kept group by hook_id) o on o.hook_id = l.id
       where h.id = l.id
     )

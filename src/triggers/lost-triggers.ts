@@ -58,10 +58,7 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
         select t.hook_id, e.version_id, t.kind, l.id, e.payload, e.occurred_at, now()
         from taken t cross join jsonb_to_recordset(t.events)
             as e (lead_id bigint, version_id bigint, payload jsonb, occurred_at timestamptz) join leads l on l.id = e.lead_id
-        on conflict do nothing returning hook_id
-      ),
-      woken as (
-        update hooks set due_at = least(due_at, now()) where id in (select hook_id from renewed)
+        on conflict do nothing
       )
       select max(id) as last from page
     `.execute(db)

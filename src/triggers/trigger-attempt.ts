@@ -33,6 +33,7 @@ export interface TriggerOutcome {
   error: string | null
   /** How long the answer asks to wait; null where it does not say. */
   retryAfterMs: number | null
+  timedOut: boolean
   durationMs: number
   /** What the hook said when it refused, where that is kept (contract 4.16). */
   answer?: string
@@ -67,6 +68,7 @@ export const damagedSecret: TriggerOutcome = {
   error:
     'the stored signing secret cannot be decrypted, since it was changed: `leadpush integrations rotate` makes another',
   retryAfterMs: null,
+  timedOut: false,
   durationMs: 0,
 }
 
@@ -95,8 +97,9 @@ export async function sendTrigger(
   const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs, keepsAnswer })
   const durationMs = Math.round(performance.now() - startedMs)
   if (outcome.kind === 'no-answer') {
-    const error = outcome.code === 'TIMEOUT' ? `${outcome.error} (${timeoutMs / 1_000} s)` : outcome.error
-    return { ok: false, gone: false, httpStatus: null, error, retryAfterMs: null, durationMs }
+    const timedOut = outcome.code === 'TIMEOUT'
+    const error = timedOut ? `${outcome.error} (${timeoutMs / 1_000} s)` : outcome.error
+    return { ok: false, gone: false, httpStatus: null, error, retryAfterMs: null, timedOut, durationMs }
   }
   const { status } = outcome
   const ok = status >= 200 && status < 300
@@ -109,6 +112,7 @@ export async function sendTrigger(
     httpStatus: status,
     error: ok ? null : describeStatus(status),
     retryAfterMs,
+    timedOut: false,
     durationMs,
     ...(answer !== undefined && { answer }),
   }

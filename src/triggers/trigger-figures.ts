@@ -26,17 +26,17 @@ export interface TriggerFigures {
   hooksDropped: number
 }
 
-/** Reads the figures: by partial indexes of the hooks in question, and no more than `countedMax` triggers. */
+/** Reads the figures: by indexes of what is in question, and no more than the `countedMax` triggers that have been due longest. */
 export async function findTriggerFigures(db: Database): Promise<TriggerFigures> {
   const lately = sql`now() - ${leftDays} * interval '1 day'`
   const { rows } = await sql<TriggerFigures>`
     with due as materialized (
-      select id, greatest(due_at, paused_until) as due_at from hooks
-      where due_at <= now() and (paused_until is null or paused_until <= now())
+      select h.id, greatest(t.due_at, h.paused_until) as due_at, n
+      from (select hook_id, min(due_at) as due_at, count(*) as n from (
+          select hook_id, due_at from triggers where due_at <= now() order by due_at limit ${countedMax}) o group by hook_id) t
+        join hooks h on h.id = t.hook_id where h.paused_until is null or h.paused_until <= now()
     )
-    select (select count(*) from (
-        select from due h cross join lateral (select from triggers where hook_id = h.id and due_at <= now() offset 0) t
-        limit ${countedMax}) d) as due,
+    select (select coalesce(sum(n), 0)::bigint from due) as due,
       (select coalesce(extract(epoch from now() - min(due_at)), 0)::double precision from due) as "oldestDueSeconds",
       (select count(*) from (select from triggers where attempts > 0 and due_at < 'infinity' limit ${countedMax}) f) as failing,
       (select coalesce(sum(abandoned), 0)::bigint from hooks where abandoned_at is not null) as abandoned,

@@ -1,12 +1,11 @@
 /**
- * The second half of `trigger`: sends due triggers. Takes a few hooks at a time, as long as there is room to send to more;
+ * The second half of `trigger`: sends due triggers. It knows a few hundred hooks at a time, and finds more as long as there is room;
  * `HookLanes` decides how much each hook gets.
  */
-
-import { setTimeout as delay } from 'node:timers/promises'
-import { shareLateMsMax, triggerPausesMs } from '../base/limits.ts'
+import { triggerPausesMs } from '../base/limits.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { rideOut } from '../db/away.ts'
+import { type AtWork, hearAsked, leaveDuty, takeDuty } from '../db/duties.ts'
 import type { Worker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { TriggerLine } from '../index.ts'
@@ -15,9 +14,9 @@ import { LeadStore } from '../leads/lead-store.ts'
 import { signingSecretsOf } from '../secrets/cipher.ts'
 import { openIntact, type Vault } from '../secrets/vault.ts'
 import { recordHookAnswers } from './hook-answers.ts'
-import { HookLanes, type Lane, lanesMax } from './hook-lanes.ts'
+import { HookLanes, type Lane } from './hook-lanes.ts'
+import { pauseAfter } from './hook-state.ts'
 import { HostPace } from './host-pace.ts'
-import { leaveShare, takeShare } from './shares.ts'
 import {
   buildTriggerRequest,
   damagedSecret,
@@ -27,15 +26,16 @@ import {
 } from './trigger-attempt.ts'
 import {
   endTrigger,
+  findDueHooks,
   findLeadJson,
   recordTriggers,
-  releaseHooks,
+  releaseTriggers,
   setAside,
   type TakenTrigger,
   type TriggerToRecord,
   type TriggerWorker,
-  takeHooks,
   takeTriggers,
+  triggerDuty,
 } from './trigger-store.ts'
 
 /** What the loop works with, and whom it tells. */
@@ -44,10 +44,14 @@ export interface TriggerLoopContext {
   http: HookHttp
   /** Opens the signing secrets. */
   vault: Vault
+  /** Has the duty. */
   worker: Worker
   leaseMs: number
   maxLeadAgeMs: number
-  dueUntil: string
+  /** Begins to look for what is due, at first, and again where another run asked for it. `found` settles when all is found. */
+  beginRound(): Promise<{ dueUntil: string; found: Promise<unknown> }>
+  /** Lets the loop wait. */
+  sleeper?: Sleeper
   keepAnswers: 'on' | 'off'
   timeoutMs: number
   /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
@@ -56,15 +60,14 @@ export interface TriggerLoopContext {
   /** Called for each hook that was switched off. */
   onOff(hookId: string): void
   onAway(error: unknown): void
+  /** Called where the lease ran out and another process took over: it sends the rest. */
+  onLost(atWork: AtWork): void
 }
 
 type Sent = TriggerToRecord & { lane: Lane; line: TriggerLine; durationMs: number }
 
-const hooksPerTake = 32
 const outcomesPerStatement = 128
 const lookAgainMs = 1_000
-/** So often a process looks how many others there are. */
-const shareMs = 250
 /**
  * Limits the leads under way, so that a large one is sent beside few others. In memory a lead takes several times its bytes.
  */
@@ -72,31 +75,33 @@ const bytesUnderWayMax = 16 * 1024 * 1024
 
 /** Sends the triggers of one run. A failure of the database ends it: `run` then throws. */
 export class TriggerLoop {
-  /** Triggers that this process took in hand, and those that ended because their hook was gone. */
+  /** Triggers that were taken in hand; and those that ended without an attempt: their lead or hook is no more, or is as it was again. */
   due = 0
+  ended = 0
+  /** Until when triggers must be due for the latest round, as `timestamptz`. */
+  dueUntil = '-infinity'
 
   private readonly context: TriggerLoopContext
   private readonly leads: LeadStore
   private readonly lanes = new HookLanes()
-  private readonly pace: HostPace
-  /** When to look for other processes again, by `performance.now()`. */
-  private shareAtMs = 0
-  /** Whether other processes have so many hooks that they will give some of them to this one. */
-  private mayGetHooks = false
+  private readonly pace = new HostPace()
   private bytesUnderWay = 0
   private workerId: number
   private server: string
   private readonly outcomes: Sent[] = []
   private recording: Promise<void> | undefined
+  /** Rounds that have not found all yet. */
+  private looking = 0
   /** When to look for hooks again, by `performance.now()`. */
   private lookAtMs = 0
-  private readonly sleeper = new Sleeper()
+  private heardAtMs = performance.now()
+  private readonly sleeper: Sleeper
   private failure: unknown
 
   constructor(context: TriggerLoopContext) {
     this.context = context
     this.leads = new LeadStore(context.db)
-    this.pace = new HostPace(context.db, context.onAway)
+    this.sleeper = context.sleeper ?? new Sleeper()
     this.workerId = context.worker.id
     this.server = context.worker.server
   }
@@ -107,30 +112,20 @@ export class TriggerLoop {
     this.sleeper.wake()
   }
 
-  /** Sends until nothing is due and `found` has settled; until then more may become due. */
-  async run(found: Promise<unknown>): Promise<void> {
-    let foundAll = false
-    const onFound = () => {
-      foundAll = true
-      this.lookAgain()
-    }
-    found.then(onFound, (error) => this.fail(error))
+  /** Sends until nothing is due and nobody asked for another round. The duty is given back then. */
+  async run(): Promise<void> {
     const wake = () => this.sleeper.wake()
     this.context.stop.addEventListener('abort', wake)
     try {
-      await this.fill(() => foundAll)
+      await this.beginRound()
+      await this.fill()
     } catch (error) {
       this.fail(error)
     }
     while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleeper.sleep(lookAgainMs)
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
-    // another process may send to them at once
-    const paceMs = this.lanes.untilNextMs(performance.now())
-    if (Number.isFinite(paceMs)) await delay(paceMs)
-    await this.release(this.lanes.all())
-    await rideOut(() => leaveShare(this.context.db, this.store), this.context.onAway)
-    this.shareAtMs = 0
+    await this.letGo(this.lanes.all())
   }
 
   private get stopping(): boolean {
@@ -138,7 +133,7 @@ export class TriggerLoop {
   }
 
   private get store(): TriggerWorker {
-    return { ids: this.context.worker.ids, dueUntil: this.context.dueUntil }
+    return { ids: this.context.worker.ids, dueUntil: this.dueUntil }
   }
 
   private fail(error: unknown): void {
@@ -146,80 +141,90 @@ export class TriggerLoop {
     this.sleeper.wake()
   }
 
-  private async fill(hasFoundAll: () => boolean): Promise<void> {
+  private async beginRound(): Promise<void> {
+    this.looking++
+    const { dueUntil, found } = await this.context.beginRound()
+    this.dueUntil = dueUntil
+    this.lookAgain()
+    const onFound = () => {
+      this.looking--
+      this.lookAgain()
+    }
+    found.then(onFound, (error) => this.fail(error))
+  }
+
+  private async fill(): Promise<void> {
     while (!this.stopping) {
-      this.dropLostLanes()
-      if (this.shareAtMs <= performance.now()) await this.takeShare()
+      this.followServer()
       const ready = this.lanes.findReady(performance.now())
-      const wanted = this.lanes.room - ready.length
-      let taken = 0
-      if (wanted > 0 && this.lanes.hooksRoom > 0 && this.lookAtMs <= performance.now()) {
-        taken = await this.takeHooks(Math.min(wanted, this.lanes.hooksRoom, hooksPerTake))
+      let found = 0
+      if (this.lanes.room > ready.length && this.lanes.hooksRoom > 0 && this.lookAtMs <= performance.now()) {
+        found = await this.findHooks()
       }
       if (ready.length > 0) await this.takeTriggers(ready)
-      await this.release(this.lanes.findDone(performance.now()))
-      if (ready.length > 0 || taken > 0) continue
-      if (
-        hasFoundAll() &&
-        this.lanes.size === 0 &&
-        !this.mayGetHooks &&
-        this.lookAtMs > performance.now() &&
-        (await this.isDone())
-      )
-        return
-      await this.sleeper.sleep(this.untilNextMs())
+      await this.letGo(this.lanes.findDone(performance.now()))
+      await this.hear()
+      if (ready.length > 0 || found > 0) continue
+      const isDone = this.looking === 0 && this.lanes.size === 0 && this.lookAtMs > performance.now()
+      if (isDone && (await this.end())) return
+      const waitMs = isDone ? 0 : this.untilNextMs()
+      if (waitMs > 0) await this.sleeper.sleep(waitMs)
     }
   }
 
-  private async takeShare(): Promise<void> {
-    const { db, onAway } = this.context
-    this.shareAtMs = performance.now() + shareMs
-    const now = { underWay: this.lanes.underWay, hooksMax: lanesMax }
-    const { processes, atOnce, hooksDue } = await rideOut(() => takeShare(db, this.store, now), onAway)
-    const isAlone = processes === 1
-    this.lanes.limit({ atOnce, hooks: isAlone ? lanesMax : Math.max(1, Math.ceil(hooksDue / processes)) })
-    this.mayGetHooks = !isAlone && hooksDue >= processes
-    if (this.mayGetHooks && this.lanes.hooksRoom > 0) this.lookAtMs = 0
+  /** Begins another round where another run asked for it. */
+  private async hear(): Promise<void> {
+    if (this.looking > 0 || performance.now() < this.heardAtMs + lookAgainMs) return
+    const { db, worker, onAway } = this.context
+    this.heardAtMs = performance.now()
+    if (await rideOut(() => hearAsked(db, triggerDuty, worker), onAway)) await this.beginRound()
   }
 
-  /** Whether this process still has its lease. Without one nothing seems due, so only then is an empty look believed. */
-  private async isDone(): Promise<boolean> {
-    await rideOut(() => this.context.worker.renew(), this.context.onAway)
-    if (this.context.worker.id === this.workerId) return true
+  /**
+   * Whether the run is over. A process that lost its lease found nothing to take, so only one that still has the duty may believe that
+   * nothing is due.
+   */
+  private async end(): Promise<boolean> {
+    const { db, worker, onAway, onLost } = this.context
+    await this.pace.rest()
+    await rideOut(() => worker.renew(), onAway)
+    const duty = await rideOut(() => takeDuty(db, triggerDuty, worker), onAway)
+    if (typeof duty === 'object') {
+      onLost(duty)
+      return true
+    }
+    const isSure = duty === 'kept' && worker.id === this.workerId
+    this.workerId = worker.id
     this.lookAtMs = 0
+    if (!isSure) return false
+    if (await rideOut(() => leaveDuty(db, triggerDuty, worker), onAway)) return true
+    await this.beginRound()
     return false
   }
 
-  private dropLostLanes(): void {
-    const { worker } = this.context
-    if (worker.server !== this.server) {
-      // contract 4.7: the same ids may mean other listings on another server
-      this.server = worker.server
-      this.leads.clear()
-    }
-    if (worker.id === this.workerId) return
-    this.workerId = worker.id
-    this.lanes.lose()
-    this.lookAtMs = 0
+  private followServer(): void {
+    const { server } = this.context.worker
+    if (server === this.server) return
+    // contract 4.7: the same ids may mean other listings on another server
+    this.server = server
+    this.leads.clear()
   }
 
   private untilNextMs(): number {
     const nowMs = performance.now()
     // a lane may have become ready during an earlier wait
     if (this.lanes.findReady(nowMs).length > 0 || this.lanes.findDone(nowMs).length > 0) return 0
-    const mayTake = this.lanes.room > 0 && this.lanes.hooksRoom > 0
-    const untilLookMs = mayTake ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs
-    return Math.min(untilLookMs, Math.max(0, this.shareAtMs - nowMs), this.lanes.untilNextMs(nowMs))
+    const mayFind = this.lanes.room > 0 && this.lanes.hooksRoom > 0
+    return Math.min(mayFind ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs, this.lanes.untilNextMs(nowMs))
   }
 
-  private async takeHooks(limit: number): Promise<number> {
+  private async findHooks(): Promise<number> {
     const { db, onAway } = this.context
-    const { hasRoomForUnproven: alsoUnproven, fullHosts } = this.lanes
+    const { hasRoomForUnproven: alsoUnproven, fullHosts, hooksRoom: limit } = this.lanes
     const which = { limit, alsoUnproven, fullHosts, known: this.lanes.all().map(({ id }) => id) }
     // set before the look: hooks that become due during it are worth another
     this.lookAtMs = performance.now() + lookAgainMs
-    const hooks = await rideOut(() => takeHooks(db, this.store, which), onAway)
-    if (hooks.length === limit) this.lookAtMs = 0
+    const hooks = await rideOut(() => findDueHooks(db, this.store, which), onAway)
     this.lanes.add(hooks)
     return hooks.length
   }
@@ -232,7 +237,7 @@ export class TriggerLoop {
     const versionIds = triggers.map(({ versionId }) => versionId)
     const leads = await rideOut(() => this.leads.findEach(versionIds), onAway)
     const taken = new Set(triggers.map(({ hookId }) => hookId))
-    for (const lane of ready) if (!taken.has(lane.id)) lane.isEmpty = true
+    for (const lane of ready) if (!taken.has(lane.id)) this.lanes.happen(lane, 'emptied')
     for (const [at, trigger] of triggers.entries()) {
       const lane = this.lanes.get(trigger.hookId)
       if (lane) this.begin(lane, trigger, leads[at]?.bytes ?? 0, takenAtMs)
@@ -273,6 +278,7 @@ export class TriggerLoop {
     const request = trigger.fate === 'send' ? await this.buildRequest(lane, opened ?? trigger) : undefined
     if (request === undefined) {
       await rideOut(() => endTrigger(db, trigger), onAway)
+      this.ended++
       lane.underWay--
       return
     }
@@ -296,17 +302,15 @@ export class TriggerLoop {
 
   /**
    * Whether to give the trigger back instead of sending it: this process stops, the hook failed, or so much time has passed
-   * since it was taken that another process may have it, or since the share was that another may have that.
+   * since it was taken that another process may have it.
    */
   private giveUp(lane: Lane, takenAtMs: number): boolean {
     const { leaseMs, timeoutMs } = this.context
-    const nowMs = performance.now()
-    const isLate =
-      nowMs - takenAtMs > Math.max(leaseMs - timeoutMs, leaseMs / 2) || nowMs > this.shareAtMs + shareLateMsMax
-    if (!this.stopping && !lane.isClosed && !isLate) return false
+    const isLate = performance.now() - takenAtMs > Math.max(leaseMs - timeoutMs, leaseMs / 2)
+    if (!this.stopping && lane.state === 'due' && !isLate) return false
     this.due--
     lane.underWay--
-    lane.isEmpty = true
+    if (isLate) this.lanes.happen(lane, 'emptied')
     return true
   }
 
@@ -319,10 +323,13 @@ export class TriggerLoop {
   }
 
   private note(lane: Lane, trigger: TakenTrigger, { href, webhookId }: TriggerRequest, outcome: TriggerOutcome): void {
-    const { ok, gone, httpStatus, error, retryAfterMs, durationMs, answer } = outcome
+    const { ok, gone, httpStatus, error } = outcome
     lane.isUnproven = httpStatus === null
     lane.hasAnswered ||= httpStatus !== null
-    if (!ok) this.lanes.close(lane)
+    lane.failures = ok ? 0 : lane.failures + 1
+    const { failures } = lane
+    const pauseMs = ok || gone ? null : pauseAfter(outcome, failures)
+    this.lanes.happen(lane, ok ? 'delivered' : gone ? 'ended' : pauseMs === null ? 'failed' : 'stalled')
     const abandoned = !ok && !gone && trigger.attempts >= triggerPausesMs.length
     const status: TriggerLine['status'] = ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed'
     const line: TriggerLine = {
@@ -338,22 +345,7 @@ export class TriggerLoop {
       error,
     }
     const { hookId, versionId, kind, leadId } = trigger
-    this.outcomes.push({
-      hookId,
-      versionId,
-      kind,
-      leadId,
-      answer,
-      ok,
-      abandoned,
-      gone,
-      httpStatus,
-      error,
-      retryAfterMs,
-      lane,
-      line,
-      durationMs,
-    })
+    this.outcomes.push({ ...outcome, hookId, versionId, kind, leadId, abandoned, failures, pauseMs, lane, line })
     this.recording ??= this.record().finally(() => {
       this.recording = undefined
       this.sleeper.wake()
@@ -368,7 +360,12 @@ export class TriggerLoop {
         const { ended, offIds } = await rideOut(() => recordTriggers(db, this.store, batch), onAway)
         await rideOut(() => recordHookAnswers(db, batch), onAway)
         this.due += ended
-        for (const id of offIds) onOff(id)
+        this.ended += ended
+        for (const id of offIds) {
+          const lane = this.lanes.get(id)
+          if (lane) this.lanes.happen(lane, 'used up')
+          onOff(id)
+        }
         this.outcomes.splice(0, batch.length)
         for (const { lane, line, durationMs } of batch) {
           lane.underWay--
@@ -381,11 +378,12 @@ export class TriggerLoop {
     }
   }
 
-  private async release(lanes: readonly Lane[]): Promise<void> {
+  private async letGo(lanes: readonly Lane[]): Promise<void> {
     if (lanes.length === 0) return
-    const isDue = await rideOut(() => releaseHooks(this.context.db, this.store, lanes), this.context.onAway)
+    const { db, onAway } = this.context
+    const ids = lanes.map(({ id }) => id)
+    const areAny = await rideOut(() => releaseTriggers(db, this.store, ids), onAway)
     this.lanes.letGo(lanes)
-    // became due meanwhile, or was taken and not sent
-    if (isDue) this.lookAtMs = 0
+    if (areAny) this.lookAtMs = 0
   }
 }

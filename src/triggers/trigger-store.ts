@@ -1,12 +1,13 @@
 /**
- * Records triggers, before an attempt and after it. One process has a hook while its lease runs, and marks each trigger
- * before sending it in a statement that checks the lease. Any number of processes may run these statements at once. A
- * statement that locks rows of both tables locks hooks before triggers, in the order of their ids.
+ * Records triggers, before an attempt and after it. One run sends at a time, and marks each trigger before sending it in a statement that
+ * checks that it still has the duty. A statement that locks rows of both tables locks hooks before triggers, in the order of their ids.
  */
-import { sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
-import { isLive } from '../db/leases.ts'
+import { hasDuty } from '../db/duties.ts'
+import { endIdleTransaction } from '../db/idle.ts'
 import type { Database } from '../db/open.ts'
+import type { Tables } from '../db/tables.ts'
 import type { TriggerKind } from '../index.ts'
 import { isOverlapping } from '../integrations/integrations.ts'
 import { isListed } from '../matching/listed.ts'
@@ -14,18 +15,21 @@ import type { Fate, TriggerEvent } from './kinds/kind.ts'
 import { fateOf } from './kinds/kinds.ts'
 import { lostColumns, lostOf } from './lost-triggers.ts'
 
-/** A hook that this process has taken. */
-export interface TakenHook {
+/** The duty of the run that sends. */
+export const triggerDuty = 'triggers'
+
+/** A hook for which something is due. */
+export interface DueHook {
   id: string
   url: string
   integrationId: number
   /** Whether it was never called, or did not answer its last attempt. */
   isUnproven: boolean
-  /** The import up to which it had been looked at when it was taken. */
-  lookedImportId: number
+  /** How many attempts in a row have failed. */
+  failures: number
 }
 
-/** A trigger that this process has marked, so that no other sends it. */
+/** A trigger that this process has marked as being sent. */
 export interface TakenTrigger extends TriggerEvent {
   hookId: string
   versionId: number
@@ -54,7 +58,12 @@ export interface TriggerToRecord {
   gone: boolean
   httpStatus: number | null
   error: string | null
+  /** How long the answer asks to wait. */
   retryAfterMs: number | null
+  /** How many attempts of the hook in a row have failed by then. */
+  failures: number
+  /** The pause that the hook gets; null: none. */
+  pauseMs: number | null
   leadId: number
   /** What the hook said when it refused. */
   answer?: string | undefined
@@ -93,33 +102,27 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Takes hooks for which something is due, apart from the `known` ones, those of `fullHosts`, and those that another living process
- * has. Hooks that accepted their last trigger come first, hooks that did not answer last.
+ * Finds hooks for which something is due, apart from the `known` ones and those of `fullHosts`. Hooks that accepted their last trigger
+ * come first, hooks that did not answer last.
  */
-export async function takeHooks(
+export async function findDueHooks(
   db: Database,
-  worker: TriggerWorker,
+  run: Pick<TriggerWorker, 'dueUntil'>,
   which: { limit: number; alsoUnproven: boolean; known: readonly string[]; fullHosts: readonly string[] },
-): Promise<TakenHook[]> {
+): Promise<DueHook[]> {
   const { limit, alsoUnproven, known, fullHosts } = which
   const isUnproven = sql<boolean>`(h.last_status is null)`
-  const { rows } = await sql<TakenHook>`
-    with found as materialized (
-      select h.id from hooks h
-      where h.due_at <= ${worker.dueUntil} and not ${isPaused(worker)} and h.id <> all (${known}::uuid[])
-        and (h.worker_id is null or h.worker_id = any (${worker.ids}) or not ${isLive(sql`h.worker_id`)})
-        ${alsoUnproven ? sql`` : sql`and not ${isUnproven}`}
-        ${fullHosts.length === 0 ? sql`` : sql`and ${hostOfHook} <> all (${fullHosts})`}
-      order by ${isUnproven}, h.last_status >= 300, h.last_at is not null, h.due_at limit ${limit} for update skip locked
-    )
-    update hooks h set worker_id = ${currentOf(worker)} from integrations i
-    where h.id in (select id from found) and i.id = h.integration_id and ${isLive(sql`${currentOf(worker)}`)}
-    returning h.id, h.url, i.id as "integrationId", ${isUnproven} as "isUnproven", h.looked_import_id as "lookedImportId"
+  const { rows } = await sql<DueHook>`
+    select h.id, h.url, h.integration_id as "integrationId", ${isUnproven} as "isUnproven", h.failures from hooks h
+    where h.id in (select hook_id from triggers where due_at <= ${run.dueUntil}) and not ${isPaused(run)} and h.id <> all (${known}::uuid[])
+      ${alsoUnproven ? sql`` : sql`and not ${isUnproven}`}
+      ${fullHosts.length === 0 ? sql`` : sql`and ${hostOfHook} <> all (${fullHosts})`}
+    order by ${isUnproven}, h.last_status >= 300, h.last_at nulls first limit ${limit}
   `.execute(db)
   return rows
 }
 
-/** Marks the next due trigger of each of this process's hooks as being sent. */
+/** Marks the next due trigger of each hook as being sent; none once this process has lost the duty. */
 export async function takeTriggers(
   db: Database,
   worker: TriggerWorker,
@@ -131,7 +134,7 @@ export async function takeTriggers(
       select h.id, i.user_id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
         else array[i.signing_secret] end as secrets
       from hooks h join integrations i on i.id = h.integration_id
-      where h.id = any (${hookIds}::uuid[]) and h.worker_id = ${currentOf(worker)} and not ${isPaused(worker)}
+      where h.id = any (${hookIds}::uuid[]) and not ${isPaused(worker)}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
     found as materialized (
@@ -142,7 +145,7 @@ export async function takeTriggers(
       ) n
     )
     update triggers t set worker_id = ${currentOf(worker)} from found n
-    where t.hook_id = n.hook_id and t.version_id = n.version_id and t.kind = n.kind and ${isLive(sql`${currentOf(worker)}`)}
+    where t.hook_id = n.hook_id and t.version_id = n.version_id and t.kind = n.kind and ${hasDuty(triggerDuty, currentOf(worker))}
     returning t.hook_id as "hookId", t.version_id as "versionId", t.kind, t.lead_id as "leadId", t.occurred_at as "occurredAt",
       t.payload,
       n.user_id as "userId", n.secrets as "signingSecrets", t.attempts,
@@ -191,15 +194,9 @@ export async function renewAside(db: Database, maxLeadAgeMs: number): Promise<vo
         select t.hook_id, t.version_id, t.kind from triggers t
         where t.due_at = 'infinity' and t.hook_id in (select hook_id from page) and ${fateWithin(maxLeadAgeMs)} <> 'wait'
       ),
-      locked as materialized (
-        select id from hooks where id in (select hook_id from found) order by id for update
-      ),
       renewed as (
         update triggers t set due_at = now() from found f where t.hook_id = f.hook_id and t.version_id = f.version_id and t.kind = f.kind
-          and t.due_at = 'infinity' and t.hook_id in (select id from locked)
-      ),
-      woken as (
-        update hooks set due_at = least(due_at, now()) where id in (select id from locked)
+          and t.due_at = 'infinity'
       )
       select (select hook_id from page order by hook_id desc limit 1) as last
     `.execute(db)
@@ -225,6 +222,20 @@ export async function recordTriggers(
   worker: TriggerWorker,
   outcomes: readonly TriggerToRecord[],
 ): Promise<RecordedTriggers> {
+  const hookIds = [...new Set(outcomes.map(({ hookId }) => hookId))]
+  return await db.transaction().execute(async (transaction) => {
+    await endIdleTransaction(transaction)
+    // the next statement sees what was committed while this one waited, as triggers that a look found for a hook that is switched off
+    await sql`select from hooks where id = any (${hookIds}::uuid[]) order by id for update`.execute(transaction)
+    return await recordLocked(transaction, worker, outcomes)
+  })
+}
+
+async function recordLocked(
+  transaction: Transaction<Tables>,
+  worker: TriggerWorker,
+  outcomes: readonly TriggerToRecord[],
+): Promise<RecordedTriggers> {
   const goneIds = [...new Set(outcomes.filter(({ gone }) => gone).map(({ hookId }) => hookId))]
   const { rows } = await sql<RecordedTriggers>`
     with outcome as materialized (
@@ -232,11 +243,12 @@ export async function recordTriggers(
         ${outcomes.map(({ versionId }) => versionId)}::bigint[], ${outcomes.map(({ ok }) => ok)}::boolean[],
         ${outcomes.map(({ abandoned }) => abandoned)}::boolean[], ${outcomes.map(({ httpStatus }) => httpStatus)}::integer[],
         ${outcomes.map(({ error }) => error)}::text[], ${outcomes.map(({ retryAfterMs }) => retryAfterMs)}::double precision[],
-        ${outcomes.map(({ kind }) => kind)}::text[])
-        with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, kind, n)
+        ${outcomes.map(({ kind }) => kind)}::text[],
+        ${outcomes.map(({ failures }) => failures)}::smallint[], ${outcomes.map(({ pauseMs }) => pauseMs)}::double precision[])
+        with ordinality as o (hook_id, version_id, ok, abandoned, status, error, retry_after_ms, kind, failures, pause_ms, n)
     ),
     locked as materialized (
-      select id, failing_since from hooks where id in (select hook_id from outcome) order by id for update
+      select id, failing_since from hooks where id in (select hook_id from outcome)
     ),
     ended_keys as materialized (
       select hook_id, version_id, kind from outcome where ok or abandoned
@@ -273,11 +285,11 @@ export async function recordTriggers(
     abandoned as (select hook_id, count(*) as n from lost group by hook_id),
     last as (select distinct on (hook_id) *, bool_or(ok) over (partition by hook_id) as any_ok from outcome order by hook_id, n desc),
     paused as (
-      select hook_id, now() + interval '1 millisecond' * max(greatest(retry_after_ms, ${triggerPausesMs[0]})) as until
-      from outcome where not ok group by hook_id
+      select hook_id, now() + interval '1 millisecond' * max(pause_ms) as until
+      from outcome where pause_ms is not null group by hook_id
     ),
     noted as (
-      update hooks h set last_at = now(), last_status = l.status, last_error = l.error,
+      update hooks h set last_at = now(), last_status = l.status, last_error = l.error, failures = l.failures,
         abandoned = h.abandoned + coalesce(a.n, 0), abandoned_at = case when a.n > 0 then now() else h.abandoned_at end,
         abandoned_error = case when a.n > 0 then l.error else h.abandoned_error end,
         failing_since = case when l.ok then null when l.any_ok then now() else coalesce(h.failing_since, now()) end,
@@ -291,58 +303,41 @@ export async function recordTriggers(
         where hook_id in (select id from removed) and worker_id is null and due_at <= ${worker.dueUntil})
       + (select count(*) from put_by where worker_id is null and due_at <= ${worker.dueUntil}) as ended,
       array(select id from off) as "offIds"
-  `.execute(db)
+  `.execute(transaction)
   return rows[0] ?? { ended: 0, offIds: [] }
 }
 
 /**
- * Gives hooks back, and their triggers that were marked and not sent; returns whether something is due for one of them.
- * Triggers found for a hook since it was taken are not visible to this statement; a newer `looked_import_id` tells of them.
+ * Gives back the triggers of those hooks that were marked and not sent, also where the answer that told of them was lost; returns whether
+ * there were any. Nothing may be under way to the hooks.
  */
-export async function releaseHooks(
+export async function releaseTriggers(
   db: Database,
-  worker: TriggerWorker,
-  hooks: readonly Pick<TakenHook, 'id' | 'lookedImportId'>[],
+  { ids }: TriggerWorker,
+  hookIds: readonly string[],
 ): Promise<boolean> {
-  const { rows } = await sql<{ isDue: boolean }>`
-    with given as materialized (
-      select * from unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map((hook) => hook.lookedImportId)}::bigint[])
-        as g (id, looked_import_id)
-    ),
-    locked as materialized (select id from hooks where id in (select id from given) order by id for update),
-    unmarked as (
-      update triggers set worker_id = null where hook_id in (select id from locked) and worker_id = any (${worker.ids})
-    ),
-    released as (
-      update hooks h set worker_id = null, due_at = case when h.looked_import_id = g.looked_import_id
-        then (select min(t.due_at) from triggers t where t.hook_id = h.id and t.due_at < 'infinity') else h.due_at end
-      from given g where h.id = g.id and h.id in (select id from locked) and h.worker_id = any (${worker.ids})
-    )
-    select exists (
-      select from hooks h join given g on g.id = h.id
-      where (h.worker_id is null or h.worker_id = any (${worker.ids})) and not ${isPaused(worker)} and (h.looked_import_id <> g.looked_import_id
-        or exists (select from triggers t where t.hook_id = h.id and t.due_at <= ${worker.dueUntil}))
-    ) as "isDue"
+  const { numAffectedRows = 0n } = await sql`
+    update triggers set worker_id = null where hook_id = any (${hookIds}::uuid[]) and worker_id = any (${ids})
   `.execute(db)
-  return rows[0]?.isDue ?? false
+  return numAffectedRows > 0n
 }
 
 /**
- * Due triggers that were not sent: `left`, because no living process has them in hand; `waiting`, because their hooks got a
- * pause since the run began, or, where they are sent `again` (those of one hook, or all), have one from before.
+ * Due triggers that were not sent: `left`, whose hooks have no pause; `waiting`, because their hooks got a pause since the run began, or,
+ * where they are sent `again` (those of one hook, or all), have one from before.
  */
 export async function countLeft(
   db: Database,
-  run: Pick<TriggerWorker, 'dueUntil'>,
+  { dueUntil, startedAt }: { dueUntil: string; startedAt: string },
   again?: { hookId: string | undefined },
 ): Promise<{ left: number; waiting: number }> {
   const isAskedFor =
     again === undefined ? sql`false` : again.hookId === undefined ? sql`true` : sql`h.id = ${again.hookId}`
+  const paused = isPaused({ dueUntil: startedAt })
   const { rows } = await sql<{ left: number; waiting: number }>`
-    select count(*) filter (where not ${isPaused(run)} and (h.worker_id is null or not ${isLive(sql`h.worker_id`)})) as "left",
-      count(*) filter (where ${isPaused(run)} and (h.last_at >= ${run.dueUntil} or ${isAskedFor})) as waiting
-    from hooks h join triggers t on t.hook_id = h.id
-    where h.due_at <= ${run.dueUntil} and t.due_at <= ${run.dueUntil}
+    select count(*) filter (where not ${paused}) as "left",
+      count(*) filter (where ${paused} and (h.last_at >= ${startedAt} or ${isAskedFor})) as waiting
+    from hooks h join triggers t on t.hook_id = h.id where t.due_at <= ${dueUntil}
   `.execute(db)
   return rows[0] ?? { left: 0, waiting: 0 }
 }

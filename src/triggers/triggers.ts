@@ -3,21 +3,21 @@
  * process ends. An attempt without a recorded outcome is made again with the same `webhook-id`, because a platform can
  * recognise a repeated trigger but cannot miss a lead that never came.
  */
-import { sql } from 'kysely'
 import { triggerRunMsMax, triggersAtOnceMax, triggerTimeoutMs } from '../base/limits.ts'
+import type { Sleeper } from '../base/sleeper.ts'
 import { describeAbsence, rideOut } from '../db/away.ts'
-import { findOtherWorkers, Worker, waitForLeases } from '../db/leases.ts'
-import type { Database, OpenDatabase } from '../db/open.ts'
+import { type AtWork, takeDuty } from '../db/duties.ts'
+import { Worker } from '../db/leases.ts'
+import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp } from '../integrations/hook-http.ts'
 import type { Live } from '../matching/listed.ts'
 import { plainVault, type Vault } from '../secrets/vault.ts'
-import { forgetHosts } from './host-pace.ts'
-import { lookForLeads } from './look-for-leads.ts'
+import { type Looked, lookForLeads } from './look-for-leads.ts'
 import { forgetLost, type LostToRenew, renewLost } from './lost-triggers.ts'
 import { TriggerLoop } from './trigger-loop.ts'
-import { countLeft, findRunStart, renewAside } from './trigger-store.ts'
+import { countLeft, findRunStart, renewAside, triggerDuty } from './trigger-store.ts'
 
 /** What a run needs, and whom it tells. */
 export interface TriggerContext {
@@ -45,88 +45,113 @@ export interface TriggerContext {
   runMsMax?: number
   /** How long an attempt may take; by default `triggerTimeoutMs`. */
   timeoutMs?: number
+  /** Lets the run wait; by default with timers. */
+  sleeper?: Sleeper
 }
 
 /** When the time of a run is up, recording what came of attempts that were under way may take so long. */
 const recordingMs = 2_000
 
-/** Other live processes that send triggers. */
-const findOthers = (db: Database, worker: Worker) =>
-  findOtherWorkers(db, worker.ids, sql<boolean>`exists (select from hooks h where h.worker_id = w.id)`)
+const none = { delivered: 0, failed: 0, abandoned: 0, removed: 0 }
 
-/** Runs until nothing is due, the time is up, or `stop` is aborted. Throws `database` when the database stays away. */
+/**
+ * Runs until nothing is due, the time is up, or `stop` is aborted. Where another run is at work, asks it to look again and leaves. Throws
+ * `database` when the database stays away.
+ */
 export async function runTriggers(context: TriggerContext): Promise<TriggerSummaryLine> {
-  const { opened, settings, onNote, runMsMax = triggerRunMsMax, timeoutMs = triggerTimeoutMs } = context
+  const { opened, settings, again, onNote } = context
   const { db } = opened
-  const startedAt = performance.now()
+  const startedMs = performance.now()
+  const onAway = noteOnce((error) => onNote(describeAbsence(error)))
   const worker = await Worker.start(db, settings.leaseMs)
+  const summarise = (more: Omit<TriggerSummaryLine, 'type' | 'seconds'>): TriggerSummaryLine => {
+    return { type: 'summary', ...more, seconds: Math.round(performance.now() - startedMs) / 1_000 }
+  }
+  try {
+    // before another run is asked to look again
+    if (again) await rideOut(() => renewLost(db, again), onAway)
+    const duty = await rideOut(() => takeDuty(db, triggerDuty, worker), onAway)
+    if (typeof duty === 'object') onNote(describeAtWork(duty))
+    const sent =
+      typeof duty === 'object'
+        ? { due: 0, ...none, ended: 0, dropped: 0, waiting: 0, left: 0 }
+        : await send(context, worker, startedMs, onAway)
+    await rideOut(() => worker.stop(), onAway)
+    return summarise(sent)
+  } finally {
+    worker.stopRenewing()
+  }
+}
+
+const describeAtWork = ({ host, processId, since }: AtWork): string =>
+  `Another run has been sending triggers since ${since.toISOString()} (process ${processId} on ${host}): it also takes what is due by now.`
+
+/** Sends as the run that has the duty. */
+async function send(
+  context: TriggerContext,
+  worker: Worker,
+  startedMs: number,
+  onAway: (error: unknown) => void,
+): Promise<Omit<TriggerSummaryLine, 'type' | 'seconds'>> {
+  const { opened, settings, onNote, again, runMsMax = triggerRunMsMax, timeoutMs = triggerTimeoutMs } = context
+  const { db } = opened
+  const { leaseMs, maxLeadAgeMs, sameHouse, keepAnswers = 'off' } = settings
   const timeIsUp = new AbortController()
-  const leftMs = startedAt + runMsMax - timeoutMs - recordingMs - performance.now()
+  const leftMs = startedMs + runMsMax - timeoutMs - recordingMs - performance.now()
   const timer = setTimeout(() => timeIsUp.abort(), Math.max(0, leftMs))
   const stop = AbortSignal.any([context.stop, timeIsUp.signal])
-  const onAway = noteOnce((error) => onNote(describeAbsence(error)))
-  const counts = { delivered: 0, failed: 0, abandoned: 0, removed: 0 }
-  let dropped = 0
-  const http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs })
+  const counts = { ...none }
+  let [dropped, startedAt] = [0, '']
   let looking: Promise<unknown> = Promise.resolve()
-  try {
-    const again = context.again
-    if (again) await rideOut(() => renewLost(db, again), onAway)
-    await rideOut(() => renewAside(db, settings.maxLeadAgeMs), onAway)
-    await rideOut(() => forgetLost(db), onAway)
-    await rideOut(() => forgetHosts(db), onAway)
-    const { lastImportId, dueUntil } = await rideOut(() => findRunStart(db), onAway)
-    const loop = new TriggerLoop({
+  const http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs })
+  const loop = new TriggerLoop({
+    ...{
       db,
       http,
       vault: context.vault ?? plainVault,
       worker,
-      dueUntil,
-      stop,
-      onAway,
-      leaseMs: settings.leaseMs,
-      maxLeadAgeMs: settings.maxLeadAgeMs,
-      keepAnswers: settings.keepAnswers ?? 'off',
+      leaseMs,
+      maxLeadAgeMs,
+      keepAnswers,
       timeoutMs,
-      onOff(id) {
-        onNote(
-          `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
-        )
-        context.onOff?.(id)
-      },
-      onTrigger(line, durationMs) {
-        counts[line.status]++
-        context.onTrigger(line, durationMs)
-      },
-    })
-    looking = lookForLeads(opened, {
-      upTo: lastImportId,
-      maxLeadAgeMs: settings.maxLeadAgeMs,
-      sameHouse: settings.sameHouse,
       stop,
       onAway,
-      onLooked(looked) {
+    },
+    ...(context.sleeper && { sleeper: context.sleeper }),
+    async beginRound() {
+      await rideOut(() => renewAside(db, maxLeadAgeMs), onAway)
+      const { lastImportId: upTo, dueUntil } = await rideOut(() => findRunStart(db), onAway)
+      startedAt ||= dueUntil
+      const onLooked = (looked: Looked) => {
         dropped += looked.dropped
         if (looked.found > 0) loop.lookAgain()
-      },
-    })
-    await loop.run(looking)
-    let waited: boolean
-    do {
-      waited = await waitForLeases(() => findOthers(db, worker), { stop, onWait: onNote })
-      // also where no lease was waited for: another run may have given hooks back just before
-      await loop.run(Promise.resolve())
-    } while (waited)
-    const rest = await rideOut(() => countLeft(db, { dueUntil }, again), onAway)
+      }
+      looking = lookForLeads(opened, { upTo, maxLeadAgeMs, sameHouse, stop, onAway, onLooked })
+      return { dueUntil, found: looking }
+    },
+    onOff(id) {
+      onNote(
+        `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
+      )
+      context.onOff?.(id)
+    },
+    onLost: (atWork) => onNote(describeAtWork(atWork)),
+    onTrigger(line, durationMs) {
+      counts[line.status]++
+      context.onTrigger(line, durationMs)
+    },
+  })
+  try {
+    await rideOut(() => forgetLost(db), onAway)
+    await loop.run()
+    const { dueUntil, due, ended } = loop
+    const rest = await rideOut(() => countLeft(db, { dueUntil, startedAt }, again), onAway)
     const left = stop.aborted ? rest.left : 0
     if (left > 0 && !context.stop.aborted) onNote('The time of this run is up: the next one goes on.')
-    await rideOut(() => worker.stop(), onAway)
-    const seconds = Math.round(performance.now() - startedAt) / 1_000
-    return { type: 'summary', due: loop.due + left + rest.waiting, ...counts, dropped, waiting: rest.waiting, seconds }
+    return { due: due + left + rest.waiting, ...counts, ended, dropped, waiting: rest.waiting, left }
   } finally {
     clearTimeout(timer)
     timeIsUp.abort()
-    worker.stopRenewing()
     await Promise.allSettled([looking, http.close()])
   }
 }

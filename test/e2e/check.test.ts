@@ -267,7 +267,10 @@ test('triggers that have been due for a day, and no run of trigger', async () =>
   platform.answer = () => 500
   await importOne()
   await runTrigger(opened)
-  const due = (ago: string) => query(`update hooks set due_at = now() - $1::interval, last_at = null`, [ago])
+  const due = async (ago: string) => {
+    await query(`update triggers set due_at = now() - $1::interval`, [ago])
+    await query(`update hooks set last_at = null`)
+  }
   await due('23 hours 59 minutes')
   await well()
   await due('1 day')

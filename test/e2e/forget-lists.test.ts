@@ -397,7 +397,7 @@ test('a redaction by a list ends deliveries that were tried with the contacts, a
   // its trigger is sent again, as the listing is by now
   platform.answer = () => 200
   await opened.pool.query(`update triggers set due_at = now()`)
-  await opened.pool.query(`update hooks set due_at = now(), paused_until = null`)
+  await opened.pool.query(`update hooks set paused_until = null`)
   await house.call('trigger --json', { env })
   const bodies = platform.calls.map(({ json: body }) => body)
   const ofRedacted = bodies.filter(({ href }) => href === hrefOf('redacted'))

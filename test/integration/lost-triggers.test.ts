@@ -144,7 +144,7 @@ test('an --again for a hook that has a pause tells what waits for its end, which
   const paused = await hook('/paused')
   await hook('/other')
   await addLeads(2)
-  platform.answer = ({ path }) => (path === '/paused' ? 500 : 200)
+  platform.answer = ({ path }) => (path === '/paused' ? { status: 500, headers: { 'retry-after': '60' } } : 200)
   await runTrigger(opened)
   await passSchedule()
   assert.equal((await runTrigger(opened)).counts.abandoned, 1)

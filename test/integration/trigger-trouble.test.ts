@@ -46,10 +46,10 @@ test('a killed database that comes back in time loses and doubles no trigger', a
 
 // When the answer to taking a hook was lost, the hook stayed taken until the process ended, and nothing was sent to it.
 for (const [what, asked] of [
-  ['taking hooks', 'update hooks h set worker_id = $'],
+  ['taking the duty', 'insert into duties'],
   ['taking a trigger', 'update triggers t set worker_id'],
   ['the outcomes', 'with outcome as'],
-  ['letting hooks go', 'min(t.due_at)'],
+  ['giving the duty back', 'delete from duties'],
 ] as const) {
   test(`an answer that is lost after ${what} loses and doubles no trigger`, async () => {
     platform.answer = () => ({ status: 200, delayMs: 20 })

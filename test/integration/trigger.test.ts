@@ -4,15 +4,10 @@ import { hash } from 'node:crypto'
 import { after, beforeEach, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { Sleeper } from '../../src/base/sleeper.ts'
-import { Worker } from '../../src/db/leases.ts'
-import { hookRulesOf } from '../../src/integrations/hook-address.ts'
-import { createHookHttp } from '../../src/integrations/hook-http.ts'
 import { rotateIntegration } from '../../src/integrations/integrations.ts'
 import { leadFields } from '../../src/leads/lead.ts'
-import { plainVault } from '../../src/secrets/vault.ts'
 import { recordHookAnswers } from '../../src/triggers/hook-answers.ts'
 import { findHooksInTrouble } from '../../src/triggers/hooks-in-trouble.ts'
-import { TriggerLoop } from '../../src/triggers/trigger-loop.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, passPauses, runTrigger, type TestHook } from '../support/hooks.ts'
@@ -187,38 +182,49 @@ test('a longer Retry-After is honoured, a shorter one is not', async () => {
   }
 })
 
-test('a pause that a hook asks for, or gets for failing, holds for all its leads and for no other hook', async () => {
+const pausesOf = async () =>
+  (
+    await opened.pool.query(
+      `select id, extract(epoch from paused_until - now())::double precision as seconds from hooks where paused_until > now()`,
+    )
+  ).rows as { id: string; seconds: number }[]
+
+test('a pause that a hook asks for, or gets for 5 failures in a row, holds for all its leads and for no other hook', async () => {
   // the pause was once only the trigger's: the hook got the next lead half a second later
   const asking = await hook('/asking')
   const failing = await hook('/failing')
   await hook('/well')
-  await addLeads(4)
+  await addLeads(7)
   platform.answer = ({ path }) =>
     path === '/asking' ? { status: 429, headers: { 'retry-after': '7200' } } : path === '/failing' ? 500 : 200
-  assert.deepEqual((await runTrigger(opened)).counts, { ...noTriggers, due: 12, delivered: 4, failed: 2, waiting: 6 })
-  const pausesOf = async () =>
-    (
-      await opened.pool.query(
-        `select id, extract(epoch from paused_until - now())::double precision as seconds from hooks where paused_until > now()`,
-      )
-    ).rows as { id: string; seconds: number }[]
+  assert.deepEqual((await runTrigger(opened)).counts, { ...noTriggers, due: 21, delivered: 7, failed: 6, waiting: 8 })
   for (const { id, seconds } of await pausesOf()) {
     const asked = id === asking.id ? 7_200 : 60
     assert.ok(seconds > asked - 40 && seconds <= asked, `${seconds} s`)
   }
   assert.deepEqual((await pausesOf()).map(({ id }) => id).sort(), [asking.id, failing.id].sort())
   await addLeads(1)
-  // in other runs, at once too
-  const runs = await Promise.all([runTrigger(opened), runTrigger(opened)])
-  assert.equal(runs[0].counts.delivered + runs[1].counts.delivered, 1)
-  assert.deepEqual([platform.of('/asking').length, platform.of('/failing').length], [1, 1])
-  // the pause of the other one is over
-  platform.answer = () => 200
+  // in another run too
+  assert.equal((await runTrigger(opened)).counts.delivered, 1)
+  assert.deepEqual([platform.of('/asking').length, platform.of('/failing').length], [1, 5])
+  // after its pause it gets one, and a pause again where that fails too
   await opened.pool.query(`update hooks set paused_until = now() - interval '1 second' where id = $1`, [failing.id])
-  const later = await runTrigger(opened)
-  assert.deepEqual(later.counts, { ...noTriggers, due: 4, delivered: 4 })
+  assert.deepEqual((await runTrigger(opened)).counts, { ...noTriggers, due: 3, failed: 1, waiting: 2 })
+  platform.answer = () => 200
   await passPauses(opened)
-  assert.deepEqual((await runTrigger(opened)).counts, { ...noTriggers, due: 6, delivered: 6 })
+  assert.deepEqual((await runTrigger(opened)).counts, { ...noTriggers, due: 16, delivered: 16 })
+  assert.deepEqual((await opened.pool.query('select failures from hooks where failures > 0')).rows, [])
+})
+
+// One 500 paused the whole hook for a minute: a hook that refused one listing in three got few of the others.
+test('a failure without a pause delays its own trigger alone: a hook that refuses one in three gets all others in one run', async () => {
+  await hook('/picky')
+  const hrefs = await addLeads(9)
+  platform.answer = ({ json }) => (hrefs.indexOf(json.href) % 3 === 0 ? 422 : 200)
+  const { counts } = await runTrigger(opened)
+  assert.deepEqual(counts, { ...noTriggers, due: 9, delivered: 6, failed: 3 })
+  assert.deepEqual(await pausesOf(), [])
+  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
 })
 
 test('410 removes the hook with all its triggers; 404, a redirect and other trouble do not', async () => {
@@ -234,8 +240,9 @@ test('410 removes the hook with all its triggers; 404, a redirect and other trou
         : Number(path.slice(1))
   const { counts, lines } = await runTrigger(opened)
   assert.equal(counts.due, 25)
-  assert.deepEqual([counts.failed, counts.waiting], [4, 16])
+  assert.deepEqual([counts.failed, counts.waiting], [20, 0])
   assert.ok(counts.removed >= 1 && counts.removed <= 2)
+  assert.equal(counts.removed + counts.ended, 5)
   assert.equal(platform.of('/gone').length, counts.removed)
   assert.equal(platform.of('/elsewhere').length, 0)
   const why = (id: string) => lines.find((line) => line.hook === id)?.error ?? ''
@@ -280,7 +287,7 @@ test('a trigger whose lead is gone ends; one whose version is gone is sent with 
   const one = await hook('/one')
   const [erased, kept] = await addLeads(2)
   platform.answer = () => 500
-  assert.equal((await runTrigger(opened)).counts.failed, 1)
+  assert.equal((await runTrigger(opened)).counts.failed, 2)
   await seedLeads(opened, [{ href: kept ?? '', price: 77 }])
   const idOf = `select id from leads where href_sha256 = sha256(convert_to($1, 'UTF8'))`
   await opened.pool.query(`delete from lead_versions where superseded_at is not null and lead_id = (${idOf})`, [kept])
@@ -289,7 +296,7 @@ test('a trigger whose lead is gone ends; one whose version is gone is sent with 
   platform.calls.length = 0
   platform.answer = () => 200
   const { counts, lines } = await runTrigger(opened)
-  assert.deepEqual(counts, { ...noTriggers, due: 2, delivered: 1 })
+  assert.deepEqual(counts, { ...noTriggers, due: 2, delivered: 1, ended: 1 })
   assert.deepEqual(
     lines.map(({ href }) => href),
     [kept],
@@ -299,24 +306,6 @@ test('a trigger whose lead is gone ends; one whose version is gone is sent with 
     [[kept, 77]],
   )
   assert.deepEqual(await triggersOf(one), [])
-})
-
-test("a lead that another run finds for a hook in this run's hands is sent once", async () => {
-  await hook('/shared')
-  await addLeads(6)
-  platform.answer = () => ({ status: 200, delayMs: 300 })
-  const first = runTrigger(opened)
-  await platform.atLeast(2)
-  await addLeads(3)
-  const runs = await Promise.all([first, runTrigger(opened)])
-  assert.equal(platform.calls.length, 9)
-  assert.equal(new Set(platform.calls.map(({ webhookId }) => webhookId)).size, 9)
-  assert.equal(
-    runs.reduce((sum, { counts }) => sum + counts.delivered, 0),
-    9,
-  )
-  assert.ok(platform.peak('/shared') <= 2)
-  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
 })
 
 test('a run whose time is up leaves the rest to the next, and tells so', async () => {
@@ -349,7 +338,7 @@ test('a hook gets one trigger at a time until it has answered, whatever the data
   await addLeads(3)
   platform.answer = () => ({ status: 500, delayMs: 200 })
   const { counts } = await runTrigger(opened)
-  assert.deepEqual(counts, { ...noTriggers, due: 30, failed: 10, waiting: 20 })
+  assert.deepEqual(counts, { ...noTriggers, due: 30, failed: 30 })
   assert.deepEqual(
     hooks.map((_, n) => platform.peak(`/first-${n}`)),
     hooks.map(() => 1),
@@ -428,7 +417,7 @@ test('any number of hooks that hang delay no other hook', { timeout: 120_000 }, 
   await platform.close()
   const { counts } = await running
   assert.equal(callsOf('/hang'), 48)
-  assert.deepEqual(counts, { ...noTriggers, due: 160, delivered: 20, failed: 70, waiting: 70 })
+  assert.deepEqual(counts, { ...noTriggers, due: 160, delivered: 20, failed: 140 })
 })
 
 // An unsubscribe that committed while a refusal of its hook was recorded ended the whole run: hook_answers has a foreign key.
@@ -442,7 +431,7 @@ test('a hook may be removed while what it said is recorded', async () => {
   try {
     await client.query('begin')
     await client.query('delete from hooks where id = $1', [left.id])
-    const refused = { versionId: 1, kind: 'new_lead', leadId: rows[0].id, answer: 'no', ok: false, abandoned: false, gone: false, httpStatus: 500, error: 'HTTP 500', retryAfterMs: null } as const // biome-ignore format: a row
+    const refused = { versionId: 1, kind: 'new_lead', leadId: rows[0].id, answer: 'no', ok: false, abandoned: false, gone: false, failures: 1, pauseMs: null, httpStatus: 500, error: 'HTTP 500', retryAfterMs: null } as const // biome-ignore format: a row
     const recording = recordHookAnswers(opened.db, [left, kept].map(({ id }) => ({ ...refused, hookId: id }))) // biome-ignore format: short
     await until('recording waits for the unsubscribe', async () => {
       const waits =
@@ -458,17 +447,20 @@ test('a hook may be removed while what it said is recorded', async () => {
   assert.deepEqual((await opened.pool.query('select hook_id from hook_answers')).rows, [{ hook_id: kept.id }])
 })
 
+/** Sleeps until it is woken, whatever the time. */
+class Waker extends Sleeper {
+  override sleep(): Promise<void> {
+    return super.sleep(Number.POSITIVE_INFINITY)
+  }
+}
+
 // The loop looked whether all was found before it looked for hooks, and slept for a quarter of a second, twice a run.
-test('a loop for which nothing is due ends without a sleep', async (t) => {
-  const sleep = t.mock.method(Sleeper.prototype, 'sleep')
-  const worker = await Worker.start(opened.db, 60_000)
-  const http = createHookHttp(hookRulesOf({ allowInsecureHooks: '1' }), { concurrency: 1, timeoutMs: 1_000 })
-  const loop = new TriggerLoop({
-    db: opened.db, http, vault: plainVault, worker, leaseMs: 60_000, maxLeadAgeMs: 1_000, dueUntil: new Date().toISOString(),
-    keepAnswers: 'off', timeoutMs: 1_000, stop: new AbortController().signal, onTrigger() {}, onOff() {}, onAway() {},
-  }) // biome-ignore format: short
-  await loop.run(Promise.resolve())
-  assert.equal(sleep.mock.callCount(), 0)
-  await worker.stop()
-  await http.close()
+test('a run for which nothing is due waits for no time to pass', async (t) => {
+  const sleep = t.mock.method(Waker.prototype, 'sleep')
+  await hook('/idle')
+  for (let run = 0; run < 3; run++) {
+    assert.deepEqual((await runTrigger(opened, { sleeper: new Waker() })).counts, noTriggers)
+  }
+  // for the look to end
+  assert.ok(sleep.mock.callCount() <= 3, `${sleep.mock.callCount()} sleeps`)
 })

@@ -1,5 +1,6 @@
 /** Registers hooks and runs `trigger` within the test's process. */
 import assert from 'node:assert/strict'
+import type { Sleeper } from '../../src/base/sleeper.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import type { TriggerKind, TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
@@ -48,6 +49,7 @@ export async function runTrigger(
     timeoutMs?: number
     stop?: AbortSignal
     again?: LostToRenew
+    sleeper?: Sleeper
   } = {},
 ) {
   const lines: TriggerLine[] = []
@@ -64,20 +66,29 @@ export async function runTrigger(
     onTrigger: (line) => void lines.push(line),
     onNote: (text) => void notes.push(text),
     again: options.again,
+    ...(options.sleeper !== undefined && { sleeper: options.sleeper }),
     ...(options.runMsMax !== undefined && { runMsMax: options.runMsMax }),
     ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
   })
   return { counts, lines, notes }
 }
 
-export const noTriggers = { due: 0, delivered: 0, failed: 0, abandoned: 0, removed: 0, dropped: 0, waiting: 0 }
+export const noTriggers = {
+  due: 0,
+  delivered: 0,
+  failed: 0,
+  abandoned: 0,
+  removed: 0,
+  ended: 0,
+  dropped: 0,
+  waiting: 0,
+  left: 0,
+}
 
 /** Makes every trigger that waits for another attempt due, as if the pauses were over. */
 export async function passPauses(opened: OpenDatabase): Promise<void> {
   await opened.pool.query(`update triggers set due_at = now() - interval '1 second'`)
-  await opened.pool.query(
-    `update hooks h set paused_until = null, due_at = (select min(due_at) from triggers t where t.hook_id = h.id)`,
-  )
+  await opened.pool.query('update hooks set paused_until = null')
 }
 
 /**
@@ -87,18 +98,8 @@ export async function passPauses(opened: OpenDatabase): Promise<void> {
 export async function passTime(opened: OpenDatabase, ms: number): Promise<void> {
   const moments = {
     triggers: ['due_at', 'failing_since'],
-    hooks: [
-      'due_at',
-      'created_at',
-      'last_at',
-      'paused_until',
-      'failing_since',
-      'off_since',
-      'abandoned_at',
-      'dropped_at',
-    ],
+    hooks: ['created_at', 'last_at', 'paused_until', 'failing_since', 'off_since', 'abandoned_at', 'dropped_at'],
     lost_triggers: ['lost_at'],
-    hook_hosts: ['next_at'],
   }
   for (const [table, columns] of Object.entries(moments)) {
     const changes = columns.map((column) => `${column} = ${column} - ${ms} * interval '1 millisecond'`)

@@ -15,7 +15,7 @@ const tables = [
   'deliveries',
   'answers',
   'erased_deliveries',
-  'trigger_processes',
+  'duties',
 ]
 
 /** Notes the state; the function that it returns takes the database back to it. */

@@ -154,7 +154,7 @@ function runTriggers(before = ''): TriggerMetrics {
   return metrics
 }
 const triggerSummary: TriggerSummaryLine = {
-  type: 'summary', due: 9, delivered: 2, failed: 1, abandoned: 1, removed: 1, dropped: 7, waiting: 4, seconds: 1,
+  type: 'summary', due: 9, delivered: 2, failed: 1, abandoned: 1, removed: 1, ended: 0, dropped: 7, waiting: 4, left: 0, seconds: 1,
 } // biome-ignore format: short
 
 test('a run of triggers gives what came of them, and keeps how the last one ended', () => {

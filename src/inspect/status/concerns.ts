@@ -56,7 +56,7 @@ const hookConcerns = {
   dropped: sql<boolean>`h.dropped_at > ${sinceDays}`,
   // a run leaves a hook alone until the pause that came with its last attempt is over; and listings of an import are due before a run
   // has looked which hooks they are for
-  waiting: sql<boolean>`(h.due_at <= ${sinceDays}
+  waiting: sql<boolean>`(exists (select from triggers t where t.hook_id = h.id and t.due_at <= ${sinceDays})
       and case when h.last_at is null then '-infinity' else greatest(h.last_at, h.paused_until) end <= ${sinceDays}
     or h.looked_import_id < (select max(i.id) from imports i where i.inserted > 0 and i.started_at <= ${sinceDays}))`,
   failing: sql<boolean>`h.failing_since <= ${sinceDays} and (h.off_since is not null

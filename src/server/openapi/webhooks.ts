@@ -109,8 +109,8 @@ const buildTrigger = (operationId: TriggerKind) => ({
     410: { description: 'The hook is removed: nothing more is sent to it.' },
     default: {
       description:
-        'It is tried again after 1 m, 5 m, 30 m, 2 h, 8 h, 16 h, 24 h and 24 h, and then given up. Other leads come to the hook after a minute, ' +
-        'or when the time that it asks for is over.',
+        'It is tried again after 1 m, 5 m, 30 m, 2 h, 8 h, 16 h, 24 h and 24 h, and then given up. After a timeout, or 5 failures in a row, the hook gets ' +
+        'nothing for a minute, or until the time that it asks for is over.',
       headers: retryAfter('a week'),
     },
   },
