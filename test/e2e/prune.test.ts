@@ -184,7 +184,7 @@ test('a claim lives until its period is over in every time zone, and while a run
       'weekly:2020-W10', 'weekly:2020-W11', 'weekly:2020-W12', 'weekly:2020-W53', 'forced:101', 'failed:102', 'forced:103',
       'forced:104']) as o (scope);
     insert into workers overriding system value values (900, 'a', 1, now() - interval '1 year', now() + interval '1 hour');
-    insert into runs overriding system value
+    insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
     select id, 'all', coalesce(period, to_char(now(), 'IYYY-"W"IW')), 'UTC', worker, true, now() - days * interval '1 day', null,
       outcome, false
     from (values (101, '2020-W20', 0, 1, 'stopped'), (102, null, 0, 1, 'complete'), (103, null, 0, 1, 'stopped'),

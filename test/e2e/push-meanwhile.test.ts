@@ -155,7 +155,7 @@ test('users who are removed or unsubscribed in the middle of push --all', async 
     await gate
     return name.startsWith('begun') ? 500 : 200
   })
-  const program = push(house, '--all', { LEADPUSH_RETRY_DELAY: '2s' })
+  const program = push(house, '--all', { LEADPUSH_RETRY_DELAY: '6s' })
   await requestsAtLeast(house.receiver, paused.length + underWay.length)
   const opened = await house.database.open()
   for (const name of ['paused', 'begun', 'waiting']) {

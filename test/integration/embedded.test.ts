@@ -407,10 +407,11 @@ test('the end of a throw-away server ends no other process, whatever its pid fil
   try {
     await writeFile(join(server.home, 'data', 'postmaster.pid'), `${other.pid}\n`)
     await server.leave()
-    assert.deepEqual([isAlive(other.pid ?? 0), isAlive(pid), existsSync(server.home)], [true, true, false])
+    assert.deepEqual([isAlive(other.pid ?? 0), existsSync(server.home)], [true, false])
   } finally {
-    process.kill(pid, 'SIGKILL')
     other.kill('SIGKILL')
+    // without its folder the server ends by itself, at some time
+    if (isAlive(pid)) process.kill(pid, 'SIGKILL')
   }
 })
 
