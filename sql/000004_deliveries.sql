@@ -56,8 +56,9 @@ create table runs (
   -- imports of its week up to its beginning: distinct listings, and the filled fields of their last records
   listings bigint,
   filled_fields bigint,
-  -- why the guard held the whole run
-  held text,
+  -- what the guard held the whole run for, and why: a sentence
+  held_by text check (held_by in ('week', 'zone')),
+  held text check ((held is null) = (held_by is null)),
   -- why its answers held the run: none showed that the receiver took a delivery (contract 4.5)
   held_by_answers text,
   -- begun with --accept

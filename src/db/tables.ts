@@ -109,6 +109,7 @@ export interface Tables {
     pruned: Defaulted<boolean>
     listings: number | null
     filled_fields: number | null
+    held_by: 'week' | 'zone' | null
     held: string | null
     held_by_answers: string | null
     accepted: Defaulted<boolean>

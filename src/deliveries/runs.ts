@@ -163,6 +163,12 @@ export interface SourceVolume extends ImportVolume {
   name: string
 }
 
+/** Why the guard holds a whole run: what was imported in its week, or the time zone; `text` is the reason of a skip line. */
+export interface HeldRun {
+  by: 'week' | 'zone'
+  text: string
+}
+
 /** Records the figures that later weeks compare with, and the reason if the whole run is held. Returns the statement's number. */
 export async function recordImportVolume(
   db: Database,
@@ -170,7 +176,7 @@ export async function recordImportVolume(
   verdict: {
     importVolume: ImportVolume
     sources: readonly SourceVolume[]
-    held: string | undefined
+    held: HeldRun | undefined
     accepted: boolean
   },
 ): Promise<number | null> {
@@ -181,7 +187,7 @@ export async function recordImportVolume(
   const row = await rideOut(() =>
     db
       .updateTable('runs')
-      .set({ listings, filled_fields: filledFields, held: held ?? null, accepted })
+      .set({ listings, filled_fields: filledFields, held: held?.text ?? null, held_by: held?.by ?? null, accepted })
       .set({ statements: sql`statements + ${isCounted}` })
       .where('id', '=', run.runId)
       .returning('statements')

@@ -95,7 +95,7 @@ export class Agenda {
   /** Why the guard holds the whole run: only if there are users to hold, or the time zone differs. Takes the result of `count`. */
   findReasonToHoldAll({ free, elsewhere }: UsersLeft): string | undefined {
     const isForNobody = free + elsewhere === 0 && this.context.otherTimeZone === undefined
-    return isForNobody ? undefined : this.verdict?.held
+    return isForNobody ? undefined : this.verdict?.held?.text
   }
 
   /** The passes over the subscribed users, in order. */

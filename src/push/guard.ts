@@ -13,7 +13,7 @@ import {
 } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { hasBegun, type ImportVolume, type OpenRun, type SourceVolume } from '../deliveries/runs.ts'
+import { type HeldRun, hasBegun, type ImportVolume, type OpenRun, type SourceVolume } from '../deliveries/runs.ts'
 import type { UserPlan } from './planner.ts'
 
 export interface Week {
@@ -164,9 +164,6 @@ function judgeVolume(
   return undefined
 }
 
-/** Whether the reason of a skip line is the guard's. */
-export const isHeldBack = (reason: string) => reason.startsWith('held: ')
-
 /** The reason to hold back a user who would get `leads` leads; undefined: there is none. */
 export function judgeUser(leads: number, before: number | undefined): string | undefined {
   if (before === undefined || before < comparedLeadsMin || leads * userFall > before) return undefined
@@ -190,23 +187,23 @@ export function findReasonToHold({
   )
 }
 
-/** How the reason begins where no listing is the reason, but the time zone of this machine or of the last. */
-export const heldForTimeZone = 'held: LEADPUSH_TIME_ZONE'
-
 /** The reason to hold a weekly push if this machine's time zone differs from the last run's: its week may be another. */
 const judgeZone = (timeZone: string, otherTimeZone: string | undefined) =>
   otherTimeZone &&
-  `${heldForTimeZone} is ${timeZone}, and the last run used ${otherTimeZone}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
+  `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${otherTimeZone}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
 
 export interface Verdict {
   importVolume: ImportVolume
   sources: readonly SourceVolume[]
   /** Why the whole run is held; undefined: it is not. */
-  held: string | undefined
+  held: HeldRun | undefined
   guardsUsers: boolean
   /** The periods whose deliveries each user's is compared with. */
   earlier: readonly string[]
 }
+
+const heldBy = (by: HeldRun['by'], text: string | undefined): HeldRun | undefined =>
+  text === undefined ? undefined : { by, text }
 
 /** `interrupted`: the runs that are resumed. If one of them was accepted, no user is held back. */
 export async function judge(
@@ -232,7 +229,9 @@ export async function judge(
   return {
     importVolume: week.importVolume,
     sources: week.sources.map(({ volume }) => volume),
-    held: (accept ? undefined : judgeZone(timeZone, otherTimeZone)) ?? (guards ? judgeWeek(week) : undefined),
+    held:
+      heldBy('zone', accept ? undefined : judgeZone(timeZone, otherTimeZone)) ??
+      heldBy('week', guards ? judgeWeek(week) : undefined),
     guardsUsers,
     earlier: guardsUsers ? week.earlier : [],
   }

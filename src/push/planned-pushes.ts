@@ -11,7 +11,7 @@ import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
 import type { DeliveryKind } from '../deliveries/ledger.ts'
 import type { PlannedPush } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
-import type { WarningLine } from '../index.ts'
+import type { SkipLine, WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
 import { skipRemoved, skipWithoutQueries } from './agenda.ts'
@@ -35,6 +35,8 @@ export interface PlannedPushesContext {
   run: Run
   settings: { dataSource: string; concurrency: number; sameHouse: Live['sameHouse'] }
   reporter: PushReporter
+  /** A user is held back: by the guard, or since a query takes too long. */
+  onHeld(line: SkipLine, by: 'guard' | 'slowness'): void
   stop: AbortSignal
 }
 
@@ -165,8 +167,9 @@ export class PlannedPushes {
   private hold({ user, tooSlow }: UserPlan, reason: string, range: Cursor | undefined): void {
     if (range !== undefined) this.heldRanges.add(range)
     this.held.add(user.id)
-    if (tooSlow !== undefined) this.slowUsers++
-    this.context.reporter.line({ type: 'skip', user: user.email, reason })
+    const by = tooSlow === undefined ? 'guard' : 'slowness'
+    if (by === 'slowness') this.slowUsers++
+    this.context.onHeld({ type: 'skip', user: user.email, reason }, by)
   }
 
   /** Drops what was read of the database. */

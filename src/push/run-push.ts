@@ -21,7 +21,6 @@ import { Agenda, type CountedUsers } from './agenda.ts'
 import { beginRun } from './begin-run.ts'
 import { Doubt } from './doubt.ts'
 import { FirstAnswers, isHeldByAnswers } from './first-answers.ts'
-import { isHeldBack } from './guard.ts'
 import { PushLoop } from './loop.ts'
 import { NamedUsers } from './named-users.ts'
 import { PlannedPushes, type UserPush } from './planned-pushes.ts'
@@ -95,10 +94,6 @@ class PushRun {
     this.reporter = {
       ...context.reporter,
       line: (line) => {
-        if (this.tellsHeld && line.type === 'skip' && line.user !== undefined && isHeldBack(line.reason)) {
-          this.heldAgain++
-          return
-        }
         this.tally.add(line)
         this.named.noteLine(line)
         context.reporter.line(line)
@@ -112,7 +107,14 @@ class PushRun {
       ...{ db, request, accept, timeZone: settings.timeZone, guard: settings.guard },
       ...{ period: run.period, runId: run.id, otherTimeZone: run.otherTimeZone },
     })
-    this.planned = new PlannedPushes({ db, worker, run, settings, reporter: this.reporter, stop })
+    const { reporter } = this
+    this.planned = new PlannedPushes({
+      ...{ db, worker, run, settings, reporter, stop },
+      onHeld: (line, by) => {
+        if (by === 'guard' && this.tellsHeld) this.heldAgain++
+        else reporter.line(line)
+      },
+    })
     this.records = records
     worker.hasRecords = () => {
       // what was read of another server may mean something else on this one

@@ -300,7 +300,7 @@ test('runs in the future, where a clock was ahead, count for nothing', async (t)
   const { db, period } = await open(t)
   await seedUsers(db, [{ email: 'a@example.com' }])
   await writeRun(db, period, { ended: sql`now() + interval '10 days'` })
-  await sql`update runs set held = 'held: 1', held_users = 3, listings = 1, came_to_end = outcome = 'complete'`.execute(
+  await sql`update runs set held = 'held: 1', held_by = 'week', held_users = 3, listings = 1, came_to_end = outcome = 'complete'`.execute(
     db,
   )
   const status = await findStatus(db, settings)

@@ -133,7 +133,7 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
     ...line,
     pending,
     stuck,
-    ...(held && { held }),
+    ...(held && { held: { reason: held.reason, users: held.users } }),
     ...(refused && { refused }),
     ...(lost && { lost }),
     ...(sources.length > 0 && { sources }),
@@ -148,9 +148,7 @@ async function writeStatus(
   { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
 ): Promise<void> {
   const { describeRefusal } = await import('../../push/receiver-watch.ts')
-  const { findLastRuns, findTroubledHooks, isForAnswers, isForTimeZone, tellHeld } = await import(
-    '../../inspect/status/status.ts'
-  )
+  const { findLastRuns, findTroubledHooks, tellHeld } = await import('../../inspect/status/status.ts')
   const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)
   await io.out.facts(describeStatus(found, timeZone))
@@ -172,9 +170,9 @@ async function writeStatus(
     await writeHooks(io, await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
   const { held } = found
   const mended =
-    held && isForAnswers(held)
+    held?.by === 'answers'
       ? 'LEADPUSH_RECEIVER_URL is that of the receiver, and it takes deliveries'
-      : held && isForTimeZone(held)
+      : held?.by === 'zone'
         ? 'the machines have one LEADPUSH_TIME_ZONE'
         : 'what was imported is mended'
   const advice = adviseOn(found, mended)

@@ -147,5 +147,5 @@ export async function findTurn(
   const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted, timeZone, otherTimeZone })
   const pass = { ...weeklyPass(period, earlier), only: sql<boolean>`u.id = ${user.id}` }
   const [next] = await findUsersToServe(db, pass, undefined, 1)
-  return { servedAt: null, next, compared: pass.compared, heldRun: next && held }
+  return { servedAt: null, next, compared: pass.compared, heldRun: next && held?.text }
 }

@@ -4,7 +4,7 @@ import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.
 import type { Database } from '../../db/open.ts'
 import { describeRefusal } from '../../push/receiver-watch.ts'
 import { type ConcernSettings, type Concerns, findConcerns } from './concerns.ts'
-import { isForAnswers, isForTimeZone, type Status, tellHeld } from './status.ts'
+import { type Held, type Status, tellHeld } from './status.ts'
 
 export interface Alarm {
   /** Completes the sentence `Somebody should look at …`. */
@@ -65,19 +65,19 @@ function* listLost({ lost }: Status): Generator<Alarm> {
   }
 }
 
-function mendHeld(held: NonNullable<Status['held']>): string {
-  if (isForAnswers(held))
+function mendHeld(held: Held): string {
+  if (held.by === 'answers')
     return 'look whether LEADPUSH_RECEIVER_URL is that of the receiver, mend what answers in its place,'
-  if (isForTimeZone(held)) return 'give the machines one LEADPUSH_TIME_ZONE'
-  const query = held.reason === null ? ', or the query that takes too long,' : ''
+  if (held.by === 'zone') return 'give the machines one LEADPUSH_TIME_ZONE'
+  const query = held.by === 'users' ? ', or the query that takes too long,' : ''
   return `ask \`leadpush preview\` why, mend what was imported${query}`
 }
 
 function* listUsers({ period, held, subscribed }: Status, { left, without, weekly }: Concerns): Generator<Alarm> {
-  const serve = held && !isForAnswers(held) ? '`leadpush push --all --accept`' : '`leadpush push --all`'
+  const serve = held && held.by !== 'answers' ? '`leadpush push --all --accept`' : '`leadpush push --all`'
   if (held) {
     yield {
-      about: isForAnswers(held) ? 'a receiver that may take no delivery' : 'what the guard holds back',
+      about: held.by === 'answers' ? 'a receiver that may take no delivery' : 'what the guard holds back',
       what: tellHeld(held, ` in ${period}`),
       toDo: `${mendHeld(held)} and run \`leadpush push --all\`, or send it all the same with \`leadpush push --all --accept\`.`,
     }

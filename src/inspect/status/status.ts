@@ -7,8 +7,6 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
-import { isHeldByAnswers } from '../../push/first-answers.ts'
-import { heldForTimeZone } from '../../push/guard.ts'
 import { findRefused } from '../../push/known-trouble.ts'
 import { countUnclaimed, countUsersOfPass } from '../../push/users-left.ts'
 import {
@@ -43,6 +41,14 @@ export interface RunReport {
   outcome: RunOutcome
 }
 
+/**
+ * What is held back in the period, and by what: all by the guard since its last weekly run, for the listings of its week or the time zone;
+ * all by the answers of a run (contract 4.5); or so many users.
+ */
+export type Held =
+  | { by: 'week' | 'zone' | 'answers'; reason: string; users: number }
+  | { by: 'users'; reason: null; users: number }
+
 export interface Status {
   period: string
   /** Listings that were last seen before this time are not delivered. */
@@ -62,11 +68,7 @@ export interface Status {
   /** Users: without their weekly delivery in the period, left by `--force`, with a subscription push to come, or a delivery pending. */
   owed: number
   lastRun: RunReport | undefined
-  /**
-   * What is held back in the period: by the guard since its last weekly run, all, with the reason, or so many users; or by the answers
-   * of a run (contract 4.5), with the reason.
-   */
-  held: { reason: string | null; users: number } | undefined
+  held: Held | undefined
   /** What the receiver answered to everybody alike, so that pushes are held (contract 4.12). */
   refused: { status: number; since: Date } | undefined
   /** Since when a push knows that the database lost records of it, if none has come to its end since (contract 4.7). */
@@ -138,20 +140,22 @@ async function findHeldByAnswers(db: Database, period: string): Promise<string |
   return rows[0]?.reason ?? null
 }
 
-async function findHeld(db: Database, period: string): Promise<Status['held']> {
+async function findHeld(db: Database, period: string): Promise<Held | undefined> {
   // the users that a run held count until another run has resumed it; a run with a limit is never resumed
-  const { rows } = await sql<{ reason: string | null; users: number }>`
-    select max(held) filter (where is_last and not came_to_end) as reason,
+  const { rows } = await sql<{ by: 'week' | 'zone' | null; reason: string | null; users: number }>`
+    select max(held_by) filter (where is_last and not came_to_end) as by,
+      max(held) filter (where is_last and not came_to_end) as reason,
       coalesce(max(held_users) filter (where is_last or resumable), 0) as users
     from (
       select *, id = first_value(id) over (order by started_at desc, id) as is_last from runs
       where period = ${period} and command in ('all', 'force', 'resume') and listings is not null and ${hasBegun(sql`runs`)}
     ) weekly
   `.execute(db)
-  const [found] = rows
-  const reason = found?.reason ?? (await findHeldByAnswers(db, period))
-  if (reason !== null) return { reason, users: found?.users ?? 0 }
-  return found && found.users > 0 ? found : undefined
+  const { by = null, reason = null, users = 0 } = rows[0] ?? {}
+  if (by !== null && reason !== null) return { by, reason, users }
+  const answers = await findHeldByAnswers(db, period)
+  if (answers !== null) return { by: 'answers', reason: answers, users }
+  return users > 0 ? { by: 'users', reason: null, users } : undefined
 }
 
 /** A run of some users shows nothing of what others are owed: only one of all ends the alarm. */
@@ -221,24 +225,15 @@ export function findTroubledHooks(
   return rideOut(() => findHooksInTrouble(db, limit, keepAnswers))
 }
 
-/** Whether no listing is the reason, but the time zone of this machine or of the last. */
-export const isForTimeZone = ({ reason }: NonNullable<Status['held']>): boolean =>
-  reason?.startsWith(heldForTimeZone) ?? false
-
-/** Whether the answers of the receiver are the reason. */
-export const isForAnswers = ({ reason }: NonNullable<Status['held']>): boolean =>
-  reason !== null && isHeldByAnswers(reason)
-
 /** `the weekly run (800 listings …)`, `3 users`; of answers `none of the first 20 answers …`. */
-export function describeHeld(held: NonNullable<Status['held']>): string {
-  const { reason, users } = held
-  if (reason === null) return users === 1 ? '1 user' : `${users} users`
+export function describeHeld({ by, reason, users }: Held): string {
+  if (by === 'users') return users === 1 ? '1 user' : `${users} users`
   const why = reason.replace(/^held: /, '')
-  return isForAnswers(held) ? why.replace(' (--accept goes on regardless)', '') : `the weekly run (${why})`
+  return by === 'answers' ? why.replace(' (--accept goes on regardless)', '') : `the weekly run (${why})`
 }
 
 /** A sentence without its full stop; `when`: ` in 2026-W47`. */
-export const tellHeld = (held: NonNullable<Status['held']>, when = ''): string =>
-  isForAnswers(held)
+export const tellHeld = (held: Held, when = ''): string =>
+  held.by === 'answers'
     ? `A push was held${when}, as ${describeHeld(held)}`
     : `The guard holds back ${describeHeld(held)}${when}`

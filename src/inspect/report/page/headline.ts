@@ -3,7 +3,7 @@ import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { sentenceOf } from '../../status/alarms.ts'
-import { describeHeld, isForAnswers, runNames } from '../../status/status.ts'
+import { describeHeld, runNames } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { size, type Wording } from './wording.ts'
 
@@ -97,8 +97,8 @@ function buildFigures(figures: Figures, wording: Wording): Html {
     describeLastRun(figures, wording),
     held
       ? {
-          name: isForAnswers(held) ? 'Receiver' : 'Guard',
-          value: isForAnswers(held) ? 'in doubt' : 'holds',
+          name: held.by === 'answers' ? 'Receiver' : 'Guard',
+          value: held.by === 'answers' ? 'in doubt' : 'holds',
           note: describeHeld(held),
           tone: 'bad',
         }
