@@ -10,6 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { LeadpushError } from '../../src/base/errors.ts'
 import { packageRoot } from '../../src/base/package-root.ts'
+import { findAccount, type SystemUser } from '../../src/db/embedded/account.ts'
+import { findPaths } from '../../src/db/embedded/paths.ts'
 import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
 import { enterEmbedded, keepEmbedded, stopEmbedded } from '../../src/db/embedded.ts'
 import { findScript } from '../support/scripts.ts'
@@ -337,6 +339,47 @@ for (const open of [true, false]) {
   })
 }
 
+// All of root's embedded data belonged to `nobody`, as the files of other services do, which could read and change them.
+test('as root, new data belong to a user of their own where there is one; an existing home keeps its user', {
+  skip: !isRoot || !onLinux,
+}, async () => {
+  const folder = await makeFolder()
+  const paths = await findPaths(join(folder, 'home'))
+  await mkdir(paths.home, { mode: 0o711 })
+  const [own, postgres, other] = ['leadpush', 'postgres', 'nobody'].map((name, n) => ({
+    name,
+    uid: 54_321 + n,
+    gid: 54_331 + n,
+  }))
+  const uidFor = async (...users: (SystemUser | undefined)[]) =>
+    (
+      await findAccount(
+        paths,
+        users.flatMap((user) => user ?? []),
+      )
+    ).uid
+  assert.deepEqual(
+    [await uidFor(other, postgres, own), await uidFor(other, postgres), await uidFor(other), await uidFor()],
+    [54_321, 54_322, 54_323, 65_534],
+  )
+  await chown(paths.home, 54_323, 54_333)
+  await chmod(paths.home, 0o700)
+  assert.equal(await uidFor(other, postgres, own), 54_323, 'the first who can enter')
+
+  // the home of an earlier version, and the socket's folder that is left of one whose data are gone
+  const home = await copiedHome(join(folder, 'earlier'))
+  execFileSync('chown', ['-R', '65534:65534', join(home, 'data'), join(home, 'socket')])
+  const server = await enterEmbedded(home, {})
+  assert.equal((await ask(server.url, 'select 1')).length, 1)
+  assert.equal((await stat(join(home, 'data', 'postmaster.pid'))).uid, 65_534)
+  await server.leave()
+  rmSync(join(home, 'data'), { recursive: true })
+  execFileSync('cp', ['-a', join(await usedHome(), 'data'), home])
+  const again = await enterEmbedded(home, {})
+  assert.equal((await ask(again.url, 'select 1')).length, 1)
+  await again.leave()
+})
+
 // Root wrote for the server into folders of other users and followed their links: any file could be overwritten, and became theirs.
 test('as root, a link that another user puts where the server writes leads nowhere', {
   skip: !isRoot || !onLinux,
@@ -352,7 +395,8 @@ test('as root, a link that another user puts where the server writes leads nowhe
   // the server's user, while the database is made: its configuration is there, and root is about to add to it
   const home = join(folder, 'home')
   const swap = `while :; do for data in "$1"/.new-*; do [ ! -f "$data/postgresql.conf" ] || ln -sf "$2" "$data/postgresql.conf"; done; sleep 0.01; done`
-  const attacker = spawn('/bin/sh', ['-c', swap, 'sh', home, victim], { uid: 65_534, gid: 65_534, stdio: 'ignore' })
+  const { uid, gid } = await stat(join(await usedHome(), 'data'))
+  const attacker = spawn('/bin/sh', ['-c', swap, 'sh', home, victim], { uid, gid, stdio: 'ignore' })
   try {
     await mkdir(home, { mode: 0o755 })
     // on a busy machine the link may come too late

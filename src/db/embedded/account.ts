@@ -1,6 +1,7 @@
 /**
- * Decides as which user the embedded server runs. PostgreSQL refuses root: for root it runs as `nobody` or, where that user
- * cannot enter the folders, in a user namespace in which root's files belong to an ordinary user.
+ * Decides as which user the embedded server runs. PostgreSQL refuses root: for root it runs as the system user
+ * `leadpush` or `postgres`, else as `nobody`. Where none of them can enter the folders, it runs in a user namespace in which root's
+ * files belong to an ordinary user.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
@@ -9,6 +10,8 @@ import { codeOf, LeadpushError } from '../../base/errors.ts'
 import type { Paths } from './paths.ts'
 
 const nobody = 65_534
+/** Who gets data that root makes: the first of them that can enter the home. What belongs to `nobody` may belong to other services' too. */
+const usersForRoot = ['leadpush', 'postgres', 'nobody']
 
 /** A user that runs PostgreSQL's programs. */
 export interface Account {
@@ -21,7 +24,14 @@ export interface Account {
   peers: readonly string[]
 }
 
-async function readPasswd(): Promise<{ name: string; uid: number; gid: number }[]> {
+/** A line of /etc/passwd. */
+export interface SystemUser {
+  name: string
+  uid: number
+  gid: number
+}
+
+async function readPasswd(): Promise<SystemUser[]> {
   const text = await readFile('/etc/passwd', 'utf8').catch(() => '')
   return text.split('\n').flatMap((line) => {
     const [name, , uid, gid] = line.split(':')
@@ -107,13 +117,13 @@ async function ownerOf(path: string): Promise<{ uid: number; gid: number } | und
 }
 
 /**
- * Finds the user for the server of `paths`, whose home must exist. Throws `usage` where PostgreSQL cannot run for this user
- * and this home.
+ * Finds the user for the server of `paths`, whose home must exist: the owner of its data, where it has any. `users` are those of
+ * this machine. Throws `usage` where PostgreSQL cannot run for this user and this home.
  */
-export async function findAccount(paths: Paths): Promise<Account> {
+export async function findAccount(paths: Paths, users?: readonly SystemUser[]): Promise<Account> {
   const [uid, gid] = [process.getuid?.() ?? -1, process.getgid?.() ?? -1]
   const owner = await ownerOf(paths.data)
-  if (uid === 0) return findAccountForRoot(paths, owner)
+  if (uid === 0) return findAccountForRoot(paths, owner, users ?? (await readPasswd()))
   if (owner && owner.uid !== uid) {
     throw new LeadpushError('usage', `The embedded database in ${paths.home} belongs to another user.`, {
       hint: 'Run the command as that user, or set LEADPUSH_HOME to a folder of your own.',
@@ -128,17 +138,23 @@ export async function findAccount(paths: Paths): Promise<Account> {
   })
 }
 
-async function findAccountForRoot(paths: Paths, owner: { uid: number; gid: number } | undefined): Promise<Account> {
-  const passwd = await readPasswd()
-  const user = passwd.find((entry) => entry.uid === nobody) ?? passwd.find((entry) => entry.name === 'nobody')
-  const { uid, gid } = owner ?? { uid: user?.uid ?? nobody, gid: user?.uid === nobody ? nobody : (user?.gid ?? nobody) }
-  const name = passwd.find((entry) => entry.uid === uid)?.name
-  const peers = owner && owner.uid !== nobody && name ? [name, 'root'] : ['root']
-  const account = { uid, gid, wrapper: [], peers }
-  if (uid !== 0 && (await canEnter(account, paths.home))) return account
-  const namespace = owner === undefined || uid === 0 ? await findNamespace(0, 0) : undefined
+async function findAccountForRoot(
+  paths: Paths,
+  owner: { uid: number; gid: number } | undefined,
+  users: readonly SystemUser[],
+): Promise<Account> {
+  const named = usersForRoot.flatMap((name) => users.find((user) => user.name === name) ?? [])
+  const candidates = owner ? [owner] : [...named, { uid: nobody, gid: nobody }]
+  for (const { uid, gid } of candidates.filter(({ uid }) => uid !== 0)) {
+    const name = users.find((user) => user.uid === uid)?.name
+    const peers = uid !== nobody && name ? [name, 'root'] : ['root']
+    const account = { uid, gid, wrapper: [], peers }
+    if (await canEnter(account, paths.home)) return account
+  }
+  const namespace = owner === undefined || owner.uid === 0 ? await findNamespace(0, 0) : undefined
   if (namespace) return namespace
-  throw new LeadpushError('usage', `PostgreSQL refuses to run as root, and user ${uid} cannot enter ${paths.home}.`, {
+  const whoElse = owner ? `user ${owner.uid}` : 'another user'
+  throw new LeadpushError('usage', `PostgreSQL refuses to run as root, and ${whoElse} cannot enter ${paths.home}.`, {
     hint:
       'Make the folder and those above it enterable (chmod a+x), set LEADPUSH_HOME to one that is, run the command as ' +
       'another user, or set DATABASE_URL to a PostgreSQL server.',

@@ -91,8 +91,15 @@ export async function makeHome(home: string): Promise<void> {
   }
 }
 
+/** An empty folder that outlived its data is in the way where another user gets the new ones. */
+async function removeEmptyOfOther(folder: string, uid: number): Promise<void> {
+  const found = await lstat(folder).catch(() => undefined)
+  if (found && found.uid !== uid) await rmdir(folder).catch(() => {})
+}
+
 /** Makes the socket's folder, or checks that the existing one is private to the server's user; otherwise throws `usage`. */
 export async function makeSocketFolder(paths: Paths, account: { uid: number; gid: number }): Promise<void> {
+  if (process.getuid?.() === 0) await removeEmptyOfOther(paths.socketFolder, account.uid)
   const made = await mkdir(paths.socketFolder, { mode: 0o700 }).then(
     () => true,
     (error) => {
