@@ -151,12 +151,14 @@ test('of two pushes at once one makes the attempt, and the other waits for what 
 // A push that went on with what another had given up made all its second attempts, before it learnt why that one had given up.
 test('a push that takes over from another first learns what that one found', async (t) => {
   for (let tries = 0; ; tries++) {
+    let end = () => {}
+    const ended = new Promise<void>((resolve) => (end = resolve))
     const house = await build(t, {
       users: users(20),
       answer: ({ headers }) =>
-        headers['x-data-source'] === 'a' ? { status: 403, delayMs: 100 } : { status: 200, delayMs: 600 },
+        headers['x-data-source'] === 'a' ? { status: 403, delayMs: 100 } : ended.then(() => 200),
     })
-    const first = house.push(all, { ...held, dataSource: 'a' })
+    const first = house.push(all, { ...held, dataSource: 'a' }).finally(end)
     await requestsAtLeast(house.receiver, 20)
     await seedUsers(house.db, [{ email: 'new@example.com' }])
     const second = await house.push(all, { ...held, dataSource: 'b' })
