@@ -84,10 +84,10 @@ test('deliveries that failed or are unknown, of users who would get them anew', 
   const [one, two] = [await addLate(), await addLate()]
   house.receiver.answer = () => 409
   assert.equal((await house.call('push --all')).code, 1)
-  const unknown = await alarm(/2 users have a delivery of .* of which it is unknown whether it arrived/)
+  const unknown = await alarm(/2 users have a delivery of .* that may not have arrived/)
   house.receiver.answer = () => 401
   assert.equal((await house.call(`push --user ${one}`)).code, 1)
-  await alarm(/1 user has a delivery of .* that failed, 2 users have .* unknown/)
+  await alarm(/1 user has a delivery of .* that failed, 2 users have .* may not have arrived/)
   // users who had unsubscribed, or had no query any more, stayed in the alarm for ever: no command sends them anything
   await query(`update users set subscribed = false where email = $1`, [one])
   const { rows } = await query(
@@ -107,7 +107,7 @@ test('deliveries that failed or are unknown, of users who would get them anew', 
   house.receiver.answer = () => 401
   await addLate()
   assert.equal((await house.call('push --all')).code, 1)
-  const failed = await alarm(/1 user has a delivery of .* that failed, and none later/)
+  const failed = await alarm(/1 user has a delivery of .* that failed, and no later one/)
   house.receiver.answer = () => 200
   await follow(failed, 'push --failed')
 })
@@ -131,7 +131,7 @@ test('users whom a push of this week left a day ago', async () => {
   await house.put('users', [{ ...asking, queries: [zip('78704')] }])
   for (const outcome of ['complete', 'failures', 'stopped']) {
     await leave('1 day', outcome)
-    await alarm(/^check {2}1 user whom a push set out to serve has been owed/)
+    await alarm(/^check {2}1 user whom a push did not reach has been owed/)
     await leave('23 hours 59 minutes', outcome)
     await well()
   }

@@ -159,7 +159,7 @@ async function writeStatus(
   }
   if (found.lost)
     await io.out.line(
-      `${paint('red', 'lost')}  The database lost records of a push on ${time(found.lost.since)}; none has come to its end since.`,
+      `${paint('red', 'lost')}  The database lost records of a push on ${time(found.lost.since)}; no push of all users has finished since.`,
     )
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(io, runs, time)

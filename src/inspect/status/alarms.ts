@@ -27,7 +27,7 @@ function* listDeliveries(status: Status): Generator<Alarm> {
   if (stuck > 0) {
     const deliveries = plural(stuck, 'delivery')
     yield {
-      about: `${deliveries} that nobody has in hand`,
+      about: `${deliveries} that no process is working on`,
       what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt, and no process is working on ${stuck === 1 ? 'it' : 'them'}`,
       toDo: refused ? 'mend what the receiver refuses; the next push goes on.' : 'run `leadpush push --resume`.',
     }
@@ -35,13 +35,13 @@ function* listDeliveries(status: Status): Generator<Alarm> {
   if (failedWithoutLater + unknownWithoutLater === 0) return
   const ends = [
     [failedWithoutLater, 'failed', 'that failed'] as const,
-    [unknownWithoutLater, 'may not have arrived', 'of which it is unknown whether it arrived'] as const,
+    [unknownWithoutLater, 'may not have arrived', 'that may not have arrived'] as const,
   ].filter(([users]) => users > 0)
   const texts = ends.map(([users, , how]) => `${plural(users, 'user')} ${have(users)} a delivery of ${period} ${how}`)
   const again = unknownWithoutLater > 0 ? '--failed --unknown' : '--failed'
   yield {
     about: `deliveries that ${ends.map(([, end]) => end).join(' or ')}`,
-    what: `${texts.join(', ')}, and none later that was delivered`,
+    what: `${texts.join(', ')}, and no later one was delivered`,
     toDo: `mend the cause, then run \`leadpush push ${again}\`.`,
   }
 }
@@ -52,7 +52,7 @@ function* listReceiver({ refused }: Status): Generator<Alarm> {
   yield {
     about: `a receiver that answers HTTP ${status} to everybody`,
     what: `Pushes have been held since ${minuteOf(since)}, as ${describeRefusal(status)}`,
-    toDo: 'mend that, then run `leadpush push --all`: it begins with one attempt, at most one an hour, and goes on if that is answered otherwise. With `--accept` it goes on at once.',
+    toDo: 'mend that, then run `leadpush push --all`: it begins with one attempt, at most one an hour, and goes on if the answer differs. With `--accept` it goes on at once.',
   }
 } // biome-ignore format: long sentences
 
@@ -60,14 +60,13 @@ function* listLost({ lost }: Status): Generator<Alarm> {
   if (lost === undefined) return
   yield {
     about: 'a database that lost records of a push',
-    what: `On ${minuteOf(lost.since)} the database lost what it had confirmed to a push, and none has come to its end since`,
+    what: `On ${minuteOf(lost.since)} the database lost what it had confirmed to a push, and no push of all users has finished since`,
     toDo: 'run `leadpush push --resume`; imports, erasures and pushes for single users of the minutes before may have to be repeated.',
   }
 }
 
 function mendHeld(held: Held): string {
-  if (held.by === 'answers')
-    return 'look whether LEADPUSH_RECEIVER_URL is that of the receiver, mend what answers in its place,'
+  if (held.by === 'answers') return 'check that LEADPUSH_RECEIVER_URL leads to the receiver,'
   if (held.by === 'zone') return 'give the machines one LEADPUSH_TIME_ZONE'
   const query = held.by === 'users' ? ', or the query that takes too long,' : ''
   return `ask \`leadpush preview\` why, mend what was imported${query}`
@@ -85,8 +84,8 @@ function* listUsers({ period, held, subscribed }: Status, { left, without, weekl
   if (left > 0) {
     const users = plural(left, 'user')
     yield {
-      about: `${users} whom a push left`,
-      what: `${users} whom a push set out to serve ${have(left)} been owed a delivery for more than ${aDay}`,
+      about: `${users} whom a push did not reach`,
+      what: `${users} whom a push did not reach ${have(left)} been owed a delivery for more than ${aDay}`,
       toDo: `see in \`leadpush status\` how the last runs ended, then run ${serve}.`,
     }
   }
