@@ -97,11 +97,16 @@ test('a run that is killed loses nothing; what was under way comes again with th
   for (let n = 0; n < 4; n++) await hook(`/k${n}`)
   await house.put('leads', makeLeads(12))
   platform.answer = () => ({ status: 200, delayMs: 150 })
-  const killed = startProgram(triggerJson, { env })
+  const killed = startProgram(triggerJson, { env: { ...env, LEADPUSH_LEASE: '1h' } })
   await platform.atLeast(18)
   killed.kill('SIGKILL')
   await killed.done
   platform.answer = () => 200
+  // its lease runs yet, so a run leaves the triggers to it
+  const early = await trigger()
+  assert.deepEqual([early.code, countsOf(early.json)], [0, noTriggers])
+  assert.match(early.stderr, /Another run has been sending triggers since/)
+  await opened.pool.query(`update workers set lease_until = now() - interval '1 second'`)
   const { code, json, stderr } = await trigger()
   assert.equal(code, 0, stderr)
   const times = timesOf()
@@ -113,7 +118,7 @@ test('a run that is killed loses nothing; what was under way comes again with th
   assert.deepEqual(countsOf((await trigger()).json), noTriggers)
 })
 
-test('runs at once share the work: every hook gets every lead once', async () => {
+test('of runs at once one sends: every hook gets every lead once', async () => {
   for (let n = 0; n < 6; n++) await hook(`/s${n}`)
   await house.put('leads', makeLeads(8))
   platform.answer = () => ({ status: 200, delayMs: 20 })
