@@ -3,7 +3,6 @@
  * resolved to searches. It sends nothing and owes no subscription push.
  */
 import { randomUUID } from 'node:crypto'
-import { plural } from '../base/amounts.ts'
 import { LeadpushError } from '../base/errors.ts'
 import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
@@ -73,6 +72,8 @@ interface Importing extends UserImportOptions {
 interface ImportedFile {
   counts: UserCounts
   ignored: IgnoredFields
+  /** About the users who got a key that others have too. */
+  sharedKeys: string | undefined
 }
 
 /** Stages the records of a file and merges them; those of a complete import are recorded. */
@@ -104,7 +105,9 @@ async function stageAndMerge(
     onFolded: (record) => options.onFolded(file, record),
     isDryRun,
   })
-  return { counts: { read: staged, ...merged, unsubscribed: 0 }, ignored, listed }
+  const hasChanged = !isDryRun && merged.inserted + merged.updated > 0
+  const sharedKeys = hasChanged ? await findSharedKeys(kyselyOn(connection)) : undefined
+  return { counts: { read: staged, ...merged, unsubscribed: 0 }, ignored, listed, sharedKeys }
 }
 
 async function importOneByOne(
@@ -130,6 +133,7 @@ async function importOneByOne(
       isDryRun && !complete ? 'rollback' : 'commit',
     )
     if (complete) complete.listed += imported.listed
+    if (imported.sharedKeys) options.onNote?.(`${file.name}: ${imported.sharedKeys}`)
     return imported
   })
 }
@@ -146,6 +150,7 @@ async function importTogether(
   complete: CompleteImport,
 ): Promise<UserImportOutcome> {
   const { signal, isDryRun } = options
+  const notes: string[] = []
   const importAll = async (connection: Connection) => {
     const importOne = async (file: RecordFile, onRejected: OnRejected) => {
       signal?.throwIfAborted()
@@ -153,6 +158,7 @@ async function importTogether(
       try {
         const imported = await stageAndMerge(connection, file, options, onRejected, complete)
         await dropStaging(connection)
+        if (imported.sharedKeys) notes.push(`${file.name}: ${imported.sharedKeys}`)
         return imported
       } catch (error) {
         await connection.query('rollback to savepoint file').catch(() => {})
@@ -166,7 +172,9 @@ async function importTogether(
   }
   const nothing = { summary: { ...none, ignored: {} }, broken: undefined, stopped: false }
   try {
-    return await withTransaction(opened, importAll, signal, isDryRun ? 'rollback' : 'commit')
+    const outcome = await withTransaction(opened, importAll, signal, isDryRun ? 'rollback' : 'commit')
+    for (const note of notes) options.onNote?.(note)
+    return outcome
   } catch (error) {
     if (signal?.aborted) return { ...nothing, stopped: true }
     if (!(error instanceof LeadpushError) || error.code !== 'failed') throw error
@@ -241,16 +249,5 @@ export async function importUsers(
   if (!options.isDryRun) await tidyTables(opened, ['users', 'queries', 'searches'], inserted + updated + unsubscribed)
   if (complete) await tidyTables(opened, ['listed_users'], outcome.summary.read)
   if (folded !== undefined && outcome.summary.folded > 0) options.onNote?.(folded)
-  if (options.onNote && !options.isDryRun && inserted + updated > 0) await noteSharedKeys(opened, options.onNote)
   return outcome
-}
-
-async function noteSharedKeys({ db }: OpenDatabase, onNote: (text: string) => void): Promise<void> {
-  const shared = await findSharedKeys(db)
-  if (!shared) return
-  const pairs = shared.examples.map(([one, other]) => `${one} and ${other}`)
-  const more = shared.keys > pairs.length ? `, and ${plural(shared.keys - pairs.length, 'key')} more` : ''
-  onNote(
-    `${plural(shared.users, 'user')} share a receiver key with another user, so the receiver puts their leads into one account: ${pairs.join('; ')}${more}.`,
-  )
 }

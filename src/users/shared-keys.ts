@@ -1,9 +1,12 @@
-/** Finds users who have one receiver key, so that the receiver takes their leads for one account's. Keys are never shown. */
+/**
+ * Finds users to whom an import gave a receiver key that others have too, so that the receiver takes their leads for one account's.
+ * Keys are never shown.
+ */
 import { sql } from 'kysely'
-import { rideOut } from '../db/away.ts'
+import { plural } from '../base/amounts.ts'
 import type { Database } from '../db/open.ts'
 
-export interface SharedKeys {
+interface SharedKeys {
   /** Users who share their key. */
   users: number
   /** Keys that are shared. */
@@ -12,19 +15,24 @@ export interface SharedKeys {
   examples: [string, string][]
 }
 
-/** Undefined where every user has a key of their own. */
-export async function findSharedKeys(db: Database): Promise<SharedKeys | undefined> {
-  const { rows } = await rideOut(() =>
-    sql<SharedKeys>`
-      select coalesce(sum(users), 0)::bigint as users, count(*) as keys,
-        coalesce(json_agg(json_build_array(one, other) order by one) filter (where rank <= 3), '[]') as examples
-      from (
-        select *, row_number() over (order by one) as rank from (
-          select count(*) as users, min(email) as one, max(email) as other from users
-          group by key_mark(receiver_key) having count(*) > 1
-        ) s
-      ) shared
-    `.execute(db),
-  )
-  return rows[0] && rows[0].keys > 0 ? rows[0] : undefined
+/**
+ * A sentence about the users who share a key with one of `changed_users`, once these are merged; undefined where each has a key of
+ * their own. Users with other keys are not grouped.
+ */
+export async function findSharedKeys(db: Database): Promise<string | undefined> {
+  const { rows } = await sql<SharedKeys>`
+    select coalesce(sum(users), 0)::bigint as users, count(*) as keys,
+      coalesce(json_agg(json_build_array(one, other) order by one) filter (where rank <= 3), '[]') as examples
+    from (
+      select *, row_number() over (order by one) as rank from (
+        select count(*) as users, min(email) as one, max(email) as other from users
+        where key_mark(receiver_key) in (select key_mark(receiver_key) from changed_users)
+        group by key_mark(receiver_key) having count(*) > 1
+      ) s
+    ) shared`.execute(db)
+  const { users, keys, examples } = rows[0] as SharedKeys
+  if (keys === 0) return undefined
+  const pairs = examples.map(([one, other]) => `${one} and ${other}`)
+  const more = keys > pairs.length ? `, and ${plural(keys - pairs.length, 'key')} more` : ''
+  return `${plural(users, 'user')} share a receiver key with another user, so the receiver puts their leads into one account: ${pairs.join('; ')}${more}.`
 }

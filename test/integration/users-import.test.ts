@@ -48,6 +48,27 @@ for (const version of postgresVersions) {
       return rows[0]
     }
 
+    // After a file of one user all users were grouped by their keys, and those whom an earlier file had were told again.
+    test('who share a receiver key are named after the file that gave it to one of them, and no others', async () => {
+      const notesOf = async (...records: object[]) => {
+        const notes: string[] = []
+        const file = writeInput('keys.ndjson', toLines(records))
+        await importUsers(opened, [file], { onNote: (note) => void notes.push(note.replace(file, 'FILE')) })
+        return notes
+      }
+      const told = (text: string) =>
+        `FILE: ${text} share a receiver key with another user, so the receiver puts their leads into one account: `
+      const own = (name: string, key: string) => user(name, { receiverApiKey: key })
+      assert.deepEqual(await notesOf(own('twin-1', 'twins'), own('twin-2', 'twins'), own('single', 'only')), [
+        `${told('2 users')}twin-1@example.com and twin-2@example.com.`,
+      ])
+      assert.deepEqual(await notesOf(own('stranger', 'another')), [])
+      assert.deepEqual(await notesOf(own('single-2', 'only'), own('twin-1', 'twins')), [
+        `${told('2 users')}single-2@example.com and single@example.com.`,
+      ])
+      await opened.pool.query("delete from users where email ~ '^(twin|single|stranger)'")
+    })
+
     test('a new user is subscribed, with their queries as they were given, and owed nothing', async () => {
       const { summary } = await importRecords(user('New', { queries: [pool, zip, austin] }))
       assert.deepEqual(summary, { ...none, read: 1, inserted: 1 })
@@ -224,7 +245,7 @@ for (const version of postgresVersions) {
         (await findUser('fold')).queries.map(([, hash]: [string, string]) => hash),
         ['787042.5', 'pool0', '787043'],
       )
-      assert.match(notes[0] ?? '', /fold\.ndjson:1: fold@example\.com has the same query twice/)
+      assert.match(notes.join('\n'), /fold\.ndjson:1: fold@example\.com has the same query twice/)
       assert.ok(!notes.some((note) => note.includes('key-')))
     })
 
