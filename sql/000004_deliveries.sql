@@ -173,8 +173,6 @@ create table receivers (
   tries integer not null default 0,
   next_at timestamptz not null default now(),
   second_at timestamptz,
-  -- a process is making such an attempt, and its outcome is not known yet
-  trying boolean not null default false,
   -- until when the receiver asked for a pause, and how many attempts a second it took from one process, as was found then
   paused_until timestamptz,
   rate double precision check (rate > 0),

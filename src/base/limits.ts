@@ -44,7 +44,7 @@ export const radiusMilesMax = 100
 
 /**
  * contract 4.12: how many first attempts in a row must end alike to prove trouble of the receiver; if fewer are made, all of at least
- * `alikeMin`. contract 4.5: how many answers, the first of a run, must be empty successes.
+ * `alikeMin`. contract 4.5: the same for empty successes.
  */
 export const alikeInARow = 20
 export const alikeMin = 2

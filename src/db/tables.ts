@@ -171,7 +171,6 @@ export interface Tables {
     tries: Defaulted<number>
     next_at: Generated<Date>
     second_at: Date | null
-    trying: Defaulted<boolean>
     paused_until: Date | null
     rate: number | null
     rate_at: Date | null

@@ -5,33 +5,23 @@ import { BodyBuffers, buildBody } from '../deliveries/body.ts'
 import { GzipBodies } from '../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
 import { isAtHand } from '../leads/lead-store.ts'
-import type { Compression } from './compression.ts'
 import type { LoopContext } from './loop-context.ts'
 import { damagedKey, openReceiverKey } from './open-receiver-key.ts'
-import type { PaceWatch } from './pace-watch.ts'
-import type { ReceiverWatch } from './receiver-watch.ts'
 import type { RecordedAttempts } from './recorded-attempts.ts'
-
-interface LoopParts {
-  attempts: RecordedAttempts
-  watch: ReceiverWatch
-  pace: PaceWatch
-  compression: Compression
-}
 
 export class AttemptMaker {
   /** The receiver keys are encrypted with a key that this process lacks: it comes to an end as on a stop, and then throws this. */
   lackOfKey: unknown
 
   private readonly context: LoopContext
-  private readonly parts: LoopParts
+  private readonly attempts: RecordedAttempts
   private readonly onLackOfKey: () => void
   private readonly buffers = new BodyBuffers()
   private readonly gzipBodies = new GzipBodies()
 
-  constructor(context: LoopContext, parts: LoopParts, onLackOfKey: () => void) {
+  constructor(context: LoopContext, attempts: RecordedAttempts, onLackOfKey: () => void) {
     this.context = context
-    this.parts = parts
+    this.attempts = attempts
     this.onLackOfKey = onLackOfKey
   }
 
@@ -48,8 +38,8 @@ export class AttemptMaker {
     if (receiverKey === undefined) return
     const found = isAtHand(contents) ? contents : await rideOut(() => planned.leads.readJson(contents))
     if (found === undefined) {
-      await this.noteNotMade(attempt)
-      return await this.parts.attempts.endErased(attempt)
+      await this.context.receiver.noteNotMade(attempt)
+      return await this.attempts.endErased(attempt)
     }
     const { buffers, gzipBodies } = this
     const { queryList, bytes, gzip } = attempt
@@ -62,13 +52,9 @@ export class AttemptMaker {
     const { idempotencyKey, attempt: nth, email } = attempt
     reporter.attempt({ runId: run.id, idempotencyKey, attempt: nth, durationMs, httpStatus, error, answer })
     if (emptySuccess !== undefined) reporter.line({ type: 'warning', user: email, href: null, message: emptySuccess })
-    this.context.firstAnswers.note(outcome)
-    this.parts.pace.note(attempt, outcome)
-    // a refused encoding is no refused delivery: the next ones go out plain
-    const noted = this.parts.watch.note(nth, outcome, gzip && httpStatus === 415)
-    const learnt = this.parts.compression.note(outcome)
-    this.parts.attempts.noteOutcome(attempt, outcome)
-    await Promise.all([noted, learnt])
+    const noted = this.context.receiver.note(attempt, outcome)
+    this.attempts.noteOutcome(attempt, outcome)
+    await noted
   }
 
   /** Undefined where no attempt can be made: the stored key is damaged, or this process lacks what it is encrypted with. */
@@ -79,16 +65,11 @@ export class AttemptMaker {
     } catch (error) {
       this.lackOfKey ??= error
       this.onLackOfKey()
-      await this.parts.attempts.takeBack(attempt)
+      await this.attempts.takeBack(attempt)
       return undefined
     }
-    await this.noteNotMade(attempt)
-    this.parts.attempts.noteOutcome(attempt, damagedKey)
+    await this.context.receiver.noteNotMade(attempt)
+    this.attempts.noteOutcome(attempt, damagedKey)
     return undefined
-  }
-
-  private async noteNotMade(attempt: RecordedAttempt): Promise<void> {
-    this.parts.pace.noteNotMade(attempt)
-    await this.parts.watch.noteUnmade()
   }
 }

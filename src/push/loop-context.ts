@@ -4,10 +4,8 @@ import type { Proxies } from '../base/config.ts'
 import type { Http } from '../http/client.ts'
 import type { Vault } from '../secrets/vault.ts'
 import type { CompressMode } from './compression.ts'
-import type { Doubt } from './doubt.ts'
-import type { FirstAnswers } from './first-answers.ts'
 import type { PlannedPushes } from './planned-pushes.ts'
-import type { ReceiverWatchContext } from './receiver-watch.ts'
+import type { Receiver } from './receiver.ts'
 import type { RecordedAttemptsContext } from './recorded-attempts.ts'
 
 export interface LoopSettings extends ClientCertificate {
@@ -32,12 +30,7 @@ export interface LoopContext extends RecordedAttemptsContext {
   planned: PlannedPushes
   /** A second attempt that is due later than this is left to another run. */
   patienceMs: number
-  looksFor: ReceiverWatchContext['looksFor']
-  doubt: Doubt
-  /** Of the run, as `doubt` is. */
-  firstAnswers: FirstAnswers
-  isBeginning: boolean
-  /** Whether the loop reports trouble of the receiver that an earlier push has found. */
-  tellsAgain: boolean
+  /** Of the run: its loops have it in common. */
+  receiver: Receiver
   stop: AbortSignal
 }

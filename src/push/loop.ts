@@ -8,27 +8,34 @@ import { describeAbsence } from '../db/away.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
 import { AttemptMaker } from './attempt-maker.ts'
-import { Compression } from './compression.ts'
+import type { Permission, WhyOver, Work } from './health.ts'
+import { describeHold } from './hold-reasons.ts'
 import type { LoopContext } from './loop-context.ts'
 import { isWorthStatement } from './outcome-queue.ts'
-import { PaceWatch } from './pace-watch.ts'
 import { plannedMax, type UserPush } from './planned-pushes.ts'
-import { ReceiverWatch } from './receiver-watch.ts'
+import type { Receiver } from './receiver.ts'
 import { RecordedAttempts } from './recorded-attempts.ts'
 
-/** How often the loop checks, while the receiver is down, whether an attempt is due. */
-const downLookMs = 250
+/** How a loop ended. A failure is thrown. */
+export type LoopEnd =
+  | { is: 'done' }
+  /** On a stop. */
+  | { is: 'stopped' }
+  /** The next attempt is due later than `patienceMs`. */
+  | { is: 'leaving' }
+  /** The receiver keeps it from going on. */
+  | { is: 'gave up'; why: WhyOver }
+
+/** After a try that could not be recorded. */
+const againMs = 250
 
 export class PushLoop {
-  gaveUp = false
-  /** Why the loop gave up, if the receiver refuses every delivery alike, or its first answers are empty successes. */
-  heldBy: string | undefined
+  /** Undefined until `run` has ended. */
+  end: LoopEnd | undefined
 
   private readonly context: LoopContext
   private readonly attempts: RecordedAttempts
-  private readonly watch: ReceiverWatch
-  private readonly pace: PaceWatch
-  private readonly compression: Compression
+  private readonly receiver: Receiver
   private readonly maker: AttemptMaker
   private readonly planned: UserPush[] = []
   private plannedAll = false
@@ -36,22 +43,17 @@ export class PushLoop {
   private paceTimer: NodeJS.Timeout | undefined
   private readonly sleeper = new Sleeper()
   private readonly planningSleeper = new Sleeper()
-  /** While the receiver is down: the kind of attempt that may be made; undefined: none. */
-  private permitted: AttemptKind | undefined
   /** The pace held second attempts back when the loop last looked for work. */
   private hasPacedSeconds = false
-  /** The next attempt is due later than `patienceMs`. */
-  private isLeaving = false
   private failure: unknown
   private awayNoted = false
 
   constructor(context: LoopContext) {
     this.context = context
-    const { db, http, settings } = context
-    this.compression = new Compression(db, settings.receiverUrl, settings.compress)
+    this.receiver = context.receiver
     this.attempts = new RecordedAttempts(context, {
-      usesGzip: () => this.compression.isOn,
-      onTakenOver: () => this.watch.lookAnew(),
+      usesGzip: () => this.receiver.usesGzip,
+      onTakenOver: () => this.receiver.lookAnew(),
       onAway: (error) => this.noteAway(error),
       onFlushed: (failure) => {
         if (failure !== undefined) return this.fail(failure)
@@ -59,17 +61,7 @@ export class PushLoop {
         this.sleeper.wake()
       },
     })
-    this.watch = new ReceiverWatch({
-      ...{ db, http, settings },
-      looksFor: context.looksFor,
-      doubt: context.doubt,
-      isBeginning: context.isBeginning,
-      patienceMs: settings.outageMs,
-      onChange: (change, why) => this.noteReceiver(change, why),
-    })
-    this.pace = new PaceWatch({ db, settings, follows: context.looksFor !== 'nothing', reporter: context.reporter })
-    const { attempts, watch, pace, compression } = this
-    this.maker = new AttemptMaker(context, { attempts, watch, pace, compression }, () => this.wakeAll())
+    this.maker = new AttemptMaker(context, this.attempts, () => this.wakeAll())
   }
 
   /** Sends all `pushes` and all attempts that are due; returns when none is left, on a stop, or when it gave up. */
@@ -78,10 +70,8 @@ export class PushLoop {
     this.context.stop.addEventListener('abort', wake)
     const planning = this.planAhead(pushes)
     try {
-      await this.compression.begin()
-      await this.watch.begin()
-      await this.pace.begin()
-      await this.fill()
+      await this.receiver.begin(wake)
+      this.end = await this.fill()
     } catch (error) {
       this.fail(error)
     }
@@ -93,12 +83,11 @@ export class PushLoop {
     while (this.onWire > 0 || (this.attempts.underWayCount > 0 && this.failure === undefined))
       await this.sleeper.sleep(1_000)
     await this.attempts.flushed()
-    this.watch.end()
-    if (this.failure === undefined) await this.watch.settle(this.stopping || this.isLeaving)
-    if (this.failure === undefined) await this.pace.end()
+    this.receiver.pause()
+    if (this.failure === undefined) await this.receiver.end(this.end?.is !== 'done')
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
-    await this.attempts.giveBack(this.isLeaving ? 'then' : 'now')
+    await this.attempts.giveBack(this.end?.is === 'leaving' ? 'then' : 'now')
     if (this.maker.lackOfKey !== undefined) throw this.maker.lackOfKey
   }
 
@@ -109,14 +98,23 @@ export class PushLoop {
     this.sleeper.wake()
   }
 
+  get gaveUp(): boolean {
+    return this.end?.is === 'gave up'
+  }
+
   /** The loop gave up on a receiver that an earlier push had found to be in trouble. */
   get gaveUpAgain(): boolean {
-    return this.gaveUp && this.watch.beganInTrouble
+    return this.end?.is === 'gave up' && 'known' in this.end.why && this.end.why.known
+  }
+
+  /** The reason of a skip line, where the receiver refuses every delivery, or its answers show nothing. */
+  get heldBy(): string | undefined {
+    return this.end?.is === 'gave up' ? describeHold(this.end.why) : undefined
   }
 
   private get stopping(): boolean {
     const { lackOfKey } = this.maker
-    return this.context.stop.aborted || this.gaveUp || this.failure !== undefined || lackOfKey !== undefined
+    return this.context.stop.aborted || this.end !== undefined || this.failure !== undefined || lackOfKey !== undefined
   }
 
   private fail(error: unknown): void {
@@ -149,11 +147,9 @@ export class PushLoop {
    * How many more attempts may be recorded now. Outcomes that the statement takes along make room: those of `recordPushes`, which
    * begins what is planned. What is due is recorded without any, so its room comes once outcomes are flushed, which wakes the loop.
    */
-  private room(next: 'due' | 'planned'): number {
-    // first attempts that look alike are made: a second one must show what they do not
-    if (next === 'planned' && this.watch.isProbing && this.attempts.due.at !== undefined) return 0
+  private room(next: 'due' | 'planned', { firsts, seconds }: Permission & { is: 'go' }): number {
     const { concurrency } = this.context.settings
-    const { ratePerSecond } = this.pace
+    const { ratePerSecond } = this.receiver.pace
     // with a rate, no more than leave within a tenth of a second
     const ahead =
       ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
@@ -161,99 +157,108 @@ export class PushLoop {
     const left = next === 'planned' ? unfinished - ending : unfinished
     const room = Math.min(ahead - ready.length, concurrency + ahead - left)
     if (!isWorthStatement(room, ahead)) return 0
-    const open = ready.length + this.onWire
-    return Math.min(room, this.watch.firstsLeft(open), this.context.firstAnswers.attemptsLeft(open))
+    // where second ones are held, first ones alone are due
+    return Math.min(room, next === 'due' && seconds > 0 ? Math.min(firsts, seconds) : firsts)
   }
 
-  private async fill(): Promise<void> {
+  private async fill(): Promise<LoopEnd> {
     while (!this.stopping) {
-      this.hasPacedSeconds = this.pace.untilSecond() > 0
-      this.attempts.due.holdSeconds(this.watch.isInTrouble || this.watch.isInQuestion || this.hasPacedSeconds)
+      this.hasPacedSeconds = this.receiver.pace.untilSecond() > 0
       this.drain()
-      this.heldBy = this.context.firstAnswers.findReasonToHold(false)
-      this.gaveUp = this.heldBy !== undefined
-      if (this.gaveUp) break
-      if (this.watch.isOver) {
-        this.gaveUp = true
-        this.context.reporter.note('The receiver stayed down: giving up; what is left is owed.')
-        break
+      let permission = this.receiver.ask(this.work)
+      if (permission.is !== 'go' && !this.receiver.hasTry) {
+        // attempts that were recorded before the trouble must not be spent on it
+        await this.attempts.takeBack()
+        permission = this.receiver.ask(this.work)
       }
-      if (this.watch.isInTrouble) {
-        if (await this.tryOnce()) break
-        continue
+      if (permission.is === 'look') permission = this.receiver.ask({ ...this.work, next: await this.findNext() })
+      switch (permission.is) {
+        case 'go': {
+          const end = await this.goOn(permission)
+          if (end) return end
+          break
+        }
+        case 'try':
+          await this.tryOnce(permission.kind)
+          break
+        case 'end':
+          return this.noteEnd(permission)
+        case 'look':
+          break
+        case 'wait':
+          await this.sleeper.sleep(permission.ms)
       }
-      // what is due comes first
-      const next = this.attempts.isDue ? 'due' : this.planned.length > 0 ? 'planned' : undefined
-      const room = next === undefined ? 0 : this.room(next)
-      if (next !== undefined && room > 0) await this.recordNext(next, room)
-      else if (next === undefined && this.attempts.isIdle && this.plannedAll) {
-        if (await this.isDone()) break
-      } else await this.sleeper.sleep(this.untilNextWork())
     }
+    return { is: 'stopped' }
   }
 
-  /** The receiver is in trouble: makes an attempt if one is due, and otherwise waits. Returns whether the loop is done. */
-  private async tryOnce(): Promise<boolean> {
-    const { watch, attempts } = this
-    // attempts that were recorded as the trouble began must not be spent on it
-    if (this.permitted === undefined) await attempts.takeBack()
-    const isBusy = this.onWire > 0 || !attempts.isIdle
-    const untilTry = watch.untilTry()
-    if (isBusy || (this.permitted === undefined && untilTry > 0 && Number.isFinite(untilTry))) {
-      await this.sleeper.sleep(downLookMs)
-      return false
-    }
-    const due = this.planned.length > 0 ? undefined : await attempts.findNext()
+  private get work(): Work {
+    const open = this.attempts.ready.length + this.onWire
+    return { open, isIdle: open === 0 && this.attempts.isIdle }
+  }
+
+  private noteEnd({ why }: Permission & { is: 'end' }): LoopEnd {
+    if (why.by === 'nothing left') return { is: 'done' }
+    if (why.by === 'outage') this.context.reporter.note('The receiver stayed down: giving up; what is left is owed.')
+    return { is: 'gave up', why }
+  }
+
+  /** No trouble is known: records what there is to make, or waits for it. Returns how the loop ends, if it does. */
+  private async goOn(permission: Permission & { is: 'go' }): Promise<LoopEnd | undefined> {
+    this.attempts.due.holdSeconds(permission.seconds === 0 || this.hasPacedSeconds)
+    // what is due comes first
+    const next = this.attempts.isDue ? 'due' : this.planned.length > 0 ? 'planned' : undefined
+    const room = next === undefined ? 0 : this.room(next, permission)
+    if (next !== undefined && room > 0) await this.recordNext(next, room)
+    else if (next === undefined && this.attempts.isIdle && this.plannedAll) return await this.findEnd()
+    else await this.sleeper.sleep(this.untilNextWork())
+    return undefined
+  }
+
+  /** The receiver is in trouble: what could be tried next. First attempts go first, since their users have had none. */
+  private async findNext(): Promise<Work['next']> {
+    if (this.planned.length > 0) return { is: 'first' }
+    const due = await this.attempts.findNext()
     // planning may have gone on meanwhile
-    const next = this.planned.length > 0 ? 'first' : due
-    if (next === undefined && this.plannedAll && this.planned.length === 0) return true
-    if (next !== 'first' && !this.plannedAll) {
-      await this.sleeper.sleep(downLookMs)
-      return false
-    }
-    this.heldBy = watch.heldBy(next === 'second' ? 'second' : 'first')
-    if (this.heldBy !== undefined) {
-      this.gaveUp = true
-      return true
-    }
-    if (typeof next !== 'string' || watch.untilTry(next) > 0) {
-      watch.noteNoSign()
-      await this.sleeper.sleep(downLookMs)
-    } else {
-      if (this.permitted !== next) this.permitted = (await watch.takeTry(next, this.context.stop)) ? next : undefined
-      if (this.permitted !== undefined) await this.recordOne(next)
-      // the attempt could not be recorded, and may be in a moment
-      if (this.permitted !== undefined && attempts.isIdle) await this.sleeper.sleep(downLookMs)
-    }
-    return false
+    if (this.planned.length > 0 || due === 'first') return { is: 'first' }
+    if (!this.plannedAll) return { is: 'planning' }
+    if (due === undefined) return { is: 'nothing' }
+    if (typeof due === 'number') await this.receiver.noteNoSign()
+    return { is: 'second', inMs: typeof due === 'number' ? due : 0 }
+  }
+
+  /** The receiver is in trouble: makes one attempt of that kind, if other processes leave it to this one. */
+  private async tryOnce(kind: AttemptKind): Promise<void> {
+    if (!(await this.receiver.takeTry(kind, this.context.stop))) return await this.sleeper.sleep(againMs)
+    await (this.planned.length > 0 ? this.recordNext('planned', 1) : this.recordOne(kind))
+    if (!this.work.isIdle) return
+    // its user is gone, or busy, or was taken by another process
+    await this.receiver.noteNotMade()
+    await this.sleeper.sleep(againMs)
   }
 
   private untilNextWork(): number {
     const { at } = this.attempts.due
     const due = at === undefined ? 60_000 : at - performance.now()
     // the pace may let them go by now: the loop must look again, or they are slept over
-    const paced = this.hasPacedSeconds ? this.pace.untilSecond() : 60_000
+    const paced = this.hasPacedSeconds ? this.receiver.pace.untilSecond() : 60_000
     return Math.max(5, Math.min(due > 0 ? due : 1_000, paced))
   }
 
-  /** Looks once more for abandoned deliveries. Returns whether nothing is left to wait for; otherwise waits for the next attempt. */
-  private async isDone(): Promise<boolean> {
-    if ((await this.attempts.recordDue(1)) > 0) return false
-    if (this.watch.isInQuestion) {
-      await this.watch.noteAllMade()
-      return false
-    }
+  /** Looks once more for abandoned deliveries. Returns how the loop ends; otherwise waits for the next attempt. */
+  private async findEnd(): Promise<LoopEnd | undefined> {
+    if ((await this.attempts.recordDue(1)) > 0) return undefined
+    if (await this.receiver.noteNoFirstsLeft()) return undefined
     if (this.hasPacedSeconds && (await this.attempts.findNext()) !== undefined) {
       await this.sleeper.sleep(this.untilNextWork())
-      return false
+      return undefined
     }
-    if (this.attempts.due.at === undefined) return true
-    this.isLeaving = this.attempts.due.at - performance.now() > this.context.patienceMs
-    if (this.isLeaving) return true
+    const { at } = this.attempts.due
+    if (at === undefined) return { is: 'done' }
+    if (at - performance.now() > this.context.patienceMs) return { is: 'leaving' }
     // a stop that came meanwhile has woken nobody
-    if (this.stopping) return false
-    await this.sleeper.sleep(this.untilNextWork())
-    return false
+    if (!this.stopping) await this.sleeper.sleep(this.untilNextWork())
+    return undefined
   }
 
   private async recordNext(next: 'due' | 'planned', room: number): Promise<void> {
@@ -262,10 +267,8 @@ export class PushLoop {
     this.noteBack()
   }
 
-  /** While the receiver is down: planned pushes go first, since their users have had no attempt. */
   private async recordOne(kind: AttemptKind): Promise<void> {
-    if (this.planned.length > 0) await this.beginPlanned(1)
-    else await this.attempts.recordDue(1, kind)
+    await this.attempts.recordDue(1, kind)
     this.noteBack()
   }
 
@@ -290,10 +293,11 @@ export class PushLoop {
   /** Makes as many of the recorded attempts as may be under way. */
   private drain(): void {
     const { concurrency } = this.context.settings
-    const { ratePerSecond } = this.pace
+    const { pace } = this.receiver
+    const { ratePerSecond } = pace
     while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
-      if (this.watch.isInTrouble && (this.onWire > 0 || this.permitted === undefined)) break
-      const next = this.pace.take(this.attempts.ready)
+      if (!this.receiver.maySend(this.onWire)) break
+      const next = pace.take(this.attempts.ready)
       if (typeof next === 'number') {
         // an answer that came meanwhile may let it go sooner
         clearTimeout(this.paceTimer)
@@ -301,7 +305,6 @@ export class PushLoop {
         break
       }
       this.attempts.take(next)
-      this.permitted = undefined
       this.onWire++
       // the next statement goes to the database first, which carries it out while these bodies are built; with a rate each attempt
       // has its own moment
@@ -319,14 +322,6 @@ export class PushLoop {
         this.onWire--
         this.drain()
       })
-  }
-
-  private noteReceiver(change: 'down' | 'refuses' | 'well', why: string | undefined): void {
-    this.permitted = undefined
-    this.context.reporter.waits(change === 'down' ? 'the receiver' : undefined)
-    const isNews = change === 'well' || !this.watch.beganInTrouble || this.context.tellsAgain
-    if (why !== undefined && isNews) this.context.reporter.note(why)
-    this.wakeAll()
   }
 
   private noteAway(error: unknown): void {

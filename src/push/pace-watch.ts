@@ -1,20 +1,16 @@
 /**
  * The pace of a push (contract 4.12): follows the receiver's answers, shares what it finds with other processes and later runs
- * through the table `receivers`, and reports it.
+ * through the receiver's row, and reports it.
  */
-import { sql } from 'kysely'
-import { outageLookMs, paceDays, retryAfterMsMax } from '../base/limits.ts'
-import { rideOut } from '../db/away.ts'
-import type { Database } from '../db/open.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
-import { hashReceiver } from './known-trouble.ts'
 import { type KnownPace, Pace } from './pace.ts'
+import type { ReceiverRow } from './receiver-row.ts'
 import type { PushReporter } from './reporter.ts'
 
 export interface PaceWatchContext {
-  db: Database
-  settings: { receiverUrl: string; ratePerSecond: number | undefined; retryDelayMs: number }
+  row: ReceiverRow
+  settings: { ratePerSecond: number | undefined; retryDelayMs: number }
   /** Whether the pace follows a receiver that asks for less. */
   follows: boolean
   reporter: PushReporter
@@ -26,19 +22,14 @@ const kindOf = ({ attempt }: Pick<RecordedAttempt, 'attempt'>) => (attempt === 1
 export class PaceWatch {
   private readonly context: PaceWatchContext
   private readonly pace: Pace
-  private readonly id: Buffer
-  private timer: NodeJS.Timeout | undefined
-  private sharing: Promise<void> | undefined
-  /** What the database has from this process; undefined: nothing. */
+  /** What the row has from this process; undefined: nothing. */
   private told: number | null | undefined
   private isReported = false
-  private hasEnded = false
 
   constructor(context: PaceWatchContext) {
-    const { receiverUrl, ratePerSecond, retryDelayMs } = context.settings
+    const { ratePerSecond, retryDelayMs } = context.settings
     this.context = context
     this.pace = new Pace(ratePerSecond, { retryDelayMs })
-    this.id = hashReceiver(receiverUrl)
   }
 
   /** Attempts a second that may begin; undefined: no limit. */
@@ -46,19 +37,9 @@ export class PaceWatch {
     return this.pace.ratePerSecond
   }
 
-  async begin(): Promise<void> {
-    if (!this.context.follows) return
-    this.learn(await rideOut(() => this.find()))
-    this.timer = setInterval(() => this.share(), outageLookMs)
-    this.timer.unref()
-  }
-
   /** Keeps what was found for the next run. */
   async end(): Promise<void> {
-    clearInterval(this.timer)
-    this.hasEnded = true
-    await this.sharing
-    if (this.context.follows && (this.pace.isSlowed || this.told !== undefined)) await rideOut(() => this.record())
+    if (this.context.follows && (this.pace.isSlowed || this.told !== undefined)) await this.tell()
   }
 
   /** Which of the attempts that are ready may begin now, and is counted; or in how many milliseconds one may. */
@@ -82,24 +63,34 @@ export class PaceWatch {
     return waitMs > 50 ? waitMs : 0
   }
 
-  note(attempt: RecordedAttempt, { httpStatus, retryAfterMs, durationMs }: AttemptOutcome): void {
+  /** Takes the outcome of an attempt. Returns a promise where it says something new, which others can read once that settles. */
+  note(attempt: RecordedAttempt, { httpStatus, retryAfterMs, durationMs }: AttemptOutcome): Promise<void> | undefined {
     const { follows, reporter } = this.context
-    if (!follows) return
+    if (!follows) return undefined
     const answer = { status: httpStatus ?? undefined, retryAfterMs: retryAfterMs ?? undefined, durationMs }
     const isNews = this.pace.note({ kind: kindOf(attempt), ...answer }, now())
-    if (!isNews) return
+    if (!isNews) return undefined
     if (!this.isReported) reporter.note(`The receiver asks for less (HTTP ${httpStatus}): slowing down.`)
     this.isReported = true
-    this.share(true)
+    this.report()
+    return this.tell()
   }
 
   noteNotMade(attempt: RecordedAttempt): void {
     this.pace.noteNotMade(kindOf(attempt))
   }
 
-  private learn(known: KnownPace): void {
+  learn(known: KnownPace): void {
+    if (!this.context.follows) return
     this.pace.learn(known, now())
     this.report()
+  }
+
+  /** Tells others how the pace has changed since they were told. An absent database is reported elsewhere. */
+  async share(): Promise<void> {
+    const rate = this.pace.known(now()).allowedRate
+    if (this.told === undefined || rate === this.told) return
+    if (Math.abs((rate ?? 0) - (this.told ?? 0)) > (rate ?? 0) / 20) await this.tell()
   }
 
   private report(): void {
@@ -107,46 +98,9 @@ export class PaceWatch {
     context.reporter.pace(pace.isSlowed ? (pace.allowedRate(now()) ?? pace.ratePerSecond) : undefined)
   }
 
-  /** Exchanges findings with other processes. A database that is away says so elsewhere. */
-  private share(isNews = false): void {
-    this.report()
-    if (this.hasEnded || (this.sharing && !isNews)) return
-    const before = this.sharing
-    const sharing = (async () => {
-      await before
-      const rate = this.pace.known(now()).allowedRate
-      const isChanged =
-        this.told !== undefined && rate !== this.told && Math.abs((rate ?? 0) - (this.told ?? 0)) > (rate ?? 0) / 20
-      if (isNews || isChanged) await this.record()
-      this.learn(await this.find())
-    })().catch(() => {})
-    this.sharing = sharing.finally(() => {
-      if (this.sharing === sharing) this.sharing = undefined
-    })
-  }
-
-  private async find(): Promise<KnownPace> {
-    const { rows } = await sql<KnownPace>`
-      select coalesce(extract(epoch from case when paused_until - now() between interval '0' and ${retryAfterMsMax} * interval '1 millisecond'
-          then paused_until - now() end) * 1000, 0)::double precision as "pausedMs",
-        case when rate_at between now() - ${paceDays} * interval '1 day' and now() then rate end as "allowedRate"
-      from receivers where url_sha256 = ${this.id}
-    `.execute(this.context.db)
-    return rows[0] ?? { pausedMs: 0, allowedRate: null }
-  }
-
-  private async record(): Promise<void> {
-    const { pausedMs, allowedRate } = this.pace.known(now())
-    const isFree = !this.pace.isSlowed
-    await sql`
-      insert into receivers as r (url_sha256, paused_until, rate, rate_at)
-      values (${this.id}, now() + ${pausedMs} * interval '1 millisecond', ${allowedRate}, case when ${allowedRate}::float8 is not null then now() end)
-      on conflict (url_sha256) do update set
-        paused_until = case when r.paused_until > now() + ${retryAfterMsMax} * interval '1 millisecond' then excluded.paused_until
-          else greatest(r.paused_until, excluded.paused_until) end,
-        rate = case when ${isFree} then null else coalesce(excluded.rate, r.rate) end,
-        rate_at = case when ${isFree} then null else coalesce(excluded.rate_at, r.rate_at) end
-    `.execute(this.context.db)
-    this.told = allowedRate
+  private async tell(): Promise<void> {
+    const known = this.pace.known(now())
+    await this.context.row.tellPace(known, !this.pace.isSlowed)
+    this.told = known.allowedRate
   }
 }

@@ -16,8 +16,6 @@ export interface RunFacts {
   scope: Pick<Scope, 'command' | 'left' | 'looksAgain'>
   loop: LoopEnd
   isStopped: boolean
-  /** Why all the answers of the run hold it, few as they are. */
-  heldByAnswers: string | undefined
   /** Whether the guard holds the whole run, and told so before. */
   guard: 'lets' | 'holds' | 'holdsAgain'
   /** Users who are held back one by one; those of them that a push before this one told. */
@@ -70,12 +68,12 @@ export function nextRound(facts: RunFacts, round: number): 'no' | 'again' | 'aft
 
 export function judgeRun(facts: RunFacts): RunEnd {
   const { scope, loop, isStopped, heldUsers, left, leftOwed, delivered, failed, unknown, pending } = facts
-  const heldBy = loop.is === 'held' ? loop.why : isThrough(facts) ? facts.heldByAnswers : undefined
-  const cameToEnd = isThrough(facts) && heldBy === undefined && !isAnyLeft(facts)
+  const heldBy = loop.is === 'held' ? loop.why : undefined
+  const cameToEnd = isThrough(facts) && !isAnyLeft(facts)
   // these were asked for nothing else; after other forms `--resume` sends it
   const owed = pending + (scope.left === 'asked' ? leftOwed : 0)
   const isComplete = cameToEnd && owed + failed + unknown + heldUsers === 0
-  const isTold = !isStopped && wasTold(facts, heldBy)
+  const isTold = !isStopped && wasTold(facts)
   return {
     ...{ outcome: isStopped ? 'stopped' : isComplete ? 'complete' : 'failures', heldBy, cameToEnd },
     // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
@@ -86,9 +84,9 @@ export function judgeRun(facts: RunFacts): RunEnd {
 }
 
 /** Whether an earlier run has already told what keeps this one, which resumes it, from its end. */
-function wasTold({ scope, loop, guard, heldUsers, heldAgain, pending }: RunFacts, heldBy: string | undefined): boolean {
+function wasTold({ scope, loop, guard, heldUsers, heldAgain, pending }: RunFacts): boolean {
   if (scope.command !== 'resume' || heldUsers > heldAgain) return false
   if (loop.is === 'held' || loop.is === 'gaveUp') return loop.again
-  if (pending > 0 || heldBy !== undefined) return false
+  if (pending > 0) return false
   return guard === 'lets' ? heldAgain > 0 : guard === 'holdsAgain'
 }

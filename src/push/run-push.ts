@@ -19,12 +19,12 @@ import type { SummaryLine } from '../index.ts'
 import { plainVault } from '../secrets/vault.ts'
 import { Agenda, type CountedUsers } from './agenda.ts'
 import { beginRun } from './begin-run.ts'
-import { Doubt } from './doubt.ts'
-import { FirstAnswers, isHeldByAnswers } from './first-answers.ts'
+import { isHeldByAnswers } from './hold-reasons.ts'
 import { PushLoop } from './loop.ts'
 import { NamedUsers } from './named-users.ts'
 import { PlannedPushes, type UserPush } from './planned-pushes.ts'
 import type { PushContext, PushEnd } from './push-request.ts'
+import { Receiver } from './receiver.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from './run-end.ts'
 import { RunRecords } from './run-records.ts'
@@ -69,11 +69,9 @@ class PushRun {
   private wasHeldBefore = false
   /** Users who are held back, and whom an earlier run has reported. */
   private heldAgain = 0
-  private readonly doubt: Doubt
-  private readonly firstAnswers: FirstAnswers
+  private readonly receiver: Receiver
   private readonly records: RunRecords
   private loop: PushLoop | undefined
-  private loops = 0
   /** Attempts a second, since the receiver asked for less. */
   private allowed: number | undefined
 
@@ -88,8 +86,6 @@ class PushRun {
     this.worker = worker
     this.run = run
     this.startedAt = startedAt
-    this.doubt = new Doubt(settings.outageMs > 0)
-    this.firstAnswers = new FirstAnswers(accept)
     this.named = new NamedUsers(this.scope.named)
     this.reporter = {
       ...context.reporter,
@@ -103,6 +99,11 @@ class PushRun {
         context.reporter.pace(ratePerSecond)
       },
     }
+    this.receiver = new Receiver({
+      ...{ db, http: context.http, settings, accepts: accept, reporter: this.reporter },
+      looksFor: !this.scope.heedsReceiver ? 'nothing' : accept ? 'recovery' : 'trouble',
+      tellsAgain: this.scope.command !== 'resume',
+    })
     this.agenda = new Agenda({
       ...{ db, request, accept, timeZone: settings.timeZone, guard: settings.guard },
       ...{ period: run.period, runId: run.id, otherTimeZone: run.otherTimeZone },
@@ -157,7 +158,6 @@ class PushRun {
       ...{ scope, left, delivered, failed, unknown, pending, heldAgain },
       loop: endOf(loop),
       isStopped: this.stop.aborted,
-      heldByAnswers: this.firstAnswers.findReasonToHold(true),
       guard: isHeld ? (wasHeldBefore ? 'holdsAgain' : 'holds') : 'lets',
       heldUsers: this.planned.heldUsers,
       leftOwed: this.users.leftOwed.size,
@@ -278,11 +278,7 @@ class PushRun {
     this.loop = new PushLoop({
       ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover, records: this.records },
       patienceMs: scope.owedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
-      doubt: this.doubt,
-      firstAnswers: this.firstAnswers,
-      isBeginning: this.loops++ === 0,
-      looksFor: !scope.heedsReceiver ? 'nothing' : this.accepts ? 'recovery' : 'trouble',
-      tellsAgain: scope.command !== 'resume',
+      receiver: this.receiver,
     })
     return this.loop
   }

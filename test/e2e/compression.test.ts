@@ -51,9 +51,8 @@ test('auto: compressed after the first Accept-Encoding, also in the next run, un
   await opened.pool.query(`update receivers set refused_gzip_at = now() - interval '25 hours'`)
   assert.ok((await runOnce(again, () => accepting)).slice(20).every(isGzip))
 
-  const always = await runOnce(again, (request) => (isGzip(request) ? 415 : 200), { LEADPUSH_COMPRESS: 'gzip' })
-  assert.equal(always.length, 2 * users)
-  assert.equal(always.filter(isGzip).length, users)
+  const always = await runOnce(again, () => 200, { LEADPUSH_COMPRESS: 'gzip' })
+  assert.deepEqual([always.length, always.filter(isGzip).length], [users, users])
 })
 
 test('a second attempt after a kill keeps the encoding of the first, whatever the setting is by then', async () => {

@@ -57,7 +57,7 @@ const metElsewhere = [
   /^The embedded PostgreSQL does not start/,
   /client certificate/,
   /LEADPUSH_CLIENT_/,
-  /^held: none of the first/,
+  /^held: none of the last/,
   /^[Tt]he database (lost|confirms nothing)/i,
   /ended while it waited for the database/,
   /^The embedded database in/,

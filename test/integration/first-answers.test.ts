@@ -20,7 +20,7 @@ test('a login page as the first 20 answers holds the push: 20 are delivered with
   assert.deepEqual([warnings(push).length, skips(push).length, push.lines.at(-2)?.type], [20, 1, 'skip'])
   const [skip] = skips(push)
   assert.equal(skip?.user, undefined)
-  assert.match(skip?.reason ?? '', /^held: none of the first 20 answers .*--accept.*text\/html/)
+  assert.match(skip?.reason ?? '', /^held: none of the last 20 answers .*--accept.*text\/html/)
   // the hold is that of one run: a mended receiver gets the rest at once
   house.receiver.answer = () => 200
   const mended = await house.push(resume)
@@ -31,7 +31,7 @@ test('two users who both get an empty success hold the push at its end, one does
   const house = await build(t, { users: users(2), answer: () => ({ status: 200, body: '{"ok":false}' }) })
   const both = await house.push()
   assert.deepEqual([both.ok, both.summary.delivered, warnings(both).length, skips(both).length], [false, 2, 2, 1])
-  assert.match(skips(both)[0]?.reason ?? '', /^held: none of the first 2 answers .*"ok": false/)
+  assert.match(skips(both)[0]?.reason ?? '', /^held: none of the last 2 answers .*"ok": false/)
   const later = await house.push(resume)
   assert.deepEqual([later.ok, later.summary.deliveries], [true, 0], 'nobody is owed anything')
   const single = await house.push(await house.userRequest('user-0000@example.com'))
@@ -42,8 +42,8 @@ test('two users who both get an empty success hold the push at its end, one does
 })
 
 for (const [nth, delivered] of [[20, 60], [21, 20]] as const) {
-  test(`of 60 users ${delivered} are served where the answer ${nth} is the first that is no login page`, async (t) => {
-    const house = await build(t, { users: users(60), answer: (_request, at) => (at === nth ? 200 : loginPage) })
+  test(`of 60 users ${delivered} are served where each answer ${nth} alone is no login page`, async (t) => {
+    const house = await build(t, { users: users(60), answer: (_request, at) => (at % nth === 0 ? 200 : loginPage) })
     const push = await house.push()
     assert.deepEqual([push.ok, push.summary.delivered, skips(push).length], delivered === 60 ? [true, 60, 0] : [false, 20, 1]) // biome-ignore format: short
   })
@@ -72,8 +72,8 @@ test('a push that its answers hold is an alarm until a later one is not held', a
   }
   const isHeld = async () => (await look()).alarm !== undefined
   const { held, alarm } = await look()
-  assert.match(held?.reason ?? '', /^held: none of the first 20 answers/)
-  assert.match(alarm ?? '', new RegExp(`^A push was held in ${period}, as none of the first 20 answers .*text/html`))
+  assert.match(held?.reason ?? '', /^held: none of the last 20 answers/)
+  assert.match(alarm ?? '', new RegExp(`^A push was held in ${period}, as none of the last 20 answers .*text/html`))
   assert.match(alarm ?? '', /LEADPUSH_RECEIVER_URL.*`leadpush push --all --accept`/)
   assert.match(await buildReport(await findFigures(house.db, settings), settings), /A push was held in/)
   await house.push(await house.userRequest('user-0000@example.com'))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { KnownTrouble } from '../../src/push/known-trouble.ts'
+import { ReceiverRow } from '../../src/push/receiver-row.ts'
 import type { PushRequest } from '../../src/push/run-push.ts'
 import { all, build, resume, stopAfter, users } from '../support/push-house.ts'
 
@@ -131,22 +131,11 @@ test('nothing is begun before a connection can be made; --accept goes on regardl
 
 test('what one process finds out another that is at it learns, and what one tries is no other’s to try', async (t) => {
   const house = await build(t, { users: users(60), answer: () => 503 })
-  const others = new KnownTrouble(house.db, house.receiver.url)
+  const others = new ReceiverRow(house.db, house.receiver.url)
   const slow = house.push(all, { ratePerSecond: 1, outageMs: 2_000, retryDelayMs: 0 })
   while (house.receiver.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
-  await others.recordDown()
+  await others.tell({ says: 'down', instead: false, inARow: 20 })
   const { notes, ok } = await slow
   assert.deepEqual([ok, notes[0]], [false, 'The receiver is down, as another push found: waiting for it.'])
   assert.ok(house.receiver.requests.length < 20)
-  const taken = await Promise.all([1, 2, 3].map(() => others.take(0, 'first')))
-  assert.deepEqual(taken.sort(), [false, false, true])
-  assert.ok(((await others.find()).outage?.nextMs ?? 0) > 10_000)
-  const seconds = [await others.take(1, 'second'), await others.take(2, 'second'), await others.take(2, 'first')]
-  assert.deepEqual(seconds, [true, false, true])
-  // a clock that was ahead for a minute must not keep it from being tried for as long
-  await sql`update receivers set second_at = now() + interval '10 days'`.execute(house.db)
-  assert.deepEqual([(await others.find()).outage?.secondMs, await others.take(3, 'second')], [0, true])
-  assert.deepEqual(await new KnownTrouble(house.db, `${house.receiver.url}/other`).find(), {})
-  await others.recordWell()
-  assert.deepEqual([await others.find(), await others.take(4, 'first')], [{}, false])
 })

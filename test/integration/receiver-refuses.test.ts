@@ -5,13 +5,15 @@ import { sql } from 'kysely'
 import type { PushLine } from '../../src/index.ts'
 import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
-import { findRefused, hashReceiver, KnownTrouble } from '../../src/push/known-trouble.ts'
 import { Preview } from '../../src/push/preview.ts'
+import { findRefused, hashReceiver, ReceiverRow } from '../../src/push/receiver-row.ts'
 import { all, build, counts, most, type PushHouse, resume, skips, users } from '../support/push-house.ts'
 import { type ReceivedRequest, requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
 import { seedUsers } from '../support/seed.ts'
 
 const held = { retryDelayMs: 0, outageMs: 60_000 }
+
+const troubleOf = async ({ db, receiver }: PushHouse) => (await new ReceiverRow(db, receiver.url).read())?.trouble
 
 /** As if the last attempt had been made so long ago. */
 async function pass(house: PushHouse, interval: string) {
@@ -21,7 +23,7 @@ async function pass(house: PushHouse, interval: string) {
 }
 
 // It went on, and everybody had lost both attempts when the address or the keys were mended.
-for (const [status, count, first] of [[401, 300, 20], [403, 300, 20], [404, 20, 20], [301, 21, 20], [413, 5, 5], [422, 2, 2]] as const) {
+for (const [status, count, first] of [[401, 60, 20], [301, 21, 20], [422, 2, 2]] as const) {
   test(`a receiver that answers ${status} to each of ${count} users holds the push; once mended nobody has lost both`, async (t) => {
     const house = await build(t, { users: users(count), answer: () => status })
     const push = await house.push(all, held)
@@ -72,23 +74,24 @@ test('until the first answer of another kind no more than 20 first attempts are 
 })
 
 test('keys that go bad on the way hold it too: what was recorded and not made is taken back', async (t) => {
-  const house = await build(t, { users: users(200), answer: (_request, nth) => (nth > 100 ? 401 : 200) })
+  const house = await build(t, { users: users(80), answer: (_request, nth) => (nth > 30 ? 401 : 200) })
   const { ok, summary } = await house.push(all, { ...held, concurrency: 4 })
   assert.equal(ok, false)
   const { length } = house.receiver.requests
-  assert.ok(length >= 120 && length <= 124, `${length}`)
+  assert.ok(length >= 50 && length <= 54, `${length}`)
   // those of `pending 0` were recorded, and taken back before they were made
   const { 'pending 0': taken = 0, ...made } = await house.attempts()
-  assert.deepEqual(made, { 'delivered 1': 100, 'pending 1': length - 100 })
-  assert.equal(summary.owed, 200 - length - taken)
+  assert.deepEqual(made, { 'delivered 1': 30, 'pending 1': length - 30 })
+  assert.equal(summary.owed, 80 - length - taken)
 })
 
+const hours = 6
 for (const count of [60, 5]) {
-  test(`a day of hourly --resume for ${count} users: an attempt an hour at most, one second one at most, told in one line`, async (t) => {
+  test(`hourly --resume for ${count} users: an attempt an hour at most, one second one at most, told in one line`, async (t) => {
     const house = await build(t, { users: users(count), answer: () => 404 })
     await house.push(all, held)
     const { length } = house.receiver.requests
-    for (let hour = 0; hour < 24; hour++) {
+    for (let hour = 0; hour < hours; hour++) {
       const { ok, lines } = await house.push(resume, held)
       assert.equal(
         ok,
@@ -101,9 +104,9 @@ for (const count of [60, 5]) {
       await pass(house, '1 hour')
     }
     const made = house.receiver.requests.length - length
-    assert.ok(made <= 24, `${made}`)
+    assert.ok(made <= hours, `${made}`)
     assert.ok(counts(house).filter((n) => n > 1).length <= 1)
-    if (count === 60) assert.equal(made, 24)
+    if (count === 60) assert.equal(made, hours)
     house.receiver.answer = () => 200
     await pass(house, '1 day')
     await house.push(resume, held)
@@ -112,40 +115,24 @@ for (const count of [60, 5]) {
   })
 }
 
-test('a new address gets one attempt too before the push goes on', async (t) => {
-  const [house, other] = [await build(t, { users: users(40), answer: () => 404 }), await startTestReceiver(() => 404)]
+test('a new address begins unproven, and what the old one refused is held no more', async (t) => {
+  const [house, other] = [await build(t, { users: users(40), answer: () => 404 }), await startTestReceiver()]
   t.after(() => other.close())
   await house.push(all, held)
-  const moved = { ...held, receiverUrl: other.url }
-  for (let times = 0; times < 2; times++) assert.equal((await house.push(all, moved)).ok, false)
-  assert.deepEqual([house.receiver.requests.length, other.requests.length], [20, 1])
-  await pass(house, '1 hour')
-  other.answer = () => 200
-  assert.equal((await house.push(all, moved)).ok, true)
-  assert.deepEqual(await house.attempts(), { 'delivered 1': 19, 'delivered 2': 21 })
+  assert.equal((await house.push(all, { ...held, receiverUrl: other.url })).ok, true)
+  assert.deepEqual(await house.attempts(), { 'delivered 1': 20, 'delivered 2': 20 })
   assert.equal(await findRefused(house.db), undefined)
 })
 
-test('of two pushes at once one makes the attempt, and the other waits for what comes of it', async (t) => {
+test('of two pushes at once one makes the attempt, and the other is held at once', async (t) => {
   const house = await build(t, { users: users(60), answer: () => 403 })
   const both = () => Promise.all(['a', 'b'].map((dataSource) => house.push(all, { ...held, dataSource })))
   const { requests } = house.receiver
-  const found = await both()
-  const sources = requests.map(({ headers }) => headers['x-data-source'])
-  for (const source of ['a', 'b']) assert.ok(sources.filter((found) => found === source).length <= 20, `${sources}`)
-  // a push that came to one user alone cannot tell from that one before the other has told
-  assert.ok(counts(house).filter((n) => n > 1).length <= 1, `${counts(house)}`)
-  const { length } = requests
-  const refused = await both()
-  // one that finds everybody in the hands of the other has nothing to do
-  for (const pushes of [found, refused]) assert.ok(pushes.some(({ ok }) => !ok))
-  // the attempt of the push that comes next: of the second pair, or of the first where one began after the other had ended
-  assert.ok(requests.length <= length + 1 && requests.length > 20, `${length}, then ${requests.length}`)
-  await pass(house, '1 hour')
-  house.receiver.answer = () => ({ status: 200, delayMs: 20 })
-  assert.deepEqual((await both()).map((push) => [push.ok, skips(push)]), [[true, []], [true, []]]) // biome-ignore format: short
-  assert.equal(house.receiver.keys().size, 60)
-  assert.equal(most(house), 2)
+  await house.push(all, held)
+  assert.equal(requests.length, 20)
+  house.receiver.answer = () => ({ status: 403, delayMs: 300 })
+  assert.deepEqual((await both()).map(({ ok }) => ok), [false, false]) // biome-ignore format: short
+  assert.deepEqual([requests.length, most(house)], [21, 1])
 })
 
 // A push that went on with what another had given up made all its second attempts, before it learnt why that one had given up.
@@ -212,18 +199,14 @@ for (const [what, before, after] of [
     const next = await house.push(resume, brief)
     assert.deepEqual([next.ok, await house.attempts()], [false, { 'failed 2': 2, 'pending 1': 18 }])
     assert.match(next.notes.join(' '), new RegExp(`: HTTP ${after} came, so other second attempts wait\\.`))
-    const known = await new KnownTrouble(house.db, house.receiver.url).find()
-    assert.deepEqual(
-      [known.outage !== undefined, known.refusal?.status],
-      after === 503 ? [true, undefined] : [false, after],
-    )
+    assert.equal((await troubleOf(house))?.status, after === 503 ? null : after)
     if (after === 503) assert.match(next.notes.join(' '), /is down: 2 attempts in a row failed; the last: HTTP 503/)
     else assert.match(skips(next)[0]?.reason ?? '', new RegExp(`^held: .*HTTP ${after}`))
     await pass(house, '1 day')
     house.receiver.answer = () => 200
     const mended = await house.push(resume, { ...brief, outageMs: 30_000 })
     assert.deepEqual([mended.ok, await house.attempts()], [true, { 'delivered 2': 18, 'failed 2': 2 }])
-    assert.deepEqual(await new KnownTrouble(house.db, house.receiver.url).find(), {})
+    assert.equal(await troubleOf(house), undefined)
   })
 }
 
@@ -238,7 +221,7 @@ test('one user alone who is refused as a trouble ends holds nobody, with first a
     assert.deepEqual(skips({ lines }), [])
     const left = Object.entries(await house.attempts()).filter(([what]) => what.startsWith('pending'))
     assert.deepEqual(left, [], `${count}`)
-    assert.deepEqual(await new KnownTrouble(house.db, house.receiver.url).find(), {})
+    assert.equal(await troubleOf(house), undefined)
   }
 })
 
@@ -277,7 +260,7 @@ for (const [compress, count] of [['gzip', 60], ['gzip', 5], ['auto', 60], ['auto
   })
 } // biome-ignore format: a table
 
-for (const [compress, count] of [['gzip', 60], ['gzip', 1], ['auto', 60]] as const) {
+for (const [compress, count] of [['gzip', 1], ['auto', 60]] as const) {
   test(`a receiver that refuses compressed deliveries alone (${compress}) gets all ${count} plain`, async (t) => {
     const house = await build(t, { users: users(count), answer: (request) => (isGzip(request) ? 415 : 200) })
     await sql`insert into receivers (url_sha256, takes_gzip) values (${hashReceiver(house.receiver.url)}, true)`.execute(house.db)
@@ -286,22 +269,19 @@ for (const [compress, count] of [['gzip', 60], ['gzip', 1], ['auto', 60]] as con
   })
 } // biome-ignore format: a table
 
-// It was no answer at all: an outage lasted until it gave up, and a hold until a day later.
-for (const before of [503, 401]) {
-  test(`a 415 to a compressed delivery ends what ${before} had begun, and a plain one shows whether all is well`, async (t) => {
-    for (const after of [200, 401]) {
-      const house = await build(t, { users: users(40), answer: () => before })
-      await house.push(all, { ...held, outageMs: 300, compress: 'off', concurrency: 4 })
-      house.receiver.answer = (request) => (isGzip(request) ? 415 : after)
-      const next = await house.push(resume, { ...held, compress: 'gzip', concurrency: 4 })
-      const { 'failed 2': failed = 0, ...others } = await house.attempts()
-      assert.match(next.notes.join(' '), /: HTTP 415 came, so other second attempts wait\./)
-      if (after === 200) assert.deepEqual([next.ok, failed, others['pending 1']], [true, 0, undefined])
-      else assert.ok(!next.ok && failed <= 2, `${failed}`)
-      assert.equal((await findRefused(house.db))?.status, after === 200 ? undefined : 401)
-    }
-  })
-}
+// The push slept 250 ms for ever, and whoever came next was held for an hour by a try that nobody had made.
+test('a try whose user is gone by then is given back, and the push ends', async (t) => {
+  const house = await build(t, { users: users(1) })
+  await new ReceiverRow(house.db, house.receiver.url).tell({ says: 'refuses', status: 401 })
+  await sql`
+    create function lose_user() returns trigger language plpgsql as $$
+      begin update users set subscribed = false; return null; end $$
+  `.execute(house.db)
+  await sql`create trigger taken after update of tries on receivers execute function lose_user()`.execute(house.db)
+  await house.push(all, held)
+  assert.equal(house.receiver.requests.length, 0)
+  assert.deepEqual(await troubleOf(house), { status: 401, tries: 0, nextMs: 0, secondMs: 0 })
+})
 
 test('preview, status and its alarms tell what is held and what to do', async (t) => {
   const house = await build(t, { users: users(30), answer: () => 404 })

@@ -15,7 +15,7 @@ const scopes = {
 }
 const left = (free: number, elsewhere = 0) => ({ free, uncounted: free, elsewhere })
 const facts = (scope: keyof typeof scopes, more: Partial<RunFacts> = {}): RunFacts => ({
-  ...{ scope: scopes[scope], loop: { is: 'done' }, isStopped: false, heldByAnswers: undefined, guard: 'lets' },
+  ...{ scope: scopes[scope], loop: { is: 'done' }, isStopped: false, guard: 'lets' },
   ...{ heldUsers: 0, heldAgain: 0, left: left(0), leftOwed: 0, delivered: 1, failed: 0, unknown: 0, pending: 0 },
   ...more,
 })
@@ -48,7 +48,6 @@ test('what is left, held or failed keeps a run from ending well; whom another pr
   assert.deepEqual(ends('all', { failed: 1 }), ['failures', true, true, false])
   assert.deepEqual(ends('all', { isStopped: true }), ['stopped', false, false, false])
   assert.deepEqual(ends('all', { guard: 'holds' }), ['failures', false, false, false])
-  assert.deepEqual(ends('all', { heldByAnswers: 'held: none' }), ['failures', false, false, false])
   assert.deepEqual(ends('all', { leftOwed: 1 }), ['complete', true, true, true])
   assert.deepEqual(ends('limited', { left: left(9) }), ['complete', true, false, true])
   assert.deepEqual(ends('failed', { left: left(9) }), ['complete', true, false, true])

@@ -147,7 +147,7 @@ async function writeStatus(
   found: Status,
   { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
 ): Promise<void> {
-  const { describeRefusal } = await import('../../push/receiver-watch.ts')
+  const { describeRefusal } = await import('../../push/hold-reasons.ts')
   const { findLastRuns, findTroubledHooks, tellHeld } = await import('../../inspect/status/status.ts')
   const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)

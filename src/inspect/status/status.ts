@@ -7,7 +7,7 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
-import { findRefused } from '../../push/known-trouble.ts'
+import { findRefused } from '../../push/receiver-row.ts'
 import { countUnclaimed, countUsersOfPass } from '../../push/users-left.ts'
 import {
   hasQueries,
@@ -225,7 +225,7 @@ export function findTroubledHooks(
   return rideOut(() => findHooksInTrouble(db, limit, keepAnswers))
 }
 
-/** `the weekly run (800 listings …)`, `3 users`; of answers `none of the first 20 answers …`. */
+/** `the weekly run (800 listings …)`, `3 users`; of answers `none of the last 20 answers …`. */
 export function describeHeld({ by, reason, users }: Held): string {
   if (by === 'users') return users === 1 ? '1 user' : `${users} users`
   const why = reason.replace(/^held: /, '')

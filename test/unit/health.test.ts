@@ -1,0 +1,157 @@
+/** The receiver's health (contract 4.5, 4.12): rules by example, then every state that few users can reach. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ask, type Health, pauseAfter, type Rules, type Sign, signOf, step, unproven } from '../../src/push/health.ts'
+import { walkHealth } from '../support/walk-health.ts'
+
+const rules: Rules = { patienceMs: 60_000, refusals: true, empty: true, inARow: 20 }
+const empty = { is: 'empty', says: 'a page' } as const
+const sign = (what: number | null | 'empty'): Sign => (what === 'empty' ? empty : signOf({ httpStatus: what }))
+
+/** The health after outcomes of first attempts, or of second ones where so marked. */
+function after(
+  outcomes: (number | null | 'empty' | { second: number | null | 'empty' })[],
+  from: Health = unproven,
+  by = rules,
+) {
+  let health = from
+  for (const outcome of outcomes) {
+    const [attempt, what] =
+      typeof outcome === 'object' && outcome ? ([2, outcome.second] as const) : ([1, outcome] as const)
+    health = step(health, { is: 'outcome', attempt, sign: sign(what) }, 0, by).health
+  }
+  return health
+}
+const times = <T>(count: number, what: T): T[] => Array(count).fill(what)
+const go = (health: Health, open = 0) => {
+  const permission = ask(health, { open, isIdle: open === 0 }, 0, rules)
+  return permission.is === 'go' ? [permission.firsts, permission.seconds] : permission.is
+}
+const allMade = (health: Health) => step(health, { is: 'no firsts left' }, 0, rules).health
+const all = Number.POSITIVE_INFINITY
+
+test('a 3xx or 4xx is a refusal, but for 408, 409, 425 and 429; without an answer below 500 the receiver may be down', () => {
+  for (const status of [300, 301, 308, 399, 400, 401, 404, 407, 410, 413, 415, 422, 424, 426, 428, 430, 499]) assert.deepEqual(sign(status), { is: 'refuses', status }) // biome-ignore format: a list
+  for (const status of [200, 204, 299, 408, 409, 425, 429]) assert.deepEqual(sign(status), { is: 'well' })
+  for (const status of [500, 503, 599, null]) assert.deepEqual(sign(status), { is: 'down', answered: status !== null })
+  assert.deepEqual(signOf({ httpStatus: 200, emptySuccess: 'a page' }), empty)
+})
+
+test('20 first attempts in a row that end alike prove trouble, 19 do not, and second ones do not count', () => {
+  for (const [what, is] of [[503, 'down'], [null, 'down'], [401, 'over'], [301, 'over'], ['empty', 'over']] as const) {
+    const health = after(times(19, what))
+    assert.deepEqual([health.is, go(health), go(health, 1)], ['unproven', [1, 0], [0, 0]])
+    if (what !== 'empty') assert.equal(after([...times(19, what), { second: what }]).is, 'unproven')
+    assert.equal(after([what], health).is, is)
+  }
+  assert.equal(after([500, null, ...times(17, 503), 599]).is, 'down')
+}) // biome-ignore format: a table
+
+test('at any time 20 in a row do: after an answer of another kind as well, empty successes of second attempts too', () => {
+  for (const what of [503, 401, 'empty'] as const) {
+    const health = after([200, ...times(19, what)])
+    assert.deepEqual([health.is, go(health)], ['doubted', [all, what === 'empty' ? all : 0]])
+    assert.notEqual(after([what], health).is, 'doubted')
+    assert.equal(after([200], health).is, 'well')
+    assert.equal(allMade(health).is, what === 'empty' ? 'doubted' : 'well')
+  }
+  assert.equal(after([200, ...times(20, { second: 'empty' as const })]).is, 'over')
+  assert.equal(after([200, ...times(20, { second: 503 })]).is, 'well')
+})
+
+test('one that ends otherwise begins the count anew; of second attempts only an answer does', () => {
+  for (const [alike, other, is] of [
+    [500, 200, 'well'], [500, 422, 'doubted'], [500, { second: 404 }, 'well'], [500, { second: 429 }, 'well'], [null, { second: 200 }, 'well'],
+    [401, 403, 'doubted'], [401, 200, 'well'], [401, 429, 'well'], [401, 500, 'doubted'], [401, null, 'doubted'], [401, { second: 200 }, 'well'],
+    [401, { second: null }, 'unproven'], ['empty', 503, 'doubted'], ['empty', 200, 'well'],
+  ] as const) {
+    const health = after([...times(19, alike), other])
+    assert.equal(health.is, is, `${alike} ${JSON.stringify(other)}`)
+    if (is !== 'unproven') assert.equal(after(times(19, alike), health).is, 'doubted')
+  }
+}) // biome-ignore format: a table
+
+test('where no first attempt is left, all of at least two prove trouble; until then second ones wait', () => {
+  for (const [outcomes, is] of [
+    [[], 'calm'], [[500], 'calm'], [[500, null], 'down'], [[404], 'calm'], [[404, 404], 'over'], [[404, 403], 'well'], [[200, 404, 404], 'well'],
+    [[500, 503, 409], 'well'], [['empty'], 'calm'], [['empty', 'empty'], 'over'], [['empty', 200], 'well'],
+  ] as const) assert.equal(allMade(after([...outcomes])).is, is, `${outcomes}`)
+  assert.deepEqual([go({ is: 'calm' }, 7), go(unproven, 7)], [[13, all], [13, 0]])
+  assert.equal(after([503], { is: 'calm' }).is, 'unproven')
+}) // biome-ignore format: a table
+
+test('what is not looked for is no trouble', () => {
+  const without: Rules = { ...rules, patienceMs: 0 }
+  assert.equal(after(times(100, 500), unproven, without).is, 'well')
+  assert.equal(after([...times(19, 401), 503, ...times(20, 401)], unproven, without).is, 'over')
+  assert.equal(after(times(100, 'empty'), unproven, { ...rules, empty: false }).is, 'well')
+  const known = { status: null, tries: 1, nextMs: 5_000, secondMs: 0 }
+  assert.equal(step(unproven, { is: 'row', known, begins: true }, 0, without).health, unproven)
+  const accepted: Health = { is: 'accepted', stands: true }
+  assert.deepEqual(step(accepted, { is: 'outcome', attempt: 1, sign: sign(503) }, 0, rules), { health: accepted })
+  assert.deepEqual(step(accepted, { is: 'outcome', attempt: 1, sign: sign(200) }, 0, rules).write, { says: 'well' })
+})
+
+test('a receiver that is down is tried after 10 s, then after twice as long each time, up to 5 minutes', () => {
+  assert.deepEqual([0, 1, 2, 3, 4, 5, 50].map((tries) => pauseAfter(tries) / 1_000), [10, 20, 40, 80, 160, 300, 300])
+  const down = after(times(20, 503))
+  const next = { open: 0, isIdle: true, next: { is: 'first' } } as const
+  assert.deepEqual([9_999, 10_000].map((at) => ask(down, next, at, rules)), [{ is: 'wait', ms: 1 }, { is: 'try', kind: 'first' }])
+  const tried = step(down, { is: 'granted', kind: 'first' }, 10_000, rules).health
+  const failed = step(tried, { is: 'outcome', attempt: 1, sign: sign(503) }, 11_000, rules).health
+  assert.deepEqual([29_999, 30_000].map((at) => ask(failed, next, at, rules).is), ['wait', 'try'])
+  // an attempt that is due is made before it gives up
+  assert.deepEqual([60_000, 60_001].map((at) => ask(failed, next, at, rules).is), ['try', 'try'])
+  const again = step(failed, { is: 'granted', kind: 'first' }, 30_000, rules).health
+  const over = step(again, { is: 'outcome', attempt: 1, sign: sign(null) }, 31_000, rules).health
+  assert.deepEqual(ask(over, next, 60_000, rules), { is: 'end', why: { by: 'outage', known: false } })
+}) // biome-ignore format: a table
+
+test('a refusal: the push that comes next tries once, another that begins meanwhile is held at once', () => {
+  const learn = (nextMs: number, begins = true, secondMs = 0) =>
+    step(unproven, { is: 'row', known: { status: 401, tries: 3, nextMs, secondMs }, begins }, 0, rules).health
+  const next = (is: 'first' | 'second') => ({ open: 0, isIdle: true, next: is === 'first' ? ({ is } as const) : ({ is, inMs: 0 } as const) })
+  assert.deepEqual(ask(learn(0), next('first'), 0, rules), { is: 'try', kind: 'first' })
+  assert.deepEqual(ask(learn(60_000), next('first'), 0, rules), { is: 'wait', ms: 250 })
+  for (const [health, kind, untilNextMs] of [[learn(60_001), 'first', 60_001], [learn(0, true, 60_001), 'second', 60_001], [learn(5, false), 'first', 5]] as const) {
+    assert.deepEqual(ask(health, next(kind), 0, rules), { is: 'end', why: { by: 'refusal', known: health.is !== 'over', status: 401, untilNextMs } })
+  }
+  const tried = step(learn(0), { is: 'granted', kind: 'first' }, 0, rules).health
+  for (const [what, is] of [[401, 'refuses'], [null, 'refuses'], [200, 'well'], [429, 'well'], [403, 'unproven'], [503, 'unproven'], ['empty', 'unproven']] as const) {
+    assert.equal(after([what], tried).is, is, `${what}`)
+  }
+  assert.equal(ask(after([401], tried), next('first'), 0, rules).is, 'end')
+}) // biome-ignore format: a table
+
+test('a try that was not made is given back', () => {
+  for (const status of [null, 401]) {
+    const known = { status, tries: 4, nextMs: 0, secondMs: 0 }
+    const { health } = step(unproven, { is: 'row', known, begins: true }, 0, rules)
+    const granted = step(health, { is: 'granted', kind: 'second' }, 0, rules).health
+    const back = step(granted, { is: 'not made' }, 0, rules)
+    assert.deepEqual(back.write, { says: 'not made', tries: 5, kind: 'second' })
+    assert.deepEqual(ask(back.health, { open: 0, isIdle: true, next: { is: 'second', inMs: 0 } }, 1_000, rules), { is: 'try', kind: 'second' })
+    assert.equal(step(back.health, { is: 'not made' }, 0, rules).write, undefined)
+  }
+}) // biome-ignore format: a table
+
+test('an answer that ends a trouble but looks like another: two second ones alike prove that, one by one', () => {
+  const known = { status: 401, tries: 0, nextMs: 0, secondMs: 0 }
+  const refused = step(unproven, { is: 'row', known, begins: true }, 0, rules).health
+  const tried = step(refused, { is: 'granted', kind: 'second' }, 0, rules).health
+  const stands = after([{ second: 503 }], tried)
+  assert.deepEqual(go(stands), [19, 0])
+  const alone = allMade(stands)
+  assert.deepEqual([go(alone), go(alone, 1)], [[19, 1], [18, 0]])
+  const sign503 = { is: 'outcome', attempt: 2, sign: sign(503) } as const
+  assert.deepEqual(step(alone, sign503, 0, rules).write, { says: 'down', instead: true, inARow: 2 })
+  // everybody would have lost the second attempt to a receiver that answers 401 and 503 in turn
+  assert.deepEqual(go(after([{ second: 401 }], alone)), [19, 1])
+  const end = (cutShort: boolean) => step(alone, { is: 'end', cutShort }, 0, rules).write
+  assert.deepEqual([end(false), end(true)], [{ says: 'well' }, undefined])
+}) // biome-ignore format: a table
+
+test('every state that few users can reach, whatever receiver, database and other processes do', () => {
+  const { states, ends } = walkHealth()
+  assert.ok(states > 5_000 && ends > 100, `${states} states, ${ends} ends`)
+})
