@@ -34,7 +34,16 @@ Examples:
 
 async function report(io: CommandIo, { out, json }: ReportOptions): Promise<ExitCode> {
   const { readSettings } = await import('../base/config.ts')
-  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers', 'logFormat'] as const
+  const names = [
+    'databaseUrl',
+    'home',
+    'timeZone',
+    'maxLeadAgeMs',
+    'sameHouse',
+    'feedMaxAgeMs',
+    'keepAnswers',
+    'logFormat',
+  ] as const
   const settings = readSettings(names, settingsSource(io))
   const { openOutFile } = await import('./out-file.ts')
   const file = openOutFile(io, out, { isTaken: json === true, option: '--out' })

@@ -62,6 +62,7 @@ test('a push that its answers hold is an alarm until a later one is not held', a
   const settings = {
     timeZone: 'UTC',
     maxLeadAgeMs: 30 * 86_400_000,
+    sameHouse: 'each',
     feedMaxAgeMs: undefined,
     keepAnswers: 'on',
   } as const

@@ -9,7 +9,13 @@ import { createDatabase } from '../support/database.ts'
 import { fillHistory } from '../support/history.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
-const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, feedMaxAgeMs: undefined, keepAnswers: 'on' as const }
+const settings = {
+  timeZone: 'UTC',
+  maxLeadAgeMs: 30 * 86_400_000,
+  sameHouse: 'once' as const,
+  feedMaxAgeMs: undefined,
+  keepAnswers: 'on' as const,
+}
 const database = await createDatabase(undefined, { places: 'all' })
 const opened = await database.open()
 const { db } = opened

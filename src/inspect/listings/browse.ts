@@ -14,6 +14,7 @@ import { findCounted, isListed, type Live } from '../../matching/listed.ts'
 import { hasWords } from '../../matching/match.ts'
 import { queryWords } from '../../matching/words.ts'
 import { postalKey } from '../../places/postal-key.ts'
+import { countLeftOut } from '../report/figures/kept.ts'
 
 export interface ListedLead {
   lead: Lead
@@ -142,7 +143,7 @@ export async function countLeads(
   const isOnce = live.sameHouse === 'once'
   if (conditions.length === 0) {
     const { rows } = await rideOut(() => sql<{ n: number }>`select count(*) as n from leads`.execute(db))
-    return { leads: rows[0]?.n ?? 0, sameHouse: isOnce ? await countLeftOut(db, live) : undefined }
+    return { leads: rows[0]?.n ?? 0, sameHouse: isOnce ? await rideOut(() => countLeftOut(db, live)) : undefined }
   }
   let [leads, sameHouse] = [0, 0]
   for await (const rows of findHolding(db, conditions, signal)) {
@@ -150,19 +151,6 @@ export async function countLeads(
     if (isOnce && rows.length > 0) sameHouse += await countLeftOutOf(db, rows, live)
   }
   return { leads, sameHouse: isOnce ? sameHouse : undefined }
-}
-
-/** How many live listings there are beside the first of their house. */
-async function countLeftOut(db: Database, { seenSince }: Live): Promise<number> {
-  const { rows } = await rideOut(() =>
-    sql<{ n: number }>`
-      select coalesce(sum(listings - 1), 0)::bigint as n from (
-        select count(*) as listings from leads l join lead_seen s on s.lead_id = l.id
-        where l.house is not null and ${isListed(sql`s`, seenSince)} group by l.house
-      ) h
-    `.execute(db),
-  )
-  return rows[0]?.n ?? 0
 }
 
 async function countLeftOutOf(db: Database, listings: readonly Row[], { seenSince }: Live): Promise<number> {

@@ -2,12 +2,15 @@
  * Finds everything that a report shows, as plain data: one statement for each figure, however many users and leads there are. Figures
  * that take long are read beside each other, each from a state of the database of its own.
  */
+
 import type { Database } from '../../../db/open.ts'
 import { findPeriod } from '../../../deliveries/runs.ts'
+import type { Live } from '../../../matching/listed.ts'
 import { type Alarm, findAlarms } from '../../status/alarms.ts'
 import { countMissed, findDoubtful } from '../../status/missed.ts'
 import { findLastRuns, findStatus, type RunReport, type Status } from '../../status/status.ts'
 import { type FeedDay, findFeedDays } from './feed.ts'
+import { findKept, type Kept } from './kept.ts'
 import { findWhereAll, type WhereAll } from './places.ts'
 import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.ts'
 import { findSent, type Latency } from './sent.ts'
@@ -32,6 +35,7 @@ export interface Figures {
   hooks: Awaited<ReturnType<typeof findHooks>>
   days: FeedDay[]
   where: WhereAll
+  kept: Kept
 }
 
 const runsShown = 12
@@ -41,6 +45,7 @@ const weeksOfTrouble = 2
 export interface ReportSettings {
   timeZone: string
   maxLeadAgeMs: number
+  sameHouse: Live['sameHouse']
   feedMaxAgeMs: number | undefined
   keepAnswers: 'on' | 'off'
   /** A larger ledger is sampled. */
@@ -50,7 +55,8 @@ export interface ReportSettings {
 /** Throws `usage` for a time zone that the database does not know. */
 export async function findFigures(db: Database, settings: ReportSettings): Promise<Figures> {
   // comes first, so that an unknown time zone is reported as such
-  await findPeriod(db, settings)
+  const { seenSince } = await findPeriod(db, settings)
+  const live = { seenSince, sameHouse: settings.sameHouse }
   const [status, ends] = await Promise.all([
     findStatus(db, settings),
     readSnapshot(db, (snapshot) => findEnds(snapshot, settings.timeZone)),
@@ -61,15 +67,16 @@ export async function findFigures(db: Database, settings: ReportSettings): Promi
   // the ledger is read from the first week on; only where that may be a week in which users were missed, their count comes first
   const [least, most] = [showEnded(ends, new Map()), showEnded(ends, new Map(doubtful.map((period) => [period, 1])))]
   const shown = least.length === most.length ? least : showEnded(ends, await missing)
-  const [missed, alarms, runs, { ledger, amounts, latency }, others] = await Promise.all([
+  const [missed, alarms, runs, { ledger, amounts, latency }, others, kept] = await Promise.all([
     missing,
     findAlarms(db, status, settings),
     findLastRuns(db, runsShown),
     readSnapshot(db, (snapshot) => readLedger(snapshot, settings, shown[0]?.period ?? '')),
     readSnapshot(db, (snapshot) => readOthers(snapshot, settings, periods.slice(-weeksOfTrouble))),
+    readSnapshot(db, (snapshot) => findKept(snapshot, live)),
   ])
   const weeks = buildWeeks(showEnded(ends, missed), amounts, ledger.share)
-  return { ...others, status, alarms, runs, weeks, latency, isSampled: ledger.share < 1 }
+  return { ...others, kept, status, alarms, runs, weeks, latency, isSampled: ledger.share < 1 }
 }
 
 async function readLedger(snapshot: Snapshot, { ledgerBytesMax }: ReportSettings, since: string) {

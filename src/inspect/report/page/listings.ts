@@ -1,4 +1,5 @@
 /** The listings of a report: what came in a day, and where they are. */
+
 import { formatCount, plural } from '../../../base/amounts.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
@@ -6,6 +7,7 @@ import { buildMap } from '../../page/map.ts'
 import { buildBars, buildFigure } from '../../page/plot.ts'
 import { buildTable } from '../../page/table.ts'
 import type { Figures } from '../figures/find-figures.ts'
+import { weeksLookedAt } from '../figures/kept.ts'
 import { short, shortDay, type Wording } from './wording.ts'
 
 /** So many sources are shown, by name. */
@@ -105,11 +107,29 @@ function buildSources({ status: { sources } }: Figures, { time }: Wording): Html
   })
 }
 
+/** Undefined where nothing was kept from anybody. */
+function describeKept({ kept: { sameHouse = 0, gone, heldWeeks } }: Figures): string | undefined {
+  const parts = [
+    sameHouse > 0 && `${plural(sameHouse, 'listing')} of a house that another listing stands for`,
+    gone > 0 && `${plural(gone, 'listing')} that left ${gone === 1 ? 'its feed' : 'their feeds'}`,
+    heldWeeks > 0 && `pushes of ${plural(heldWeeks, 'week')} that looked wrong, of the last ${weeksLookedAt}`,
+  ].filter((part) => part !== false)
+  return parts.length > 0 ? `${parts.join('; ')}.` : undefined
+}
+
+function buildKept(figures: Figures): Html | undefined {
+  const kept = describeKept(figures)
+  return kept === undefined
+    ? undefined
+    : html`<p><strong>Kept from users:</strong> ${kept}</p>
+`
+}
+
 export function buildListings(figures: Figures, wording: Wording): Html {
   const { leads, queries } = figures.where
   return buildSection({
     id: 'listings',
     title: 'Listings',
-    body: html`${buildDays(figures)}${figures.status.sources.length > 0 && buildSources(figures, wording)}${leads + queries > 0 && buildWhere(figures)}`,
+    body: html`${buildDays(figures)}${buildKept(figures)}${figures.status.sources.length > 0 && buildSources(figures, wording)}${leads + queries > 0 && buildWhere(figures)}`,
   })
 }

@@ -1,0 +1,37 @@
+/** What leadpush kept from users: listings that would have been sent in vain, and weeks that looked wrong. */
+import { sql } from 'kysely'
+import type { Database } from '../../../db/open.ts'
+import { isListed, type Live } from '../../../matching/listed.ts'
+import type { Snapshot } from './reading.ts'
+
+export interface Kept {
+  /** Live listings beside the one that counts of their house (contract 4.20); undefined where each is sent. */
+  sameHouse: number | undefined
+  /** Listings that have left all their sources, and were seen lately enough to be sent otherwise. */
+  gone: number
+  /** Weeks of the last `weeksLookedAt` in which a push was held as a whole, or for some users. */
+  heldWeeks: number
+}
+
+export const weeksLookedAt = 12
+
+/** How many live listings there are beside the first of their house. */
+export async function countLeftOut(snapshot: Snapshot | Database, { seenSince }: Live): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    select coalesce(sum(listings - 1), 0)::bigint as n from (
+      select count(*) as listings from leads l join lead_seen s on s.lead_id = l.id
+      where l.house is not null and ${isListed(sql`s`, seenSince)} group by l.house
+    ) h
+  `.execute(snapshot)
+  return rows[0]?.n ?? 0
+}
+
+export async function findKept(snapshot: Snapshot, live: Live): Promise<Kept> {
+  const { rows } = await sql<Omit<Kept, 'sameHouse'>>`
+    select (select count(*) from lead_seen where gone and seen_at >= ${live.seenSince}) as gone,
+      (select count(distinct period) from runs where (held is not null and not accepted or held_users > 0)
+        and started_at > now() - ${weeksLookedAt} * interval '1 week') as "heldWeeks"
+  `.execute(snapshot)
+  const sameHouse = live.sameHouse === 'once' ? await countLeftOut(snapshot, live) : undefined
+  return { ...(rows[0] ?? { gone: 0, heldWeeks: 0 }), sameHouse }
+}
