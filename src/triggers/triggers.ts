@@ -78,8 +78,10 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
         : await send(context, worker, startedMs, onAway)
     await rideOut(() => worker.stop(), onAway)
     return summarise(sent)
-  } finally {
-    worker.stopRenewing()
+  } catch (error) {
+    // nothing is under way any more: the next run need not wait for the lease, unless the database is away
+    await worker.stop().catch(() => worker.stopRenewing())
+    throw error
   }
 }
 
