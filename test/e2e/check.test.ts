@@ -66,6 +66,10 @@ test('all is well, and says so first; with --quiet nothing is said, and that goe
   assert.match(stdout, /^check {2}All is well\.\n\nperiod /)
   await query(`update imports set started_at = started_at - interval '9 days'`)
   assert.match((await house.call('status --check')).stdout, /^check {2}No import .*\n\nperiod /)
+  // what was wrong was told with --check alone
+  const plain = await house.call('status')
+  assert.equal(plain.code, 0)
+  assert.match(plain.stdout, /^check {2}No import .*\n\nperiod /)
   const { json } = await house.call('status --check --quiet --json')
   assert.equal(json[0].alarms.length, 1)
   await query(`update imports set started_at = started_at + interval '9 days'`)

@@ -217,6 +217,6 @@ test('status names the time zone to be mended, not the listings, where that is w
   assert.equal((await own.call('push --all')).code, 0)
   assert.equal((await own.call('push --all', { env: { LEADPUSH_TIME_ZONE: 'Africa/Abidjan' } })).code, 1)
   const { stdout } = await own.call('status')
-  assert.match(stdout, /^Once the machines have one LEADPUSH_TIME_ZONE: leadpush push --all$/m)
+  assert.match(stdout, /^check {2}.*: give the machines one LEADPUSH_TIME_ZONE and run `leadpush push --all`/m)
   assert.doesNotMatch(stdout, /imported/)
 })

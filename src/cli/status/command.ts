@@ -30,8 +30,8 @@ export function addStatus(program: Command, act: Act): void {
     .command('status')
     .description('Show how the period and the last runs went, and what is left to do.')
     .option('--user <email>', 'the deliveries of one user, with their attempts')
-    .option('--check', 'exit 1 if somebody should look: for a monitor')
-    .option('--quiet', 'with --check: print nothing but what somebody should look at')
+    .option('--check', 'exit 1 if something is wrong: for a monitor')
+    .option('--quiet', 'with --check: print nothing but what is wrong')
     .option('--json', 'print one JSON object a line')
     .addHelpText(
       'after',
@@ -41,7 +41,7 @@ Examples:
   leadpush status --user user@example.com
   leadpush status --check --quiet        for a monitor, once a day
 
---check exits 1 and says what to do, for each of these:
+What is wrong comes first, with what to do; --check exits 1 for each of these:
   deliveries   the receiver refuses all of them; some are stuck, failed or unknown
   users        some were left out, are held back, or half of them have no lead
   the week     no whole \`push --all\` finished in the last 8 days, or the database
@@ -72,13 +72,13 @@ async function showStatus(
 ): Promise<ExitCode> {
   const { findStatus } = await import('../../inspect/status/status.ts')
   const found = await findStatus(db, settings)
-  const alarms = check ? await listAlarms(db, found, settings) : undefined
+  const alarms = await listAlarms(db, found, settings)
   if (json) await io.out.json(toStatusLine(found, alarms))
   else {
-    if (alarms) await writeAlarms(io, alarms, quiet)
+    await writeAlarms(io, alarms, { check, quiet })
     if (!quiet) await writeStatus(io, db, found, settings)
   }
-  return alarms && alarms.length > 0 ? 1 : 0
+  return check && alarms.length > 0 ? 1 : 0
 }
 
 async function listAlarms(db: Database, found: Status, settings: StatusSettings): Promise<string[]> {
@@ -86,15 +86,19 @@ async function listAlarms(db: Database, found: Status, settings: StatusSettings)
   return (await findAlarms(db, found, settings)).map(sentenceOf)
 }
 
-async function writeAlarms(io: CommandIo, alarms: readonly string[], quiet: true | undefined): Promise<void> {
-  for (const alarm of alarms) await io.out.line(`${paint('red', 'check')}  ${alarm}`)
-  if (quiet) return
+async function writeAlarms(
+  io: CommandIo,
+  alarms: readonly string[],
+  { check, quiet }: { check: true | undefined; quiet: true | undefined },
+): Promise<void> {
+  for (const alarm of alarms) await io.out.line(`${paint('red', 'check')}  ${io.out.wrap(alarm, 'check  '.length)}`)
+  if (quiet || (alarms.length === 0 && !check)) return
   if (alarms.length === 0) await io.out.line(`${paint('green', 'check')}  All is well.`)
   await io.out.line('')
 }
 
-/** contract 3; `alarms` only where a check was asked for. */
-function toStatusLine(found: Status, alarms: string[] | undefined): object {
+/** contract 3. */
+function toStatusLine(found: Status, alarms: string[]): object {
   const {
     period,
     subscribed,
@@ -137,7 +141,7 @@ function toStatusLine(found: Status, alarms: string[] | undefined): object {
     ...(refused && { refused }),
     ...(lost && { lost }),
     ...(sources.length > 0 && { sources }),
-    ...(alarms && { alarms }),
+    alarms,
   }
 }
 
@@ -147,20 +151,10 @@ async function writeStatus(
   found: Status,
   { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
 ): Promise<void> {
-  const { describeRefusal } = await import('../../push/hold-reasons.ts')
-  const { findLastRuns, findTroubledHooks, tellHeld } = await import('../../inspect/status/status.ts')
+  const { findLastRuns, findTroubledHooks } = await import('../../inspect/status/status.ts')
   const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)
   await io.out.facts(describeStatus(found, timeZone))
-  if (found.held) await io.out.line(`${paint('red', 'held')}  ${tellHeld(found.held)}.`)
-  if (found.refused) {
-    const since = time(found.refused.since)
-    await io.out.line(`${paint('red', 'held')}  Since ${since} ${describeRefusal(found.refused.status)}.`)
-  }
-  if (found.lost)
-    await io.out.line(
-      `${paint('red', 'lost')}  The database lost records of a push on ${time(found.lost.since)}; no push of all users has finished since.`,
-    )
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(io, runs, time)
   if (found.sources.length > 0) await (await import('./sources-view.ts')).writeSources(io, found.sources, time)
@@ -168,16 +162,11 @@ async function writeStatus(
   if (found.failed + found.unknown > 0) await writeEnded(io, db, found, keepAnswers)
   if (found.hooksInTrouble > 0)
     await writeHooks(io, await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
-  const { held } = found
-  const mended =
-    held?.by === 'answers'
-      ? 'LEADPUSH_RECEIVER_URL is that of the receiver, and it takes deliveries'
-      : held?.by === 'zone'
-        ? 'the machines have one LEADPUSH_TIME_ZONE'
-        : 'what was imported is mended'
-  const advice = adviseOn(found, mended)
-  if (advice.length > 0) await io.out.line('')
-  for (const sentence of advice) await io.out.line(sentence)
+  const { subscribed, owed, held, refused, lost, stuck, lastRun } = found
+  if (subscribed === 0) await io.out.line('', 'Nobody is subscribed yet: leadpush users import FILE')
+  // otherwise what is wrong has said what to do
+  else if (owed > 0 && !held && !refused && !lost && stuck === 0 && lastRun?.outcome !== 'running')
+    await io.out.line('', 'To serve the users that are owed a delivery: leadpush push --all')
 }
 
 function describeStatus(found: Status, timeZone: string): [string, string][] {
@@ -208,28 +197,6 @@ async function writeRuns(io: CommandIo, runs: RunReport[], time: (at: Date | nul
     heads.map((head) => ({ head })),
     rows,
   )
-}
-
-/** What to do next, a sentence each. */
-function adviseOn(
-  { stuck, failedWithoutLater, unknownWithoutLater, owed, held, refused, lost, subscribed, lastRun }: Status,
-  mended: string,
-): string[] {
-  const advice: string[] = []
-  const isRunning = lastRun?.outcome === 'running'
-  if (subscribed === 0) advice.push('Nobody is subscribed yet: leadpush users import FILE')
-  if (refused)
-    advice.push('Once what the receiver refuses is mended: leadpush push --all, which begins with one attempt')
-  else if (stuck > 0) advice.push('To go on with what is stuck: leadpush push --resume')
-  else if (lost) advice.push('To go on where the database lost records: leadpush push --resume')
-  if (held) {
-    advice.push(`Once ${mended}: leadpush push --all`)
-    advice.push('If what is held back is right: leadpush push --all --accept')
-  } else if (!refused && !lost && stuck === 0 && owed > 0 && !isRunning)
-    advice.push('To serve the users that are owed a delivery: leadpush push --all')
-  if (failedWithoutLater > 0) advice.push('Once the cause of what failed is mended: leadpush push --failed')
-  if (unknownWithoutLater > 0) advice.push('To send again what may have arrived: leadpush push --failed --unknown')
-  return advice
 }
 
 async function showUser(
