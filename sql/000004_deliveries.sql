@@ -148,8 +148,6 @@ create index deliveries_subscriptions on deliveries (user_id) where status = 'pe
 create index deliveries_by_user on deliveries (user_id, created_at);
 -- small, since a delivery enters it once, when it ends: the results of a period are counted without reading its rows
 create index deliveries_ended on deliveries (period, status) where status in ('delivered', 'failed', 'unknown');
--- the ledger grows with time, so its pages are narrowed by when their attempts were; it costs a delivery next to nothing
-create index deliveries_by_attempt on deliveries using brin (first_at, second_at);
 
 -- What the receiver said when it refused an attempt (contract 4.16).
 create table answers (
