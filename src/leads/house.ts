@@ -7,7 +7,15 @@ import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { postalKey } from '../places/postal-key.ts'
 import type { Lead } from './lead.ts'
-import { directions, loneUnitWords, suffixes, suffixNames, unitWords, wholeUnitWords } from './publication-28.ts'
+import {
+  directions,
+  loneUnitWords,
+  namedUnitWords,
+  suffixes,
+  suffixNames,
+  unitWords,
+  wholeUnitWords,
+} from './publication-28.ts'
 
 /** Longer texts are no addresses: prose has no house. */
 const addressCharsMax = 200
@@ -67,9 +75,9 @@ function readUnit(words: readonly string[]): Tail | undefined {
     return { words: words.length - at, unit: id.unit }
   }
   const lone = loneUnitWords.get(last)
-  if (lone === undefined) return undefined
-  const at = words.length - 1
-  return { words: unitWords.has(words[at - 1] ?? '') ? 2 : 1, unit: lone }
+  const before = words.at(-2) ?? ''
+  if (lone !== undefined) return { words: unitWords.has(before) ? 2 : 1, unit: lone }
+  return namedUnitWords.has(before) && !unitWords.has(last) ? { words: 2, unit: last } : undefined
 }
 
 const isStreet = (words: readonly string[]) =>

@@ -236,6 +236,9 @@ export const unitWords: ReadonlySet<string> = new Set(
   ),
 )
 
+/** Those of them that any word may follow (`Unit Studio`), since no street ends in them. */
+export const namedUnitWords: ReadonlySet<string> = new Set(['apartment', 'apt', 'suite', 'ste', 'unit'])
+
 /** Words for a part of a building that say where a unit is: unlike the others they count. */
 export const wholeUnitWords: ReadonlyMap<string, string> = new Map([
   ['building', 'bldg'],

@@ -21,6 +21,7 @@ const sameHouses: [string, string?][][] = [
   [['1 Oak Dr Bldg 2 Apt 4'], ['1 Oak Drive', 'Unit 4, Building 2'], ['1 Oak Drive Apt 4', 'Bldg 2']],
   [['100 Highway 50'], ['100 Hwy 50']],
   [['443 Bergen St Unit Ph'], ['443 Bergen Street', 'Penthouse'], ['443 Bergen Street PH']],
+  [['16 Lincoln Pl Unit Studio'], ['16 Lincoln Place', 'Studio'], ['16 Lincoln Place, #studio']],
   [['12-34 Bell Blvd'], ['12-34 Bell Boulevard']],
   [['7 Calle Cañón'], ['7 CALLE CANON']],
 ] // biome-ignore format: a line a house
