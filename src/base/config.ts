@@ -155,8 +155,8 @@ export interface SettingInForce {
   value: string | undefined
   /** Of a secret that is a URL: its host and port. */
   host: string | undefined
-  from: 'flag' | 'environment' | '.env' | 'default'
-  /** The flag, or the file that NAME_FILE names. */
+  from: 'environment' | '.env' | 'default'
+  /** The file that NAME_FILE names. */
   by: string | undefined
   isSecret: boolean
   isSet: boolean
@@ -172,6 +172,7 @@ export interface Inspection<K extends SettingName> {
   wrong: ReadonlySet<K>
   /** Files that a `NAME_FILE` names for one of them. */
   files: { name: string; path: string; isSecret: boolean }[]
+  /** For a source without flags. */
   inForce: SettingInForce[]
 }
 
@@ -202,8 +203,8 @@ export function inspectSettings<const K extends SettingName>(
       name,
       value: rest.secret ? undefined : text,
       host: schema === httpUrl && text !== undefined && URL.canParse(text) ? new URL(text).host : undefined,
-      from: value === undefined ? 'default' : flag ? 'flag' : ((file ?? merged.get(name))?.from ?? 'default'),
-      by: value === undefined ? undefined : flag ? flag.flag : path,
+      from: value === undefined ? 'default' : ((file ?? merged.get(name))?.from ?? 'default'),
+      by: value === undefined ? undefined : path,
       isSecret: rest.secret !== undefined,
       isSet: text !== undefined,
     })
@@ -329,7 +330,7 @@ export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
 }
 
 /** Every setting in force, those of proxies too. Throws `usage` as `readSettings` does. */
-export function findInForce(source: SettingsSource): SettingInForce[] {
+export function findInForce(source: Omit<SettingsSource, 'flags'>): SettingInForce[] {
   const findOwn = () => {
     const { problems, inForce } = inspectSettings(settingNames, source)
     if (problems.length > 0) throw wrongSettings(problems)

@@ -354,12 +354,11 @@ test('settings shows each setting in force with where it comes from, and no secr
     LEADPUSH_RATE: '5', LEADPUSH_TIMEOUT: '10s', DATABASE_URL_FILE: 'database', LEADPUSH_HOME: '/data',
     LEADPUSH_RECEIVER_URL: 'https://receiver.example:8443/hidden-2?token=hidden-3', HTTPS_PROXY: 'proxy:hidden-4@proxy.example:3128',
   } // biome-ignore format: a list
-  const { code, json, stdout } = await callProgram(['settings', '--json', '--concurrency', '4'], { env, cwd })
+  const { code, json, stdout } = await callProgram(['settings', '--json'], { env, cwd })
   assert.equal(code, 0)
   const by = Object.fromEntries(json.map(({ name, ...rest }) => [name, rest]))
   const common = { type: 'setting', by: null, set: true, secret: false, host: null }
   const expected = {
-    LEADPUSH_CONCURRENCY: { ...common, value: '4', from: 'flag', by: '--concurrency' },
     LEADPUSH_RATE: { ...common, value: '5', from: 'environment' },
     LEADPUSH_LEASE: { ...common, value: '90s', from: '.env' },
     LEADPUSH_GUARD: { ...common, value: 'off', from: '.env', by: join(cwd, 'guard') },
