@@ -479,6 +479,21 @@ test('an embedded database is asked, left as it is, and stopped again; then it i
   await entered.leave()
 }) // biome-ignore format: short
 
+// Nothing told an operator that what runs as `nobody` beside leadpush could read the receiver keys in its files.
+test('embedded data that belong to nobody are noted, with the way to a user of their own', {
+  skip: process.getuid?.() !== 0 || process.platform !== 'linux',
+}, async () => {
+  const daemon = 1
+  for (const [uid, words] of [
+    [65_534, /^warn: .*belong to the user nobody.*useradd --system leadpush.*db backup.*LEADPUSH_HOME.*db restore/],
+    [daemon, /^pass: /],
+  ] as const) {
+    for (const name of ['data', 'socket'])
+      await promisify(execFile)('chown', ['-Rhf', `${uid}:${uid}`, join(server.home, name)])
+    says(await diagnose({ LEADPUSH_HOME: server.home }), 'database', words)
+  }
+})
+
 test('with everything hanging it comes to its end within a minute, says what hangs, and shows no secret', async () => {
   const { json, code, stdout, stderr, seconds } = await everythingHangs
   assert.equal(code, 1, stderr)

@@ -116,6 +116,10 @@ async function ownerOf(path: string): Promise<{ uid: number; gid: number } | und
   })
 }
 
+/** Whether the data of `paths` belong to `nobody`, as whom other services may run, which then can read and change them. */
+export const belongsToNobody = async ({ data }: Pick<Paths, 'data'>): Promise<boolean> =>
+  (await ownerOf(data))?.uid === nobody
+
 /**
  * Finds the user for the server of `paths`, whose home must exist: the owner of its data, where it has any. `users` are those of
  * this machine. Throws `usage` where PostgreSQL cannot run for this user and this home.

@@ -1,5 +1,7 @@
 /** Checks the database: presence, writing, durability, schema, rights and connections. */
 import { parseDatabaseUrl } from '../../base/database-url.ts'
+import { belongsToNobody } from '../../db/embedded/account.ts'
+import { findPaths } from '../../db/embedded/paths.ts'
 import { hasEmbedded } from '../../db/embedded.ts'
 import { schemaState, schemaTroubles } from '../../db/migrate.ts'
 import type { OpenDatabase } from '../../db/open.ts'
@@ -45,13 +47,20 @@ async function checkDatabase(context: CheckContext): Promise<Verdict> {
     context.opened = opened
     context.facts = await findServerFacts(opened)
     context.noDatabase = undefined
-    return judgeConnection(opened, context.facts, databaseUrl)
+    const isShared = databaseUrl === undefined && (await belongsToNobody(await findPaths(home)))
+    return judgeConnection(opened, context.facts, databaseUrl, isShared)
   } catch (error) {
     return judge('', [judgeDatabaseError(error)])
   }
 }
 
-function judgeConnection(opened: OpenDatabase, facts: ServerFacts, databaseUrl: string | undefined): Verdict {
+/** `isShared`: its files belong to a user as whom other services may run. */
+function judgeConnection(
+  opened: OpenDatabase,
+  facts: ServerFacts,
+  databaseUrl: string | undefined,
+  isShared: boolean,
+): Verdict {
   const { version, encoding, pooled, encrypted, roundTripMs } = facts
   const hosts = databaseUrl === undefined ? [] : parseDatabaseUrl(databaseUrl).hosts
   const abroad = hosts.find(({ host }) => host !== '' && !host.startsWith('/') && !isLocalHost(host))
@@ -60,6 +69,13 @@ function judgeConnection(opened: OpenDatabase, facts: ServerFacts, databaseUrl: 
   if (abroad && !encrypted) {
     const message = `${abroad.host} is reached without TLS: receiver keys and contacts travel where others can read them.`
     troubles.push(warning(message, 'Add sslmode=verify-full to DATABASE_URL.'))
+  }
+  if (isShared) {
+    const message = `${opened.description}: its files belong to the user nobody, and other services that run as nobody can read and change them.`
+    const remedy =
+      'Make a system user `leadpush` (`useradd --system leadpush`), run `leadpush db backup FILE`, set LEADPUSH_HOME to a new ' +
+      'folder, and run `leadpush db restore FILE`: the new files belong to that user.'
+    troubles.push(warning(message, remedy))
   }
   return judge(
     `${opened.description}: PostgreSQL ${version}, ${encoding}${way}, ${formatMs(roundTripMs)} there and back`,
