@@ -31,14 +31,14 @@ export function addDb(program: Command, act: Act): void {
     .addHelpText(
       'after',
       `
-The backup is gzipped text that later versions of leadpush and of PostgreSQL restore.
-It holds keys, secrets and contacts; only its owner may read the file.
+The backup is gzipped text that later versions of leadpush and of PostgreSQL
+restore. It holds keys, secrets and contacts; only its owner may read the file.
 
 Examples:
   leadpush db backup /var/backups/leadpush.gz
   leadpush db backup - | age -r age1… > leadpush.gz.age
-  leadpush db backup leadpush.gz --json     {"type":"backup","file","bytes","tables","rows",
-                                             "seconds"}`,
+
+--json prints {"type":"backup","file","bytes","tables","rows","seconds"}.`,
     )
     .action(act(backup))
   db.command('restore')
@@ -48,14 +48,16 @@ Examples:
     .addHelpText(
       'after',
       `
-All of the backup goes in, or nothing. Keep cron and serve off until you have read
-"Backup and restore" in docs/keys-and-backups.md: what happened after the backup happens again.
+All of the backup goes in, or nothing. Keep cron and serve off until you have
+read "Backup and restore" in docs/keys-and-backups.md: what happened after the
+backup happens again.
 
 Examples:
-  LEADPUSH_HOME=/var/lib/leadpush-new leadpush db restore /var/backups/leadpush.gz
+  LEADPUSH_HOME=/var/lib/new leadpush db restore /var/backups/leadpush.gz
   age -d leadpush.gz.age | leadpush db restore -
-  leadpush db restore leadpush.gz --json    {"type":"restore","home","rows","madeAt",
-                                             "version","postgres","seconds"}`,
+
+--json prints {"type":"restore","home","rows","madeAt","version","postgres",
+"seconds"}.`,
     )
     .action(act(restore))
 }

@@ -21,8 +21,9 @@ export function addMigrate(program: Command, act: Act): void {
     .addHelpText(
       'after',
       `
-With LEADPUSH_SECRET_KEY it also encrypts the receiver keys and signing secrets that
-are stored as they are. A migrate that was killed is gone on with by the next.
+With LEADPUSH_SECRET_KEY it also encrypts the receiver keys and signing secrets
+that are stored as they are. A migrate that was killed is gone on with by the
+next.
 
 Examples:
   DATABASE_URL=postgresql://leadpush@db.internal/leadpush leadpush migrate`,

@@ -64,7 +64,7 @@ export function buildProgram(act: Act, { out, error }: Writers): Command {
       'after',
       `
 Begin with:
-  leadpush demo                                 see it work, with nothing to set up
+  leadpush demo                                 see it work; nothing to set up
   leadpush leads import listings.csv            take listings in
   leadpush users import users.csv               take users in
   leadpush preview                              see what would be sent

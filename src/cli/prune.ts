@@ -44,9 +44,9 @@ Examples:
   leadpush prune --older-than 90d        for cron, monthly
   leadpush prune --older-than 90d --dry-run
 
-Listings that were seen within LEADPUSH_MAX_LEAD_AGE stay, and so does what keeps a
-user from a second weekly delivery. At the end it rebuilds indexes that have become
-thin, one after the other. It may run beside pushes and imports.`,
+Listings that were seen within LEADPUSH_MAX_LEAD_AGE stay, and so does what
+keeps a user from a second weekly delivery. At the end it rebuilds indexes that
+have become thin, one after the other. It may run beside pushes and imports.`,
     )
     .action(act(runPrune))
 }

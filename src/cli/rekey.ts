@@ -24,10 +24,11 @@ export function addRekey(settings: Command, act: Act): void {
       'after',
       `
 LEADPUSH_SECRET_KEY holds the key in force. The new one counts at once: commands
-with the old one then end with exit code 2, and a push under way ends so too, with
-nothing lost. Give every machine the new key, and run \`push --resume\`. One that was
-killed is gone on with by running it again, or by \`migrate\` with the new key.
-A backup that was made before needs the old key: keep it as long as the backup.
+with the old one then end with exit code 2, and a push under way ends so too,
+with nothing lost. Give every machine the new key, and run \`push --resume\`. One
+that was killed is gone on with by running it again, or by \`migrate\` with the
+new key. A backup that was made before needs the old key: keep it as long as the
+backup.
 
 Examples:
   openssl rand -base64 32 > new.key

@@ -20,14 +20,15 @@ export function addReport(program: Command, act: Act): void {
       'after',
       `
 The page is one file that loads nothing, and can be sent by mail. It holds the
-e-mail addresses of users in trouble, no key and no contact of a listing; only its
-owner may read the file.
+e-mail addresses of users in trouble, no key and no contact of a listing; only
+its owner may read the file.
 
 Examples:
   leadpush report --out report.html
   leadpush report --out - | ssh web.example.com 'cat > report.html'
-  leadpush report --out report.html --json      {"type":"report","file","bytes","period",
-                                                 "seconds","sampled","alarms"}`,
+
+--json prints {"type":"report","file","bytes","period","seconds","sampled",
+"alarms"}.`,
     )
     .action(act(report))
 }

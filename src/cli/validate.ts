@@ -31,10 +31,11 @@ export function addValidate(program: Command, act: Act): void {
     .addHelpText(
       'after',
       `
-Without files it looks at Node.js, settings, database, receiver (a HEAD without a
-key; nothing is sent), clock, disk, cron, and at every user, key, query, hook and
-lead. It writes nothing, makes no database, and gives up on what hangs. A note is no
-trouble of deliveries, and does not count. Files are judged as their import would.
+Without files it looks at Node.js, settings, database, receiver (a HEAD without
+a key; nothing is sent), clock, disk, cron, and at every user, key, query, hook
+and lead. It writes nothing, makes no database, and gives up on what hangs. A
+note is no trouble of deliveries, and does not count. Files are judged as their
+import would.
 
 Exit code: 1 where there is a problem, else 0.
 
@@ -43,7 +44,7 @@ Examples:
   leadpush validate --quick         the machine alone
   leadpush validate listings.csv    would the import take each record?
   zcat users.json.gz | leadpush validate -
-  leadpush validate export.csv --map-file mls.map --where status=Active --null TBD
+  leadpush validate mls.csv --map-file mls.map --where status=Active --null TBD
   leadpush preview --user user@example.com --body > body.json
   leadpush validate body.json`,
     )

@@ -90,7 +90,7 @@ test('every command and option of the help is there, and what is hidden is not',
   const helps = await Promise.all([['--help'], ['push', '--help']].map((args) => runProgram(args)))
   const [, groups = ''] = /\n\n(Listings and users:[\s\S]*)\n\nBegin with:/.exec(helps[0]?.stdout ?? '') ?? []
   const commands = groups.split('\n\n').flatMap((group) => namesOf(group, group.split(':\n')[0] ?? ''))
-  const options = namesOf(helps[1]?.stdout ?? '', 'Options')
+  const options = ['Whom', 'How', 'Output'].flatMap((heading) => namesOf(helps[1]?.stdout ?? '', heading))
   assert.ok(commands.length > 15 && options.length > 10, `${commands} ${options}`)
   for (const shell of shells) {
     for (const name of [...commands, ...options].map((word) => String(word))) {

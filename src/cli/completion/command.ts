@@ -16,7 +16,7 @@ export function addCompletion(program: Command, act: Act): void {
 Print it again after an upgrade.
 
 Examples:
-  source <(leadpush completion bash)        this shell; every one: a line in ~/.bashrc
+  source <(leadpush completion bash)     this shell; each: a line in ~/.bashrc
   leadpush completion zsh > "\${fpath[1]}/_leadpush"        then start zsh anew
   leadpush completion fish > ~/.config/fish/completions/leadpush.fish`,
     )

@@ -30,8 +30,9 @@ Examples:
   leadpush deliveries list --status failed --status unknown --since 2d
   leadpush deliveries list --period 2026-W47 --csv > week.csv
 
-A line has the times of the first and the last attempt, the period, and what \`push\`
-prints of a delivery. Without --limit the list has no end but the ledger's.`,
+A line has the times of the first and the last attempt, the period, and what
+\`push\` prints of a delivery. Without --limit the list has no end but the
+ledger's.`,
     )
     .action(act(async (io: CommandIo, options: ListOptions) => (await import('./list.ts')).list(io, options)))
   deliveries
@@ -43,13 +44,13 @@ prints of a delivery. Without --limit the list has no end but the ledger's.`,
     .addHelpText(
       'after',
       `
-The key stands in the X-Idempotency-Key of the request, and in the lines of --json.
-The body is built again from the listings as they were then, also that of a past
-week. Once one of its listings was erased, or deleted by \`leadpush prune\`, --body
-exits 1.
+The key stands in the X-Idempotency-Key of the request, and in the lines of
+--json. The body is built again from the listings as they were then, also that
+of a past week. Once one of its listings was erased, or deleted by
+\`leadpush prune\`, --body exits 1.
 
 Examples:
-  leadpush deliveries list --user user@example.com --json | jq -r .idempotencyKey
+  leadpush deliveries list --user me@example.com --json | jq -r .idempotencyKey
   leadpush deliveries show 5f0c…
   leadpush deliveries show 5f0c… --body | jq '.fsbos | length'
   leadpush deliveries show 5f0c… --json | jq '.attemptLog[].answer'`,

@@ -30,17 +30,19 @@ export function addExplain(program: Command, act: Act): void {
       `
 Examples:
   leadpush explain --user user@example.com https://listings.example/1
-  leadpush explain --user user@example.com https://listings.example/1 --json | jq -r .answer
+  leadpush explain --user user@example.com https://listings.example/1 --json
 
---json prints {"type":"explanation","user","href","period","answer"} with what the
-answer rests on: "subscribed","servedAt","owed","held"; "postalCode","importedAt"
-(null: long ago), "seenAt","ageSeconds","deliverableUntil","tooOld","gone",
-"sources" (each with "goneAt": null while it has the listing); "queries", each with "matches",
-"distanceMiles","words","rank","matching" (null: more than "counted" newest);
-"planned" (the query that brings it, and the part); "deliveries" that held it, each
-with "changed", the fields that have changed since, and "attemptLog"; "untold";
-"triggers", one for each hook of the user and each trigger that it asked for, with
-"status" (due, failing, dropped, abandoned, not due), "at", "reason".`,
+--json prints {"type":"explanation","user","href","period","answer"} with what
+the answer rests on: "subscribed", "servedAt", "owed", "held"; "postalCode",
+"importedAt" (null: long ago), "seenAt", "ageSeconds", "deliverableUntil",
+"tooOld", "gone", "sources" (each with "goneAt": null while it has the listing);
+"queries", each with "matches", "distanceMiles", "words", "rank", "matching"
+(null: more than "counted" newest);
+"planned" (the query that brings it, and the part); "deliveries" that held it,
+each with "changed", the fields that have changed since, and "attemptLog";
+"untold"; "triggers", one for each hook of the user and each trigger that it
+asked for, with "status" (due, failing, dropped, abandoned, not due), "at",
+"reason".`,
     )
     .action(act(explainListing))
 }

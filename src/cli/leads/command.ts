@@ -36,8 +36,8 @@ export function addLeads(program: Command, act: Act): void {
       `
 Examples:
   leadpush leads import listings.ndjson
-  leadpush leads import listings.csv --map href=property_url --map postalCode=zip
-  leadpush leads import export.txt --map-file mls.map --where status=Active --dry-run
+  leadpush leads import listings.csv --map href=url --map postalCode=zip
+  leadpush leads import mls.csv --map-file mls.map --where status=Open --dry-run
   leadpush leads import old.csv --encoding windows-1252
   leadpush leads import listings.csv --null n/a --null TBD --strict
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson

@@ -34,9 +34,10 @@ Examples:
   leadpush leads list --where city=Austin --where bedrooms!=1 --limit 100
   leadpush leads list --where contactPhone= --json
 
-Values are compared as text, upper and lower case alike; what is unknown is the empty
-text. postalCode, city, state, address and propertyType are looked up by an index; a
-condition on another field reads all listings, until there are enough.`,
+Values are compared as text, upper and lower case alike; what is unknown is the
+empty text. postalCode, city, state, address and propertyType are looked up by
+an index; a condition on another field reads all listings, until there are
+enough.`,
     )
     .action(act(list))
   leads

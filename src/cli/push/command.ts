@@ -45,37 +45,41 @@ export function addPush(program: Command, act: Act): void {
   program
     .command('push')
     .description('Send deliveries to the receiver, and record how each ended.')
+    .optionsGroup('Whom:')
     .option('--all', 'the weekly delivery, to every subscribed user who has none in this period yet')
+    .option('--force', 'with --all: also a further delivery for those who had theirs')
+    .option('--limit <n>', 'with --all: serve this many users, then end', parseCount)
     .option('--user <email>', 'one user, now')
     .option('--resume', 'go on with interrupted deliveries and runs, and send subscription pushes that are owed')
     .option('--failed', 'a further delivery for users whose delivery of this period failed')
-    .option('--force', 'with --all: also a further delivery for those who had theirs')
-    .option('--yes', 'with --force: go on without asking first')
-    .option('--limit <n>', 'with --all: serve this many users, then end', parseCount)
     .option('--unknown', 'with --failed: also for deliveries that may have arrived')
     .addOption(new Option('--owed', 'only what is owed by subscribing; with --user: to that user').hideHelp())
     .addOption(new Option('--dry-run', 'what `preview` does').hideHelp())
+    .optionsGroup('How:')
     .option('--accept', 'send what is held back: by the guard, by trouble of the receiver, or by another time zone')
+    .option('--yes', 'with --force: go on without asking first')
     .option('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)')
     .option('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)')
-    .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")
+    .optionsGroup('Output:')
     .option('--json', 'print one JSON object a line')
+    .option('--metrics-file <file>', "figures for Prometheus, as node exporter's textfile collector reads them")
     .addHelpText(
       'after',
       `
 Examples:
-  leadpush push --all                    for cron, weekly; twice sends nothing twice
+  leadpush push --all                    for cron, weekly; nobody gets two
   leadpush push --all --limit 5          a careful beginning
   leadpush push --user user@example.com  one user, also outside the week
-  leadpush push --resume                 after a crash or a stop; for cron, hourly
+  leadpush push --resume                 after a crash or stop; for cron, hourly
   leadpush push --failed                 once the receiver is repaired
   leadpush push --all --accept           once you know that it is right
   leadpush push --all --metrics-file /var/lib/node_exporter/leadpush-all.prom
 
-On a terminal --force says how many users would get a further delivery, and asks.
+On a terminal --force says how many users would get a further delivery, and
+asks.
 
-Give each line of a crontab a metrics file of its own, which ends in .prom. It is
-replaced as a whole twice a minute, and when the run ends.`,
+Give each line of a crontab a metrics file of its own, which ends in .prom. It
+is replaced as a whole twice a minute, and when the run ends.`,
     )
     .action(act(push))
 }

@@ -37,9 +37,9 @@ export function addReceiver(program: Command, act: Act): void {
       `
 Any path will do, and without --keys any well-formed user key. It keeps leads by
 href under the null rule, in the database: a value that is null never wipes out
-one that came before. Answers are JSON; \`problems\` lists each rule that a request
-breaks, with its clause and place. --limit is a bucket of tokens: without a burst
-it holds what one second brings.
+one that came before. Answers are JSON; \`problems\` lists each rule that a
+request breaks, with its clause and place. --limit is a bucket of tokens:
+without a burst it holds what one second brings.
 
 Examples:
   leadpush receiver --port 9000

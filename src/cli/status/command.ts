@@ -42,12 +42,13 @@ Examples:
   leadpush status --check --quiet        for a monitor, once a day
 
 What is wrong comes first, with what to do; --check exits 1 for each of these:
-  deliveries   the receiver refuses all of them; some are stuck, failed or unknown
+  deliveries   the receiver refuses all; some are stuck, failed or unknown
   users        some were left out, are held back, or half of them have no lead
-  the week     no whole \`push --all\` finished in the last 8 days, or the database
-               lost records of a push
+  the week     no whole \`push --all\` finished in the last 8 days, or the
+               database lost records of a push
   listings     none were imported for LEADPUSH_FEED_MAX_AGE, or none of a source
-  platforms    triggers were abandoned, dropped or not sent; a hook failed for a day`,
+  platforms    triggers were abandoned, dropped or not sent; a hook failed for a
+               day`,
     )
     .action(act(status))
 }

@@ -55,13 +55,13 @@ Examples:
   leadpush trigger --metrics-file /var/lib/node_exporter/leadpush-trigger.prom
 
 A hook gets each listing once that matches one of its user's queries and was
-imported after the hook was registered. If it asked for price_change, it gets each
-one whose price changed since the last run; if it asked for lead_gone, each one
-that left its complete feed. Later runs try again what failed, after 1, 5 and 30
-minutes, 2, 8, 16, 24 and 24 hours. A hook that did not answer in time, or failed
-5 times in a row, gets nothing for a minute, or for as long as its Retry-After
-asks. A host gets at most 30 a second. One run sends at a time: another asks it
-to look again, and ends.`,
+imported after the hook was registered. If it asked for price_change, it gets
+each one whose price changed since the last run; if it asked for lead_gone, each
+one that left its complete feed. Later runs try again what failed, after 1, 5
+and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that did not answer in time,
+or failed 5 times in a row, gets nothing for a minute, or for as long as its
+Retry-After asks. A host gets at most 30 a second. One run sends at a time:
+another asks it to look again, and ends.`,
     )
     .action(act(trigger))
 }

@@ -41,12 +41,12 @@ A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
                       {"type":"text","value":"pool"}]}
 A field that is left out keeps its value. Given queries replace the user's.
 
-CSV has a line for each query; lines with one e-mail are one user. Its columns, in
-any order and case: email, receiverApiKey, subscribed (true, yes, y, 1, on or the
-opposite), type, value, radius. An empty cell keeps the value. Without a type a
-postal code is a zipcode, any other value a text. A line that cannot be read
-rejects its user. If your columns have other names, run the import without --map:
-it prints the options to use.`,
+CSV has a line for each query; lines with one e-mail are one user. Its columns,
+in any order and case: email, receiverApiKey, subscribed (true, yes, y, 1, on or
+the opposite), type, value, radius. An empty cell keeps the value. Without a
+type a postal code is a zipcode, any other value a text. A line that cannot be
+read rejects its user. If your columns have other names, run the import without
+--map: it prints the options to use.`,
     )
     .action(act(importFiles))
   users
@@ -71,9 +71,9 @@ it prints the options to use.`,
 }
 
 const several = `
-Name several users, or give - and their e-mails on standard input, one a line: each
-is done, and a summary follows. If a user does not exist, the exit code is 1, or 2
-if it is the only one.`
+Name several users, or give - and their e-mails on standard input, one a line:
+each is done, and a summary follows. If a user does not exist, the exit code is
+1, or 2 if it is the only one.`
 
 /** A command that changes each of several users in the same way. */
 function addChange(users: Command, name: string, description: string): Command {
