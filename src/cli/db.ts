@@ -71,6 +71,11 @@ async function readHome(io: CommandIo): Promise<string> {
   return home
 }
 
+async function readSecretKey(io: CommandIo): Promise<Buffer | undefined> {
+  const { readSettings } = await import('../base/config.ts')
+  return readSettings(['secretKey'], settingsSource(io)).secretKey
+}
+
 async function printPath(io: CommandIo, { json }: { json?: true }): Promise<ExitCode> {
   const path = await readHome(io)
   await (json ? io.out.json({ type: 'db', path }) : io.out.line(path))
@@ -100,6 +105,7 @@ const secondsSince = (startedAt: number) => Math.round(performance.now() - start
 
 async function backup(io: CommandIo, path: string, { json }: { json?: true }): Promise<ExitCode> {
   const home = await readHome(io)
+  const secretKey = await readSecretKey(io)
   const { openOutFile } = await import('./out-file.ts')
   const file = openOutFile(io, path, { isTaken: json === true })
   try {
@@ -107,8 +113,9 @@ async function backup(io: CommandIo, path: string, { json }: { json?: true }): P
       const startedAt = performance.now()
       const { createGzip } = await import('node:zlib')
       const { writeBackup } = await import('../db/backup.ts')
+      const { sealErasureKey } = await import('../secrets/erasure-key.ts')
       const gzip = createGzip({ level: gzipLevel })
-      const writing = writeBackup(opened, gzip)
+      const writing = writeBackup(opened, gzip, secretKey && ((key) => sealErasureKey(secretKey, key)))
       writing.catch(() => {}) // `file` tells it, or why it could not go on
       const size = await file.write(gzip)
       const { tables, rows } = await writing
@@ -125,12 +132,16 @@ async function backup(io: CommandIo, path: string, { json }: { json?: true }): P
 
 async function restore(io: CommandIo, path: string, { json }: { json?: true }): Promise<ExitCode> {
   const home = await readHome(io)
+  const secretKey = await readSecretKey(io)
   const startedAt = performance.now()
   const { checkReadable, openFile } = await import('../records/read-records.ts')
   if (path !== '-') checkReadable(path)
   const { restoreBackup } = await import('../db/restore.ts')
+  const { openErasureKey } = await import('../secrets/erasure-key.ts')
   const input = path === '-' ? io.openStdin() : openFile(path)
-  const { rows, strangers, madeAt, version, postgres } = await restoreBackup(home, input)
+  const { rows, strangers, madeAt, version, postgres } = await restoreBackup(home, input, (sealed) =>
+    openErasureKey(secretKey, sealed),
+  )
   // brings an older schema up to date, and tells that the database can be used
   await withDatabase(io, { databaseUrl: undefined, home }, {}, async () => {})
   if (strangers.length > 0)

@@ -5,6 +5,7 @@
  */
 import { pipeline } from 'node:stream/promises'
 import type { Gzip } from 'node:zlib'
+import { LeadpushError } from '../base/errors.ts'
 import { packageVersion } from '../base/package-root.ts'
 import { copyOut } from './copy.ts'
 import type { OpenDatabase } from './open.ts'
@@ -21,6 +22,8 @@ export interface BackupHead {
   madeAt: string
   /** The migrations that made its tables. */
   migrations: string[]
+  /** The key of erasures, encrypted; its table then has no row. */
+  erasureKey?: string
 }
 
 /** The line before the rows of a table, which end with `\.` on a line of its own. */
@@ -38,32 +41,42 @@ export interface BackupEnd {
 
 /**
  * Writes everything that the database holds at one moment into `gzip`, and ends it; others may write meanwhile. Destroys
- * `gzip` where that fails.
+ * `gzip` where that fails. `seal` encrypts the key of erasures; without it the key stands in the backup as it is.
  */
-export async function writeBackup(opened: OpenDatabase, gzip: Gzip): Promise<BackupEnd> {
+export async function writeBackup(opened: OpenDatabase, gzip: Gzip, seal?: Seal): Promise<BackupEnd> {
   const end: BackupEnd = { tables: 0, rows: 0, sequences: {} }
-  await withTransaction(opened, (connection) => pipeline(dump(connection, end), gzip), undefined, 'rollback')
+  await withTransaction(opened, (connection) => pipeline(dump(connection, end, seal), gzip), undefined, 'rollback')
   return end
 }
 
+type Seal = (erasureKey: Buffer) => string
+
+/** Its one row has the key of erasures. */
+const erasureTable = 'erasure_key'
+
 const toLine = (line: BackupHead | BackupTable | BackupEnd) => Buffer.from(`${JSON.stringify(line)}\n`)
 
-async function* dump(connection: Connection, end: BackupEnd): AsyncGenerator<Uint8Array> {
+async function* dump(connection: Connection, end: BackupEnd, seal: Seal | undefined): AsyncGenerator<Uint8Array> {
   await connection.query('set transaction isolation level repeatable read, read only')
   // an operator's postgresql.conf may say otherwise
   await connection.query("set local datestyle = 'ISO'; set local extra_float_digits = 1")
-  yield toLine(await describe(connection))
   const { rows: tables } = await connection.query<BackupTable>(`
     select relname as table, array_agg(attname::text order by attnum) as columns
     from pg_class join pg_attribute on attrelid = pg_class.oid
     where relnamespace = current_schema()::regnamespace and relkind = 'r'
       and attnum > 0 and not attisdropped and attgenerated = ''
     group by relname order by relname`)
+  // an older schema has no such table
+  const sealed =
+    seal && tables.some(({ table }) => table === erasureTable) ? seal(await findErasureKey(connection)) : undefined
+  yield toLine({ ...(await describe(connection)), ...(sealed && { erasureKey: sealed }) })
   for (const table of tables) {
     yield toLine(table)
-    const rows = copyOut(connection, table.table, table.columns)
-    yield* rows
-    end.rows += rows.rowCount
+    if (sealed === undefined || table.table !== erasureTable) {
+      const rows = copyOut(connection, table.table, table.columns)
+      yield* rows
+      end.rows += rows.rowCount
+    }
     yield Buffer.from('\\.\n')
   }
   end.tables = tables.length
@@ -73,6 +86,13 @@ async function* dump(connection: Connection, end: BackupEnd): AsyncGenerator<Uin
     where schemaname = current_schema() and last_value is not null order by sequencename`)
   for (const { name, value } of sequences) end.sequences[name] = value
   yield toLine(end)
+}
+
+async function findErasureKey(connection: Connection): Promise<Buffer> {
+  const { rows } = await connection.query<{ key: Buffer }>(`select key from ${erasureTable}`)
+  if (!rows[0])
+    throw new LeadpushError('failed', 'The key of erasures is gone: what is saved without it cannot be restored.')
+  return rows[0].key
 }
 
 async function describe(connection: Connection): Promise<BackupHead> {

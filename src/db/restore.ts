@@ -8,7 +8,6 @@ import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import type { BackupEnd, BackupHead, BackupTable } from './backup.ts'
 import { BackupReader } from './backup-reader.ts'
 import { copyIn } from './copy.ts'
-import type { Binaries } from './embedded/binaries.ts'
 import { newTemporaryName, sync } from './embedded/cluster.ts'
 import { findPaths, hasData, makeHome, type Paths } from './embedded/paths.ts'
 import { findServer, stopServer } from './embedded/postmaster.ts'
@@ -27,22 +26,24 @@ export interface Restored extends BackupHead {
 /**
  * Restores the backup that `input` gives into `home`, with the schema that it had: the next command that opens the database
  * migrates it. Throws `usage`, with nothing done, where the home has a database, or `input` is no backup that this program
- * knows; `failed` where it breaks off.
+ * knows; `failed` where it breaks off. `open` decrypts the key of erasures, where the backup has it encrypted; what it throws ends
+ * the restore with nothing done.
  */
 export async function restoreBackup(
   home: string,
   input: Readable,
-  options: { binaries?: Binaries } = {},
+  open?: (erasureKey: string) => Buffer,
 ): Promise<Restored> {
   const paths = await findPaths(home)
   if (await hasData(paths)) throw occupied(paths)
   const reader = new BackupReader(input)
   const head = await readHead(reader)
+  const erasureKey = head.erasureKey === undefined ? undefined : open?.(head.erasureKey)
   await makeHome(home)
   const prefix = `${newTemporaryName()}-`
-  const server = await startThrowAway({ ...options, folder: home, prefix, throwAway: false })
+  const server = await startThrowAway({ folder: home, prefix, throwAway: false })
   try {
-    const loaded = await load(server.url, head, reader)
+    const loaded = await load(server.url, head, reader, erasureKey)
     await putInPlace(await findPaths(server.home), await findPaths(home))
     return { ...head, ...loaded }
   } finally {
@@ -71,7 +72,8 @@ async function putInPlace(made: Paths, paths: Paths): Promise<void> {
 
 async function readHead(reader: BackupReader): Promise<BackupHead> {
   const head = (await reader.readLine().catch(() => ({}))) as Partial<BackupHead>
-  if (head.leadpush !== 'backup' || !Array.isArray(head.migrations)) {
+  const hasGoodKey = typeof head.erasureKey === 'string' || head.erasureKey === undefined
+  if (head.leadpush !== 'backup' || !Array.isArray(head.migrations) || !hasGoodKey) {
     throw new LeadpushError('usage', 'This is no backup of leadpush.', {
       hint: '`leadpush db backup FILE` makes one.',
     })
@@ -84,18 +86,20 @@ async function readHead(reader: BackupReader): Promise<BackupHead> {
   return head as BackupHead
 }
 
-async function load(url: string, head: BackupHead, reader: BackupReader) {
+async function load(url: string, head: BackupHead, reader: BackupReader, erasureKey: Buffer | undefined) {
   const opened = await openDatabase({ databaseUrl: url, home: '' }, { schema: 'untouched' })
   try {
     await migrateTo(opened.db, head.migrations)
-    const loaded = await withTransaction(opened, (connection) => loadAll(connection, reader)).catch((error) => {
-      throw error instanceof LeadpushError
-        ? error
-        : new LeadpushError('failed', `The backup cannot be restored: ${messageOf(error)}; nothing was kept.`, {
-            hint: 'Restore another backup.',
-            cause: error,
-          })
-    })
+    const loaded = await withTransaction(opened, (connection) => loadAll(connection, reader, erasureKey)).catch(
+      (error) => {
+        throw error instanceof LeadpushError
+          ? error
+          : new LeadpushError('failed', `The backup cannot be restored: ${messageOf(error)}; nothing was kept.`, {
+              hint: 'Restore another backup.',
+              cause: error,
+            })
+      },
+    )
     await analyse(opened)
     return loaded
   } finally {
@@ -103,7 +107,11 @@ async function load(url: string, head: BackupHead, reader: BackupReader) {
   }
 }
 
-async function loadAll(connection: Connection, reader: BackupReader): Promise<{ rows: number; strangers: string[] }> {
+async function loadAll(
+  connection: Connection,
+  reader: BackupReader,
+  erasureKey: Buffer | undefined,
+): Promise<{ rows: number; strangers: string[] }> {
   // rows come in any order, and what triggers would do is in them: foreign keys and triggers rest
   await connection.query('set local session_replication_role = replica')
   const { rows: found } = await connection.query<{ name: string }>(
@@ -126,6 +134,7 @@ async function loadAll(connection: Connection, reader: BackupReader): Promise<{ 
       if (missing.size > 0) throw new Error(`it has no table ${[...missing].join(', ')}`)
       if ((await findMigrations(connection)) !== made)
         throw new Error('its migrations are not those that its head names')
+      if (erasureKey) await connection.query('insert into erasure_key values ($1)', [erasureKey])
       await checkErasureKey(connection)
       return { rows, strangers }
     }

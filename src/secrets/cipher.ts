@@ -6,7 +6,7 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } f
 
 /** What a secret is, and whose: one that is moved to another row does not open there. */
 export interface Place {
-  kind: 'receiver key' | 'signing secret' | 'data key'
+  kind: 'receiver key' | 'signing secret' | 'data key' | 'erasure key'
   owner: string
 }
 

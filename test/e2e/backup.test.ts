@@ -117,6 +117,7 @@ test('a backup that breaks off, or is none that this program knows, changes noth
     [withEnd, 1, /cannot be restored.*has not the rows.*nothing was kept/],
     [Buffer.from('href,postalCode\n'), 2, /no backup of leadpush/],
     [Buffer.alloc(0), 2, /no backup of leadpush/],
+    [withHead({ erasureKey: 1 }), 2, /no backup of leadpush/],
     [withHead({ format: 2, version: '9.0.0' }), 2, /of a newer leadpush \(9\.0\.0\)/],
     [withHead({ migrations: ['000001_leads', '999999_unheard_of'] }), 2, /of a newer leadpush/],
   ] as const) {
@@ -125,6 +126,46 @@ test('a backup that breaks off, or is none that this program knows, changes noth
     assert.deepEqual([ended.code, ended.stdout], [code, ''], ended.stderr)
     assert.match(ended.stderr, pattern)
     await until('nothing is left', () => !existsSync(place('odd')) || readdirSync(place('odd')).length === 0)
+  }
+})
+
+// Whoever had a backup could test guesses of erased contacts: the key of their hashes stood beside them.
+test('with a secret key set, a backup has the key of erasures encrypted, and a restore needs that key before it begins', async () => {
+  const withKey = (name: string, byte: number | undefined): ProgramOptions => ({
+    env: {
+      LEADPUSH_HOME: place(name),
+      ...(byte !== undefined && { LEADPUSH_SECRET_KEY: Buffer.alloc(32, byte).toString('base64') }),
+    },
+  })
+  const sealed = place('sealed.gz')
+  const tableOf = (lines: readonly string[]) =>
+    lines[lines.findIndex((line) => line.startsWith('{"table":"erasure_key"')) + 1] ?? ''
+  const erasureKey = tableOf(linesOf(file)).replaceAll('\\', '').replace(/^x/, '')
+  assert.match(erasureKey, /^[0-9a-f]{64}$/)
+
+  const saved = await call(`db backup ${sealed}`, withKey('now', 1))
+  assert.equal(saved.code, 0, saved.stderr)
+  const text = gunzipSync(readFileSync(sealed)).toString()
+  for (const form of ['hex', 'base64', 'base64url'] as const)
+    assert.ok(!text.includes(Buffer.from(erasureKey, 'hex').toString(form)), form)
+
+  for (const [byte, pattern] of [
+    [2, /LEADPUSH_SECRET_KEY: holds another key/],
+    [undefined, /LEADPUSH_SECRET_KEY: is not set/],
+  ] as const) {
+    const { code, stdout, stderr } = await call(`db restore ${sealed}`, withKey('sealed', byte))
+    assert.deepEqual([code, stdout], [2, ''])
+    assert.match(stderr, pattern)
+    assert.equal(existsSync(place('sealed')), false)
+  }
+  for (const [from, name] of [
+    [sealed, 'sealed'],
+    [file, 'plain'],
+  ] as const) {
+    const { code, stderr } = await run(`db restore ${from}`, withKey(name, 1))
+    assert.equal(code, 0, stderr)
+    assert.equal((await call(`db backup ${place('out.gz')}`, at(name))).code, 0)
+    assert.equal(tableOf(linesOf(place('out.gz'))), tableOf(linesOf(file)), name)
   }
 })
 
