@@ -104,7 +104,8 @@ async function showOn(columns: number, args: string, env: Record<string, string>
   return text
 }
 
-test('a push shows a line that moves and never wraps, then a summary, and why what failed did', {
+// whoever tried a push saw no line of the users whose delivery arrived
+test('a push shows a line that moves and never wraps, up to 20 users of each end, a summary, and why what failed did', {
   skip: lackingScript,
 }, async () => {
   const house = await buildHouse({ users: makeUsers(30), leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
@@ -127,6 +128,7 @@ test('a push shows a line that moves and never wraps, then a summary, and why wh
   for (const frame of frames(narrow)) assert.ok(frame.length < 40, frame)
   const plain = stripVTControlCharacters(narrow).replaceAll('\r', '')
   assert.equal(plain.match(/ {2}failed {2}/g)?.length, 20)
+  assert.equal(plain.match(/ {2}delivered {2}weekly/g)?.length, 5)
   assert.match(plain, /… and 5 more; --json lists all/)
   assert.match(
     plain,
@@ -135,8 +137,11 @@ test('a push shows a line that moves and never wraps, then a summary, and why wh
   assert.match(plain, /\n {4}Bring the keys/)
   assert.match(plain, /\nOnce the cause is mended: leadpush push\n--failed\n/)
 
+  house.receiver.answer = () => 200
   const still = await showOn(80, 'push --failed', { ...env, NO_COLOR: '1' })
   assert.deepEqual([frames(still), still.includes('\u001b')], [[], false])
+  assert.equal(still.match(/ {2}delivered {2}\w+, 1 lead/g)?.length, 20)
+  assert.match(still, /… and 5 more; --json lists all/)
 })
 
 test('on a terminal a forced push says how many users would get a further delivery, and asks', {

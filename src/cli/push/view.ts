@@ -1,6 +1,6 @@
 /**
- * The output of a push: JSON lines, or for people each failure as it comes, the progress, a summary, and the causes of failed
- * deliveries.
+ * The output of a push: JSON lines, or for people each failure as it comes (on a terminal each delivery), the progress, a
+ * summary, and the causes of failed deliveries.
  */
 
 import { bytes, formatCount, formatRate, plural, seconds } from '../../base/amounts.ts'
@@ -54,12 +54,15 @@ export async function createPushView(
     answers.delete(key ?? '')
     return answer
   }
-  const shown = { delivery: 0, skip: 0, warning: 0 }
+  // deliveries that went well never take the lines of those that did not
+  const shown = { delivery: 0, trouble: 0, skip: 0, warning: 0 }
+  const showsAll = single || io.stdout.isTTY === true
   await progress.start(json)
   const show = (line: Exclude<PushLine, SummaryLine>, answer: string | undefined): void => {
+    const type = line.type === 'delivery' && isTrouble(line) ? 'trouble' : line.type
     if (json) io.out.writeSoon(toJsonLine(line))
-    else if (line.type === 'delivery' && !isTrouble(line) && !single) return
-    else if (++shown[line.type] <= shownMax) io.out.lineSoon(describeLine(line, answer))
+    else if (type === 'delivery' && !showsAll) return
+    else if (++shown[type] <= shownMax) io.out.lineSoon(describeLine(line, answer))
   }
   const reporter: PushReporter = {
     line(line) {
