@@ -334,3 +334,14 @@ export function countMatches(db: Database, search: SearchToMatch, live: Live, ma
     return rows[0]?.count ?? 0
   })
 }
+
+/** How many live listings there are beside the first of their house (contract 4.20). */
+export async function countLeftOut(db: Database, { seenSince }: Live): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    select coalesce(sum(listings - 1), 0)::bigint as n from (
+      select count(*) as listings from leads l join lead_seen s on s.lead_id = l.id
+      where l.house is not null and ${isListed(sql`s`, seenSince)} group by l.house
+    ) h
+  `.execute(db)
+  return rows[0]?.n ?? 0
+}

@@ -11,10 +11,9 @@ import { type Lead, leadFields } from '../../leads/lead.ts'
 import { findSources } from '../../leads/lead-sources.ts'
 import { type Condition, holds } from '../../leads/where.ts'
 import { findCounted, isListed, type Live } from '../../matching/listed.ts'
-import { hasWords } from '../../matching/match.ts'
+import { countLeftOut, hasWords } from '../../matching/match.ts'
 import { queryWords } from '../../matching/words.ts'
 import { postalKey } from '../../places/postal-key.ts'
-import { countLeftOut } from '../report/figures/kept.ts'
 
 export interface ListedLead {
   lead: Lead

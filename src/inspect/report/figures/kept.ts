@@ -1,7 +1,7 @@
 /** What leadpush kept from users: listings that would have been sent in vain, and weeks that looked wrong. */
 import { sql } from 'kysely'
-import type { Database } from '../../../db/open.ts'
-import { isListed, type Live } from '../../../matching/listed.ts'
+import type { Live } from '../../../matching/listed.ts'
+import { countLeftOut } from '../../../matching/match.ts'
 import type { Snapshot } from './reading.ts'
 
 export interface Kept {
@@ -14,17 +14,6 @@ export interface Kept {
 }
 
 export const weeksLookedAt = 12
-
-/** How many live listings there are beside the first of their house. */
-export async function countLeftOut(snapshot: Snapshot | Database, { seenSince }: Live): Promise<number> {
-  const { rows } = await sql<{ n: number }>`
-    select coalesce(sum(listings - 1), 0)::bigint as n from (
-      select count(*) as listings from leads l join lead_seen s on s.lead_id = l.id
-      where l.house is not null and ${isListed(sql`s`, seenSince)} group by l.house
-    ) h
-  `.execute(snapshot)
-  return rows[0]?.n ?? 0
-}
 
 export async function findKept(snapshot: Snapshot, live: Live): Promise<Kept> {
   const { rows } = await sql<Omit<Kept, 'sameHouse'>>`
