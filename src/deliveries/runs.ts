@@ -163,12 +163,6 @@ export interface SourceVolume extends ImportVolume {
   name: string
 }
 
-/** Why the guard holds a whole run: what was imported in its week, or the time zone; `text` is the reason of a skip line. */
-export interface HeldRun {
-  by: 'week' | 'zone'
-  text: string
-}
-
 /** Records the figures that later weeks compare with, and the reason if the whole run is held. Returns the statement's number. */
 export async function recordImportVolume(
   db: Database,
@@ -176,7 +170,7 @@ export async function recordImportVolume(
   verdict: {
     importVolume: ImportVolume
     sources: readonly SourceVolume[]
-    held: HeldRun | undefined
+    held: { by: 'week' | 'zone'; reason: string } | undefined
     accepted: boolean
   },
 ): Promise<number | null> {
@@ -187,7 +181,7 @@ export async function recordImportVolume(
   const row = await rideOut(() =>
     db
       .updateTable('runs')
-      .set({ listings, filled_fields: filledFields, held: held?.text ?? null, held_by: held?.by ?? null, accepted })
+      .set({ listings, filled_fields: filledFields, held: held?.reason ?? null, held_by: held?.by ?? null, accepted })
       .set({ statements: sql`statements + ${isCounted}` })
       .where('id', '=', run.runId)
       .returning('statements')

@@ -6,6 +6,7 @@ import type { Database } from '../db/open.ts'
 import { findInterruptedRuns, type OpenRun } from '../deliveries/runs.ts'
 import type { SkipLine } from '../index.ts'
 import { judge, type Verdict } from './guard.ts'
+import type { WeekHold } from './hold.ts'
 import { type PushRequest, type Scope, scopeOf } from './scope.ts'
 import { countUsersOfPass } from './users-left.ts'
 import {
@@ -93,9 +94,9 @@ export class Agenda {
   }
 
   /** Why the guard holds the whole run: only if there are users to hold, or the time zone differs. Takes the result of `count`. */
-  findReasonToHoldAll({ free, elsewhere }: UsersLeft): string | undefined {
+  findHold({ free, elsewhere }: UsersLeft): WeekHold | undefined {
     const isForNobody = free + elsewhere === 0 && this.context.otherTimeZone === undefined
-    return isForNobody ? undefined : this.verdict?.held?.text
+    return isForNobody ? undefined : this.verdict?.held
   }
 
   /** The passes over the subscribed users, in order. */

@@ -13,7 +13,8 @@ import {
 } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import { type HeldRun, hasBegun, type ImportVolume, type OpenRun, type SourceVolume } from '../deliveries/runs.ts'
+import { hasBegun, type ImportVolume, type OpenRun, type SourceVolume } from '../deliveries/runs.ts'
+import type { UserHold, WeekHold } from './hold.ts'
 import type { UserPlan } from './planner.ts'
 
 export interface Week {
@@ -131,55 +132,50 @@ function median(figures: readonly number[]): number | undefined {
   return low === undefined || high === undefined ? undefined : (low + high) / 2
 }
 
-/** The reason to hold the whole run: what all imports together brought, or those of one source; undefined: there is none. */
-export function judgeWeek({ importVolume, before, isAccepted, sources }: Omit<Week, 'earlier'>): string | undefined {
-  const ofAll = judgeVolume(importVolume, before, isAccepted, '')
-  if (ofAll !== undefined) return ofAll
-  for (const { volume, before } of sources) {
-    const ofSource = judgeVolume(volume, before, isAccepted, ` of the source ${volume.name}`)
-    if (ofSource !== undefined) return ofSource
+/** Why the whole run is held: what all imports together brought, or those of one source; undefined: it is not. */
+export function judgeWeek(week: Omit<Week, 'earlier'>): WeekHold | undefined {
+  const { importVolume, before, isAccepted } = week
+  const sources = week.sources.map(({ volume, before }) => ({ volume, before, source: volume.name }))
+  for (const { volume, before: earlier, source } of [{ volume: importVolume, before, source: undefined }, ...sources]) {
+    const hold = judgeVolume(volume, earlier)
+    if (hold) return { by: 'week', ...hold, weeks: isAccepted ? 'accepted' : earlier.length, source }
   }
   return undefined
 }
 
-function judgeVolume(
-  feed: ImportVolume,
-  before: readonly ImportVolume[],
-  isAccepted: boolean,
-  whose: string,
-): string | undefined {
-  const listings = median(before.map((week) => week.listings))
-  if (listings === undefined || listings < comparedListingsMin) return undefined
-  const fields = median(before.flatMap(({ filledFields }) => filledFields ?? []))
-  const when = isAccepted
-    ? 'when this week was accepted'
-    : before.length === 1
-      ? 'in the week before'
-      : `in the median of ${before.length} weeks before`
-  const imported = 'imported since the last weekly run'
-  if (feed.listings * weekFall <= listings)
-    return `held: ${feed.listings} listings${whose} ${imported} instead of ${Math.round(listings)} ${when}`
-  if (feed.filledFields !== null && fields !== undefined && fields > 0 && feed.filledFields * weekFall <= fields)
-    return `held: ${feed.filledFields} filled fields in the ${feed.listings} listings${whose} ${imported} instead of ${Math.round(fields)} ${when}`
+type Fall = Pick<WeekHold & { by: 'week' }, 'fell' | 'listings' | 'filledFields' | 'before'>
+
+function judgeVolume({ listings, filledFields }: ImportVolume, before: readonly ImportVolume[]): Fall | undefined {
+  const listingsBefore = median(before.map((week) => week.listings))
+  if (listingsBefore === undefined || listingsBefore < comparedListingsMin) return undefined
+  const fieldsBefore = median(before.flatMap((week) => week.filledFields ?? []))
+  if (listings * weekFall <= listingsBefore) return { fell: 'listings', listings, filledFields, before: listingsBefore }
+  if (
+    filledFields !== null &&
+    fieldsBefore !== undefined &&
+    fieldsBefore > 0 &&
+    filledFields * weekFall <= fieldsBefore
+  )
+    return { fell: 'filledFields', listings, filledFields, before: fieldsBefore }
   return undefined
 }
 
-/** The reason to hold back a user who would get `leads` leads; undefined: there is none. */
-export function judgeUser(leads: number, before: number | undefined): string | undefined {
+/** Why a user is held back who would get `leads` leads; undefined: they are not. */
+export function judgeUser(leads: number, before: number | undefined): UserHold | undefined {
   if (before === undefined || before < comparedLeadsMin || leads * userFall > before) return undefined
-  return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery with the same queries`
+  return { by: 'user', leads, before }
 }
 
 /**
- * The reason to send nothing of a plan; undefined: there is none. A plan without a query that was too slow would be taken for the
- * whole. Only plans of a weekly pass have an earlier delivery to compare with (contract 4.14).
+ * Why nothing of a plan is sent; undefined: it is. Only plans of a weekly pass have an earlier delivery to compare with
+ * (contract 4.14).
  */
-export function findReasonToHold({
+export function judgePlan({
   deliveries,
   tooSlow,
   leadsBefore,
-}: Pick<UserPlan, 'deliveries' | 'tooSlow' | 'leadsBefore'>): string | undefined {
-  if (tooSlow !== undefined) return `a query takes too long to look up: ${tooSlow}`
+}: Pick<UserPlan, 'deliveries' | 'tooSlow' | 'leadsBefore'>): UserHold | undefined {
+  if (tooSlow !== undefined) return { by: 'slowness', query: tooSlow }
   if (deliveries.length === 0) return undefined
   return judgeUser(
     deliveries.reduce((sum, { leads }) => sum + leads, 0),
@@ -187,23 +183,15 @@ export function findReasonToHold({
   )
 }
 
-/** The reason to hold a weekly push if this machine's time zone differs from the last run's: its week may be another. */
-const judgeZone = (timeZone: string, otherTimeZone: string | undefined) =>
-  otherTimeZone &&
-  `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${otherTimeZone}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
-
 export interface Verdict {
   importVolume: ImportVolume
   sources: readonly SourceVolume[]
   /** Why the whole run is held; undefined: it is not. */
-  held: HeldRun | undefined
+  held: WeekHold | undefined
   guardsUsers: boolean
   /** The periods whose deliveries each user's is compared with. */
   earlier: readonly string[]
 }
-
-const heldBy = (by: HeldRun['by'], text: string | undefined): HeldRun | undefined =>
-  text === undefined ? undefined : { by, text }
 
 /** `interrupted`: the runs that are resumed. If one of them was accepted, no user is held back. */
 export async function judge(
@@ -230,8 +218,11 @@ export async function judge(
     importVolume: week.importVolume,
     sources: week.sources.map(({ volume }) => volume),
     held:
-      heldBy('zone', accept ? undefined : judgeZone(timeZone, otherTimeZone)) ??
-      heldBy('week', guards ? judgeWeek(week) : undefined),
+      !accept && otherTimeZone !== undefined
+        ? { by: 'zone', timeZone, other: otherTimeZone }
+        : guards
+          ? judgeWeek(week)
+          : undefined,
     guardsUsers,
     earlier: guardsUsers ? week.earlier : [],
   }

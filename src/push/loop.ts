@@ -8,31 +8,18 @@ import { describeAbsence } from '../db/away.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
 import { AttemptMaker } from './attempt-maker.ts'
-import type { Permission, WhyOver, Work } from './health.ts'
-import { describeHold } from './hold-reasons.ts'
+import type { Permission, Work } from './health.ts'
 import type { LoopContext } from './loop-context.ts'
 import { isWorthStatement } from './outcome-queue.ts'
 import { plannedMax, type UserPush } from './planned-pushes.ts'
 import type { Receiver } from './receiver.ts'
 import { RecordedAttempts } from './recorded-attempts.ts'
-
-/** How a loop ended. A failure is thrown. */
-export type LoopEnd =
-  | { is: 'done' }
-  /** On a stop. */
-  | { is: 'stopped' }
-  /** The next attempt is due later than `patienceMs`. */
-  | { is: 'leaving' }
-  /** The receiver keeps it from going on. */
-  | { is: 'gave up'; why: WhyOver }
+import type { LoopEnd } from './run-end.ts'
 
 /** After a try that could not be recorded. */
 const againMs = 250
 
 export class PushLoop {
-  /** Undefined until `run` has ended. */
-  end: LoopEnd | undefined
-
   private readonly context: LoopContext
   private readonly attempts: RecordedAttempts
   private readonly receiver: Receiver
@@ -45,6 +32,7 @@ export class PushLoop {
   private readonly planningSleeper = new Sleeper()
   /** The pace held second attempts back when the loop last looked for work. */
   private hasPacedSeconds = false
+  private end: LoopEnd | undefined
   private failure: unknown
   private awayNoted = false
 
@@ -64,8 +52,8 @@ export class PushLoop {
     this.maker = new AttemptMaker(context, this.attempts, () => this.wakeAll())
   }
 
-  /** Sends all `pushes` and all attempts that are due; returns when none is left, on a stop, or when it gave up. */
-  async run(pushes: AsyncIterable<UserPush>): Promise<void> {
+  /** Sends all `pushes` and all attempts that are due. Throws what it fails of. */
+  async run(pushes: AsyncIterable<UserPush>): Promise<LoopEnd> {
     const wake = () => this.wakeAll()
     this.context.stop.addEventListener('abort', wake)
     const planning = this.planAhead(pushes)
@@ -84,11 +72,12 @@ export class PushLoop {
       await this.sleeper.sleep(1_000)
     await this.attempts.flushed()
     this.receiver.pause()
-    if (this.failure === undefined) await this.receiver.end(this.end?.is !== 'done')
     this.context.stop.removeEventListener('abort', wake)
-    if (this.failure !== undefined) throw this.failure
-    await this.attempts.giveBack(this.end?.is === 'leaving' ? 'then' : 'now')
+    if (this.end === undefined || this.failure !== undefined) throw this.failure
+    await this.receiver.end(this.end.is !== 'done')
+    await this.attempts.giveBack(this.end.is === 'leaving' ? 'then' : 'now')
     if (this.maker.lackOfKey !== undefined) throw this.maker.lackOfKey
+    return this.end
   }
 
   /** Another server answers: the same ids may mean other listings, and rows that were gone are there again. */
@@ -96,20 +85,6 @@ export class PushLoop {
     this.maker.forgetBodies()
     this.attempts.due.lookAnew()
     this.sleeper.wake()
-  }
-
-  get gaveUp(): boolean {
-    return this.end?.is === 'gave up'
-  }
-
-  /** The loop gave up on a receiver that an earlier push had found to be in trouble. */
-  get gaveUpAgain(): boolean {
-    return this.end?.is === 'gave up' && 'known' in this.end.why && this.end.why.known
-  }
-
-  /** The reason of a skip line, where the receiver refuses every delivery, or its answers show nothing. */
-  get heldBy(): string | undefined {
-    return this.end?.is === 'gave up' ? describeHold(this.end.why) : undefined
   }
 
   private get stopping(): boolean {

@@ -11,11 +11,12 @@ import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
 import type { DeliveryKind } from '../deliveries/ledger.ts'
 import type { PlannedPush } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
-import type { SkipLine, WarningLine } from '../index.ts'
+import type { WarningLine } from '../index.ts'
 import type { LeadStore } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
 import { skipRemoved, skipWithoutQueries } from './agenda.ts'
-import { findReasonToHold } from './guard.ts'
+import { judgePlan } from './guard.ts'
+import type { UserHold } from './hold.ts'
 import { Planner, type UserGroup, type UserPlan, usersPerGroupMax } from './planner.ts'
 import type { PushReporter } from './reporter.ts'
 import { type Cursor, findRemoved, type Pass, releaseRanges, takeRange, type UserToServe } from './users-to-serve.ts'
@@ -35,8 +36,8 @@ export interface PlannedPushesContext {
   run: Run
   settings: { dataSource: string; concurrency: number; sameHouse: Live['sameHouse'] }
   reporter: PushReporter
-  /** A user is held back: by the guard, or since a query takes too long. */
-  onHeld(line: SkipLine, by: 'guard' | 'slowness'): void
+  /** A user is held back. */
+  onHeld(user: string, hold: UserHold): void
   stop: AbortSignal
 }
 
@@ -155,21 +156,20 @@ export class PlannedPushes {
     range: Cursor | undefined,
   ): AsyncGenerator<UserPush> {
     for await (const plan of plans) {
-      const reason = findReasonToHold(plan)
-      if (reason === undefined) await this.report(plan)
-      else this.hold(plan, reason, range)
-      if (reason !== undefined || plan.deliveries.length === 0) continue
+      const hold = judgePlan(plan)
+      if (hold) this.hold(plan, hold, range)
+      else await this.report(plan)
+      if (hold || plan.deliveries.length === 0) continue
       this.sameHouse += plan.sameHouse
       yield this.toPush(plan, by, range)
     }
   }
 
-  private hold({ user, tooSlow }: UserPlan, reason: string, range: Cursor | undefined): void {
+  private hold({ user }: UserPlan, hold: UserHold, range: Cursor | undefined): void {
     if (range !== undefined) this.heldRanges.add(range)
     this.held.add(user.id)
-    const by = tooSlow === undefined ? 'guard' : 'slowness'
-    if (by === 'slowness') this.slowUsers++
-    this.context.onHeld({ type: 'skip', user: user.email, reason }, by)
+    if (hold.by === 'slowness') this.slowUsers++
+    this.context.onHeld(user.email, hold)
   }
 
   /** Drops what was read of the database. */

@@ -13,8 +13,8 @@ import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 import type { Live } from '../matching/listed.ts'
 import { Agenda, skipWithoutQueries } from './agenda.ts'
-import { findReasonToHold } from './guard.ts'
-import { reasonToHold } from './hold-reasons.ts'
+import { judgePlan } from './guard.ts'
+import { toReason } from './hold.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan } from './planner.ts'
 import { findRefused } from './receiver-row.ts'
@@ -155,13 +155,16 @@ export class Preview {
       else yield* this.planPass(step.pass)
     }
     const refused = request.what === 'user' ? undefined : await findRefused(db)
-    if (refused && this.tally.deliveries > 0) yield { type: 'skip', reason: reasonToHold(refused.status) }
+    if (refused && this.tally.deliveries > 0) {
+      const { status } = refused
+      yield { type: 'skip', reason: toReason({ by: 'refusal', known: true, status, untilNextMs: 0 }) }
+    }
     if (agenda.verdict?.held === undefined) return
     const left = await agenda.count([], this.users.remembered)
     this.owed += left.free
     this.uncounted += left.uncounted
-    const reason = agenda.findReasonToHoldAll(left)
-    if (reason !== undefined) yield { type: 'skip', reason }
+    const hold = agenda.findHold(left)
+    if (hold) yield { type: 'skip', reason: toReason(hold) }
   }
 
   /** Leaves out users whom living pushes have in hand, as a push does. */
@@ -178,12 +181,12 @@ export class Preview {
   private async *planSome(users: readonly UserToServe[], kind: DeliveryKind, compared?: readonly string[]) {
     for await (const plan of this.planner.plan(users, compared)) {
       this.lastPlan = plan
-      const reason = findReasonToHold(plan)
-      if (reason !== undefined) {
+      const hold = judgePlan(plan)
+      if (hold) {
         this.heldUsers++
         this.owed++
         if (!this.users.remembers(plan.user.id)) this.uncounted++
-        yield { type: 'skip', user: plan.user.email, reason } as const
+        yield { type: 'skip', user: plan.user.email, reason: toReason(hold) } as const
         continue
       }
       if (plan.deliveries.length === 0) yield skipWithoutQueries(plan.user.email)

@@ -2,9 +2,11 @@
 import { formatCount } from '../base/amounts.ts'
 import type { LedgerDelivery } from '../deliveries/ledger.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
+import type { Hold } from './hold.ts'
 
 export interface PushReporter {
-  line(line: PushLine): void
+  /** `hold`: why, of a skip line that says what is held back. */
+  line(line: PushLine, hold?: Hold): void
   /** For people: an event that changes their expectations, such as an outage. */
   note(text: string): void
   /** The push now waits for `what`, such as `the database`; undefined: it waits no longer. */
@@ -31,7 +33,7 @@ export function tellAll(...reporters: PushReporter[]): PushReporter {
     for (const reporter of reporters) tell(reporter)
   }
   return {
-    line: (line) => each((reporter) => reporter.line(line)),
+    line: (line, hold) => each((reporter) => reporter.line(line, hold)),
     note: (text) => each((reporter) => reporter.note(text)),
     waits: (what) => each((reporter) => reporter.waits(what)),
     pace: (ratePerSecond) => each((reporter) => reporter.pace(ratePerSecond)),

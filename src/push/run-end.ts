@@ -1,16 +1,20 @@
 /** How a run ended, and whether it looks for work once more: pure, by what the run knows when its loop has ended. */
 import type { RunOutcome } from '../deliveries/runs.ts'
 import type { UsersLeft } from './agenda.ts'
+import type { WhyOver } from './health.ts'
+import type { ReceiverHold } from './hold.ts'
 import type { Scope } from './scope.ts'
 
-/** How a loop ended. `again`: on trouble of the receiver that an earlier push had found. */
+/** How the loop of a round ended. A failure is thrown. */
 export type LoopEnd =
-  /** Nothing was left to do, or the run is stopped. */
+  /** Nothing is left to be made. */
   | { is: 'done' }
-  /** The receiver stayed down. */
-  | { is: 'gaveUp'; again: boolean }
-  /** The receiver answers everybody alike; `why` is the reason of a skip line. */
-  | { is: 'held'; why: string; again: boolean }
+  /** On a stop. */
+  | { is: 'stopped' }
+  /** The next attempt is due later than this run waits. */
+  | { is: 'leaving' }
+  /** The receiver keeps it from going on. */
+  | { is: 'gave up'; why: WhyOver }
 
 export interface RunFacts {
   scope: Pick<Scope, 'command' | 'left' | 'looksAgain'>
@@ -34,7 +38,7 @@ export interface RunFacts {
 export interface RunEnd {
   outcome: Exclude<RunOutcome, 'running'>
   /** Why the receiver's answers hold the run. */
-  heldBy: string | undefined
+  heldBy: ReceiverHold | undefined
   /** The run was not stopped or held as a whole, did not give up, and left nobody. */
   cameToEnd: boolean
   /** It has finished the work of the runs that it resumed. */
@@ -48,28 +52,29 @@ export interface RunEnd {
 /** A run looks for work so often: whoever comes later is left to the next. */
 const roundsMax = 6
 
-const isThrough = ({ loop, isStopped, guard }: RunFacts) => loop.is === 'done' && !isStopped && guard === 'lets'
+/** Whether it came as far as it goes. */
+const isThrough = ({ loop, isStopped }: RunFacts) => loop.is !== 'gave up' && !isStopped
 
 /** Whether anybody is left besides those whom the guard holds back. */
 const isAnyLeft = ({ scope, left, heldUsers }: RunFacts) => scope.left !== 'nobody' && left.free > heldUsers
 
 /** Whether the run looks for work once more after its `round`, counted from 1. */
 export function nextRound(facts: RunFacts, round: number): 'no' | 'again' | 'afterLeases' {
-  const { scope, loop, isStopped } = facts
+  const { scope, guard } = facts
   switch (scope.looksAgain) {
     case 'never':
       return 'no'
     case 'afterLeases':
-      return round === 1 && loop.is === 'done' && !isStopped ? 'afterLeases' : 'no'
+      return round === 1 && isThrough(facts) ? 'afterLeases' : 'no'
     case 'untilNobodyIsLeft':
-      return round < roundsMax && isThrough(facts) && isAnyLeft(facts) ? 'again' : 'no'
+      return round < roundsMax && isThrough(facts) && guard === 'lets' && isAnyLeft(facts) ? 'again' : 'no'
   }
 }
 
 export function judgeRun(facts: RunFacts): RunEnd {
-  const { scope, loop, isStopped, heldUsers, left, leftOwed, delivered, failed, unknown, pending } = facts
-  const heldBy = loop.is === 'held' ? loop.why : undefined
-  const cameToEnd = isThrough(facts) && !isAnyLeft(facts)
+  const { scope, loop, isStopped, guard, heldUsers, left, leftOwed, delivered, failed, unknown, pending } = facts
+  const heldBy = loop.is === 'gave up' && loop.why.by !== 'outage' ? loop.why : undefined
+  const cameToEnd = isThrough(facts) && guard === 'lets' && !isAnyLeft(facts)
   // these were asked for nothing else; after other forms `--resume` sends it
   const owed = pending + (scope.left === 'asked' ? leftOwed : 0)
   const isComplete = cameToEnd && owed + failed + unknown + heldUsers === 0
@@ -86,7 +91,7 @@ export function judgeRun(facts: RunFacts): RunEnd {
 /** Whether an earlier run has already told what keeps this one, which resumes it, from its end. */
 function wasTold({ scope, loop, guard, heldUsers, heldAgain, pending }: RunFacts): boolean {
   if (scope.command !== 'resume' || heldUsers > heldAgain) return false
-  if (loop.is === 'held' || loop.is === 'gaveUp') return loop.again
+  if (loop.is === 'gave up') return 'known' in loop.why && loop.why.known
   if (pending > 0) return false
   return guard === 'lets' ? heldAgain > 0 : guard === 'holdsAgain'
 }

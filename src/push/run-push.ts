@@ -19,7 +19,7 @@ import type { SummaryLine } from '../index.ts'
 import { plainVault } from '../secrets/vault.ts'
 import { Agenda, type CountedUsers } from './agenda.ts'
 import { beginRun } from './begin-run.ts'
-import { isHeldByAnswers } from './hold-reasons.ts'
+import { type Hold, toReason } from './hold.ts'
 import { PushLoop } from './loop.ts'
 import { NamedUsers } from './named-users.ts'
 import { PlannedPushes, type UserPush } from './planned-pushes.ts'
@@ -40,11 +40,6 @@ const owedPatienceMs = 2_000
 
 /** What a round came to, with the counts that a further one begins with. */
 type RoundFacts = RunFacts & { left: CountedUsers }
-
-const endOf = ({ heldBy, gaveUp, gaveUpAgain: again }: PushLoop): LoopEnd => {
-  if (heldBy !== undefined) return { is: 'held', why: heldBy, again }
-  return gaveUp ? { is: 'gaveUp', again } : { is: 'done' }
-}
 
 class PushRun {
   private readonly db: Database
@@ -89,10 +84,10 @@ class PushRun {
     this.named = new NamedUsers(this.scope.named)
     this.reporter = {
       ...context.reporter,
-      line: (line) => {
+      line: (line, hold) => {
         this.tally.add(line)
         this.named.noteLine(line)
-        context.reporter.line(line)
+        context.reporter.line(line, hold)
       },
       pace: (ratePerSecond) => {
         this.allowed = ratePerSecond
@@ -111,9 +106,9 @@ class PushRun {
     const { reporter } = this
     this.planned = new PlannedPushes({
       ...{ db, worker, run, settings, reporter, stop },
-      onHeld: (line, by) => {
-        if (by === 'guard' && this.tellsHeld) this.heldAgain++
-        else reporter.line(line)
+      onHeld: (user, hold) => {
+        if (hold.by === 'user' && this.tellsHeld) this.heldAgain++
+        else this.tellHold(hold, user)
       },
     })
     this.records = records
@@ -142,21 +137,18 @@ class PushRun {
 
   /** Sends all that is found; `isAgain`: whoever is skipped was told. */
   private async playRound(isAgain: boolean): Promise<RoundFacts> {
-    const loop = this.newLoop()
-    await loop.run(this.pushes(isAgain))
-    return await this.findFacts(loop)
+    return await this.findFacts(await this.newLoop().run(this.pushes(isAgain)))
   }
 
   /** What a round has come to, on a server that has all records of the run. */
-  private async findFacts(loop: PushLoop): Promise<RoundFacts> {
+  private async findFacts(loop: LoopEnd): Promise<RoundFacts> {
     // a process that had a range of users may have died while attempts were under way, and users may have come
     const left = await this.countLeft()
     this.worker.lost.throwIfAborted()
     const { scope, isHeld, wasHeldBefore, heldAgain } = this
     const { delivered, failed, unknown, pending } = this.tally
     return {
-      ...{ scope, left, delivered, failed, unknown, pending, heldAgain },
-      loop: endOf(loop),
+      ...{ scope, loop, left, delivered, failed, unknown, pending, heldAgain },
       isStopped: this.stop.aborted,
       guard: isHeld ? (wasHeldBefore ? 'holdsAgain' : 'holds') : 'lets',
       heldUsers: this.planned.heldUsers,
@@ -170,7 +162,7 @@ class PushRun {
     for (;;) {
       const end = judgeRun(facts)
       const { outcome, cameToEnd, heldBy } = end
-      const heldByAnswers = heldBy !== undefined && isHeldByAnswers(heldBy) ? heldBy : undefined
+      const heldByAnswers = heldBy?.by === 'answers' ? toReason(heldBy) : undefined
       const { heldUsers } = facts
       if (await endRun(db, run.id, worker.server, { outcome, cameToEnd, heldUsers, heldByAnswers })) return end
       // another server answers: what was counted is counted anew, if it has the records of the run
@@ -186,7 +178,7 @@ class PushRun {
     const end = await this.conclude(facts)
     const { heldBy, cameToEnd, ok, toldBefore } = end
     const { isStopped: stopped, heldUsers, heldAgain } = facts
-    if (heldBy !== undefined) reporter.line({ type: 'skip', reason: heldBy })
+    if (heldBy) this.tellHold(heldBy)
     if (end.closes)
       await closeInterruptedRuns(
         this.db,
@@ -253,18 +245,25 @@ class PushRun {
     await agenda.look()
     if (!wasAsked) await this.recordVerdict()
     this.counted = await agenda.count()
-    const reason = agenda.findReasonToHoldAll(this.counted)
-    if (reason === undefined || this.isHeld) return
+    const hold = agenda.findHold(this.counted)
+    if (hold === undefined || this.isHeld) return
     this.isHeld = true
     this.wasHeldBefore = await wasHeldBefore(db, run.period, run.id)
-    this.reporter.line({ type: 'skip', reason })
+    this.tellHold(hold)
   }
 
   private async recordVerdict(): Promise<void> {
     const { db, records, accepts } = this
     const { verdict } = this.agenda
     const { run } = records
-    if (verdict) records.note(await recordImportVolume(db, run, { ...verdict, accepted: accepts }), run)
+    if (verdict === undefined) return
+    const held = verdict.held && { by: verdict.held.by, reason: toReason(verdict.held) }
+    records.note(await recordImportVolume(db, run, { ...verdict, held, accepted: accepts }), run)
+  }
+
+  /** `user`: whom alone it concerns. */
+  private tellHold(hold: Hold, user?: string): void {
+    this.reporter.line({ type: 'skip', ...(user !== undefined && { user }), reason: toReason(hold) }, hold)
   }
 
   private get accepts(): boolean {

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { describeNoAnswer } from '../../src/deliveries/attempt.ts'
 import { describeTrouble } from '../../src/http/trouble.ts'
-import { findReasonToHold, judgeUser } from '../../src/push/guard.ts'
+import { toReason } from '../../src/push/hold.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
@@ -57,7 +57,6 @@ const metElsewhere = [
   /^The embedded PostgreSQL does not start/,
   /client certificate/,
   /LEADPUSH_CLIENT_/,
-  /^held: none of the last/,
   /^[Tt]he database (lost|confirms nothing)/i,
   /ended while it waited for the database/,
   /^The embedded database in/,
@@ -197,8 +196,9 @@ test('whatever the table of trouble says that the program prints, it prints', as
       describeNoAnswer({ kind: 'no-answer', sent: false, stage: 'connect', error, code, reused: false }, target),
     )
   }
-  said.push(judgeUser(2, 412) ?? '')
-  said.push(findReasonToHold({ deliveries: [], leadsBefore: undefined, tooSlow: '{}' }) ?? '')
+  said.push(toReason({ by: 'user', leads: 2, before: 412 }))
+  said.push(toReason({ by: 'slowness', query: '{}' }))
+  said.push(toReason({ by: 'answers', inARow: 20, says: 'HTTP 200' }))
 
   const text = said.join('\n')
   const sources = readSources()

@@ -2,13 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ImportVolume } from '../../src/deliveries/runs.ts'
 import { judgeUser, judgeWeek } from '../../src/push/guard.ts'
+import { type Hold, toReason } from '../../src/push/hold.ts'
 
 const feed = (listings: number, filledFields: number | null = listings * 10): ImportVolume => ({
   listings,
   filledFields,
 })
+const reasonOf = (hold: Hold | undefined) => hold && toReason(hold)
 const judge = (now: ImportVolume, ...before: ImportVolume[]) =>
-  judgeWeek({ importVolume: now, before, isAccepted: false, sources: [] })
+  reasonOf(judgeWeek({ importVolume: now, before, isAccepted: false, sources: [] }))
 
 test('a user who had 50 leads or more and gets 95 % fewer is held; with one lead more, or 49 before, they are not', () => {
   const held = (leads: number, before: number | undefined) => judgeUser(leads, before) !== undefined
@@ -18,8 +20,14 @@ test('a user who had 50 leads or more and gets 95 % fewer is held; with one lead
   assert.deepEqual([held(2, 50), held(3, 50)], [true, false])
   assert.deepEqual([held(20, 412), held(21, 412)], [true, false])
   assert.deepEqual([held(0, undefined)], [false])
-  assert.equal(judgeUser(2, 412), 'held: 2 leads instead of 412 in the last weekly delivery with the same queries')
-  assert.equal(judgeUser(1, 50), 'held: 1 lead instead of 50 in the last weekly delivery with the same queries')
+  assert.equal(
+    reasonOf(judgeUser(2, 412)),
+    'held: 2 leads instead of 412 in the last weekly delivery with the same queries',
+  )
+  assert.equal(
+    reasonOf(judgeUser(1, 50)),
+    'held: 1 lead instead of 50 in the last weekly delivery with the same queries',
+  )
 })
 
 test('a week whose listings fell by half or more is held, from a median of 1,000 on', () => {
@@ -59,12 +67,14 @@ test('the median of two or four weeks lies between the two in the middle; one od
 test('each source is compared with its own weeks; one without earlier weeks is not', () => {
   const volume = (listings: number) => ({ ...feed(listings), sourceId: 1, name: 'mls' })
   const judgeSource = (listings: number, ...before: ImportVolume[]) =>
-    judgeWeek({
-      importVolume: feed(9_000),
-      before: [feed(9_000)],
-      isAccepted: false,
-      sources: [{ volume: volume(listings), before }],
-    })
+    reasonOf(
+      judgeWeek({
+        importVolume: feed(9_000),
+        before: [feed(9_000)],
+        isAccepted: false,
+        sources: [{ volume: volume(listings), before }],
+      }),
+    )
   assert.equal(judgeSource(501, feed(1_000)), undefined)
   assert.equal(
     judgeSource(500, feed(1_000)),

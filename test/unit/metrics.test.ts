@@ -64,7 +64,7 @@ test('a push that goes on gives its figures so far, and keeps what is known of t
   const first = runPush()
   first.noteEnd(endOf(true))
   const again = runPush(first.render(2_000_000, 0))
-  again.line({ type: 'skip', reason: 'held: too few' })
+  again.line({ type: 'skip', reason: 'too few' }, { by: 'user', leads: 1, before: 50 })
   const all = readExposition(again.render(3_000_000, undefined))
   const of = (name: string, labels?: string) => sampleOf(all, `leadpush_push_${name}`, labels)
   assert.deepEqual([of('running'), of('update_timestamp_seconds'), of('duration_seconds')], [1, 3_000, 2_000])

@@ -19,18 +19,25 @@ const facts = (scope: keyof typeof scopes, more: Partial<RunFacts> = {}): RunFac
   ...{ heldUsers: 0, heldAgain: 0, left: left(0), leftOwed: 0, delivered: 1, failed: 0, unknown: 0, pending: 0 },
   ...more,
 })
-const held: LoopEnd = { is: 'held', why: 'held: so', again: false }
-const gaveUp: LoopEnd = { is: 'gaveUp', again: false }
+const gaveUp = (by: 'outage' | 'refusal', known = false): LoopEnd => ({
+  is: 'gave up',
+  why: by === 'outage' ? { by, known } : { by, known, status: 401, untilNextMs: 0 },
+})
 
 test('push --all looks again while somebody is left whom nothing holds, a few times; --resume once, when leases are over', () => {
   const looks = (scope: keyof typeof scopes, more: Partial<RunFacts>, round = 1) => nextRound(facts(scope, more), round)
   const some = { left: left(3), heldUsers: 2 }
   assert.deepEqual([looks('all', some), looks('all', some, 5), looks('all', some, 6)], ['again', 'again', 'no'])
   assert.equal(looks('all', { ...some, heldUsers: 3 }), 'no')
-  for (const more of [{ isStopped: true }, { guard: 'holds' as const }, { loop: held }, { loop: gaveUp }])
+  for (const more of [
+    { isStopped: true },
+    { guard: 'holds' as const },
+    { loop: gaveUp('refusal') },
+    { loop: gaveUp('outage') },
+  ])
     assert.equal(looks('all', { ...some, ...more }), 'no', JSON.stringify(more))
   assert.deepEqual(
-    [looks('resume', {}), looks('resume', some, 2), looks('resume', { loop: gaveUp })],
+    [looks('resume', {}), looks('resume', some, 2), looks('resume', { loop: gaveUp('outage') })],
     ['afterLeases', 'no', 'no'],
   )
   for (const scope of ['limited', 'failed', 'one', 'owed'] as const) assert.equal(looks(scope, some), 'no', scope)
@@ -53,6 +60,17 @@ test('what is left, held or failed keeps a run from ending well; whom another pr
   assert.deepEqual(ends('failed', { left: left(9) }), ['complete', true, false, true])
   assert.deepEqual(ends('one', { left: left(1), leftOwed: 1 }), ['failures', false, false, false])
   assert.deepEqual(ends('one', { pending: 1 }), ['failures', true, false, false])
+  // what it leaves is told as pending
+  assert.deepEqual(ends('owed', { loop: { is: 'leaving' }, pending: 1 }), ['failures', true, false, false])
+})
+
+test('a receiver that refuses holds a run; one that stayed down does not', () => {
+  const ends = (by: 'outage' | 'refusal') => {
+    const { heldBy, cameToEnd } = judgeRun(facts('all', { loop: gaveUp(by) }))
+    return [heldBy?.by, cameToEnd]
+  }
+  assert.deepEqual(ends('refusal'), ['refusal', false])
+  assert.deepEqual(ends('outage'), [undefined, false])
 })
 
 test('--resume ends well where nothing came of it but what a push before it told', () => {
@@ -67,7 +85,7 @@ test('--resume ends well where nothing came of it but what a push before it told
   assert.deepEqual(told('resume', { ...heldAgain, heldAgain: 1 }), [false, false])
   assert.deepEqual(told('resume', { guard: 'holdsAgain' }), [true, true])
   assert.deepEqual(told('resume', { guard: 'holds' }), [false, false])
-  assert.deepEqual(told('resume', { loop: { ...gaveUp, again: true } }), [true, true])
-  assert.deepEqual(told('resume', { loop: { ...held, again: true }, pending: 1 }), [true, true])
+  assert.deepEqual(told('resume', { loop: gaveUp('outage', true) }), [true, true])
+  assert.deepEqual(told('resume', { loop: gaveUp('refusal', true), pending: 1 }), [true, true])
   assert.deepEqual(told('all', heldAgain), [false, false])
 })

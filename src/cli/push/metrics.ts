@@ -1,7 +1,7 @@
 /** The figures of a push for `--metrics-file`. */
-
 import type { RunCommand } from '../../deliveries/runs.ts'
 import type { PushLine } from '../../index.ts'
+import type { Hold } from '../../push/hold.ts'
 import type { PushReporter } from '../../push/reporter.ts'
 import { Tally } from '../../push/reporter.ts'
 import type { PushEnd } from '../../push/run-push.ts'
@@ -20,9 +20,9 @@ export class PushMetrics implements PushReporter {
     this.figures = new RunFigures('leadpush_push', command, before, nowMs)
   }
 
-  line(line: PushLine): void {
+  line(line: PushLine, hold?: Hold): void {
     this.tally.add(line)
-    if (line.type === 'skip' && line.reason.startsWith('held: ')) this.held = true
+    if (hold && hold.by !== 'slowness') this.held = true
   }
 
   pace(ratePerSecond: number | undefined): void {

@@ -8,7 +8,8 @@ import { LeadpushError } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
 import type { Live } from '../../matching/listed.ts'
-import { findReasonToHold, judge } from '../../push/guard.ts'
+import { judge, judgePlan } from '../../push/guard.ts'
+import { type Hold, toReason } from '../../push/hold.ts'
 import { Planner } from '../../push/planner.ts'
 import { findUsersToServe, weeklyPass } from '../../push/users-to-serve.ts'
 import { findUser } from '../../users/users.ts'
@@ -98,6 +99,7 @@ export async function explain(
   const isLost =
     servedAt !== null && servedAt >= (listing.importedAt ?? servedAt) && !found.periods.has(period) && !found.more
 
+  const hold: Hold | undefined = heldRun ?? (next && plan ? judgePlan(plan) : undefined)
   const nowMs = seenSince.getTime() + settings.maxLeadAgeMs
   return {
     user: user.email,
@@ -106,7 +108,7 @@ export async function explain(
     subscribed,
     servedAt,
     owed: owesSubscription && queries.length > 0 ? 'subscription' : next ? 'weekly' : null,
-    held: heldRun ?? (next && plan ? findReasonToHold(plan) : undefined) ?? null,
+    held: hold ? toReason(hold) : null,
     postalCode: listing.postalCode,
     postalKey: listing.postalKey,
     importedAt: listing.importedAt,
@@ -147,5 +149,5 @@ export async function findTurn(
   const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted, timeZone, otherTimeZone })
   const pass = { ...weeklyPass(period, earlier), only: sql<boolean>`u.id = ${user.id}` }
   const [next] = await findUsersToServe(db, pass, undefined, 1)
-  return { servedAt: null, next, compared: pass.compared, heldRun: next && held?.text }
+  return { servedAt: null, next, compared: pass.compared, heldRun: next && held }
 }

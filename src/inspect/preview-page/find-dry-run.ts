@@ -7,7 +7,8 @@ import type { Database } from '../../db/open.ts'
 import { type DeliveryKind, isTooLate } from '../../deliveries/ledger.ts'
 import { distanceMiles } from '../../places/distance.ts'
 import { findTowns, type Town } from '../../places/towns.ts'
-import { findReasonToHold } from '../../push/guard.ts'
+import { judgePlan } from '../../push/guard.ts'
+import { toReason } from '../../push/hold.ts'
 import type { Preview } from '../../push/preview.ts'
 import { findLeadsBefore } from '../../push/users-to-serve.ts'
 import type { FoundUser } from '../../users/users.ts'
@@ -75,6 +76,7 @@ export async function findDryRun(
   const queries = await findDryQueries(db, plan, live)
   const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
   const before = await findLeadsBefore(db, [user], new Map([[user.id, plan.queriesMark]]), compared)
+  const hold = heldRun ?? (next && judgePlan({ ...plan, leadsBefore: before.get(user.id) }))
   const { broughtBy } = shareOut(plan)
   const versionIds = [...broughtBy.keys()].sort((a, b) => b - a)
   const leads = await findDryLeads(db, versionIds.slice(0, shownMax))
@@ -93,7 +95,7 @@ export async function findDryRun(
     tooLarge: plan.tooLarge,
     begun: await findBegun(db, user.id),
     servedAt,
-    held: heldRun ?? (next && findReasonToHold({ ...plan, leadsBefore: before.get(user.id) })) ?? null,
+    held: hold ? toReason(hold) : null,
     shown: leads.map((lead) => {
       const query = broughtBy.get(lead.versionId) ?? 0
       return { ...lead, query: query + 1, miles: measure(queries[query], lead) }

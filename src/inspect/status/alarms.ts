@@ -2,7 +2,7 @@
 import { formatCount, plural, span } from '../../base/amounts.ts'
 import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
-import { describeRefusal } from '../../push/hold-reasons.ts'
+import { describeRefusal } from '../../push/hold.ts'
 import { type ConcernSettings, type Concerns, findConcerns } from './concerns.ts'
 import { type Held, type Status, tellHeld } from './status.ts'
 

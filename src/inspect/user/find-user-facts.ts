@@ -4,6 +4,7 @@ import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { findPeriod } from '../../deliveries/runs.ts'
 import { findIntegrations, type ListedIntegration } from '../../integrations/integrations.ts'
+import { toReason } from '../../push/hold.ts'
 import type { Query } from '../../users/query.ts'
 import { findUser } from '../../users/users.ts'
 import { findTurn } from '../explain/explain.ts'
@@ -66,7 +67,7 @@ export async function findUserFacts(db: Database, email: string, settings: UserF
   return {
     ...{ email: user.email, subscribed, createdAt, queries, period, servedAt },
     owed: owesSubscription && queries.length > 0 ? 'subscription' : next ? 'weekly' : null,
-    held: heldRun ?? null,
+    held: heldRun ? toReason(heldRun) : null,
     deliveries: deliveries.slice(0, deliveriesShown),
     moreDeliveries: deliveries.length > deliveriesShown,
     integrations,

@@ -1,0 +1,80 @@
+/** Why a push holds back all users, or one: the reasons as values (contract 4.5, 4.12, 4.14), and what skip lines say of them. */
+import { span } from '../base/amounts.ts'
+import { describeStatus } from '../deliveries/attempt.ts'
+import type { WhyOver } from './health.ts'
+
+export type Hold = WeekHold | UserHold | ReceiverHold
+
+/** Of a weekly run as a whole. */
+export type WeekHold =
+  /** Too little was imported, in all or of one source: so many listings, or of those listings so many filled fields. */
+  | {
+      by: 'week'
+      fell: 'listings' | 'filledFields'
+      listings: number
+      filledFields: number | null
+      before: number
+      /** The weeks to compare with; `accepted`: this one, as it was accepted. */
+      weeks: number | 'accepted'
+      source: string | undefined
+    }
+  /** This machine's time zone differs from the last run's: its week may be another. */
+  | { by: 'zone'; timeZone: string; other: string }
+
+/** Of one user. */
+export type UserHold =
+  /** Few leads, by those of their last weekly delivery. */
+  | { by: 'user'; leads: number; before: number }
+  /** A query that took too long: a plan without it would be taken for the whole. */
+  | { by: 'slowness'; query: string }
+
+/** Of all that is left: the receiver refuses everybody alike, or its answers show nothing. One that is down holds nothing. */
+export type ReceiverHold = Exclude<WhyOver, { by: 'outage' }>
+
+/** What a skip line gives as its reason. */
+export function toReason(hold: Hold): string {
+  switch (hold.by) {
+    case 'week':
+      return `held: ${describeWeek(hold)}`
+    case 'zone': {
+      const { timeZone, other } = hold
+      return `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${other}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
+    }
+    case 'user': {
+      const { leads, before } = hold
+      return `held: ${leads} ${leads === 1 ? 'lead' : 'leads'} instead of ${before} in the last weekly delivery with the same queries`
+    }
+    case 'slowness':
+      return `a query takes too long to look up: ${hold.query}`
+    case 'refusal': {
+      const { status, untilNextMs } = hold
+      const next = untilNextMs > 0 ? `a push that begins in ${formatWait(untilNextMs)} or later` : 'the next push'
+      return `held: ${describeRefusal(status)}. Once that is mended ${next} begins with one attempt; --accept goes on regardless`
+    }
+    case 'answers':
+      return `held: none of the last ${hold.inARow} answers shows that the receiver took a delivery (--accept goes on regardless); the last: ${hold.says}`
+  }
+}
+
+function describeWeek({ fell, listings, filledFields, before, weeks, source }: WeekHold & { by: 'week' }): string {
+  const ofSource = source === undefined ? '' : ` of the source ${source}`
+  const when =
+    weeks === 'accepted'
+      ? 'when this week was accepted'
+      : weeks === 1
+        ? 'in the week before'
+        : `in the median of ${weeks} weeks before`
+  return fell === 'listings'
+    ? `${listings} listings${ofSource} imported since the last weekly run instead of ${Math.round(before)} ${when}`
+    : `${filledFields} filled fields in the ${listings} listings${ofSource} imported since the last weekly run instead of ${Math.round(before)} ${when}`
+}
+
+/** `the receiver refuses every delivery alike: HTTP 401: …`: part of a sentence. */
+export const describeRefusal = (status: number) =>
+  `the receiver refuses every delivery alike: ${describeStatus(status)}`
+
+/** How long to wait, rounded up: who comes then must not come too early. */
+function formatWait(ms: number): string {
+  const unitMs = ms > 3_600_000 ? 3_600_000 : 60_000
+  return span((Math.ceil(ms / unitMs) * unitMs) / 1_000)
+}
