@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The door: checks the version of Node.js, then runs the program. In a checkout it builds it first, when that is missing or
-// older than the sources. The first lines must run on any Node.js; whatever newer ones do not know stands in other files.
+// older than the sources. The first lines must run on any Node.js; other files have what only newer ones know.
 const needed = [20, 19]
 const [major, minor] = process.versions.node.split('.').map(Number)
 

@@ -1,5 +1,5 @@
 -- Users, their queries, and the searches to which queries are resolved. Queries with the same meaning share one row of
--- `searches`, whoever they belong to, so that its matches are computed once a run. A search is resolved when its first query
+-- `searches`, of all users, so that its matches are computed once a run. A search is resolved when its first query
 -- comes in.
 
 create table searches (

@@ -24,7 +24,7 @@ module.exports = {
       label: 'API key',
       type: 'password',
       required: true,
-      helpText: 'The key that whoever runs leadpush made for you; it was shown once.',
+      helpText: 'The key that the operator of leadpush made for you; it was shown once.',
     },
   ],
   test,

@@ -11,7 +11,7 @@ const retrySeconds = 60
  * unknown or revoked, `ThrottledError` where trying later helps, `Error` with a sentence for a person where it does not.
  */
 async function callLeadpush(z, bundle, method, endpoint, { params, body } = {}) {
-  // whoever pastes brings along spaces and line ends
+  // a pasted text brings along spaces and line ends
   const [baseUrl, apiKey] = [bundle.authData.baseUrl, bundle.authData.apiKey].map((text) => String(text ?? '').trim())
   const root = baseUrl.replace(/\/+$/, '')
   // `http:` would show the key to the network; at Zapier nothing is on loopback, where this is tried
@@ -23,7 +23,7 @@ async function callLeadpush(z, bundle, method, endpoint, { params, body } = {}) 
     url: `${root}/api/extern/${automation}/${endpoint}`,
     params: { ...params, api_key: apiKey },
     body,
-    // a POST that is redirected becomes a GET, and the key would go to whoever is there
+    // a POST that is redirected becomes a GET, and the key would go to that address
     redirect: 'manual',
     // every status is read below
     skipThrowForStatus: true,

@@ -153,7 +153,7 @@ export interface SettingInForce {
   name: string
   /** As it was written, or the default; undefined for a secret, and where nothing is set. */
   value: string | undefined
-  /** Of a secret that is a URL: its host and port. */
+  /** The host and port of a secret that is a URL. */
   host: string | undefined
   from: 'environment' | '.env' | 'default'
   /** The file that NAME_FILE names. */

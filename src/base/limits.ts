@@ -24,7 +24,7 @@ export const sampleTextCharsMax = 2_500
 
 /** contract 4.10: one record of an import. */
 export const recordBytesMax = 8 * 1024 * 1024
-/** contract 4.10: lists and objects of a record within each other. Many more of them exhaust the stack of whatever walks through them. */
+/** contract 4.10: lists and objects of a record within each other. Many more exhaust the stack of code that walks through them. */
 export const recordDepthMax = 100
 /** contract 4.10: an `href`, as UTF-8. */
 export const hrefBytesMax = 2_048
@@ -71,7 +71,7 @@ export const subscriptionPauseMs = 60_000
 /** contract 2: a dead man's switch that is slow must not hold up a push. */
 export const pingTimeoutMs = 10_000
 export const pingBodyBytesMax = 10_000
-/** contract 3, `status --check`: so long after the last `push --all` that came to its end a monitor must call. */
+/** contract 3, `status --check`: so long after the last `push --all` that finished a monitor must call. */
 export const monitoredRunDays = 8
 /** contract 3, `status --check`: what was left, due or failing for so long is an alarm. */
 export const leftDays = 1
@@ -149,7 +149,7 @@ export const userFall = 20
 export const requestBodyBytesMax = 64 * 1024
 /** contract 5.1: a database that does not answer a request of `serve` for so long is away. */
 export const databaseAnswerMsMax = 2_000
-/** A statement waits so long for the locks of others; less than whoever waits for it. */
+/** A statement waits so long for the locks of others; less than the command that waits for the statement. */
 export const lockWaitMsMax = 1_500
 /** contract 5.3: child processes of `serve` at once. */
 export const pushChildrenMax = 2

@@ -22,7 +22,7 @@ function nearest(name: string, known: ReadonlySet<string>): string {
 const writableByOthers = 0o022
 
 /**
- * Throws where another user has, or may have, put the file or a link to it there: `.env` is obeyed in whatever folder a command runs, and
+ * Throws where another user has, or may have, put the file or a link to it there: `.env` is obeyed in any folder where a command runs, and
  * could send keys and leads to them.
  */
 function refuseStrange(found: Stats, link: Stats): void {

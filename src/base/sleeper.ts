@@ -1,4 +1,4 @@
-/** Lets a loop wait for a time or an event, whichever comes first. */
+/** Lets a loop wait for a time or an event: the first of them wakes it. */
 
 const sleepMsMax = 60_000
 

@@ -15,7 +15,7 @@ import { periodIn } from './runs.ts'
 export type DeliveryKind = Tables['deliveries']['kind']
 type DeliveryStatus = Tables['deliveries']['status']
 
-/** What a delivery is, whatever becomes of it. */
+/** What a delivery is from its beginning to its end. */
 export interface DeliveryFacts {
   idempotencyKey: string
   /** Of the run that began it. */

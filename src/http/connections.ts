@@ -16,7 +16,7 @@ setFlagsFromString('--wasm-tiering-budget=100000000')
 
 /** With a client certificate every peer that asks for one is shown it, but never a proxy: give it for the receiver alone. */
 export interface HttpOptions extends ClientCertificate {
-  /** The longest that connecting may take, whatever a request allows. */
+  /** The longest that connecting may take, even if a request allows more. */
   timeoutMs: number
   /** Requests under way at once, each on its own connection. Further requests wait in line; their timeout starts after the wait. */
   concurrency: number

@@ -147,7 +147,7 @@ export class Exchange {
     if (this.settled) return
     // after a TLS alert undici reports only that the peer closed
     if (codeOf(error) === 'UND_ERR_SOCKET' && this.slot.firstError) error = this.slot.firstError
-    // these two end with their head, whatever length it tells (RFC 9112, 6.3): undici fails for want of the body, with
+    // these two end with their head, even if it tells a length (RFC 9112, 6.3): undici fails for want of the body, with
     // UND_ERR_RES_CONTENT_LENGTH_MISMATCH
     if (this.status === 204 || this.status === 304) this.answer()
     else if (this.isProxyRefusal(error)) this.answer()

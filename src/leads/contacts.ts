@@ -42,11 +42,11 @@ const withoutOne = (digits: string) => digits.replace(/^1/, '')
 /** Digits and the signs between those of one number. A space or a slash among them may also separate two numbers. */
 const plainRun = /^[\d /().\u00a0\u2010-\u2015\u2212-]+$/
 const plainSigns = ' /().\\u00a0\\u2010-\\u2015\\u2212-'
-/** Signs that are rarer in a number, and may as well separate it from what is none: line ends, tabs, bullets. */
+/** Signs that are rare in a number, and may as well separate it from other text: line ends, tabs, bullets. */
 const signs = `\\s\\u200b-\\u200d\\u2060\\u00b7\\u2022\\u2027\\u2043\\u2219\\u22c5\\\\_~${plainSigns}`
 const runs = new RegExp(`\\d[\\d${signs}]*`, 'g')
 const betweenPlainRuns = new RegExp(`[^\\d${plainSigns}]+`)
-/** A North American number with its digits in their usual groups, whatever other digits stand around it. */
+/** A North American number with its digits in their usual groups; other digits may stand around it. */
 const groupedNumbers = new RegExp(
   `(?<!\\d)[2-9]\\d\\d(?:[${signs}]{1,5}\\d{3}[${signs}]{0,5}|\\d{3})\\d{4}(?!\\d)`,
   'g',
@@ -82,7 +82,7 @@ export function findContacts(text: string): string[] {
 
 const isNumberLong = ({ length }: string) => length >= digitsMin && length <= digitsMax
 
-/** The contacts in all contact fields, each once. All digits of the phone number are one too, whatever stands between them. */
+/** The contacts in all contact fields, each once. All digits of the phone number are one too, with anything between them. */
 export function findContactsOf({ contactName, contactPhone, contactEmail }: ContactFields): string[] {
   const found = [contactName, contactPhone, contactEmail].flatMap((text) => (text ? findContacts(text) : []))
   const whole = digitsOf(contactPhone ?? '')

@@ -97,7 +97,7 @@ function splitUnits(words: readonly string[]): { street: readonly string[]; unit
   }
 }
 
-/** The units that the second line of an address names, whatever their words; other words as they stand. */
+/** The units that the second line of an address names, without the words before them; other words as they stand. */
 function readSecondAddress(text: string): string[] {
   let words: readonly string[] = wordsOf(text)
   const bare = readUnitId(words)

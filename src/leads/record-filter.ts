@@ -25,7 +25,7 @@ export const isTaken = (
     return holds([condition], () => textOf(field === undefined ? columnOf(condition) : fields[field]))
   })
 
-/** The value of a key of a JSON record: its own, without regard to case, or one below. Undefined where there is none. */
+/** The value of a key of a JSON record: its own, without regard to case, or one below. Undefined if there is no such value. */
 export function findKey(record: Readonly<Record<string, unknown>>, name: string): { value: unknown } | undefined {
   if (Object.hasOwn(record, name)) return { value: record[name] }
   const folded = foldName(name)

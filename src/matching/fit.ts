@@ -19,7 +19,7 @@ export interface Fit {
   /** Whether the lead lies in one of them. */
   inPlace: boolean | null
   words: FitWord[]
-  /** Whether the search matches, whatever the age of the lead and however many newer ones match. */
+  /** Whether the search matches: the age of the lead does not matter, nor how many newer ones match. */
   matches: boolean
 }
 

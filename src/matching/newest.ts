@@ -47,7 +47,7 @@ export function mergeNewest(lists: readonly Float64Array[], limit: number): Floa
   return heap.subarray(0, size).sort().reverse()
 }
 
-/** `mergeNewest` of what places have to offer, with what is left out down to its last. */
+/** `mergeNewest` of the listings of places, with those that are left out down to the last. */
 export function mergePlaces(places: readonly Newest[], limit: number): Newest {
   const ids = mergeNewest(
     places.map((place) => place.ids),

@@ -88,7 +88,7 @@ function parseZipEnd(places: Places, text: string): ParsedPlace | undefined {
   return { ...found, words: stateAlone ? '' : before.replace(/[\s,;]+$/, '') }
 }
 
-/** The place at the end of `text`; undefined where there is none, so that the whole text is words. */
+/** The place at the end of `text`; undefined if the text ends with no place, so that the whole text is words. */
 export function parsePlace(places: Places, text: string): ParsedPlace | undefined {
   const plain = text
     .normalize('NFKC')

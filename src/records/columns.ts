@@ -25,7 +25,7 @@ export class FoldedNames<T> {
   }
 }
 
-/** The value below `value` that `a.b.0` names: keys, and numbers in lists; undefined where there is none. */
+/** The value below `value` that `a.b.0` names: keys, and numbers in lists; undefined if there is no such value. */
 export function valueAt(value: unknown, steps: readonly string[]): unknown {
   let at = value
   for (const step of steps) {

@@ -55,7 +55,7 @@ const endings: Record<string, RecordFormat> = {
   csv: 'csv',
   tsv: 'csv',
 }
-/** So much tells what a file of JSON lines is, if it is none. */
+/** So many bytes tell what a file is that has no JSON lines. */
 const markBytes = 512
 /** Endings of names that do not tell the format; what is in a zip file says so itself. */
 const untold = ['txt', 'gz', 'zip']
@@ -168,7 +168,7 @@ async function* gunzip(chunks: Chunks): Chunks {
 
 const isGzip = (bytes: Buffer) => bytes[0] === 0x1f && bytes[1] === 0x8b
 
-/** The unzipped chunks; what is zipped says so itself, whatever its name. */
+/** The unzipped chunks. A zipped file says so in its first bytes; its name does not matter. */
 async function openZipped(file: RecordFile, chunks: Chunks): Promise<Opened> {
   const raw = await peek(chunks, 2)
   if (file.gzip && raw.first.length === 0) throw new LeadpushError('failed', 'it is empty, so it is no valid gzip')
@@ -184,7 +184,7 @@ async function* without(bytes: number, chunks: Chunks): Chunks {
   }
 }
 
-/** The text as UTF-8, without a mark. Throws `failed` where it is none. */
+/** The text as UTF-8, without a mark. Throws `failed` if it is not UTF-8. */
 async function openText(file: RecordFile, chunks: Chunks, encoding: string | undefined): Promise<Opened> {
   const opened = await openZipped(file, chunks)
   refuseBinary(opened.first)
@@ -258,7 +258,7 @@ export interface RecordReadOptions {
   stdin?: Readable | undefined
   /** Where the file has no mark of Unicode: a name that `checkEncoding` returned. */
   encoding?: string | undefined
-  /** A file without a record is none that is wrong. */
+  /** A file without a record is not wrong. */
   mayBeEmpty?: boolean
 }
 

@@ -110,7 +110,7 @@ export async function rejectStaged(
 
 /**
  * Gives `problem` to the rows `s` for which the SQL `where` holds, rejects them as `rejectStaged` does, and returns how many they are. The
- * rows are found once: whatever others change meanwhile, each row that is deleted was told.
+ * rows are found once: each row that is deleted was told, even if others change rows meanwhile.
  */
 export async function rejectFound(
   connection: Connection,

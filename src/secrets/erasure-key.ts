@@ -1,6 +1,6 @@
 /**
- * Encrypts the key of erasures in a backup, with `LEADPUSH_SECRET_KEY` itself. In the database it is as it is, beside the marks: whoever
- * reads that reads the contacts too. A backup lies elsewhere, and longer than what was erased.
+ * Encrypts the key of erasures in a backup, with `LEADPUSH_SECRET_KEY` itself. The database has that key in the clear, beside the marks:
+ * a person who reads those reads the contacts too. A backup lies elsewhere, and is kept for longer than the listings that were erased.
  */
 import { LeadpushError } from '../base/errors.ts'
 import { CipherKey, DamagedSecret, keyIdOf, type Place } from './cipher.ts'

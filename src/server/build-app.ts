@@ -131,7 +131,7 @@ function addHooks(app: FastifyInstance, routes: Routes, { onUntrustedProxy }: Ap
     throw new Refusal(405, `The method ${request.method} is not allowed here: use ${allow}.`, { allow })
   })
   app.addHook('preParsing', (request, reply, payload, done) => {
-    // every body is read as JSON, whatever its Content-Type
+    // every body is read as JSON; its Content-Type does not matter
     delete request.raw.headers['content-type']
     if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue()
     done(null, payload)

@@ -56,7 +56,7 @@ function askSeldom<T>(ask: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Gives whoever asks while an answer is awaited the same one. */
+/** Callers who ask while an answer is awaited get that answer too. */
 function askTogether<T>(ask: () => Promise<T>): () => Promise<T> {
   let asked: Promise<T> | undefined
   return () => {

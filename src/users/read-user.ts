@@ -116,7 +116,7 @@ export class UserReader {
 
 const textOf = (value: unknown) => (typeof value === 'object' ? JSON.stringify(value) : String(value).trim())
 
-/** The value of a key, whatever its case, or of one within others as `a.b`; with the key of the record that has it. */
+/** The value of a key in any case, or of one within others as `a.b`; with the key of the record that has it. */
 function findKey(record: Readonly<Record<string, unknown>>, name: string): { key: string; value: unknown } | undefined {
   const keys = Object.keys(record)
   const key = keys.includes(name) ? name : keys.find((each) => foldName(each) === foldName(name))

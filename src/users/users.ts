@@ -19,7 +19,7 @@ export interface FoundUser {
 
 const normaliseEmail = (email: string) => email.trim().toLowerCase()
 
-/** Finds a user by e-mail, in any case. Throws `usage` where there is none. */
+/** Finds a user by e-mail, in any case. Throws `usage` if there is no such user. */
 export async function findUser(db: Database, email: string): Promise<FoundUser> {
   // PostgreSQL takes no text with NUL, so no user has one
   const found = email.includes('\0')

@@ -22,7 +22,7 @@ export const refusalChecks: readonly Check[] = [
     async run({ sender, madeUp }) {
       const headers = { 'X-Service-API-Key': neverValidReceiverKey }
       const sent = await sender.send(buildBody([query], [madeUp.lead('wrong-key')]), { key: madeUp.newKey(), headers })
-      return judgeKey(sent, 'Answer a key that is none of a user’s with 401: the operator sees whose key is wrong.')
+      return judgeKey(sent, 'Answer a key of no user with 401: the operator sees whose key is wrong.')
     },
   },
   {
