@@ -2,26 +2,29 @@
  * Decides whether an error means that the database is away or that a statement is wrong, and rides out a short absence (a
  * failover, a restart).
  */
-import pRetry, { AbortError } from 'p-retry'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { DatabaseError } from 'pg'
 import { plural } from '../base/amounts.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { databaseAwayMsDefault } from '../base/limits.ts'
 
-const networkCodes = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ECONNABORTED',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOENT',
-  'EACCES',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EPERM',
-  'ERR_SSL_WRONG_VERSION_NUMBER',
-])
+/** Errors of connections, and of the embedded server: those of another part of the program may have the same code and message. */
+const marked = new WeakSet<object>()
+
+/** Marks `error` as trouble with the database, where it comes from a connection or the embedded server; returns it. */
+export function markTrouble<E>(error: E): E {
+  if (typeof error === 'object' && error !== null) marked.add(error)
+  return error
+}
+
+/** Trouble that this folder finds by itself. */
+export class DatabaseTrouble extends Error {
+  constructor(message: string) {
+    super(message)
+    markTrouble(this)
+  }
+}
+
 /**
  * SQLSTATE classes and codes: connection exceptions, authorisation, no such database, resources, operator intervention,
  * missing rights, and a read-only server, to which a failover may lead.
@@ -39,12 +42,8 @@ const timeLimits = /^(57014|55P03|25P0[34])$/
 const beginAgain = /^(40001|40P01)$/
 /** The statement waited too long for a lock: the database is there, and did nothing. */
 const lockTimeout = '55P03'
-/** Messages of pg without a code: a connection ended, or could not be made in time. */
-const phrases =
-  /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|server does not support SSL|SASL|password must be a string|Query read timeout|self[- ]signed certificate|certificate/i
-
 /** Ends a connection on which nothing came for so long that the database counts as away. */
-export class SilentDatabase extends Error {
+export class SilentDatabase extends DatabaseTrouble {
   readonly code = 'ETIMEDOUT'
   constructor(silentMs: number) {
     super(`it did not answer for ${silentMs / 1_000} s`)
@@ -69,7 +68,7 @@ export const writability = `pg_is_in_recovery() as standby, current_setting('tra
   exists (select from pg_stat_wal_receiver) and pg_postmaster_start_time() < now() - interval '20 s' as settled`
 
 /** A server that takes no writes, where they are needed: a standby, or a primary that is none any more. */
-export class ReadOnlyServer extends Error {
+export class ReadOnlyServer extends DatabaseTrouble {
   readonly code = '25006'
   readonly hint = adviseOnReadOnly
   /** It stays what it is: nothing is to be waited for. */
@@ -83,10 +82,8 @@ export class ReadOnlyServer extends Error {
 /** Whether `error` says that the database cannot be reached or used, rather than that a statement failed. */
 export function isDatabaseError(error: unknown): boolean {
   if (error instanceof LeadpushError) return error.code === 'database'
-  const code = codeOf(error)
-  if (code !== undefined && (networkCodes.has(code) || code.startsWith('ERR_TLS'))) return true
-  if (code !== undefined && (sqlStates.test(code) || timeLimits.test(code))) return true
-  return phrases.test(messageOf(error))
+  if (error instanceof DatabaseError) return sqlStates.test(error.code ?? '') || timeLimits.test(error.code ?? '')
+  return marked.has(error as object)
 }
 
 /** The server, or this program, does not want the other: a certificate, TLS or a password that is missing or wrong. */
@@ -103,7 +100,7 @@ let givenUp: LeadpushError | undefined
 export function isAbsence(error: unknown): boolean {
   if (givenUp || error instanceof LeadpushError || !isDatabaseError(error)) return false
   const code = codeOf(error) ?? ''
-  if (/^(28|3D|42501|57014|25P04|ERR_TLS|ERR_SSL)/.test(code)) return false
+  if (/^(28|3D|42501|57014|25P04|ERR_TLS|ERR_SSL|EPROTO)/.test(code)) return false
   return !refusals.test(messageOf(error))
 }
 
@@ -233,6 +230,19 @@ function awaySince(error: unknown, triedMs: number, nowMs: number): number {
   return away.sinceMs
 }
 
+/** Whether a statement is tried again that failed with `error` at its last try, `triedMs`, and has failed since `failingSinceMs`. */
+function goesOn(error: unknown, triedMs: number, failingSinceMs: number): boolean {
+  if (!mayPass(error)) return false
+  const nowMs = performance.now()
+  const isItsOwn = nowMs - failingSinceMs >= Math.max(ownTroubleMs, 2 * findAwayMsMax())
+  if (saysItself(error)) answered()
+  return !isItsOwn && (saysItself(error) || nowMs - awaySince(error, triedMs, nowMs) < findAwayMsMax())
+}
+
+/** The pause before the second try; twice as long before each later one, and up to twice that, so that processes drift apart. */
+const pauseMsMin = 100
+const pauseMsMax = 2_000
+
 /**
  * Runs `work` again while the database is away, for `LEADPUSH_DATABASE_AWAY` at most; after that, a `database` error.
  * `work` must be harmless when an earlier call of it was committed and the answer was lost: `isRepeat` tells it that this may be so.
@@ -242,46 +252,23 @@ export async function rideOut<T>(
   onAway?: (error: unknown) => void,
 ): Promise<T> {
   let isRepeat = false
-  let triedMs = 0
   let failingSinceMs: number | undefined
-  try {
-    return await pRetry(
-      async () => {
-        triedMs = performance.now()
-        try {
-          const result = await work(isRepeat)
-          answered()
-          return result
-        } catch (error) {
-          // p-retry treats network-like TypeErrors specially; here `mayPass` alone decides
-          throw mayPass(error) ? (error as Error) : new AbortError(error as Error)
-        }
-      },
-      {
-        retries: Number.POSITIVE_INFINITY,
-        minTimeout: 100,
-        maxTimeout: 2_000,
-        randomize: true,
-        shouldRetry: ({ error }) => {
-          const nowMs = performance.now()
-          failingSinceMs ??= nowMs
-          const isItsOwn = nowMs - failingSinceMs >= Math.max(ownTroubleMs, 2 * findAwayMsMax())
-          if (saysItself(error)) {
-            answered()
-            return !isItsOwn
-          }
-          return !isItsOwn && nowMs - awaySince(error, triedMs, nowMs) < findAwayMsMax()
-        },
-        onFailedAttempt: async ({ error }) => {
-          if (saysItself(error)) return
-          isRepeat = true
-          if (findAwayMsMax() > 0) onAway?.(error)
-          // a remedy's error is ignored: the next try meets the same trouble
-          await Promise.allSettled([...remedies].map((remedy) => remedy()))
-        },
-      },
-    )
-  } catch (error) {
-    throw asDatabaseError(error)
+  for (let pauseMs = pauseMsMin; ; pauseMs = 2 * pauseMs) {
+    const triedMs = performance.now()
+    try {
+      const result = await work(isRepeat)
+      answered()
+      return result
+    } catch (error) {
+      failingSinceMs ??= performance.now()
+      if (!goesOn(error, triedMs, failingSinceMs)) throw asDatabaseError(error)
+      if (!saysItself(error)) {
+        isRepeat = true
+        onAway?.(error)
+        // a remedy's error is ignored: the next try meets the same trouble
+        await Promise.allSettled([...remedies].map((remedy) => remedy()))
+      }
+    }
+    await sleep(Math.min(pauseMs * (1 + Math.random()), pauseMsMax))
   }
 }

@@ -2,7 +2,7 @@
  * Opens the database of the settings (`DATABASE_URL`, or the embedded one), and checks that leadpush can use its server and
  * its schema. Only this folder knows `pg`.
  */
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import type { SettingsSource } from '../base/config.ts'
@@ -12,14 +12,15 @@ import {
   asDatabaseError,
   describeAbsence,
   limitAbsence,
+  markTrouble,
   onDatabaseAway,
   ReadOnlyServer,
   rideOut,
   type Writability,
   writability,
 } from './away.ts'
-import { connectionOf, streamOf } from './client.ts'
-import { enterEmbedded } from './embedded.ts'
+import { BoundedPool, onServerError, streamOf } from './client.ts'
+import { type EmbeddedServer, enterEmbedded } from './embedded.ts'
 import { migrate, schemaError, schemaState } from './migrate.ts'
 import { Route, routedClient } from './route.ts'
 import { SilenceWatch } from './silence.ts'
@@ -138,28 +139,11 @@ const readOnlyState = '25006'
 /** Connections that are not closed by then are cut: the database's machine may be gone. */
 const leaveMsMax = 2_000
 
-/** The longest that a cancel request may take. */
-const cancelMsMax = 5_000
-
-/**
- * Asks the server to cancel the connection's statement, where the server can still be reached: nobody waits for it, and it
- * must not take effect later.
- */
-function cancel(client: pg.PoolClient): void {
-  const { processID, secretKey, host, port } = client as unknown as Record<
-    'processID' | 'secretKey' | 'port',
-    number
-  > & {
-    host: string
-  }
-  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
-  socket.on('error', () => {})
-  socket.setTimeout(cancelMsMax, () => socket.destroy())
-  socket.unref()
-  // PostgreSQL's documentation of the protocol, "CancelRequest"
-  const request = Buffer.alloc(16)
-  for (const [at, word] of [16, 80_877_102, processID, secretKey].entries()) request.writeInt32BE(word, at * 4)
-  socket.end(request)
+/** As `enterEmbedded`; what the system refuses meanwhile counts as trouble with the database. */
+async function enter(home: string, options: OpenOptions): Promise<EmbeddedServer> {
+  return await enterEmbedded(home, options).catch((error) => {
+    throw codeOf(error) === undefined ? error : markTrouble(error)
+  })
 }
 
 /**
@@ -170,11 +154,11 @@ export async function openDatabase(
   settings: { databaseUrl: string | undefined; home: string },
   options: OpenOptions = {},
 ): Promise<OpenDatabase> {
-  const server = settings.databaseUrl === undefined ? await enterEmbedded(settings.home, options) : undefined
+  const server = settings.databaseUrl === undefined ? await enter(settings.home, options) : undefined
   const { silentMsMax: connectMsMax, env } = options
   const route = new Route(server?.url ?? settings.databaseUrl ?? '', { connectMsMax, env })
   const waitMsMax = Math.min(10_000, options.silentMsMax ?? 10_000)
-  const pool = new pg.Pool({
+  const pool = new BoundedPool({
     ...route.config,
     Client: routedClient(route),
     max: options.connectionsMax ?? 8,
@@ -188,12 +172,11 @@ export async function openDatabase(
   const left = new WeakSet<object>()
   pool.on('release', (_error, client) => {
     watch?.end(client)
-    if (left.has(client)) void (client as pg.PoolClient & pg.Client).end().catch(() => {})
+    if (left.has(client)) void client.end().catch(() => {})
   })
   const streams = new Set<Socket>()
   pool.on('connect', (client) => {
-    client.on('error', () => {})
-    connectionOf(client).on('errorMessage', ({ code }) => {
+    onServerError(client, (code) => {
       if (code !== readOnlyState) return
       left.add(client)
       route.distrust()
@@ -212,7 +195,6 @@ export async function openDatabase(
         // `serve` goes on waiting, with the connections that it has
         hangMsMax: writes ? (options.awayMsMax ?? databaseAwayMsDefault) : Number.POSITIVE_INFINITY,
         onHang: options.onHang,
-        cancel,
       })
   pool.on('acquire', (client) => watch?.begin(client))
   const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}

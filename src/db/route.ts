@@ -3,23 +3,15 @@
  * `sslmode`. `pg` itself knows one host and one way.
  */
 import { readFileSync } from 'node:fs'
-import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
 import { readPostgresVariables, type SettingsSource } from '../base/config.ts'
 import { type DatabaseAddress, parseDatabaseUrl, sslModes } from '../base/database-url.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
-import { isAbsence, ReadOnlyServer, type Writability, writability } from './away.ts'
-import { BoundedClient, connectionOf } from './client.ts'
-
-/** One way to one server. */
-interface Way {
-  host: string
-  port: number
-  ssl: false | ConnectionOptions
-}
+import { DatabaseTrouble, isAbsence, markTrouble, ReadOnlyServer, type Writability, writability } from './away.ts'
+import { BoundedClient, processIdOf, type Way } from './client.ts'
 
 /** None of several hosts can be used; the message says of each why. */
-class NoServer extends Error {
+class NoServer extends DatabaseTrouble {
   readonly code: string | undefined
   constructor(message: string, code: string | undefined) {
     super(message)
@@ -175,29 +167,29 @@ export class Route {
 
   /** Asks on a connection of its own; `processId` is the one that the server named for it. */
   async ask<Row extends pg.QueryResultRow>(text: string): Promise<{ rows: Row[]; processId: number }> {
-    const client = await this.connect(await this.find())
-    try {
+    return await this.onConnection(await this.find(), async (client) => {
       const { rows } = await client.query<Row>(text)
-      return { rows, processId: (client as unknown as { processID: number }).processID }
-    } finally {
-      client.leave()
-    }
-  }
-
-  private async connect(way: Way): Promise<BoundedClient> {
-    const client = new BoundedClient({ ...this.config, ...way, query_timeout: this.connectMsMax }, this.connectMsMax)
-    await client.open()
-    client.on('error', () => {})
-    return client
+      return { rows, processId: processIdOf(client) }
+    })
   }
 
   private async probe(way: Way): Promise<void> {
-    const client = await this.connect(way)
-    try {
+    await this.onConnection(way, async (client) => {
       if (this.attributes === 'any') return
       const [server] = (await client.query<Writability>(`select ${writability}`)).rows
       if (server && (server.standby || (this.attributes === 'read-write' && server.reads)))
         throw new ReadOnlyServer(server)
+    })
+  }
+
+  private async onConnection<T>(way: Way, work: (client: pg.Client) => Promise<T>): Promise<T> {
+    const client = new BoundedClient({ ...this.config, ...way, query_timeout: this.connectMsMax }, this.connectMsMax)
+    await client.open()
+    try {
+      return await work(client)
+    } catch (error) {
+      // pg's own limit for a query leaves the connection as it is
+      throw markTrouble(error)
     } finally {
       client.leave()
     }
@@ -212,13 +204,9 @@ export function routedClient(route: Route): typeof pg.Client {
     }
 
     private async connectByRoute(): Promise<void> {
-      const { host, port, ssl } = await route.find()
-      // pg reads these when it connects; a pool makes the client before its host can be known
-      Object.assign(this, { host, port, ssl })
-      Object.assign((this as unknown as { connectionParameters: object }).connectionParameters, { host, port })
-      connectionOf(this).ssl = ssl
+      const way = await route.find()
       try {
-        await this.open()
+        await this.open(way)
       } catch (error) {
         route.distrust()
         throw error

@@ -6,7 +6,7 @@ import type pg from 'pg'
 import { LeadpushError } from '../base/errors.ts'
 import { databaseSilentMsMax } from '../base/limits.ts'
 import { formatAwayMax, giveUp, SilentDatabase } from './away.ts'
-import { streamOf } from './client.ts'
+import { cancelStatement, isReady, processIdOf, streamOf } from './client.ts'
 import type { Route } from './route.ts'
 
 /** So often connections are looked at. */
@@ -75,8 +75,6 @@ interface SilenceOptions {
   hangMsMax: number
   /** Told when commits begin to hang, and when they do no more. */
   onHang: ((text: string) => void) | undefined
-  /** Has the server end the statement of a connection that is given up. */
-  cancel(client: pg.PoolClient): void
 }
 
 /** A connection in use. */
@@ -134,7 +132,7 @@ export class SilenceWatch {
 
   /** Gives the connection up where nothing can be expected of it. */
   private judge(client: pg.PoolClient, seen: Seen, nowMs: number): void {
-    const { silentMsMax, hangMsMax, cancel } = this.options
+    const { silentMsMax, hangMsMax } = this.options
     const silentMs = nowMs - seen.sinceMs
     const answer = this.answer && this.answer.askedMs >= nowMs - Math.min(silentMs, 3 * askMs) ? this.answer : undefined
     const isAtWork = answer !== undefined && (answer.pooled || answer.atWork.has(processIdOf(client)))
@@ -151,7 +149,7 @@ export class SilenceWatch {
     if (isLong && isAtWork) seen.atWorkMs = answer.askedMs
     const limitMs = isLong ? databaseSilentMsMax : silentMsMax
     if (nowMs - Math.max(seen.sinceMs, seen.atWorkMs) < limitMs || streamOf(client).destroyed) return
-    cancel(client)
+    cancelStatement(client)
     streamOf(client).destroy(new SilentDatabase(limitMs))
   }
 
@@ -190,11 +188,6 @@ export class SilenceWatch {
     for (const listener of hangListeners) listener(this.isTold)
   }
 }
-
-const processIdOf = (client: pg.PoolClient) => (client as unknown as { processID: number }).processID
-
-/** Whether the connection waits for nothing, since no statement is under way on it. */
-const isReady = (client: pg.PoolClient) => (client as unknown as { readyForQuery: boolean }).readyForQuery
 
 function countBytes(client: pg.PoolClient): number {
   const { bytesRead, bytesWritten } = streamOf(client)

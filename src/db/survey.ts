@@ -2,9 +2,8 @@
  * Facts that a PostgreSQL server tells of itself, for `validate`: how it is reached, what it promises, what this role may do,
  * how it is maintained.
  */
-import type { Socket } from 'node:net'
 import { sql } from 'kysely'
-import { streamOf } from './client.ts'
+import { isEncrypted, processIdOf } from './client.ts'
 import type { Database, OpenDatabase } from './open.ts'
 import type { Tables } from './tables.ts'
 
@@ -87,8 +86,7 @@ export async function findServerFacts({ db, pool }: OpenDatabase): Promise<Serve
   try {
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
     // a pooler gives its client an id of its own making
-    const pooled = rows[0]?.pid !== (client as unknown as { processID: number }).processID
-    const encrypted = (streamOf(client) as Socket & { encrypted?: boolean }).encrypted === true
+    const pooled = rows[0]?.pid !== processIdOf(client)
     let roundTripMs = Number.POSITIVE_INFINITY
     let aheadMs = 0
     for (let trip = 0; trip < trips; trip++) {
@@ -102,7 +100,14 @@ export async function findServerFacts({ db, pool }: OpenDatabase): Promise<Serve
       aheadMs = (answer.rows[0]?.ms ?? 0) - (Date.now() - tookMs / 2)
     }
     const { rows: found } = await facts.execute(db)
-    return { ...(found[0] as ServerRow), pooled, encrypted, roundTripMs, aheadMs, aheadErrorMs: roundTripMs / 2 }
+    return {
+      ...(found[0] as ServerRow),
+      pooled,
+      encrypted: isEncrypted(client),
+      roundTripMs,
+      aheadMs,
+      aheadErrorMs: roundTripMs / 2,
+    }
   } finally {
     client.release()
   }

@@ -1,9 +1,10 @@
 /** Work between two statements of a program, at a moment that a test chooses: what another process does, or a connection that breaks. */
 import { type Kysely, type KyselyPlugin, OperationNodeTransformer, type QueryId, type RawNode } from 'kysely'
+import { markTrouble } from '../../src/db/away.ts'
 import type { Tables } from '../../src/db/tables.ts'
 
 /** The server carried the statement out, and its answer was lost with the connection. */
-export const answerLost = () => Object.assign(new Error('Connection terminated unexpectedly'), { code: 'ECONNRESET' })
+export const answerLost = () => markTrouble(new Error('Connection terminated unexpectedly'))
 
 /**
  * The same database: after each statement with the text `asked`, for as long as there are `steps`, the next of these runs before the
