@@ -3,10 +3,10 @@
  * later row fills. The server's statistics alone tell which indexes are thin; rebuilding blocks nobody and runs outside of
  * any transaction.
  */
-import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import type pg from 'pg'
 import { indexRebuildMsMax } from '../base/limits.ts'
+import { cancelOn } from './client.ts'
 import type { Database, OpenDatabase } from './open.ts'
 import { ourTables } from './survey.ts'
 
@@ -83,34 +83,16 @@ async function isSomebodyAtIt(db: Database): Promise<boolean> {
   return rows.length > 0
 }
 
-const cancelMsMax = 5_000
-
-/**
- * Runs `statement` on a connection of its own until `signal` aborts. The statement is cancelled by its text, because behind a
- * pooler nobody knows which process runs it.
- */
+/** Runs `statement` on a connection of its own until `signal` aborts. */
 async function runAlone(pool: pg.Pool, statement: string, signal: AbortSignal): Promise<void> {
-  const text = `${statement} /* ${randomUUID()} */`
   const client = await pool.connect()
-  let timer: NodeJS.Timeout | undefined
-  let giveUp = () => {}
-  const given = new Promise<never>((_, reject) => {
-    giveUp = () => {
-      timer = setTimeout(() => reject(signal.reason), cancelMsMax)
-      pool.query('select pg_cancel_backend(pid) from pg_stat_activity where query = $1', [text]).catch(() => {})
-    }
-  })
-  signal.addEventListener('abort', giveUp)
+  const stopListening = cancelOn(client, signal)
   try {
     signal.throwIfAborted()
-    await Promise.race([client.query(text), given])
-    client.release()
-  } catch (error) {
-    client.release(true)
-    throw error
+    await client.query(statement)
   } finally {
-    signal.removeEventListener('abort', giveUp)
-    clearTimeout(timer)
+    stopListening()
+    client.release(signal.aborted)
   }
 }
 

@@ -5,8 +5,8 @@
 
 import { Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
-import { isDatabaseError, rideOut } from './away.ts'
-import { streamOf } from './client.ts'
+import { DatabaseTrouble, isDatabaseError, rideOut } from './away.ts'
+import { cancelOn } from './client.ts'
 import type { Database, OpenDatabase } from './open.ts'
 import { allowLongWork } from './silence.ts'
 import type { Tables } from './tables.ts'
@@ -20,9 +20,6 @@ export function kyselyOn(connection: Connection): Database {
   const pool = { connect: async () => client, end: async () => {} }
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: pool as never }) })
 }
-
-/** A statement that is not cancelled within so long loses its connection. */
-const cancelMs = 3_000
 
 /**
  * Runs `work` between `begin` and `commit`. When it throws, or `signal` aborts, all of it is rolled back; then this throws
@@ -41,12 +38,10 @@ export async function withTransaction<T>(
     broken = error
   }
   connection.on('error', onError)
-  let stop: (() => void) | undefined
   const disallow = allowLongWork(connection)
+  const stopListening = signal && cancelOn(connection, signal)
   try {
     await connection.query('begin')
-    stop = await listen(opened, connection, signal)
-    // a signal that came before it was listened for is heard here
     signal?.throwIfAborted()
     const result = await work(connection)
     if (ending === 'rollback') {
@@ -56,6 +51,8 @@ export async function withTransaction<T>(
     }
     const { rows } = await connection.query('select pg_current_xact_id()::text as id')
     signal?.throwIfAborted()
+    // a commit may wait for a standby: cancelled, it would count as committed though no standby has it
+    stopListening?.()
     await commit(opened, connection, rows[0].id)
     return result
   } catch (error) {
@@ -65,10 +62,11 @@ export async function withTransaction<T>(
     signal?.throwIfAborted()
     throw broken ?? error
   } finally {
-    stop?.()
+    stopListening?.()
     disallow()
     connection.off('error', onError)
-    connection.release(broken)
+    // a cancel request that is still on its way must meet no other statement
+    connection.release(signal?.aborted ? true : broken)
   }
 }
 
@@ -89,30 +87,10 @@ async function commit(opened: OpenDatabase, connection: Connection, id: string):
 }
 
 /** The server has not told yet what became of a commit: to be asked again. */
-class OpenCommit extends Error {
+class OpenCommit extends DatabaseTrouble {
   /** SQLSTATE: transaction resolution unknown. */
   readonly code = '08007'
   constructor() {
     super('a commit whose connection broke is still under way')
-  }
-}
-
-/** Cancels the transaction's statement when `signal` aborts; returns a function that ends the listening. */
-async function listen(opened: OpenDatabase, connection: Connection, signal?: AbortSignal): Promise<() => void> {
-  if (!signal) return () => {}
-  const { rows } = await connection.query('select pg_backend_pid() as pid, now()::text as since')
-  const { pid, since } = rows[0] as { pid: number; since: string }
-  let timer: NodeJS.Timeout | undefined
-  const cancel = () => {
-    // found by its transaction too: behind a PgBouncer another client may have the process by now
-    const statement =
-      'select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and xact_start = $2::timestamptz'
-    opened.pool.query(statement, [pid, since]).catch(() => {})
-    timer = setTimeout(() => streamOf(connection).destroy(), cancelMs)
-  }
-  signal.addEventListener('abort', cancel, { once: true })
-  return () => {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', cancel)
   }
 }
