@@ -95,16 +95,17 @@ create table lost_triggers (
   lost_at timestamptz not null default now(),
   -- whether they were beyond the newest of a run, and never tried
   dropped boolean not null default false,
-  -- when the first of them occurred: imports from then on are kept, as the webhook-id of a new_lead follows from its import
-  occurred_since timestamptz not null default now(),
+  -- for each of them the listing, and its version, time and payload in `triggers`
   lead_ids bigint[] not null check (cardinality(lead_ids) > 0),
-  -- for each lead the version, the time and the payload of its event; null where import and lead tell all of it, the webhook-id too
-  events jsonb
+  version_ids bigint[] not null,
+  occurred_at timestamptz[] not null,
+  payloads jsonb[] not null,
+  check (cardinality(version_ids) = cardinality(lead_ids) and cardinality(occurred_at) = cardinality(lead_ids)
+    and cardinality(payloads) = cardinality(lead_ids))
 );
 
 create index lost_triggers_by_hook on lost_triggers (hook_id);
 create index lost_triggers_by_age on lost_triggers (lost_at);
-create index lost_triggers_by_occurrence on lost_triggers (occurred_since);
 
 -- contract 4.16: what a hook said when it refused its last trigger, and for which lead
 create table hook_answers (

@@ -214,9 +214,10 @@ export interface Tables {
     kind: TriggerKind
     lost_at: Generated<Date>
     dropped: Defaulted<boolean>
-    occurred_since: Generated<Date>
     lead_ids: number[]
-    events: object[] | null
+    version_ids: number[]
+    occurred_at: Date[]
+    payloads: (Record<string, number> | null)[]
   }
   triggers: {
     hook_id: string

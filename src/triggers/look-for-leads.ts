@@ -4,25 +4,22 @@
  * the searches of the hooks' users. A group of hooks is looked at in one transaction, so that nothing is forgotten or found
  * twice.
  */
-import { sql, type Transaction } from 'kysely'
+import { sql } from 'kysely'
 import { leadsPerHookMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
-import type { Tables } from '../db/tables.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
 import type { TriggerKind } from '../index.ts'
 import { findCounted, isListed, type Live } from '../matching/listed.ts'
 import { kinds } from './kinds/kinds.ts'
 import { lostColumns, lostOf } from './lost-triggers.ts'
 
-/** Hooks that are looked at together; and hooks whose leads are recorded in one transaction, which locks them that long. */
+/** Hooks that are looked at together. They are locked while what is due to them is recorded. */
 const hooksPerGroup = 1_000
-const hooksPerRecord = 50
 /** Hooks times new leads in one statement, which would have to hold so many pairs if every lead were for every hook. */
 const pairsPerStatement = 5_000_000
-/** The leads of a hook and kind in one row of `lost_triggers`, and such rows in one statement. Both bound memory. */
+/** The leads of a hook and kind in one row of `lost_triggers`, which bounds what `trigger --again` takes at a time. */
 const lostPerRow = 10_000
-const lostRowsPerStatement = 16
 /** From so many searches by words on, an index of the new leads' words pays off. */
 const searchesPerIndex = 10
 
@@ -78,22 +75,17 @@ const nothing: Looked = { hooks: 0, found: 0, dropped: 0 }
 async function lookInTransaction(opened: OpenDatabase, ids: readonly string[], options: LookOptions): Promise<Looked> {
   const { stop, onAway } = options
   const work = () =>
-    withTransaction(opened, async (connection) => lookAtGroup(opened.db, kyselyOn(connection), ids, options), stop)
+    withTransaction(opened, async (connection) => lookAtGroup(kyselyOn(connection), ids, options), stop)
   return await rideOut(work, onAway).catch((error) => {
     if (stop.aborted) return nothing
     throw error
   })
 }
 
-/** Looks within the transaction of `db`, and records in short transactions on `outside`. */
-async function lookAtGroup(
-  outside: Database,
-  db: Database,
-  ids: readonly string[],
-  options: LookOptions,
-): Promise<Looked> {
+/** Looks within the transaction of `db`: first what is due, then the locks, then what they protect. */
+async function lookAtGroup(db: Database, ids: readonly string[], options: LookOptions): Promise<Looked> {
   const { upTo } = options
-  const { rows: hooks } = await sql<{ id: string; looked: number }>`
+  const { rows: hooks } = await sql<HookToLook>`
     select id, looked_import_id as looked from hooks where id = any (${ids}::uuid[]) and looked_import_id < ${upTo}
   `.execute(db)
   if (hooks.length === 0) return nothing
@@ -106,29 +98,13 @@ async function lookAtGroup(
   const since = hooks.reduce((least, { looked }) => Math.min(least, looked), upTo)
   const fresh = await collectFresh(db, hookIds, since, options)
   await sql`create temp table due_leads (
-    hook_id uuid, kind text, version_id bigint, lead_id bigint, payload jsonb, occurred_at timestamptz, found bigint
-  ) on commit drop`.execute(db)
-  await sql`create temp table beyond_leads (
-    id bigint generated always as identity, hook_id uuid, kind text, occurred_since timestamptz, lead_ids bigint[], events jsonb
+    hook_id uuid, kind text, version_id bigint, lead_id bigint, payload jsonb, occurred_at timestamptz, rank bigint
   ) on commit drop`.execute(db)
   const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
-  for (let at = 0; at < hookIds.length && fresh > 0; at += size) await collectDue(db, hookIds.slice(at, at + size))
-  await sql`create index on due_leads (hook_id)`.execute(db)
-  const sum = { ...nothing }
-  for (let at = 0; at < hooks.length; at += hooksPerRecord) {
-    const some = hooks.slice(at, at + hooksPerRecord)
-    const due = await readDue(db, some)
-    const looked = due.hasBeyond
-      ? await outside.transaction().execute(async (transaction) => {
-          await recordBeyond(db, transaction, some)
-          return await recordDue(transaction, some, due, upTo)
-        })
-      : await recordDue(outside, some, due, upTo)
-    sum.hooks += looked.hooks
-    sum.found += looked.found
-    sum.dropped += looked.dropped
+  for (let at = 0; at < hookIds.length && fresh > 0; at += size) {
+    await sql`insert into due_leads ${rankLeads(hookIds.slice(at, at + size))}`.execute(db)
   }
-  return sum
+  return await recordDue(db, hooks, upTo)
 }
 
 /** Makes `fresh_leads`, what is new in the imports after `since`, and returns the number of its rows. */
@@ -177,122 +153,59 @@ async function collectFresh(
   return fresh
 }
 
-/**
- * Adds what is due to the hooks to `due_leads`: for each hook the 300 newest of a kind, and how many were found; those beyond
- * them to `beyond_leads`. Queries of one meaning are matched once; a lead that several queries of a user match is due once.
- */
-async function collectDue(db: Database, hookIds: readonly string[]): Promise<void> {
-  await sql`
-    with ranked as materialized (${rankLeads(hookIds)}),
-    beyond as (
-      insert into beyond_leads (${lostColumns})
-      select ${lostOf} from ranked where rank > ${leadsPerHookMax}
-      group by hook_id, kind, (rank - ${leadsPerHookMax} - 1) / ${lostPerRow}
-    )
-    insert into due_leads select hook_id, kind, version_id, lead_id, payload, occurred_at, found from ranked
-    where rank <= ${leadsPerHookMax}
-  `.execute(db)
-}
+/** SQL: whether a row of `due_leads` is beyond the newest of its kind. */
+const isBeyond = sql<boolean>`(rank > ${sql.lit(leadsPerHookMax)})`
 
 interface HookToLook {
   id: string
   looked: number
 }
 
-/** The rows of `due_leads` for the hooks as a JSON array; and whether `beyond_leads` has any for them. */
-interface DueLeads {
-  leads: string
-  hasBeyond: boolean
-}
-
-async function readDue(db: Database, hooks: readonly HookToLook[]): Promise<DueLeads> {
-  const isOfHook = sql`hook_id = any (${hooks.map(({ id }) => id)}::uuid[])`
-  const { rows } = await sql<DueLeads>`
-    select (select coalesce(json_agg(d), '[]')::text from due_leads d where ${isOfHook}) as leads,
-      exists (select from beyond_leads where ${isOfHook}) as "hasBeyond"
-  `.execute(db)
-  return rows[0] ?? { leads: '[]', hasBeyond: false }
-}
-
-/** SQL: those of the hooks that were neither removed nor looked at meanwhile, locked. */
-const lockHooks = (hooks: readonly HookToLook[]) => sql<{ id: string; off: boolean }>`
-  select h.id, h.off_since is not null as off from hooks h
-    join unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map(({ looked }) => looked)}::bigint[]) as given (id, looked)
-    on given.id = h.id and given.looked = h.looked_import_id
-  order by h.id for update of h
-`
-
-/** Keeps what is beyond the newest as lost. */
-async function recordBeyond(db: Database, transaction: Transaction<Tables>, hooks: readonly HookToLook[]) {
-  const ids = (await lockHooks(hooks).execute(transaction)).rows.map(({ id }) => id)
-  for (let last: number | null = 0; last !== null; ) {
-    const { rows }: { rows: { page: string; last: number | null }[] } = await sql<{
-      page: string
-      last: number | null
-    }>`
-      select coalesce(json_agg(b), '[]')::text as page, max(id) as last from (
-        select * from beyond_leads where id > ${last} and hook_id = any (${ids}::uuid[]) order by id limit ${lostRowsPerStatement}
-      ) b
-    `.execute(db)
-    const { page = '[]' } = rows[0] ?? {}
-    last = rows[0]?.last ?? null
-    await sql`
-      insert into lost_triggers (dropped, ${lostColumns})
-      select true, ${lostColumns} from json_to_recordset(${page}::json)
-        as b (hook_id uuid, kind text, occurred_since timestamptz, lead_ids bigint[], events jsonb)
-    `.execute(transaction)
-  }
-}
-
 /**
  * Records the due leads, and that the hooks have been looked at. Skips hooks that were removed or looked at meanwhile. What is
- * due to a hook that is switched off is kept as lost.
+ * due to a hook that is switched off, or beyond its newest, is kept as lost.
  */
-async function recordDue(
-  db: Database,
-  hooks: readonly HookToLook[],
-  { leads }: DueLeads,
-  upTo: number,
-): Promise<Looked> {
-  const { rows } = await sql<Looked>`
-    with due as materialized (
-      select * from json_to_recordset(${leads}::json) as d (hook_id uuid, kind text, version_id bigint, lead_id bigint, payload jsonb,
-        occurred_at timestamptz, found bigint)
+async function recordDue(db: Database, hooks: readonly HookToLook[], upTo: number): Promise<Looked> {
+  const { rows: locked } = await sql<{ id: string; off: boolean }>`
+    select h.id, h.off_since is not null as off from hooks h
+      join unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map(({ looked }) => looked)}::bigint[]) as given (id, looked)
+      on given.id = h.id and given.looked = h.looked_import_id
+    order by h.id for update of h
+  `.execute(db)
+  const [all, off] = [locked, locked.filter((hook) => hook.off)].map((some) => some.map(({ id }) => id))
+  const { numAffectedRows: found = 0n } = await sql`
+    insert into triggers (hook_id, version_id, kind, lead_id, payload, occurred_at, due_at)
+    select hook_id, version_id, kind, lead_id, payload, occurred_at, occurred_at from due_leads
+    where not ${isBeyond} and hook_id = any (${all}::uuid[]) and hook_id <> all (${off}::uuid[])
+  `.execute(db)
+  const { rows } = await sql<{ dropped: number }>`
+    with kept as (
+      insert into lost_triggers (dropped, ${lostColumns})
+      select ${isBeyond}, ${lostOf} from due_leads
+      where hook_id = any (${all}::uuid[]) and (${isBeyond} or hook_id = any (${off}::uuid[]))
+      group by hook_id, kind, ${isBeyond}, (rank - ${leadsPerHookMax} - 1) / ${lostPerRow}
+      returning hook_id, dropped, cardinality(lead_ids) as n
     ),
-    locked as materialized (${lockHooks(hooks)}),
-    recorded as (
-      insert into triggers (hook_id, version_id, kind, lead_id, payload, occurred_at, due_at)
-      select hook_id, version_id, kind, lead_id, payload, occurred_at, occurred_at from due
-      where hook_id in (select id from locked where not off)
-      returning hook_id
-    ),
-    kept as (
-      insert into lost_triggers (${lostColumns})
-      select ${lostOf} from due where hook_id in (select id from locked where off) group by hook_id, kind
-      returning hook_id, cardinality(lead_ids) as n
-    ),
-    beyond as (
-      select hook_id, sum(n) as n from (
-        select hook_id, max(found) - ${leadsPerHookMax} as n from due where hook_id in (select id from locked)
-        group by hook_id, kind having max(found) > ${leadsPerHookMax}
-      ) of_kind group by hook_id
+    lost as (
+      select hook_id, coalesce(sum(n) filter (where dropped), 0)::bigint as dropped,
+        coalesce(sum(n) filter (where not dropped), 0)::bigint as abandoned from kept group by hook_id
     ),
     looked as (
       -- an import that a standby lacked when it took over may have its id given again (contract 4.7)
       update hooks h set looked_import_id = greatest(h.looked_import_id, least(${upTo}, (select coalesce(max(id), 0) from imports))),
-        abandoned = h.abandoned + coalesce(o.n, 0),
-        dropped = h.dropped + coalesce(b.n, 0), dropped_at = case when b.n > 0 then now() else h.dropped_at end
-      from locked l left join beyond b on b.hook_id = l.id
-        left join (select hook_id, sum(n) as n from kept group by hook_id) o on o.hook_id = l.id
-      where h.id = l.id
+        abandoned = h.abandoned + coalesce(l.abandoned, 0), dropped = h.dropped + coalesce(l.dropped, 0),
+        dropped_at = case when l.dropped > 0 then now() else h.dropped_at end
+      from unnest(${all}::uuid[]) as given (id) left join lost l on l.hook_id = given.id where h.id = given.id
     )
-    select (select count(*) from locked) as hooks, (select count(*) from recorded) as found,
-      (select coalesce(sum(n), 0)::bigint from beyond) as dropped
+    select coalesce(sum(dropped), 0)::bigint as dropped from lost
   `.execute(db)
-  return rows[0] ?? nothing
+  return { hooks: locked.length, found: Number(found), dropped: rows[0]?.dropped ?? 0 }
 }
 
-/** SQL: what is new to each hook, ranked within its kind from the newest, which has rank 1. */
+/**
+ * SQL: what is new to each hook, ranked within its kind from the newest, which has rank 1. Queries of one meaning are matched once; a
+ * lead that several queries of a user match is due once.
+ */
 const rankLeads = (hookIds: readonly string[]) => sql`
   with given as materialized (
     select h.id, h.looked_import_id, i.user_id, h.triggers
@@ -321,8 +234,7 @@ const rankLeads = (hookIds: readonly string[]) => sql`
   ),
   for_user as (select distinct w.user_id, m.version_id from wanted w join matched m on m.search_id = w.search_id)
   select g.id as hook_id, f.kind, f.version_id, f.lead_id, f.payload, f.occurred_at,
-    row_number() over (partition by g.id, f.kind order by f.version_id desc) as rank,
-    count(*) over (partition by g.id, f.kind) as found
+    row_number() over (partition by g.id, f.kind order by f.version_id desc) as rank
   from given g join for_user u on u.user_id = g.user_id join fresh_leads f on f.version_id = u.version_id
   where g.looked_import_id >= f.from_import_id and g.looked_import_id < f.import_id
     and f.kind = any (g.triggers)

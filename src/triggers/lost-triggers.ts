@@ -6,7 +6,6 @@ import { sql } from 'kysely'
 import { idCharsMin } from '../base/amounts.ts'
 import { lostKeptDays } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
-import { isOfLead } from './kinds/kinds.ts'
 
 /** Which lost triggers to make due: of one hook or of all, lost in so many milliseconds; undefined: all that are kept. */
 export interface LostToRenew {
@@ -19,12 +18,10 @@ const rowsPerStatement = 16
 const daysMs = 86_400_000
 
 /** The columns of `lost_triggers` that `lostOf` fills. */
-export const lostColumns = sql`hook_id, kind, occurred_since, lead_ids, events`
+export const lostColumns = sql`hook_id, kind, lead_ids, version_ids, occurred_at, payloads`
 
 /** SQL: those columns for rows of `triggers`, or the like, which are to be grouped by hook and kind. */
-export const lostOf = sql`hook_id, kind, min(occurred_at) as occurred_since, array_agg(lead_id) as lead_ids,
-  jsonb_agg(jsonb_build_object('lead_id', lead_id, 'version_id', version_id, 'payload', payload, 'occurred_at', occurred_at))
-    filter (where not ${isOfLead(sql`kind`)}) as events`
+export const lostOf = sql`hook_id, kind, array_agg(lead_id), array_agg(version_id), array_agg(occurred_at), array_agg(payload)`
 
 /**
  * Makes lost triggers due, with their schedule from the beginning. A `webhook-id` follows from hook and event, so it is that of
@@ -46,18 +43,13 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
       locked as materialized (select id from hooks where id in (select hook_id from page) order by id for update),
       taken as (
         delete from lost_triggers where id in (select id from page) and hook_id in (select id from locked)
-        returning hook_id, kind, lead_ids, events
+        returning ${lostColumns}
       ),
       renewed as (
         insert into triggers (hook_id, version_id, kind, lead_id, payload, occurred_at, due_at)
-        select distinct on (t.hook_id, t.kind, l.version_id) t.hook_id, l.version_id, t.kind, l.id, null::jsonb, i.started_at, now()
-        from taken t cross join unnest(t.lead_ids) as lost (lead_id) join leads l on l.id = lost.lead_id
-          join imports i on i.id = l.first_import_id
-        where t.events is null
-        union all
         select t.hook_id, e.version_id, t.kind, l.id, e.payload, e.occurred_at, now()
-        from taken t cross join jsonb_to_recordset(t.events)
-            as e (lead_id bigint, version_id bigint, payload jsonb, occurred_at timestamptz) join leads l on l.id = e.lead_id
+        from taken t cross join unnest(t.lead_ids, t.version_ids, t.occurred_at, t.payloads)
+            as e (lead_id, version_id, occurred_at, payload) join leads l on l.id = e.lead_id
         on conflict do nothing
       )
       select max(id) as last from page

@@ -79,8 +79,8 @@ for (const version of postgresVersions) {
       update lead_seen set seen_at = now() - case lead_id when 4 then 89.9 else 90.1 end * interval '1 day' where lead_id > 1;
       insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
       insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
-      insert into lost_triggers (hook_id, kind, lost_at, lead_ids)
-      select id, 'new_lead', now() - days * interval '1 day', '{1, 2}' from hooks, unnest(array[90.1, 89.9]) as days;
+      insert into lost_triggers (hook_id, kind, lost_at, lead_ids, version_ids, occurred_at, payloads)
+      select id, 'new_lead', now() - days * interval '1 day', '{1, 2}', '{1, 2}', '{-infinity, -infinity}', '{null, null}' from hooks, unnest(array[90.1, 89.9]) as days;
       update leads set first_import_id = 2 where id = 2;
       update lead_versions set superseded_at = now() - (89.4 + lead_id / 2.0) * interval '1 day' where superseded_at is not null;
       insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
@@ -146,8 +146,8 @@ test('old triggers go in batches', async (t) => {
   await opened.pool.query(`
     insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
     insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
-    insert into lost_triggers (hook_id, kind, lost_at, lead_ids)
-    select id, 'new_lead', now() - interval '91 days', '{1, 2}' from hooks, generate_series(1, 12000);
+    insert into lost_triggers (hook_id, kind, lost_at, lead_ids, version_ids, occurred_at, payloads)
+    select id, 'new_lead', now() - interval '91 days', '{1, 2}', '{1, 2}', '{-infinity, -infinity}', '{null, null}' from hooks, generate_series(1, 12000);
     create table batches (id bigint generated always as identity, name text, size bigint);
     create function note_batch() returns trigger language plpgsql as $$ begin
       insert into batches (name, size) select tg_table_name, count(*) from gone;

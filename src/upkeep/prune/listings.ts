@@ -127,17 +127,15 @@ export function pruneLeadEvents(context: PruneContext): Promise<number> {
 }
 
 /**
- * Deletes imports, but for the last one, those whose listings a hook has not been looked at for, and those from the first on that a
- * trigger may be of which was lost, or may be lost yet: `trigger --again` needs them. A listing whose import is gone is known to be old.
+ * Deletes imports, but for the last one, and those whose listings a hook has not been looked at for. A listing whose import is gone is
+ * known to be old.
  */
 export function pruneImports(context: PruneContext): Promise<number> {
   return sweepRows(
     context,
     'imports',
     sql`t.started_at < least(${context.before}::timestamptz, now() - ${importDays} * interval '1 day')
-      and t.id < (select max(id) from imports) and t.id <= coalesce((select min(looked_import_id) from hooks), t.id)
-      and t.started_at < coalesce(
-        least((select min(occurred_since) from lost_triggers), (select min(occurred_at) from triggers)), 'infinity')`,
+      and t.id < (select max(id) from imports) and t.id <= coalesce((select min(looked_import_id) from hooks), t.id)`,
   )
 }
 
