@@ -1,12 +1,13 @@
 /** The metrics of `serve` for Prometheus: requests, child processes, owed pushes, triggers, and the process itself. */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { readdirSync } from 'node:fs'
+import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
+import { Durations, Exposition, type Labels } from '../base/exposition.ts'
 import { packageVersion } from '../base/package-root.ts'
 import { untrustedProxyMetric } from '../http/listen.ts'
 import type { TriggerFigures } from '../triggers/trigger-figures.ts'
 
 /** Takes what happens, and renders it for a scrape. */
 export interface Metrics {
-  contentType: string
   noteRequest(request: { method: string; route: string; status: number; durationMs: number }): void
   notePushEnded(exitCode: number | null): void
   /** Counts a request refused by the limit of its address or of its key. */
@@ -32,6 +33,7 @@ export interface MetricSources {
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT'])
 /** Figures that read many rows are kept for so long, however often somebody scrapes. */
 const keptMs = 15_000
+const loopResolutionMs = 10
 const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 const triggerGauges = [
@@ -67,79 +69,101 @@ function askTogether<T>(ask: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Makes the metrics of one `serve` in a registry of its own. */
-export function createMetrics(sources: MetricSources): Metrics {
-  const register = new Registry()
-  const registers = [register]
-  collectDefaultMetrics({ register })
-  const requests = new Histogram({
-    name: 'leadpush_http_request_duration_seconds',
-    help: 'Inbound requests, from their head to the end of the answer.',
-    labelNames: ['method', 'route', 'status'],
-    buckets: bucketsSeconds,
-    registers,
-  })
-  const ended = new Counter({
-    name: 'leadpush_push_processes_ended_total',
-    help: 'Child processes that ended, by their exit code; `signal`: killed.',
-    labelNames: ['exit_code'],
-    registers,
-  })
-  const limited = new Counter({
-    name: 'leadpush_http_requests_limited_total',
-    help: 'Requests refused with 429: too many bad ones of their address, or too many with their key.',
-    labelNames: ['limit'],
-    registers,
-  })
-  const untrusted = new Counter({
-    name: untrustedProxyMetric,
-    help: 'Requests with an X-Forwarded-For from a loopback or private address that is not in LEADPUSH_TRUST_PROXY.',
-    registers,
-  })
-  // starts at 0: a series that appears with its first event shows no rise
-  ended.inc({ exit_code: '0' }, 0)
-  for (const limit of ['address', 'key']) limited.inc({ limit }, 0)
-  const askOwed = askTogether(sources.pushesOwed)
-  const askWritable = askTogether(sources.isWritable)
-  const gauge = (name: string, help: string, read: () => number | undefined | Promise<number | undefined>) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      async collect() {
-        const value = await read()
-        if (value === undefined) this.remove()
-        else this.set(value)
-      },
-    })
-  const askTriggers = askSeldom(sources.triggers)
-  gauge('leadpush_push_processes', 'Child processes that send subscription pushes now.', sources.pushesUnderWay)
-  gauge('leadpush_push_processes_waiting', 'Users who wait for such a child process.', sources.pushesWaiting)
-  gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', askOwed)
-  gauge('leadpush_database_up', '1 where the database answers and takes writes, else 0.', async () => {
-    const [owed, isWritable] = await Promise.all([askOwed(), askWritable()])
-    return Number(owed !== undefined && isWritable)
-  })
-  for (const [name, help, figure] of triggerGauges) {
-    gauge(name, help, async () => (await askTriggers())?.[figure])
+/** The open files and sockets; undefined where there is no /proc. */
+function countOpenFiles(): number | undefined {
+  try {
+    return readdirSync('/proc/self/fd').length
+  } catch {
+    return undefined
   }
-  new Gauge({
-    name: 'leadpush_build_info',
-    help: 'The version of leadpush, as a label.',
-    labelNames: ['version'],
-    registers,
-  }).set({ version: packageVersion }, 1)
+}
+
+/** Adds what any process can tell of itself, under the names that Prometheus' clients have for it. */
+function addProcess(all: Exposition, loop: IntervalHistogram): void {
+  const { user, system } = process.cpuUsage()
+  all.counter('process_cpu_seconds_total', 'Processor time.', (user + system) / 1e6)
+  all.gauge('process_start_time_seconds', 'When the process began.', performance.timeOrigin / 1_000)
+  const { rss, heapUsed } = process.memoryUsage()
+  all.gauge('process_resident_memory_bytes', 'Memory of the process.', rss)
+  all.gauge('process_open_fds', 'Open files and sockets.', countOpenFiles())
+  all.gauge('nodejs_heap_size_used_bytes', 'What JavaScript keeps, of that memory.', heapUsed)
+  // it measures from one timer to the next
+  const lag = (nanoseconds: number) => Math.max(nanoseconds / 1e9 - loopResolutionMs / 1_000, 0)
+  all.gauge(
+    'nodejs_eventloop_lag_p99_seconds',
+    'How late 99 % of timers were at most, since the last scrape.',
+    lag(loop.percentile(99)),
+  )
+  all.gauge('nodejs_eventloop_lag_max_seconds', 'How late a timer was at most, since the last scrape.', lag(loop.max))
+  loop.reset()
+}
+
+/** Makes the metrics of one `serve`. */
+export function createMetrics(sources: MetricSources): Metrics {
+  const loop = monitorEventLoopDelay({ resolution: loopResolutionMs })
+  loop.enable()
+  const requests = new Map<string, readonly [Labels, Durations]>()
+  // begin at 0: a series that appears with its first event shows no rise
+  const ended = new Map([['0', 0]])
+  const limited = { address: 0, key: 0 }
+  let untrusted = 0
+  const askTriggers = askSeldom(sources.triggers)
+
+  const render = async () => {
+    const all = new Exposition()
+    addProcess(all, loop)
+    const [owed, isWritable, figures] = await Promise.all([sources.pushesOwed(), sources.isWritable(), askTriggers()])
+    all.gauge('leadpush_build_info', 'The version of leadpush, as a label.', [[{ version: packageVersion }, 1]])
+    all.histogram(
+      'leadpush_http_request_duration_seconds',
+      'Inbound requests, from their head to the end of the answer.',
+      [...requests.values()],
+    )
+    all.counter(
+      'leadpush_http_requests_limited_total',
+      'Requests refused with 429: too many bad ones of their address, or too many with their key.',
+      Object.entries(limited).map(([limit, n]) => [{ limit }, n]),
+    )
+    all.counter(
+      untrustedProxyMetric,
+      'Requests with an X-Forwarded-For from a loopback or private address that is not in LEADPUSH_TRUST_PROXY.',
+      untrusted,
+    )
+    all.counter(
+      'leadpush_push_processes_ended_total',
+      'Child processes that ended, by their exit code; `signal`: killed.',
+      [...ended].map(([exit_code, n]) => [{ exit_code }, n]),
+    )
+    all.gauge('leadpush_push_processes', 'Child processes that send subscription pushes now.', sources.pushesUnderWay())
+    all.gauge('leadpush_push_processes_waiting', 'Users who wait for such a child process.', sources.pushesWaiting())
+    all.gauge('leadpush_subscription_pushes_owed', 'Subscription pushes that are owed and not begun.', owed)
+    all.gauge(
+      'leadpush_database_up',
+      '1 where the database answers and takes writes, else 0.',
+      Number(owed !== undefined && isWritable),
+    )
+    for (const [name, help, figure] of triggerGauges) all.gauge(name, help, figures?.[figure])
+    return all.toString()
+  }
 
   return {
-    contentType: register.contentType,
-    noteRequest: ({ method, route, status, durationMs }) =>
-      requests.observe(
-        { method: knownMethods.has(method) ? method : 'other', route, status: String(status) },
-        durationMs / 1_000,
-      ),
-    notePushEnded: (exitCode) => ended.inc({ exit_code: exitCode === null ? 'signal' : String(exitCode) }),
-    noteLimited: (limit) => limited.inc({ limit }),
-    noteUntrusted: () => untrusted.inc(),
-    render: () => register.metrics(),
+    noteRequest: ({ method, route, status, durationMs }) => {
+      const labels = { method: knownMethods.has(method) ? method : 'other', route, status: String(status) }
+      const key = Object.values(labels).join(' ')
+      const [, durations] = requests.get(key) ?? [labels, new Durations(bucketsSeconds)]
+      durations.add(durationMs / 1_000)
+      requests.set(key, [labels, durations])
+    },
+    notePushEnded: (exitCode) => {
+      const key = exitCode === null ? 'signal' : String(exitCode)
+      ended.set(key, (ended.get(key) ?? 0) + 1)
+    },
+    noteLimited: (limit) => {
+      limited[limit]++
+    },
+    noteUntrusted: () => {
+      untrusted++
+    },
+    render: askTogether(render),
   }
 }

@@ -1,5 +1,6 @@
 /** The paths, the methods allowed on each, and the handler of each. Every path is fixed, so there is nothing to parse. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { expositionType } from '../base/exposition.ts'
 import { schemaState, schemaTroubles } from '../db/migrate.ts'
 import { findReadOnly } from '../db/open.ts'
 import { type CallerChecks, inTime } from './caller.ts'
@@ -42,7 +43,7 @@ export class Routes {
     const document = buildOpenapi(context)
     open('/healthz', async () => ({ ok: true, msg: 'Leadpush is alive.' }))
     open('/readyz', () => answerReady(context))
-    open('/metrics', async (_, reply) => reply.type(metrics.contentType).send(await metrics.render()))
+    open('/metrics', async (_, reply) => reply.type(expositionType).send(await metrics.render()))
     open('/openapi.json', async () => document)
   }
 

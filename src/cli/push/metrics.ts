@@ -5,7 +5,7 @@ import type { Hold } from '../../push/hold.ts'
 import type { PushReporter } from '../../push/reporter.ts'
 import { Tally } from '../../push/reporter.ts'
 import type { PushEnd } from '../../push/run-push.ts'
-import { type CountedAttempt, RunFigures } from '../exposition.ts'
+import { type CountedAttempt, RunFigures } from '../run-figures.ts'
 
 export class PushMetrics implements PushReporter {
   private readonly figures: RunFigures

@@ -1,6 +1,6 @@
 /** The figures of a run of `trigger` for `--metrics-file`. */
 import type { TriggerLine, TriggerSummaryLine } from '../../index.ts'
-import { RunFigures } from '../exposition.ts'
+import { RunFigures } from '../run-figures.ts'
 
 const statuses = ['delivered', 'failed', 'abandoned', 'removed'] as const
 

@@ -1,68 +1,11 @@
 /**
- * Figures of a run in Prometheus' text format, for node exporter's textfile collector: of this run so far, and of the last run that
- * ended. prom-client is not used, since it renders asynchronously, which a process that is exiting cannot wait for.
+ * The figures of a run for `--metrics-file`: of this run so far, and of the last run that ended. Each has the label `command`: several
+ * crontab lines have a file each, and a collector refuses equal samples.
  */
+import { Durations, Exposition } from '../base/exposition.ts'
 import { packageVersion } from '../base/package-root.ts'
 
 const bucketsSeconds = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600]
-
-type Labels = Record<string, string>
-
-const escapeLabel = (text: string) => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
-
-/** Renders metrics, each with the label `command`: several crontab lines have a file each, and a collector refuses equal samples. */
-export class Exposition {
-  private readonly command: string
-  private text = ''
-
-  constructor(command: string) {
-    this.command = command
-  }
-
-  gauge(name: string, help: string, value: number | undefined | readonly (readonly [Labels, number])[]): void {
-    if (value === undefined) return
-    this.head(name, help, 'gauge')
-    for (const [labels, sample] of typeof value === 'number' ? [[{}, value] as const] : value) {
-      this.sample(name, labels, sample)
-    }
-  }
-
-  histogram(name: string, help: string, { buckets, sum, count }: Durations): void {
-    this.head(name, help, 'histogram')
-    for (const [at, le] of bucketsSeconds.entries()) this.sample(`${name}_bucket`, { le: `${le}` }, buckets[at] ?? 0)
-    this.sample(`${name}_bucket`, { le: '+Inf' }, count)
-    this.sample(`${name}_sum`, {}, sum)
-    this.sample(`${name}_count`, {}, count)
-  }
-
-  private head(name: string, help: string, type: string): void {
-    this.text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`
-  }
-
-  private sample(name: string, labels: Labels, value: number): void {
-    const shown = Object.entries({ command: this.command, ...labels }).map(
-      ([key, text]) => `${key}="${escapeLabel(text)}"`,
-    )
-    this.text += `${name}{${shown.join(',')}} ${value}\n`
-  }
-
-  toString(): string {
-    return this.text
-  }
-}
-
-/** A histogram; its buckets are cumulative, as in Prometheus. */
-class Durations {
-  readonly buckets: number[] = bucketsSeconds.map(() => 0)
-  sum = 0
-  count = 0
-
-  add(seconds: number): void {
-    this.sum += seconds
-    this.count++
-    for (const [at, le] of bucketsSeconds.entries()) if (seconds <= le) this.buckets[at] = (this.buckets[at] ?? 0) + 1
-  }
-}
 
 /** An attempt, as the figures count it. */
 export interface CountedAttempt {
@@ -89,7 +32,7 @@ export class RunFigures {
   private readonly startMs: number
   private readonly before: Lasting
   private readonly attempts = new Map<string, number>()
-  private readonly durations = new Durations()
+  private readonly durations = new Durations(bucketsSeconds)
 
   /** Names begin with `prefix`. `before` is the old text of the file: its figures of this command's earlier runs are kept. */
   constructor(prefix: string, command: string, before: string, nowMs: number) {
@@ -108,7 +51,7 @@ export class RunFigures {
   /** Begins the text of the file at `nowMs`; `exitCode` is undefined while the run goes on. */
   begin(nowMs: number, exitCode: number | undefined, cameToEnd: boolean): Exposition {
     const { prefix } = this
-    const all = new Exposition(this.command)
+    const all = new Exposition({ command: this.command })
     all.gauge('leadpush_build_info', 'The version that wrote this.', [[{ version: packageVersion }, 1]])
     all.gauge(
       `${prefix}_running`,
