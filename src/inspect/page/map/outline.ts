@@ -1,14 +1,33 @@
-/** The outlines of the United States and the borders between the states (1:10,000,000, public data of the Census Bureau). */
-import { feature, mesh } from 'topojson-client'
-import type { GeometryCollection, Topology } from 'topojson-specification'
-import states from 'us-atlas/states-10m.json' with { type: 'json' }
+/** The outlines of the United States and the borders between the states, which `npm run outline` makes of public data. */
+import outline from './outline.json' with { type: 'json' }
 
-type Atlas = Topology<{ states: GeometryCollection<{ name: string }>; nation: GeometryCollection }>
+type Point = [longitude: number, latitude: number]
 
-// the imported type spells out every coordinate
-const atlas = states as unknown as Atlas
+const [[scaleX = 0, scaleY = 0], [fromX = 0, fromY = 0]] = [outline.scale, outline.translate]
 
-export const land = feature(atlas, atlas.objects.nation)
-export const borders = mesh(atlas, atlas.objects.states, (a, b) => a !== b)
-/** The states as shapes, each with its `name`. */
-export const namedStates = feature(atlas, atlas.objects.states).features
+/** Shapes share lines, so that neighbours have one border. A line begins with a point; what follows are steps from point to point. */
+const lines = outline.lines.map((steps) => {
+  let [x, y] = [0, 0]
+  return steps.map(([right = 0, up = 0]): Point => {
+    x += right
+    y += up
+    return [x * scaleX + fromX, y * scaleY + fromY]
+  })
+})
+
+/** A line by its number, or backwards by the complement of it. */
+const lineOf = (number: number): Point[] => lines[number] ?? lines[~number]?.toReversed() ?? []
+
+/** Lines that go on where the one before ends. */
+const join = (numbers: readonly number[]): Point[] =>
+  numbers.flatMap((number, at) => (at === 0 ? lineOf(number) : lineOf(number).slice(1)))
+
+const shapeOf = (polygons: readonly number[][][]) => ({
+  type: 'MultiPolygon' as const,
+  coordinates: polygons.map((rings) => rings.map(join)),
+})
+
+export const land = shapeOf(outline.land)
+export const borders = { type: 'MultiLineString' as const, coordinates: outline.borders.map(join) }
+/** The states as shapes, each with its name. */
+export const namedStates = outline.states.map(({ name, polygons }) => ({ name, shape: shapeOf(polygons) }))
