@@ -3,8 +3,8 @@
  * While the lease runs, other processes leave its work alone; each statement that records for the process checks the lease.
  */
 import { hostname } from 'node:os'
-import { setTimeout as delay } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
+import { type Clock, pause, systemClock, type Timer } from '../base/clock.ts'
 import { rideOut } from './away.ts'
 import { durably } from './durably.ts'
 import type { Database } from './open.ts'
@@ -31,11 +31,76 @@ export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql<boolean>`exists (select from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)})`
 }
 
-/** Which server answers. */
-export async function findServer(db: Database): Promise<string> {
-  const { rows } = await rideOut(() => sql<{ server: string }>`select this_server() as server`.execute(db))
-  return rows[0]?.server ?? ''
+/** What a worker asks of the database. But for two, each statement rides out an absence. */
+export interface Leases {
+  /** Runs `work` again while the database is away; `isRepeat`: an earlier call of it may have been committed. */
+  rideOut<T>(work: (isRepeat: boolean) => Promise<T>, onAway?: (error: unknown) => void): Promise<T>
+  /** A new row with a lease of `leaseMs`, and the server that has it. */
+  registerWorker(leaseMs: number): Promise<{ id: number; server: string }>
+  /** Extends the lease where it is not over, and returns the server that did. An absence is thrown. */
+  renewLease(id: number, leaseMs: number): Promise<string | undefined>
+  isWorkerThere(id: number): Promise<boolean>
+  /** Deletes rows of killed processes. Their work is free in any case, as their leases are over. */
+  forgetDeadWorkers(): Promise<void>
+  /** The run under way of the workers `from` is that of `to` from now on. */
+  takeRunAlong(from: readonly number[], to: number): Promise<void>
+  /** Ends the leases. An absence is thrown. */
+  endLeases(ids: readonly number[]): Promise<void>
+  /** Which server answers. */
+  findServer(): Promise<string>
 }
+
+const leaseEnd = (leaseMs: number) => sql<Date>`now() + ${leaseMs} * interval '1 millisecond'`
+
+export const databaseLeases = (db: Database): Leases => ({
+  rideOut,
+  async registerWorker(leaseMs) {
+    const { rows } = await rideOut(() =>
+      sql<{ id: number; server: string }>`
+        with durable as materialized (${durably})
+        insert into workers (host, process_id, lease_until)
+        select ${hostname()}, ${process.pid}, ${leaseEnd(leaseMs)} from durable returning id, this_server() as server
+      `.execute(db),
+    )
+    return rows[0] as { id: number; server: string }
+  },
+  async renewLease(id, leaseMs) {
+    const { rows } = await sql<{ server: string }>`
+      update workers w set lease_until = ${leaseEnd(leaseMs)}, renewed_at = now()
+      where id = ${id} and ${holdsLease(sql`w`)} returning this_server() as server
+    `.execute(db)
+    return rows[0]?.server
+  },
+  async isWorkerThere(id) {
+    const find = () => db.selectFrom('workers').select('id').where('id', '=', id).executeTakeFirst()
+    return (await rideOut(find)) !== undefined
+  },
+  async forgetDeadWorkers() {
+    await rideOut(() =>
+      sql`
+        delete from workers where id = any (array(
+          select id from workers w where ${isLongDead(sql`w`)}
+          limit ${deadPerStart} for update skip locked
+        ))
+      `.execute(db),
+    )
+  },
+  async takeRunAlong(from, to) {
+    await db
+      .updateTable('runs')
+      .set({ worker_id: to })
+      .where('worker_id', 'in', from)
+      .where('outcome', '=', 'running')
+      .execute()
+  },
+  async endLeases(ids) {
+    await db.deleteFrom('workers').where('id', 'in', ids).execute()
+  },
+  async findServer() {
+    const { rows } = await rideOut(() => sql<{ server: string }>`select this_server() as server`.execute(db))
+    return rows[0]?.server ?? ''
+  },
+})
 
 /**
  * This process as a worker: registers it, renews its lease, and gives it a new id where the lease was lost.
@@ -49,25 +114,26 @@ export class Worker {
   private knownServer = ''
   private doubts = 0
   private readonly losing = new AbortController()
-  private readonly db: Database
+  private readonly leases: Leases
   private readonly leaseMs: number
-  private timer: NodeJS.Timeout | undefined
+  private readonly clock: Clock
+  private timer: Timer | undefined
   /** The last id is the current one; the lease of each earlier id was lost. */
   private readonly allIds: number[] = []
   private renewing: Promise<void> | undefined
 
-  private constructor(db: Database, leaseMs: number) {
-    this.db = db
+  private constructor(leases: Leases, leaseMs: number, clock: Clock) {
+    this.leases = leases
     this.leaseMs = leaseMs
+    this.clock = clock
   }
 
   /** Registers this process with a lease of `leaseMs`. Throws `database` when the database stays away. */
-  static async start(db: Database, leaseMs: number): Promise<Worker> {
-    const worker = new Worker(db, leaseMs)
+  static async start(leases: Leases, leaseMs: number, clock = systemClock): Promise<Worker> {
+    const worker = new Worker(leases, leaseMs, clock)
     worker.knownServer = await worker.register()
-    await rideOut(() => worker.forgetDead())
-    worker.timer = setInterval(() => void worker.renew().catch(() => {}), Math.max(100, leaseMs / 3))
-    worker.timer.unref()
+    await leases.forgetDeadWorkers()
+    worker.timer = clock.every(Math.max(100, leaseMs / 3), () => void worker.renew().catch(() => {}))
     return worker
   }
 
@@ -108,20 +174,16 @@ export class Worker {
   }
 
   private async renewOnce(): Promise<void> {
-    const { rows } = await sql<{ server: string }>`
-      update workers w set lease_until = ${this.leaseEnd()}, renewed_at = now()
-      where id = ${this.id} and ${holdsLease(sql`w`)} returning this_server() as server
-    `.execute(this.db)
-    if (rows[0] === undefined) await this.replace()
-    else if (rows[0].server !== this.knownServer) await this.follow(rows[0].server)
+    const server = await this.leases.renewLease(this.id, this.leaseMs)
+    if (server === undefined) await this.replace()
+    else if (server !== this.knownServer) await this.follow(server)
   }
 
   /** Goes on under a new id. The row of the old one stays for a day: where it is missing, other rows may be too. */
   private async replace(): Promise<void> {
     const { id } = this
     const server = await this.register()
-    const old = await rideOut(() => this.db.selectFrom('workers').select('id').where('id', '=', id).executeTakeFirst())
-    if (old === undefined || server !== this.knownServer) await this.follow(server)
+    if (server !== this.knownServer || !(await this.leases.isWorkerThere(id))) await this.follow(server)
   }
 
   /** Comes to know the server, unless it lacks records. Yet another server may answer after the one that was asked for them. */
@@ -132,57 +194,27 @@ export class Worker {
       if (this.lost.aborted) return
       if (!(await this.hasRecords())) this.losing.abort()
       before = now
-      now = await findServer(this.db)
+      now = await this.leases.findServer()
     }
     if (!this.lost.aborted) this.knownServer = now
   }
 
   /** Returns the server that has the new row. */
   private async register(): Promise<string> {
-    const { rows } = await rideOut(() =>
-      sql<{ id: number; server: string }>`
-        with durable as materialized (${durably})
-        insert into workers (host, process_id, lease_until)
-        select ${hostname()}, ${process.pid}, ${this.leaseEnd()} from durable returning id, this_server() as server
-      `.execute(this.db),
-    )
-    const { id, server } = rows[0] as { id: number; server: string }
-    if (this.allIds.length > 0) await this.takeRunAlong(id)
+    const { id, server } = await this.leases.registerWorker(this.leaseMs)
+    if (this.allIds.length > 0) await this.leases.takeRunAlong(this.allIds, id)
     this.allIds.push(id)
     return server
   }
 
-  /** Deletes rows of killed processes. Their work is free in any case, as their leases are over. */
-  private async forgetDead(): Promise<void> {
-    await sql`
-      delete from workers where id = any (array(
-        select id from workers w where ${isLongDead(sql`w`)}
-        limit ${deadPerStart} for update skip locked
-      ))
-    `.execute(this.db)
-  }
-
-  private async takeRunAlong(id: number): Promise<void> {
-    await this.db
-      .updateTable('runs')
-      .set({ worker_id: id })
-      .where('worker_id', 'in', this.allIds)
-      .where('outcome', '=', 'running')
-      .execute()
-  }
-
-  private leaseEnd() {
-    return sql<Date>`now() + ${this.leaseMs} * interval '1 millisecond'`
-  }
-
   stopRenewing(): void {
-    clearInterval(this.timer)
+    this.clock.cancel(this.timer)
   }
 
   /** Ends the lease; what the process still has is free from now on. */
   async stop(): Promise<void> {
     this.stopRenewing()
-    await this.db.deleteFrom('workers').where('id', 'in', this.ids).execute()
+    await this.leases.endLeases(this.ids)
   }
 }
 
@@ -190,11 +222,16 @@ export class Worker {
  * Runs `work` as a worker, whose lease ends with it. Where `work` fails the lease is no longer renewed and runs out by itself: the
  * database is away then, as a rule.
  */
-export async function withWorker<T>(db: Database, leaseMs: number, work: (worker: Worker) => Promise<T>): Promise<T> {
-  const worker = await Worker.start(db, leaseMs)
+export async function withWorker<T>(
+  leases: Leases,
+  leaseMs: number,
+  work: (worker: Worker) => Promise<T>,
+  clock = systemClock,
+): Promise<T> {
+  const worker = await Worker.start(leases, leaseMs, clock)
   try {
     const result = await work(worker)
-    await rideOut(() => worker.stop())
+    await leases.rideOut(() => worker.stop())
     return result
   } finally {
     worker.stopRenewing()
@@ -229,11 +266,10 @@ const leaseLookMs = 250
  */
 export async function waitForLeases(
   findOthers: () => Promise<OtherWorker[]>,
-  { stop, onWait }: { stop: AbortSignal; onWait(text: string): void },
+  { stop, onWait, clock }: { stop: AbortSignal; onWait(text: string): void; clock: Clock },
 ): Promise<boolean> {
-  const find = () => rideOut(findOthers)
-  const since = performance.now()
-  let waitingFor = await find()
+  const since = clock.now()
+  let waitingFor = await findOthers()
   const startMs = Math.max(0, ...waitingFor.map(({ leaseMs }) => leaseMs))
   if (startMs > 0) {
     const seconds = Math.ceil(startMs / 1_000)
@@ -241,9 +277,9 @@ export async function waitForLeases(
   }
   let ranOut = false
   while (waitingFor.length > 0 && !stop.aborted) {
-    await delay(leaseLookMs, undefined, { signal: stop }).catch(() => {})
-    const passedMs = performance.now() - since
-    const now = new Map((await find()).map(({ id, leaseMs }) => [id, leaseMs]))
+    await pause(clock, leaseLookMs, stop)
+    const passedMs = clock.now() - since
+    const now = new Map((await findOthers()).map(({ id, leaseMs }) => [id, leaseMs]))
     ranOut ||= waitingFor.some(({ id }) => !now.has(id))
     // renewed: its lease ends later than when this wait began
     waitingFor = waitingFor.filter(

@@ -117,14 +117,14 @@ export async function recordLoss(
   db: Database,
   { id, period }: Run,
   { command, resumable, timeZone }: RunToStart,
-  { workerId, startedAt }: { workerId: number; startedAt: number },
+  { workerId, ageMs }: { workerId: number; ageMs: number },
 ): Promise<void> {
   await rideOut(() =>
     sql`
       with durable as materialized (${durably})
       insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome)
       select ${id}, ${command}, ${period}, ${timeZone}, ${workerId}, ${resumable},
-        now() - ${performance.now() - startedAt} * interval '1 millisecond', now(), 'lost' from durable
+        now() - ${ageMs} * interval '1 millisecond', now(), 'lost' from durable
       on conflict (id) do update set outcome = excluded.outcome, ended_at = excluded.ended_at
     `.execute(db),
   )
@@ -163,16 +163,19 @@ export interface SourceVolume extends ImportVolume {
   name: string
 }
 
+/** What is recorded of the guard's verdict on a run. */
+export interface VerdictToRecord {
+  importVolume: ImportVolume
+  sources: readonly SourceVolume[]
+  held: { by: 'week' | 'zone'; reason: string } | undefined
+  accepted: boolean
+}
+
 /** Records the figures that later weeks compare with, and the reason if the whole run is held. Returns the statement's number. */
 export async function recordImportVolume(
   db: Database,
   run: CountingRun,
-  verdict: {
-    importVolume: ImportVolume
-    sources: readonly SourceVolume[]
-    held: { by: 'week' | 'zone'; reason: string } | undefined
-    accepted: boolean
-  },
+  verdict: VerdictToRecord,
 ): Promise<number | null> {
   const { importVolume, sources, held, accepted } = verdict
   const { listings, filledFields } = importVolume

@@ -2,17 +2,13 @@
  * The steps of a run, in order: which users get which kind of push, who is skipped and why, and whether the guard holds the whole
  * run. A push carries the steps out and a preview lists them, so the two cannot disagree. Writes nothing.
  */
-import type { Database } from '../db/open.ts'
-import { findInterruptedRuns, type OpenRun } from '../deliveries/runs.ts'
+import type { OpenRun } from '../deliveries/runs.ts'
 import type { SkipLine } from '../index.ts'
 import { judge, type Verdict } from './guard.ts'
 import type { WeekHold } from './hold.ts'
-import { type PushRequest, type Scope, scopeOf } from './scope.ts'
-import { countUsersOfPass } from './users-left.ts'
+import type { Ledger } from './ledger.ts'
 import {
   failedPass,
-  findUsersOwedSubscription,
-  findUsersWithoutQueries,
   forcedPass,
   isForced,
   type Pass,
@@ -20,10 +16,11 @@ import {
   type UserToServe,
   weeklyPass,
   weeklyScope,
-} from './users-to-serve.ts'
+} from './pass.ts'
+import { type PushRequest, type Scope, scopeOf } from './scope.ts'
 
 export interface AgendaContext {
-  db: Database
+  ledger: Ledger
   request: PushRequest
   period: string
   /** The run that carries the agenda out; a preview has none. */
@@ -85,12 +82,12 @@ export class Agenda {
 
   /** Finds the runs to resume, and asks the guard where weekly deliveries are to be made. May be called again. */
   async look(): Promise<void> {
-    const { db, request, period, guard, accept, timeZone, otherTimeZone } = this.context
+    const { ledger, request, period, guard, accept, timeZone, otherTimeZone } = this.context
     if (!this.scope.resumes) return
-    this.interrupted = await findInterruptedRuns(db, period)
+    this.interrupted = await ledger.runs.findInterrupted(period)
     if (this.verdict || (request.what === 'resume' && this.interrupted.length === 0)) return
     const { interrupted } = this
-    this.verdict = await judge(db, period, { guard, accept, interrupted, timeZone, otherTimeZone })
+    this.verdict = judge(await ledger.runs.findWeek(period), { guard, accept, interrupted, timeZone, otherTimeZone })
   }
 
   /** Why the guard holds the whole run: only if there are users to hold, or the time zone differs. Takes the result of `count`. */
@@ -122,7 +119,7 @@ export class Agenda {
    * is skipped.
    */
   async *steps({ free, elsewhere, withoutQueries }: CountedUsers, isAgain = false): AsyncGenerator<AgendaStep> {
-    const { db, request, period } = this.context
+    const { ledger, request, period } = this.context
     if (request.what === 'user') {
       const { user, further = [], owed, owedOnly } = request
       if (owed || !owedOnly) yield { users: [user, ...further], kind: owed ? 'subscription' : 'single' }
@@ -130,10 +127,10 @@ export class Agenda {
     }
     const { owed } = this.scope
     if (owed !== 'none')
-      for await (const users of findUsersOwedSubscription(db, owed === 'untilNone'))
+      for await (const users of ledger.users.findOwedSubscription(owed === 'untilNone'))
         yield { users, kind: 'subscription' }
     if (request.what === 'all' && !isAgain && withoutQueries > 0)
-      for await (const email of findUsersWithoutQueries(db, weeklyScope(period)))
+      for await (const email of ledger.users.findWithoutQueries(weeklyScope(period)))
         yield { skip: skipWithoutQueries(email) }
     // `push --all` counts once more before it ends
     const isNobodyLeft = request.what === 'all' && free + elsewhere === 0
@@ -144,7 +141,7 @@ export class Agenda {
   async count(except: readonly number[] = [], counted: readonly number[] = []): Promise<CountedUsers> {
     const sum: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, served: 0, withoutQueries: 0 }
     for (const pass of this.passes) {
-      const found = await countUsersOfPass(this.context.db, pass, except, counted)
+      const found = await this.context.ledger.users.countOfPass(pass, except, counted)
       sum.free += found.free
       sum.uncounted += found.uncounted
       sum.elsewhere += found.held

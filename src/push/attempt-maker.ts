@@ -1,6 +1,4 @@
 /** Makes a recorded attempt: opens its receiver key, builds its body, sends it, and tells all who learn from the outcome. */
-import { rideOut } from '../db/away.ts'
-import { sendAttempt } from '../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../deliveries/body.ts'
 import { GzipBodies } from '../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
@@ -32,11 +30,11 @@ export class AttemptMaker {
 
   /** Makes one attempt, and notes what came of it; a later statement records that. */
   async make(attempt: RecordedAttempt): Promise<void> {
-    const { http, planned, settings, run, reporter } = this.context
+    const { wire, planned, run, reporter } = this.context
     const { contents } = attempt
     const receiverKey = await this.openReceiverKey(attempt)
     if (receiverKey === undefined) return
-    const found = isAtHand(contents) ? contents : await rideOut(() => planned.leads.readJson(contents))
+    const found = isAtHand(contents) ? contents : await planned.readJson(contents)
     if (found === undefined) {
       await this.context.receiver.noteNotMade(attempt)
       return await this.attempts.endErased(attempt)
@@ -46,7 +44,7 @@ export class AttemptMaker {
     const body = gzip
       ? gzipBodies.build(queryList, found, bytes, buffers)
       : buildBody(queryList, found, bytes, buffers.take(bytes))
-    const outcome = await sendAttempt(http, settings, { ...attempt, receiverKey, body })
+    const outcome = await wire.send({ ...attempt, receiverKey, body })
     buffers.giveBack(body)
     const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
     const { idempotencyKey, attempt: nth, email } = attempt

@@ -1,12 +1,12 @@
 /** The beginning of a run: its row, by which other processes know of it. */
 import type { Worker } from '../db/leases.ts'
-import { type Run, type RunToStart, startRun } from '../deliveries/runs.ts'
-import type { PushContext } from './push-request.ts'
+import type { Run, RunToStart } from '../deliveries/runs.ts'
+import type { RunContext } from './push-request.ts'
 import { isResumable, scopeOf } from './scope.ts'
 
 /** Begins the run; `start` is what its row began with. Notes another time zone than the last run's. */
 export async function beginRun(
-  { db, request, settings, reporter }: PushContext,
+  { ledger, request, settings, reporter }: RunContext,
   worker: Worker,
 ): Promise<{ run: Run; start: RunToStart }> {
   const { timeZone, maxLeadAgeMs } = settings
@@ -16,7 +16,7 @@ export async function beginRun(
     resumable: isResumable(scope),
     ...{ timeZone, maxLeadAgeMs },
   }
-  const run = await startRun(db, { ...start, workerIds: worker.ids })
+  const run = await ledger.runs.start({ ...start, workerIds: worker.ids })
   // a weekly push is held for it, or was accepted
   if (run.otherTimeZone !== undefined && request.what !== 'all') {
     reporter.note(

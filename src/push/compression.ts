@@ -3,7 +3,7 @@
  * this process or, through the receiver's row, to another.
  */
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
-import type { Known } from './receiver-row.ts'
+import type { Known } from './ledger.ts'
 
 export type CompressMode = 'auto' | 'gzip' | 'off'
 

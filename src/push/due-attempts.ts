@@ -1,21 +1,16 @@
 /**
  * Which attempts are due to this process, as the ledger has it, and when the next one is, by its own clock.
  */
-import { rideOut } from '../db/away.ts'
+import type { Clock } from '../base/clock.ts'
 import type { Worker } from '../db/leases.ts'
-import type { Database } from '../db/open.ts'
-import {
-  type AttemptKind,
-  type DueFrom,
-  findNextDue,
-  findRecordedUnheard,
-  recordDueAttempts,
-} from '../deliveries/due.ts'
+import type { AttemptKind, DueFrom } from '../deliveries/due.ts'
 import type { RecordedAttempt, Takeover } from '../deliveries/ledger.ts'
+import type { Ledger } from './ledger.ts'
 import type { RunRecords } from './run-records.ts'
 
 export interface DueAttemptsContext {
-  db: Database
+  ledger: Pick<Ledger, 'attempts' | 'rideOut'>
+  clock: Clock
   worker: Worker
   /** Which abandoned deliveries the run may take over. */
   takeover: Takeover
@@ -68,7 +63,7 @@ export class DueAttempts {
 
   /** An attempt is due in so many milliseconds. */
   noteIn(ms: number): void {
-    this.at = Math.min(this.at ?? Number.POSITIVE_INFINITY, performance.now() + ms)
+    this.at = Math.min(this.at ?? Number.POSITIVE_INFINITY, this.context.clock.now() + ms)
   }
 
   /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns; compressed with `gzip`. */
@@ -79,7 +74,8 @@ export class DueAttempts {
     gzip: () => boolean,
     onAway: (error: unknown) => void,
   ): Promise<RecordedAttempt[]> {
-    const look = () => rideOut((isRepeat) => this.takeOnce(room, only, isRepeat, inHand(), gzip()), onAway)
+    const look = () =>
+      this.context.ledger.rideOut((isRepeat) => this.takeOnce(room, only, isRepeat, inHand(), gzip()), onAway)
     const attempts = await look()
     if (attempts.length > 0 || this.from === undefined) return attempts
     // the look began where the last one ended: earlier rows that were locked then may be free now
@@ -94,12 +90,12 @@ export class DueAttempts {
     inHand: string[],
     gzip: boolean,
   ): Promise<RecordedAttempt[]> {
-    const { db, worker, takeover, records } = this.context
+    const { ledger, worker, takeover, records } = this.context
     const unheard = isRepeat ? await this.findUnheard(inHand) : []
     if (unheard.length > 0) return unheard
     const { run } = records
     const look = { ...run, workerIds: worker.ids, limit: room, takeover, known: inHand, only, from: this.from, gzip }
-    const { attempts, next, statement } = await recordDueAttempts(db, look)
+    const { attempts, next, statement } = await ledger.attempts.recordDue(look)
     if (attempts.length > 0) records.note(statement, run)
     if (next !== undefined) this.from = next
     return attempts
@@ -107,22 +103,22 @@ export class DueAttempts {
 
   /** Attempts that a statement has recorded whose answer was lost, once the server that answers by now has all records. */
   async findUnheard(inHand: readonly string[]): Promise<RecordedAttempt[]> {
-    const { db, worker } = this.context
+    const { ledger, worker } = this.context
     await worker.renew()
-    return await findRecordedUnheard(db, worker, inHand)
+    return await ledger.attempts.findUnheard(worker, inHand)
   }
 
   /** In how many milliseconds the next attempt of that kind is due; null: none is known. */
   async findNext(only: AttemptKind | undefined): Promise<number | null> {
-    const { db, worker, takeover } = this.context
-    return await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only }))
+    const { ledger, worker, takeover } = this.context
+    return await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only })
   }
 
   /** Finds out when the next attempt is due, behind those that were taken. */
   async noteNext(only: AttemptKind | undefined): Promise<void> {
-    const { db, worker, takeover } = this.context
+    const { ledger, worker, takeover } = this.context
     const { timesSet } = this
-    const ms = await rideOut(() => findNextDue(db, { workerIds: worker.ids, takeover, only, from: this.from }))
+    const ms = await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only, from: this.from })
     this.hasPassedOver ||= only !== undefined
     if (this.timesSet === timesSet) this.at = undefined
     if (ms !== null) this.noteIn(Math.max(ms, 0) + 2)

@@ -1,12 +1,12 @@
 /** What the loop around a push works with. */
 import type { ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
-import type { Http } from '../http/client.ts'
 import type { Vault } from '../secrets/vault.ts'
 import type { CompressMode } from './compression.ts'
 import type { PlannedPushes } from './planned-pushes.ts'
 import type { Receiver } from './receiver.ts'
 import type { RecordedAttemptsContext } from './recorded-attempts.ts'
+import type { Wire } from './wire.ts'
 
 export interface LoopSettings extends ClientCertificate {
   receiverUrl: string
@@ -23,7 +23,7 @@ export interface LoopSettings extends ClientCertificate {
 
 export interface LoopContext extends RecordedAttemptsContext {
   settings: LoopSettings
-  http: Http
+  wire: Wire
   /** Opens the receiver keys. */
   vault: Vault
   /** Reads the leads of its plans, and plans pushes anew after an erasure. */

@@ -3,6 +3,7 @@
  * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
  * costs: twice `concurrency` attempts in all. A receiver that is down as a whole is waited for.
  */
+import type { Timer } from '../base/clock.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { describeAbsence } from '../db/away.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
@@ -27,9 +28,9 @@ export class PushLoop {
   private readonly planned: UserPush[] = []
   private plannedAll = false
   private onWire = 0
-  private paceTimer: NodeJS.Timeout | undefined
-  private readonly sleeper = new Sleeper()
-  private readonly planningSleeper = new Sleeper()
+  private paceTimer: Timer | undefined
+  private readonly sleeper: Sleeper
+  private readonly planningSleeper: Sleeper
   /** The pace held second attempts back when the loop last looked for work. */
   private hasPacedSeconds = false
   private end: LoopEnd | undefined
@@ -38,6 +39,8 @@ export class PushLoop {
 
   constructor(context: LoopContext) {
     this.context = context
+    this.sleeper = new Sleeper(context.clock)
+    this.planningSleeper = new Sleeper(context.clock)
     this.receiver = context.receiver
     this.attempts = new RecordedAttempts(context, {
       usesGzip: () => this.receiver.usesGzip,
@@ -65,7 +68,7 @@ export class PushLoop {
     }
     this.plannedAll = true
     this.wakeAll()
-    clearTimeout(this.paceTimer)
+    this.context.clock.cancel(this.paceTimer)
     await planning
     // attempts under way are finished and recorded, unless the database stays away: then they count as lost
     while (this.onWire > 0 || (this.attempts.underWayCount > 0 && this.failure === undefined))
@@ -106,7 +109,7 @@ export class PushLoop {
     try {
       for await (const push of pushes) {
         // the loop waits for the first push; one turn later it finds those that are planned in the same moment too
-        if (this.planned.push(push) === 1) setImmediate(() => this.sleeper.wake())
+        if (this.planned.push(push) === 1) this.context.clock.soon(() => this.sleeper.wake())
         while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll)
           await this.planningSleeper.sleep(1_000)
         if (this.stopping || this.plannedAll) break
@@ -214,7 +217,7 @@ export class PushLoop {
 
   private untilNextWork(): number {
     const { at } = this.attempts.due
-    const due = at === undefined ? 60_000 : at - performance.now()
+    const due = at === undefined ? 60_000 : at - this.context.clock.now()
     // the pace may let them go by now: the loop must look again, or they are slept over
     const paced = this.hasPacedSeconds ? this.receiver.pace.untilSecond() : 60_000
     return Math.max(5, Math.min(due > 0 ? due : 1_000, paced))
@@ -230,7 +233,7 @@ export class PushLoop {
     }
     const { at } = this.attempts.due
     if (at === undefined) return { is: 'done' }
-    if (at - performance.now() > this.context.patienceMs) return { is: 'leaving' }
+    if (at - this.context.clock.now() > this.context.patienceMs) return { is: 'leaving' }
     // a stop that came meanwhile has woken nobody
     if (!this.stopping) await this.sleeper.sleep(this.untilNextWork())
     return undefined
@@ -258,7 +261,7 @@ export class PushLoop {
     if (batch.length === 0) return
     const recording = this.attempts.recordPushes(batch, room)
     // planning goes on while the database has the statement, not before
-    setImmediate(() => this.planningSleeper.wake())
+    this.context.clock.soon(() => this.planningSleeper.wake())
     const { pushes, counted } = await recording
     if (pushes.length === 0) return
     this.maker.forgetBodies()
@@ -267,7 +270,8 @@ export class PushLoop {
 
   /** Makes as many of the recorded attempts as may be under way. */
   private drain(): void {
-    const { concurrency } = this.context.settings
+    const { clock, settings } = this.context
+    const { concurrency } = settings
     const { pace } = this.receiver
     const { ratePerSecond } = pace
     while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
@@ -275,15 +279,15 @@ export class PushLoop {
       const next = pace.take(this.attempts.ready)
       if (typeof next === 'number') {
         // an answer that came meanwhile may let it go sooner
-        clearTimeout(this.paceTimer)
-        this.paceTimer = setTimeout(() => this.drain(), next)
+        clock.cancel(this.paceTimer)
+        this.paceTimer = clock.after(next, () => this.drain())
         break
       }
       this.attempts.take(next)
       this.onWire++
       // the next statement goes to the database first, which carries it out while these bodies are built; with a rate each attempt
       // has its own moment
-      if (ratePerSecond === undefined) setImmediate(() => this.begin(next))
+      if (ratePerSecond === undefined) clock.soon(() => this.begin(next))
       else this.begin(next)
     }
     this.sleeper.wake()

@@ -1,10 +1,9 @@
 /** The users whom a push was asked for by name: it ends in silence for none of them. */
-import { rideOut } from '../db/away.ts'
-import type { Database } from '../db/open.ts'
 import type { PushLine, SkipLine } from '../index.ts'
 import { skipRemoved } from './agenda.ts'
+import type { UserStore } from './ledger.ts'
+import type { UserToServe } from './pass.ts'
 import type { UserCount } from './user-count.ts'
-import { findRemoved, type UserToServe } from './users-to-serve.ts'
 
 const takenMeanwhile = 'another process has begun or ended this push meanwhile'
 
@@ -23,12 +22,12 @@ export class NamedUsers {
   }
 
   /** A line for each user whom a run that came to its end has neither served nor told, nor left owed. `users`: those of the run. */
-  async findUntold(db: Database, users: UserCount): Promise<SkipLine[]> {
+  async findUntold(store: UserStore, users: UserCount): Promise<SkipLine[]> {
     const left = this.all.filter(
       ({ id, email }) => this.untold.has(email) && !users.remembers(id) && !users.leftOwed.has(id),
     )
     if (left.length === 0) return []
-    const removed = await rideOut(() => findRemoved(db, left))
+    const removed = await store.findRemoved(left)
     return left.map(({ id, email }) =>
       removed.has(id) ? skipRemoved(email) : { type: 'skip', user: email, reason: takenMeanwhile },
     )

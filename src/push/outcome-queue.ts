@@ -2,6 +2,7 @@
  * The outcomes of attempts on their way to the ledger: they gather, and one statement records several. It is one of its own, or the next
  * that begins pushes takes them along.
  */
+import type { Clock, Timer, Turn } from '../base/clock.ts'
 import type { RecordedOutcome } from '../deliveries/record.ts'
 
 const outcomesPerStatement = 256
@@ -20,14 +21,15 @@ export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
 type State =
   | { is: 'resting' }
   /** For some milliseconds. */
-  | { is: 'gathering'; timer: NodeJS.Timeout }
+  | { is: 'gathering'; timer: Timer }
   /** Enough are there. The loop comes first: if it begins pushes in this turn, their statement takes the outcomes along. */
-  | { is: 'turning'; turn: NodeJS.Immediate }
+  | { is: 'turning'; turn: Turn }
   | { is: 'recording'; done: Promise<void> }
   /** The first ones are with a statement that begins pushes. */
   | { is: 'lent' }
 
 export interface OutcomeQueueContext {
+  clock: Clock
   /** How many attempts may be under way. */
   concurrency: number
   /** How many attempts have no recorded outcome. */
@@ -88,8 +90,9 @@ export class OutcomeQueue {
   }
 
   private change(state: State): void {
-    if (this.state.is === 'gathering') clearTimeout(this.state.timer)
-    if (this.state.is === 'turning') clearImmediate(this.state.turn)
+    const { clock } = this.context
+    if (this.state.is === 'gathering') clock.cancel(this.state.timer)
+    if (this.state.is === 'turning') clock.cancelSoon(this.state.turn)
     this.state = state
   }
 
@@ -97,10 +100,11 @@ export class OutcomeQueue {
   private schedule(): void {
     const { length } = this.waiting
     if (length === 0 || (this.state.is !== 'resting' && this.state.is !== 'gathering')) return
-    const isEnough = length >= this.context.underWay() || isWorthStatement(length, this.context.concurrency)
-    if (isEnough) this.change({ is: 'turning', turn: setImmediate(() => this.record()) })
+    const { clock, concurrency, underWay } = this.context
+    const isEnough = length >= underWay() || isWorthStatement(length, concurrency)
+    if (isEnough) this.change({ is: 'turning', turn: clock.soon(() => this.record()) })
     else if (this.state.is === 'resting')
-      this.change({ is: 'gathering', timer: setTimeout(() => this.record(), gatherMs) })
+      this.change({ is: 'gathering', timer: clock.after(gatherMs, () => this.record()) })
   }
 
   private record(): void {

@@ -2,6 +2,7 @@
  * The pace of a push (contract 4.12): follows the receiver's answers, shares what it finds with other processes and later runs
  * through the receiver's row, and reports it.
  */
+import type { Clock } from '../base/clock.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
 import { type KnownPace, Pace } from './pace.ts'
@@ -9,6 +10,7 @@ import type { ReceiverRow } from './receiver-row.ts'
 import type { PushReporter } from './reporter.ts'
 
 export interface PaceWatchContext {
+  clock: Clock
   row: ReceiverRow
   settings: { ratePerSecond: number | undefined; retryDelayMs: number }
   /** Whether the pace follows a receiver that asks for less. */
@@ -16,7 +18,6 @@ export interface PaceWatchContext {
   reporter: PushReporter
 }
 
-const now = () => performance.now()
 const kindOf = ({ attempt }: Pick<RecordedAttempt, 'attempt'>) => (attempt === 1 ? 'first' : 'second')
 
 export class PaceWatch {
@@ -30,6 +31,10 @@ export class PaceWatch {
     const { ratePerSecond, retryDelayMs } = context.settings
     this.context = context
     this.pace = new Pace(ratePerSecond, { retryDelayMs })
+  }
+
+  private now(): number {
+    return this.context.clock.now()
   }
 
   /** Attempts a second that may begin; undefined: no limit. */
@@ -49,7 +54,7 @@ export class PaceWatch {
       // without a limit all go in their order
       const next = this.pace.isSlowed ? ready.find((attempt) => kindOf(attempt) === kind) : ready[0]
       if (next === undefined) continue
-      const untilNext = this.pace.take(now(), kindOf(next))
+      const untilNext = this.pace.take(this.now(), kindOf(next))
       if (untilNext <= 0) return next
       waitMs = Math.min(waitMs, untilNext)
     }
@@ -58,7 +63,7 @@ export class PaceWatch {
 
   /** How long no second attempt may begin: first attempts show whether the receiver takes any again. */
   untilSecond(): number {
-    const waitMs = this.pace.untilSecond(now())
+    const waitMs = this.pace.untilSecond(this.now())
     // a turn of a few milliseconds is the loop's to wait for
     return waitMs > 50 ? waitMs : 0
   }
@@ -68,7 +73,7 @@ export class PaceWatch {
     const { follows, reporter } = this.context
     if (!follows) return undefined
     const answer = { status: httpStatus ?? undefined, retryAfterMs: retryAfterMs ?? undefined, durationMs }
-    const isNews = this.pace.note({ kind: kindOf(attempt), ...answer }, now())
+    const isNews = this.pace.note({ kind: kindOf(attempt), ...answer }, this.now())
     if (!isNews) return undefined
     if (!this.isReported) reporter.note(`The receiver asks for less (HTTP ${httpStatus}): slowing down.`)
     this.isReported = true
@@ -82,24 +87,24 @@ export class PaceWatch {
 
   learn(known: KnownPace): void {
     if (!this.context.follows) return
-    this.pace.learn(known, now())
+    this.pace.learn(known, this.now())
     this.report()
   }
 
   /** Tells others how the pace has changed since they were told. An absent database is reported elsewhere. */
   async share(): Promise<void> {
-    const rate = this.pace.known(now()).allowedRate
+    const rate = this.pace.known(this.now()).allowedRate
     if (this.told === undefined || rate === this.told) return
     if (Math.abs((rate ?? 0) - (this.told ?? 0)) > (rate ?? 0) / 20) await this.tell()
   }
 
   private report(): void {
     const { pace, context } = this
-    context.reporter.pace(pace.isSlowed ? (pace.allowedRate(now()) ?? pace.ratePerSecond) : undefined)
+    context.reporter.pace(pace.isSlowed ? (pace.allowedRate(this.now()) ?? pace.ratePerSecond) : undefined)
   }
 
   private async tell(): Promise<void> {
-    const known = this.pace.known(now())
+    const known = this.pace.known(this.now())
     await this.context.row.tellPace(known, !this.pace.isSlowed)
     this.told = known.allowedRate
   }

@@ -4,22 +4,21 @@
  */
 
 import { oneAhead } from '../base/one-ahead.ts'
-import { rideOut } from '../db/away.ts'
 import type { Worker } from '../db/leases.ts'
-import type { Database } from '../db/open.ts'
 import { uniqueKey, weeklyKey } from '../deliveries/keys.ts'
 import type { DeliveryKind } from '../deliveries/ledger.ts'
 import type { PlannedPush } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
 import type { WarningLine } from '../index.ts'
-import type { LeadStore } from '../leads/lead-store.ts'
+import type { LeadInBody, LeadWithJson } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
 import { skipRemoved, skipWithoutQueries } from './agenda.ts'
 import { judgePlan } from './guard.ts'
 import type { UserHold } from './hold.ts'
-import { Planner, type UserGroup, type UserPlan, usersPerGroupMax } from './planner.ts'
+import type { Ledger, PlanSource } from './ledger.ts'
+import type { Cursor, Pass, UserToServe } from './pass.ts'
+import { type UserPlan, usersPerGroupMax } from './planner.ts'
 import type { PushReporter } from './reporter.ts'
-import { type Cursor, findRemoved, type Pass, releaseRanges, takeRange, type UserToServe } from './users-to-serve.ts'
 
 const rangeUsersMin = 16
 const rangeUsersMax = 1_000
@@ -31,7 +30,7 @@ const toldMax = 10_000
 export const plannedMax = 64
 
 export interface PlannedPushesContext {
-  db: Database
+  ledger: Ledger
   worker: Worker
   run: Run
   settings: { dataSource: string; concurrency: number; sameHouse: Live['sameHouse'] }
@@ -63,7 +62,7 @@ export class PlannedPushes {
   sameHouse = 0
 
   private readonly context: PlannedPushesContext
-  private readonly planner: Planner
+  private readonly planner: PlanSource
   /** Users who were held back, by the guard or because a query took too long: for the whole run. */
   private readonly held = new Set<number>()
   /** Ranges of a pass with users who were held back. They stay ours: otherwise these users would be found again and again. */
@@ -73,18 +72,18 @@ export class PlannedPushes {
 
   constructor(context: PlannedPushesContext) {
     this.context = context
-    const { db, run, settings, worker } = context
+    const { ledger, run, settings, worker } = context
     const live = { seenSince: run.seenSince, sameHouse: settings.sameHouse }
-    this.planner = new Planner(db, live, () => worker.server)
+    this.planner = ledger.planner(live, () => worker.server)
   }
 
   get heldUsers(): number {
     return this.held.size
   }
 
-  /** The store that the leads of the plans are read from. */
-  get leads(): LeadStore {
-    return this.planner.leads
+  /** The leads of a body, with their JSON; undefined if one of them is gone. */
+  readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined> {
+    return this.planner.readJson(contents)
   }
 
   /**
@@ -95,16 +94,15 @@ export class PlannedPushes {
     const ranges = this.readPass(pass, toServe, room)
     // with a limit nobody is taken whom this push may not serve: others would leave them to it
     const isLimited = Number.isFinite(room())
-    for await (const { range, group } of isLimited ? ranges : oneAhead(ranges))
-      yield* this.ofPlans(this.planner.planGroup(group), pass, range)
+    for await (const { range, plans } of isLimited ? ranges : oneAhead(ranges)) yield* this.ofPlans(plans, pass, range)
   }
 
   private async *readPass(
     pass: Pass,
     toServe: number,
     room: () => number,
-  ): AsyncGenerator<{ range: Cursor; group: UserGroup }> {
-    const { db, worker, settings, stop } = this.context
+  ): AsyncGenerator<{ range: Cursor; plans: AsyncIterable<UserPlan> }> {
+    const { ledger, worker, settings, stop } = this.context
     const size = Math.min(rangeUsersMax, Math.max(rangeUsersMin, Math.ceil(toServe / rangesWanted)))
     const taken: (Cursor & { users: number })[] = []
     // the most users that can be read and not begun yet: their ranges must stay ours
@@ -112,13 +110,13 @@ export class PlannedPushes {
     let cursor: Cursor | undefined
     // all that an earlier look took is begun: whoever came to these ranges since then is found too
     this.heldRanges.clear()
-    await rideOut(() => releaseRanges(db, worker.ids, pass))
+    await ledger.rideOut(() => ledger.users.releaseRanges(worker.ids, pass))
     while (!stop.aborted && room() > 0) {
-      const users = await rideOut(async (isRepeat) => {
+      const users = await ledger.rideOut(async (isRepeat) => {
         // a call whose answer was lost may have taken a range that nobody would look into then
-        if (isRepeat) await releaseRanges(db, worker.ids, pass, [...this.heldRanges, ...taken])
+        if (isRepeat) await ledger.users.releaseRanges(worker.ids, pass, [...this.heldRanges, ...taken])
         for (;;) {
-          const found = await takeRange(db, { worker, pass, cursor, size: Math.min(size, room()) })
+          const found = await ledger.users.takeRange({ worker, pass, cursor, size: Math.min(size, room()) })
           if (found !== undefined) return found
           if (stop.aborted) return []
           await worker.renew()
@@ -134,20 +132,25 @@ export class PlannedPushes {
       const read = taken.reduce((sum, range) => sum + range.users, 0)
       if (taken[0] !== undefined && read - taken[0].users >= unbegunMax) {
         taken.shift()
-        await rideOut(() => releaseRanges(db, worker.ids, pass, [...this.heldRanges, ...taken, first]))
+        const kept = [...this.heldRanges, ...taken, first]
+        await ledger.rideOut(() => ledger.users.releaseRanges(worker.ids, pass, kept))
       }
       const range = { homeKey: first.homeKey, id: first.id, users: users.length }
       taken.push(range)
       cursor = users.at(-1)
       const unheld = users.filter(({ id }) => !this.held.has(id))
       if (unheld.length < users.length) this.heldRanges.add(range)
-      for await (const group of this.planner.read(unheld, pass.compared)) yield { range, group }
+      for await (const plans of this.planner.plan(unheld, pass.compared)) yield { range, plans }
     }
   }
 
   /** The pushes of `users`, in their order. */
   ofUsers(users: readonly UserToServe[], kind: 'subscription' | 'single'): AsyncGenerator<UserPush> {
-    return this.ofPlans(this.planner.plan(users), { kind, scope: null, compared: [] }, undefined)
+    return this.ofPlans(this.plansOf(users, []), { kind, scope: null, compared: [] }, undefined)
+  }
+
+  private async *plansOf(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<UserPlan> {
+    for await (const group of this.planner.plan(users, compared)) yield* group
   }
 
   private async *ofPlans(
@@ -187,7 +190,7 @@ export class PlannedPushes {
     const again: UserPush[] = []
     for (const { userId, email, by, range, deliveries } of pushes) {
       const keys = deliveries.map(({ idempotencyKey }) => idempotencyKey)
-      for await (const push of this.ofPlans(this.planner.plan([{ id: userId, email }], by.compared), by, range))
+      for await (const push of this.ofPlans(this.plansOf([{ id: userId, email }], by.compared), by, range))
         again.push({
           ...push,
           deliveries: push.deliveries.map((delivery, at) => ({
@@ -202,9 +205,9 @@ export class PlannedPushes {
   }
 
   private async report({ user, deliveries, tooLarge }: UserPlan): Promise<void> {
-    const { db, reporter } = this.context
+    const { ledger, reporter } = this.context
     if (deliveries.length === 0) {
-      const { size: removed } = await rideOut(() => findRemoved(db, [user]))
+      const { size: removed } = await ledger.users.findRemoved([user])
       reporter.line(removed > 0 ? skipRemoved(user.email) : skipWithoutQueries(user.email))
     }
     for (const href of tooLarge) {

@@ -10,7 +10,8 @@ import type { Live } from '../matching/listed.ts'
 import { Matcher } from '../matching/matcher.ts'
 import { noIds } from '../matching/newest.ts'
 import { markQueries } from '../users/query.ts'
-import { findLeadsBefore, type UserToServe } from './users-to-serve.ts'
+import type { UserToServe } from './pass.ts'
+import { findLeadsBefore } from './users-to-serve.ts'
 
 export interface PlannedQuery extends QueryToPlan {
   /** The versions that the query matches, the newest first, cut to 300. */

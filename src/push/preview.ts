@@ -13,17 +13,19 @@ import { findOtherTimeZone, findPeriod } from '../deliveries/runs.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 import type { Live } from '../matching/listed.ts'
 import { Agenda, skipWithoutQueries } from './agenda.ts'
+import { databaseLedger } from './database-ledger.ts'
 import { judgePlan } from './guard.ts'
 import { toReason } from './hold.ts'
+import type { Cursor, Pass, UserToServe } from './pass.ts'
 import { tooLargeWarning } from './planned-pushes.ts'
 import { Planner, type UserPlan } from './planner.ts'
-import { findRefused } from './receiver-row.ts'
+import { findRefused } from './receivers.ts'
 import { Tally } from './reporter.ts'
 import type { PushRequest } from './scope.ts'
 import { Spread } from './spread.ts'
 import { UserCount } from './user-count.ts'
 import { countUsersElsewhere } from './users-left.ts'
-import { type Cursor, findUsersToServe, isHeld, type Pass, type UserToServe } from './users-to-serve.ts'
+import { findUsersToServe, isHeld } from './users-to-serve.ts'
 
 export interface PreviewSettings {
   timeZone: string
@@ -142,7 +144,16 @@ export class Preview {
   private async *find(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
     const { db, request, period, timeZone, guard } = this
     const otherTimeZone = await findOtherTimeZone(db, timeZone)
-    const agenda = new Agenda({ db, request, period, runId: undefined, timeZone, otherTimeZone, guard, accept: false })
+    const agenda = new Agenda({
+      ledger: databaseLedger(db),
+      request,
+      period,
+      runId: undefined,
+      timeZone,
+      otherTimeZone,
+      guard,
+      accept: false,
+    })
     await agenda.look()
     const counted = await agenda.count()
     if (request.what === 'all') this.already = counted.served
@@ -169,7 +180,7 @@ export class Preview {
 
   /** Leaves out users whom living pushes have in hand, as a push does. */
   private async *planPass(pass: Pass) {
-    const unheld = { ...pass, only: sql<boolean>`${pass.only} and not ${isHeld(pass, [])}` }
+    const unheld = { ...pass, only: sql<boolean>`not ${isHeld(pass, [])}` }
     let cursor: Cursor | undefined
     do {
       const users = await rideOut(() => findUsersToServe(this.db, unheld, cursor, usersPerPage))

@@ -1,12 +1,15 @@
 /** What a push is asked to do, what it works with, and how it ended. */
+import type { Clock } from '../base/clock.ts'
 import type { Database } from '../db/open.ts'
 import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
 import type { Live } from '../matching/listed.ts'
 import type { Vault } from '../secrets/vault.ts'
+import type { Ledger } from './ledger.ts'
 import type { LoopSettings } from './loop-context.ts'
 import type { PushReporter } from './reporter.ts'
 import type { PushRequest } from './scope.ts'
+import type { Wire } from './wire.ts'
 
 export interface PushSettings extends LoopSettings {
   leaseMs: number
@@ -16,9 +19,7 @@ export interface PushSettings extends LoopSettings {
   sameHouse: Live['sameHouse']
 }
 
-export interface PushContext {
-  db: Database
-  http: Http
+interface Asked {
   /** Without it only keys that are stored as they are can be sent. */
   vault?: Vault | undefined
   settings: PushSettings
@@ -28,6 +29,19 @@ export interface PushContext {
   reporter: PushReporter
   /** Aborted: finish what is under way, begin nothing, give back the rest. */
   stop: AbortSignal
+}
+
+/** A push on the database, by the machine's clock. */
+export interface PushContext extends Asked {
+  db: Database
+  http: Http
+}
+
+/** A push as it is carried out: all that it needs from outside. */
+export interface RunContext extends Asked {
+  ledger: Ledger
+  wire: Wire
+  clock: Clock
 }
 
 export interface PushEnd {

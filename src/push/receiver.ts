@@ -2,12 +2,11 @@
  * The receiver as a run sees it (contract 4.5, 4.12, 4.17): feeds its health, its pace and the compression with the outcomes of this run
  * and, once a second, with what other processes found; writes for them what is news, and says so.
  */
-import { alikeInARow, outageCheckMs, outageLookMs } from '../base/limits.ts'
-import type { Database } from '../db/open.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import { alikeInARow, outageLookMs } from '../base/limits.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
 import type { RecordedAttempt } from '../deliveries/ledger.ts'
-import type { Http } from '../http/client.ts'
 import { Compression, type CompressMode } from './compression.ts'
 import {
   ask,
@@ -24,16 +23,18 @@ import {
   type Work,
   type Write,
 } from './health.ts'
+import type { Known, Ledger } from './ledger.ts'
 import { PaceWatch } from './pace-watch.ts'
-import { type Known, ReceiverRow } from './receiver-row.ts'
+import { ReceiverRow } from './receiver-row.ts'
 import type { PushReporter } from './reporter.ts'
+import type { Wire } from './wire.ts'
 
 export interface ReceiverContext {
-  db: Database
-  http: Http
+  ledger: Pick<Ledger, 'receiver'>
+  wire: Wire
+  clock: Clock
   settings: {
     receiverUrl: string
-    timeoutMs: number
     outageMs: number
     compress: CompressMode
     ratePerSecond: number | undefined
@@ -51,7 +52,6 @@ export interface ReceiverContext {
   reporter: PushReporter
 }
 
-const now = () => performance.now()
 const isTrouble = ({ is }: Health) => is === 'down' || is === 'refuses'
 
 export class Receiver {
@@ -64,19 +64,19 @@ export class Receiver {
   private health: Health = unproven
   private hasBegun = false
   private onChange = () => {}
-  private timer: NodeJS.Timeout | undefined
+  private timer: Timer | undefined
   private looking: Promise<void> | undefined
   /** How the last attempt without an answer below 500 ended. */
   private lastFailure: string | undefined
 
   constructor(context: ReceiverContext) {
-    const { db, settings, looksFor, accepts, reporter } = context
+    const { ledger, settings, looksFor, accepts, reporter, clock } = context
     const looks = looksFor === 'trouble'
     this.context = context
     this.rules = { patienceMs: looks ? settings.outageMs : 0, refusals: looks, empty: !accepts, inARow: alikeInARow }
-    this.row = new ReceiverRow(db, settings.receiverUrl)
+    this.row = new ReceiverRow(ledger.receiver(settings.receiverUrl))
     this.compression = new Compression(settings.compress)
-    this.pace = new PaceWatch({ row: this.row, settings, follows: looksFor !== 'nothing', reporter })
+    this.pace = new PaceWatch({ clock, row: this.row, settings, follows: looksFor !== 'nothing', reporter })
   }
 
   /** Whether first attempts that are recorded now go out compressed. */
@@ -94,7 +94,7 @@ export class Receiver {
   }
 
   ask(work: Work): Permission {
-    return ask(this.health, work, now(), this.rules)
+    return ask(this.health, work, this.context.clock.now(), this.rules)
   }
 
   /** Begins to look at what others find; `onChange` is called when more or less may be made than before. */
@@ -105,13 +105,12 @@ export class Receiver {
     else this.learn(await this.row.begin(looksFor !== 'nothing'), true)
     this.hasBegun = true
     if (looksFor === 'nothing') return
-    this.timer = setInterval(() => void this.look(), outageLookMs)
-    this.timer.unref()
+    this.timer = this.context.clock.every(outageLookMs, () => void this.look())
   }
 
   /** Looks no more until it begins again. */
   pause(): void {
-    clearInterval(this.timer)
+    this.context.clock.cancel(this.timer)
   }
 
   /** Writes for others what is left to be told. `cutShort`: something is left to be made. */
@@ -198,8 +197,7 @@ export class Receiver {
    * proxy only a request shows whether it can be reached.
    */
   private async showsLife(kind: AttemptKind): Promise<boolean> {
-    const { http, settings } = this.context
-    const answer = await http.head(settings.receiverUrl, Math.min(settings.timeoutMs, outageCheckMs))
+    const answer = await this.context.wire.head()
     if (kind === 'first') return answer.kind === 'answer' || answer.stage !== 'connect'
     return answer.kind === 'answer' && answer.status < 500
   }
@@ -220,7 +218,7 @@ export class Receiver {
 
   private async apply(event: Event, httpStatus: number | null = null): Promise<void> {
     const before = this.health
-    const { health, write } = step(before, event, now(), this.rules)
+    const { health, write } = step(before, event, this.context.clock.now(), this.rules)
     this.health = health
     if (health !== before) this.tell(before, write, event, httpStatus)
     if (write) await this.row.tell(write)

@@ -2,35 +2,21 @@
  * The attempts of a push between the ledger and the wire. Outcomes gather while a statement is under way, and the next one records
  * them together; a statement whose answer was lost with the database is made good.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { rideOut } from '../db/away.ts'
+import { pause } from '../base/clock.ts'
 import type { AttemptOutcome } from '../deliveries/attempt.ts'
-import { type AttemptKind, recordGivenBack } from '../deliveries/due.ts'
-import {
-  type DeliveryKind,
-  type DeliveryState,
-  endAbandoned,
-  endErased,
-  findUsersBegun,
-  type LedgerDelivery,
-  type RecordedAttempt,
-  recordUnsent,
-} from '../deliveries/ledger.ts'
-import {
-  type PlannedPush,
-  type RecordedOutcome,
-  type RecordedPushes,
-  recordOutcomes,
-  recordPushes,
-} from '../deliveries/record.ts'
+import type { AttemptKind } from '../deliveries/due.ts'
+import type { DeliveryKind, DeliveryState, LedgerDelivery, RecordedAttempt } from '../deliveries/ledger.ts'
+import type { PlannedPush, RecordedOutcome, RecordedPushes } from '../deliveries/record.ts'
 import type { Run } from '../deliveries/runs.ts'
 import { DueAttempts, type DueAttemptsContext } from './due-attempts.ts'
+import type { Ledger } from './ledger.ts'
 import { OutcomeQueue } from './outcome-queue.ts'
 import { type PushReporter, toDeliveryLine } from './reporter.ts'
 import type { UserCount } from './user-count.ts'
 
 export interface RecordedAttemptsContext extends DueAttemptsContext {
+  ledger: Ledger
   run: Run
   /** Counts each user whose push is begun or resumed here. */
   users: UserCount
@@ -96,6 +82,7 @@ export class RecordedAttempts {
     this.events = events
     this.due = new DueAttempts(context)
     this.outcomes = new OutcomeQueue({
+      clock: context.clock,
       concurrency: context.settings.concurrency,
       underWay: () => this.underWay.size,
       record: (outcomes) => this.recordOutcomes(outcomes),
@@ -122,7 +109,7 @@ export class RecordedAttempts {
   }
 
   get isDue(): boolean {
-    return this.due.at !== undefined && this.due.at <= performance.now()
+    return this.due.at !== undefined && this.due.at <= this.context.clock.now()
   }
 
   /** The next attempt to make; the caller makes it. */
@@ -147,7 +134,7 @@ export class RecordedAttempts {
     if (attempts.length === 0) await this.endAbandoned()
     if (attempts.length < room) await due.noteNext(only)
     // an attempt is due and could not be taken: its row is locked, or the lease was lost a moment ago
-    if (attempts.length === 0 && due.at !== undefined) due.at = Math.max(due.at, performance.now() + 100)
+    if (attempts.length === 0 && due.at !== undefined) due.at = Math.max(due.at, this.context.clock.now() + 100)
     const hasTakenOver = attempts.some(({ runId }) => runId !== this.context.run.id)
     if (hasTakenOver && !this.hasTakenOver) await events.onTakenOver()
     this.hasTakenOver = hasTakenOver
@@ -157,14 +144,13 @@ export class RecordedAttempts {
   }
 
   private async endAbandoned(): Promise<void> {
-    const { db, worker, takeover } = this.context
-    const end = () => endAbandoned(db, { workerIds: worker.ids, takeover, known: this.knownKeys() })
-    const ended = await rideOut(end)
+    const { ledger, worker, takeover } = this.context
+    const ended = await ledger.attempts.endAbandoned({ workerIds: worker.ids, takeover, known: this.knownKeys() })
     await this.countUsers(ended)
     // the ledger has no e-mail of a user who was removed meanwhile
     for (const delivery of ended)
       this.tell({ ...delivery, email: delivery.email ?? this.emails.get(delivery.idempotencyKey) ?? null })
-    await rideOut(() => worker.renew())
+    await ledger.rideOut(() => worker.renew())
   }
 
   private tell(delivery: LedgerDelivery): void {
@@ -173,10 +159,10 @@ export class RecordedAttempts {
 
   /** Counts the users of deliveries that an earlier run had begun, unless this run has begun another for them. */
   private async countUsers(deliveries: readonly { runId: number; userId: number }[]): Promise<void> {
-    const { db, run, users } = this.context
+    const { ledger, run, users } = this.context
     const ids = deliveries.flatMap(({ runId, userId }) => (runId === run.id ? [] : [userId]))
     if (ids.length === 0) return
-    const begun = users.hasForgotten ? await rideOut(() => findUsersBegun(db, run.id, ids)) : undefined
+    const begun = users.hasForgotten ? await ledger.users.findBegun(run.id, ids) : undefined
     for (const id of ids) if (!begun?.has(id)) users.add(id, true)
   }
 
@@ -190,17 +176,17 @@ export class RecordedAttempts {
    * they were planned under another count of erasures than is `counted` now, or from another server.
    */
   async recordPushes<Push extends PlannedPush>(pushes: readonly Push[], room: number): Promise<PlanAnew<Push>> {
-    const { db, worker, run, records } = this.context
+    const { ledger, worker, run, records, clock } = this.context
     const { erasures = 0, server = '' } = pushes[0] ?? {}
     const outcomes = this.outcomes.lend()
     const gzip = this.events.usesGzip()
     try {
-      return await rideOut(async (isRepeat) => {
+      return await ledger.rideOut(async (isRepeat) => {
         if (isRepeat) for (const attempt of await this.due.findUnheard(this.knownKeys())) this.begin(attempt)
         for (let [left, attemptsMax] = [pushes, room]; ; ) {
           const on = worker.server === server ? server : ''
           const by = { workerId: worker.id, server: on, runId: run.id, period: run.period, attemptsMax, gzip }
-          const recorded = await recordPushes(db, by, left, outcomes)
+          const recorded = await ledger.attempts.recordPushes(by, left, outcomes)
           records.note(recorded.statement, by)
           this.noteRecorded(outcomes.splice(0), recorded.told)
           this.noteBegun(recorded)
@@ -217,7 +203,7 @@ export class RecordedAttempts {
             return nothingAnew
           }
           this.busyMsLeft -= busyMs
-          await delay(busyMs)
+          await pause(clock, busyMs)
         }
       }, this.events.onAway)
     } finally {
@@ -253,10 +239,10 @@ export class RecordedAttempts {
   }
 
   private async recordOutcomes(outcomes: readonly RecordedOutcome[]): Promise<void> {
-    const { db, records } = this.context
-    const told = await rideOut(async () => {
+    const { ledger, records } = this.context
+    const told = await ledger.rideOut(async () => {
       const { run } = records
-      const recorded = await recordOutcomes(db, run, outcomes)
+      const recorded = await ledger.attempts.recordOutcomes(run, outcomes)
       records.note(recorded.statement, run)
       return recorded.told
     }, this.events.onAway)
@@ -283,8 +269,8 @@ export class RecordedAttempts {
   /** Gives up an attempt whose body cannot be built any more, since a listing of it was erased. */
   async endErased(attempt: RecordedAttempt): Promise<void> {
     const { idempotencyKey, email } = attempt
-    const { db, worker } = this.context
-    const ended = await rideOut(() => endErased(db, worker.ids, attempt))
+    const { ledger, worker } = this.context
+    const ended = await ledger.attempts.endErased(worker.ids, attempt)
     for (const delivery of ended) this.tell({ ...delivery, email })
     this.underWay.delete(idempotencyKey)
     // a first attempt is due again, without the listing
@@ -293,14 +279,14 @@ export class RecordedAttempts {
 
   /** Takes back the attempts that are recorded and were not made, also `unmade`, which was taken: they are due again. */
   async takeBack(unmade?: RecordedAttempt): Promise<void> {
-    const { db, worker } = this.context
+    const { ledger, worker } = this.context
     if (unmade && this.underWay.delete(unmade.idempotencyKey)) this.ready.push(unmade)
     const unsent = this.ready
     if (unsent.length === 0) return
     this.ready = []
     const emailOf = new Map(unsent.map(({ idempotencyKey, email }) => [idempotencyKey, email]))
     this.takingBack = [...this.takingBack, ...emailOf.keys()]
-    for (const ended of await rideOut(() => recordUnsent(db, worker.ids, unsent))) {
+    for (const ended of await ledger.attempts.takeBack(worker.ids, unsent)) {
       this.tell({ ...ended, email: emailOf.get(ended.idempotencyKey) ?? null })
     }
     this.takingBack = this.takingBack.filter((key) => !emailOf.has(key))
@@ -309,9 +295,9 @@ export class RecordedAttempts {
 
   /** Gives back the deliveries that this process still has: due now, or `then`, when they would have been. */
   async giveBack(due: 'now' | 'then'): Promise<void> {
-    const { db, worker } = this.context
+    const { ledger, worker } = this.context
     await this.takeBack()
-    for await (const delivery of recordGivenBack(db, worker.ids, due)) this.tell(delivery)
+    for await (const delivery of ledger.attempts.giveBack(worker.ids, due)) this.tell(delivery)
   }
 
   /** Resolves once the statement under way has recorded its outcomes. */

@@ -1,38 +1,29 @@
 /**
  * A run: the order of its work and how it ended, for each form of `push`. The loop sends; `planned-pushes` turns users into pushes.
  */
-import { rideOut } from '../db/away.ts'
+import { systemClock } from '../base/clock.ts'
 import { type Worker, waitForLeases, withWorker } from '../db/leases.ts'
-import type { Database } from '../db/open.ts'
-import { endFarPauses } from '../deliveries/due.ts'
-import { isAnythingAbandoned } from '../deliveries/ledger.ts'
-import {
-  closeInterruptedRuns,
-  endRun,
-  findInterruptedRuns,
-  findOthersAtWork,
-  type Run,
-  recordImportVolume,
-  wasHeldBefore,
-} from '../deliveries/runs.ts'
+import type { Run } from '../deliveries/runs.ts'
 import type { SummaryLine } from '../index.ts'
 import { plainVault } from '../secrets/vault.ts'
 import { Agenda, type CountedUsers } from './agenda.ts'
 import { beginRun } from './begin-run.ts'
+import { databaseLedger } from './database-ledger.ts'
 import { type Hold, toReason } from './hold.ts'
+import type { Ledger } from './ledger.ts'
 import { PushLoop } from './loop.ts'
 import { NamedUsers } from './named-users.ts'
 import { PlannedPushes, type UserPush } from './planned-pushes.ts'
-import type { PushContext, PushEnd } from './push-request.ts'
+import type { PushContext, PushEnd, RunContext } from './push-request.ts'
 import { Receiver } from './receiver.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from './run-end.ts'
 import { RunRecords } from './run-records.ts'
 import { type PushRequest, type Scope, scopeOf } from './scope.ts'
 import { UserCount } from './user-count.ts'
-import { countUsersElsewhere } from './users-left.ts'
+import { httpWire } from './wire.ts'
 
-export type { PushContext, PushEnd, PushSettings } from './push-request.ts'
+export type { PushContext, PushEnd, PushSettings, RunContext } from './push-request.ts'
 export type { PushRequest } from './scope.ts'
 
 /** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
@@ -42,12 +33,12 @@ const owedPatienceMs = 2_000
 type RoundFacts = RunFacts & { left: CountedUsers }
 
 class PushRun {
-  private readonly db: Database
+  private readonly ledger: Ledger
   private readonly request: PushRequest
   private readonly scope: Scope
   private readonly reporter: PushReporter
   private readonly stop: AbortSignal
-  private readonly context: PushContext
+  private readonly context: RunContext
   private readonly worker: Worker
   private readonly run: Run
   private readonly agenda: Agenda
@@ -70,11 +61,11 @@ class PushRun {
   /** Attempts a second, since the receiver asked for less. */
   private allowed: number | undefined
 
-  constructor(context: PushContext, worker: Worker, run: Run, records: RunRecords, startedAt: number) {
-    const { db, settings, request, accept = false } = context
+  constructor(context: RunContext, worker: Worker, run: Run, records: RunRecords, startedAt: number) {
+    const { ledger, wire, clock, settings, request, accept = false } = context
     const stop = AbortSignal.any([context.stop, worker.lost])
     this.context = context
-    this.db = db
+    this.ledger = ledger
     this.request = request
     this.scope = scopeOf(request)
     this.stop = stop
@@ -95,17 +86,17 @@ class PushRun {
       },
     }
     this.receiver = new Receiver({
-      ...{ db, http: context.http, settings, accepts: accept, reporter: this.reporter },
+      ...{ ledger, wire, clock, settings, accepts: accept, reporter: this.reporter },
       looksFor: !this.scope.heedsReceiver ? 'nothing' : accept ? 'recovery' : 'trouble',
       tellsAgain: this.scope.command !== 'resume',
     })
     this.agenda = new Agenda({
-      ...{ db, request, accept, timeZone: settings.timeZone, guard: settings.guard },
+      ...{ ledger, request, accept, timeZone: settings.timeZone, guard: settings.guard },
       ...{ period: run.period, runId: run.id, otherTimeZone: run.otherTimeZone },
     })
     const { reporter } = this
     this.planned = new PlannedPushes({
-      ...{ db, worker, run, settings, reporter, stop },
+      ...{ ledger, worker, run, settings, reporter, stop },
       onHeld: (user, hold) => {
         if (hold.by === 'user' && this.tellsHeld) this.heldAgain++
         else this.tellHold(hold, user)
@@ -121,7 +112,7 @@ class PushRun {
   }
 
   async execute(): Promise<PushEnd> {
-    await rideOut(() => endFarPauses(this.db))
+    await this.ledger.attempts.endFarPauses()
     const already = await this.prepare()
     let facts = await this.playRound(false)
     for (let round = 1; ; round++) {
@@ -158,16 +149,16 @@ class PushRun {
 
   /** Records how the run ended. */
   private async conclude(facts: RoundFacts): Promise<RunEnd> {
-    const { db, run, worker } = this
+    const { ledger, run, worker } = this
     for (;;) {
       const end = judgeRun(facts)
       const { outcome, cameToEnd, heldBy } = end
       const heldByAnswers = heldBy?.by === 'answers' ? toReason(heldBy) : undefined
       const { heldUsers } = facts
-      if (await endRun(db, run.id, worker.server, { outcome, cameToEnd, heldUsers, heldByAnswers })) return end
+      if (await ledger.runs.end(run.id, worker.server, { outcome, cameToEnd, heldUsers, heldByAnswers })) return end
       // another server answers: what was counted is counted anew, if it has the records of the run
       worker.distrust()
-      await rideOut(() => worker.renew())
+      await ledger.rideOut(() => worker.renew())
       facts.left = await this.countLeft()
       worker.lost.throwIfAborted()
     }
@@ -180,13 +171,12 @@ class PushRun {
     const { isStopped: stopped, heldUsers, heldAgain } = facts
     if (heldBy) this.tellHold(heldBy)
     if (end.closes)
-      await closeInterruptedRuns(
-        this.db,
+      await this.ledger.runs.closeInterrupted(
         this.agenda.interrupted.map(({ id }) => id),
         heldUsers,
       )
     if (!stopped && facts.loop.is === 'done' && !scope.owedOnly)
-      for (const line of await this.named.findUntold(this.db, this.users)) reporter.line(line)
+      for (const line of await this.named.findUntold(this.ledger.users, this.users)) reporter.line(line)
     tellLeftOwed(reporter, facts.leftOwed)
     if (heldAgain > 0)
       reporter.note(`Users held back: ${heldAgain}, as a push before this one told; see leadpush status.`)
@@ -214,7 +204,7 @@ class PushRun {
       owed: left.free,
       leads,
       bytes,
-      seconds: Math.round(performance.now() - this.startedAt) / 1_000,
+      seconds: Math.round(this.context.clock.now() - this.startedAt) / 1_000,
       ...(this.allowed !== undefined && { allowedPerSecond: Math.round(this.allowed * 100) / 100 }),
       ...(this.context.settings.sameHouse === 'once' && { sameHouse: this.planned.sameHouse }),
     }
@@ -240,7 +230,7 @@ class PushRun {
 
   /** Finds the runs to resume and the number of users to serve, and asks the guard. */
   private async findWork(): Promise<void> {
-    const { db, run, agenda } = this
+    const { ledger, run, agenda } = this
     const wasAsked = agenda.verdict !== undefined
     await agenda.look()
     if (!wasAsked) await this.recordVerdict()
@@ -248,17 +238,17 @@ class PushRun {
     const hold = agenda.findHold(this.counted)
     if (hold === undefined || this.isHeld) return
     this.isHeld = true
-    this.wasHeldBefore = await wasHeldBefore(db, run.period, run.id)
+    this.wasHeldBefore = await ledger.runs.wasHeldBefore(run.period, run.id)
     this.tellHold(hold)
   }
 
   private async recordVerdict(): Promise<void> {
-    const { db, records, accepts } = this
+    const { ledger, records, accepts } = this
     const { verdict } = this.agenda
     const { run } = records
     if (verdict === undefined) return
     const held = verdict.held && { by: verdict.held.by, reason: toReason(verdict.held) }
-    records.note(await recordImportVolume(db, run, { ...verdict, held, accepted: accepts }), run)
+    records.note(await ledger.runs.recordVerdict(run, { ...verdict, held, accepted: accepts }), run)
   }
 
   /** `user`: whom alone it concerns. */
@@ -271,11 +261,25 @@ class PushRun {
   }
 
   private newLoop(): PushLoop {
-    const { db, worker, run, planned, users, reporter, stop, scope } = this
+    const { ledger, worker, run, planned, users, reporter, stop, scope } = this
     const { takeover } = scope
-    const { http, settings, vault = plainVault } = this.context
+    const { wire, clock, settings, vault = plainVault } = this.context
     this.loop = new PushLoop({
-      ...{ db, http, vault, worker, run, planned, users, settings, reporter, stop, takeover, records: this.records },
+      ...{
+        ledger,
+        wire,
+        clock,
+        vault,
+        worker,
+        run,
+        planned,
+        users,
+        settings,
+        reporter,
+        stop,
+        takeover,
+        records: this.records,
+      },
       patienceMs: scope.owedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       receiver: this.receiver,
     })
@@ -299,41 +303,49 @@ class PushRun {
 
   /** Waits for the leases of other processes; returns whether there may be abandoned work to take over. */
   private async isMoreLeft(): Promise<boolean> {
-    const { db, worker, stop, reporter, run } = this
+    const { ledger, worker, stop, reporter, run } = this
+    const { clock } = this.context
     const onWait = (text: string) => {
       reporter.waits('another process')
       reporter.note(text)
     }
-    const ranOut = await waitForLeases(() => findOthersAtWork(db, worker.ids), { stop, onWait })
+    const ranOut = await waitForLeases(() => ledger.runs.findOthersAtWork(worker.ids), { stop, onWait, clock })
     reporter.waits(undefined)
     if (ranOut) return true
     if (stop.aborted) return false
     // a lease may have run out before this run began to wait
-    if (await rideOut(() => isAnythingAbandoned(db))) return true
+    if (await ledger.attempts.isAnythingAbandoned()) return true
     const known = new Set(this.agenda.interrupted.map(({ id }) => id))
-    return (await findInterruptedRuns(db, run.period)).some(({ id }) => !known.has(id))
+    return (await ledger.runs.findInterrupted(run.period)).some(({ id }) => !known.has(id))
   }
 
   /** Counts the users whom this run left owed, and the users whom other processes have in hand. */
   private async countLeft(): Promise<CountedUsers> {
-    const { db, worker, users, agenda, scope } = this
+    const { ledger, worker, users, agenda, scope } = this
     const left = await agenda.count(worker.ids, users.remembered)
     if (scope.left === 'asked') return { ...left, free: users.leftOwed.size }
-    return { ...left, elsewhere: left.elsewhere + (await countUsersElsewhere(db, agenda.passes, worker.ids)) }
+    return { ...left, elsewhere: left.elsewhere + (await ledger.users.countElsewhere(agenda.passes, worker.ids)) }
   }
 }
 
 /** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away, or has lost records of the run. */
-export async function runPush(context: PushContext): Promise<PushEnd> {
-  const startedAt = performance.now()
-  const { db, settings } = context
-  return await withWorker(db, settings.leaseMs, async (worker) => {
+export function runPush({ db, http, ...asked }: PushContext): Promise<PushEnd> {
+  const wire = httpWire(http, asked.settings)
+  return carryOut({ ...asked, ledger: databaseLedger(db), wire, clock: systemClock })
+}
+
+/** As `runPush`, on any ledger, wire and clock. */
+export async function carryOut(context: RunContext): Promise<PushEnd> {
+  const { ledger, clock, settings } = context
+  const startedAt = clock.now()
+  const push = async (worker: Worker) => {
     const { run, start } = await beginRun(context, worker)
-    const records = new RunRecords({ db, worker, run, start, startedAt })
+    const records = new RunRecords({ ledger, worker, run, start, clock, startedAt })
     try {
       return await new PushRun(context, worker, run, records, startedAt).execute()
     } catch (error) {
       throw worker.lost.aborted ? await records.noteLoss() : error
     }
-  })
+  }
+  return await withWorker(ledger, settings.leaseMs, push, clock)
 }

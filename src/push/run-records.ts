@@ -2,18 +2,20 @@
  * What the database has confirmed to a run (contract 4.7), as its row counts the statements that write for it. A standby that takes over
  * lacks the last ones, if any: then its row counts fewer than this process knows of.
  */
+import type { Clock } from '../base/clock.ts'
 import { LeadpushError } from '../base/errors.ts'
 import type { Worker } from '../db/leases.ts'
-import type { Database } from '../db/open.ts'
-import { type CountingRun, findStatements, type Run, type RunToStart, recordLoss } from '../deliveries/runs.ts'
+import type { CountingRun, Run, RunToStart } from '../deliveries/runs.ts'
+import type { Ledger } from './ledger.ts'
 
 export interface RunRecordsContext {
-  db: Database
+  ledger: Pick<Ledger, 'runs'>
   worker: Worker
   run: Run
   /** As the run was begun. */
   start: RunToStart
-  /** When it was begun, by `performance.now()`. */
+  clock: Clock
+  /** When it was begun, by that clock. */
   startedAt: number
 }
 
@@ -42,14 +44,14 @@ export class RunRecords {
 
   /** Whether the server that answers has all that was confirmed. */
   async areThere(): Promise<boolean> {
-    const { db, run } = this.context
-    return ((await findStatements(db, run.id)) ?? -1) >= this.confirmed
+    const { ledger, run } = this.context
+    return ((await ledger.runs.findStatements(run.id)) ?? -1) >= this.confirmed
   }
 
   /** Records that they are gone, so that `status` tells and the run can be resumed; returns the error that ends this process. */
   async noteLoss(): Promise<LeadpushError> {
-    const { db, worker, run, start, startedAt } = this.context
-    await recordLoss(db, run, start, { workerId: worker.id, startedAt })
+    const { ledger, worker, run, start, clock, startedAt } = this.context
+    await ledger.runs.recordLoss(run, start, { workerId: worker.id, ageMs: clock.now() - startedAt })
     await worker.stop()
     return new LeadpushError(
       'database',

@@ -4,7 +4,7 @@
  */
 import type { Takeover } from '../deliveries/ledger.ts'
 import type { RunCommand } from '../deliveries/runs.ts'
-import type { UserToServe } from './users-to-serve.ts'
+import type { UserToServe } from './pass.ts'
 
 /** What a push is asked for. */
 export type PushRequest =

@@ -1,7 +1,8 @@
 /** Which subscription pushes wait for a process to send them: owed ones, and those that were begun and abandoned. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import { hasQueries, isOwedSubscription, type UserToServe } from './users-to-serve.ts'
+import type { UserToServe } from './pass.ts'
+import { hasQueries, isOwedSubscription } from './users-to-serve.ts'
 
 export interface WaitingSubscriptions {
   /** Users whose subscription push is due, the oldest first, up to the limit. */

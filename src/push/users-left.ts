@@ -7,7 +7,8 @@ import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
 import { isElsewhere } from '../deliveries/ledger.ts'
 import { periodBegins } from '../deliveries/runs.ts'
-import { hasQueries, isClaimed, isHeld, isOwedBy, type Pass } from './users-to-serve.ts'
+import type { Pass } from './pass.ts'
+import { hasQueries, isClaimed, isHeld, isMeant, isOwedBy, type NarrowedPass } from './users-to-serve.ts'
 
 /** Subscribed users of a pass; counts. */
 export interface UsersOfPass {
@@ -62,7 +63,7 @@ const countBegun = ({ period, scope }: Pass, isOfPage: RawBuilder<boolean>) => s
 
 async function countPage(
   db: Database,
-  pass: Pass,
+  pass: Pass | NarrowedPass,
   { except, counted, claimed }: Asked,
   { behind, upto }: { behind: string; upto: string | undefined },
 ): Promise<UsersOfPass> {
@@ -75,7 +76,7 @@ async function countPage(
         select email from claims where scope = ${pass.scope} and ${isOfPage}
       ),
       of_pass as materialized (
-        select case when ${pass.only} then ${hasQueries} end as asks, ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted
+        select case when ${isMeant(pass)} then ${hasQueries} end as asks, ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted
         -- not a join, which may read the whole page for a few of its users
         from users u where u.email = any (array(select email from unclaimed))
       )
@@ -90,7 +91,7 @@ async function countPage(
   return rows[0] as UsersOfPass
 }
 
-async function countPages(db: Database, pass: Pass, asked: Asked): Promise<UsersOfPass> {
+async function countPages(db: Database, pass: Pass | NarrowedPass, asked: Asked): Promise<UsersOfPass> {
   const sum: UsersOfPass = { held: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
   const ends = await findPageEnds(db)
   const pages = [...ends, undefined].map((upto, at) => ({ behind: ends[at - 1] ?? '', upto })).values()
@@ -113,7 +114,7 @@ export const countUsersOfPass = (
 ): Promise<UsersOfPass> => countPages(db, pass, { except, counted, claimed: true })
 
 /** How many of the users whom a pass means, and who ask for anything, have no claim in its scope. */
-export async function countUnclaimed(db: Database, pass: Pass): Promise<number> {
+export async function countUnclaimed(db: Database, pass: Pass | NarrowedPass): Promise<number> {
   const { free, held } = await countPages(db, pass, { except: [], counted: [], claimed: false })
   return free + held
 }

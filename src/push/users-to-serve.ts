@@ -2,45 +2,15 @@
  * Which users a push has to serve, and how several processes share them: each takes a range of users, in the order of their places,
  * that no live process has. A range only keeps others from planning the same users; claims keep a user from being served twice.
  */
-import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../db/away.ts'
 import { holdsLease, isLive, liveWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
-import { type OpenRun, periodBegins } from '../deliveries/runs.ts'
+import { periodBegins } from '../deliveries/runs.ts'
+import { type Cursor, type Pass, rangeScopeOf, type UserToServe, weeklyScope } from './pass.ts'
 
-export interface UserToServe {
-  id: number
-  email: string
-}
-
-/** One way through the subscribed users: those who have no claim in its scope yet. */
-export interface Pass {
-  kind: 'weekly' | 'forced'
-  period: string
-  /** The scope in which its pushes claim their users. */
-  scope: string
-  /** SQL over `u`: which users belong to the pass. */
-  only: RawBuilder<boolean>
-  /** The scopes in which the guard finds a user's earlier delivery, the newest first; none: it holds nobody back. */
-  compared: readonly string[]
-}
-
-/**
- * The scope of the ranges of a pass. Whoever takes a range keeps others from all users in it whom they mean, so only those may heed it
- * who mean the same ones: the scope follows from the condition itself.
- */
-export function rangeScopeOf({ kind, period, only }: Pass): string {
-  const meant = createHash('sha256').update(JSON.stringify(only.toOperationNode())).digest('hex')
-  return `${kind}:${period}:${meant.slice(0, 16)}`
-}
-
-export interface Cursor {
-  homeKey: string
-  id: number
-}
-
-export const weeklyScope = (period: string) => `weekly:${period}`
+/** A pass whose users are narrowed further: for those who take no range. */
+export type NarrowedPass = Pass & { only: RawBuilder<boolean> }
 
 /**
  * SQL: whether the user `u` has a claim in the scope. `offset 0` keeps it a look into the index for each user: of a scope that
@@ -52,75 +22,44 @@ export const isClaimed = (scope: string) =>
 /** SQL: whether the user `u` asks for anything. */
 export const hasQueries = sql<boolean>`exists (select from queries q where q.user_id = u.id offset 0)`
 
-/** `earlier`: the periods whose deliveries this one is compared with. */
-export function weeklyPass(period: string, earlier: readonly string[] = []): Pass {
-  const scope = weeklyScope(period)
-  return { kind: 'weekly', period, scope, only: sql`true`, compared: earlier.map(weeklyScope) }
-}
-
-export const isForced = ({ command }: Pick<OpenRun, 'command'>): boolean => command === 'force'
-
-const forcedScope = (runId: number | undefined) => `forced:${runId}`
-
-/**
- * A further delivery for users who had theirs before the run `forcedRunId` began, or without one, before now. `guarded`: the guard
- * compares the two. `interrupted`: earlier runs; a user whose forced delivery of theirs goes on beside the pass gets no other one.
- */
-export function forcedPass(
-  period: string,
-  forcedRunId?: number,
-  guarded = false,
-  interrupted: readonly OpenRun[] = [],
-): Pass {
-  const beginning = sql`coalesce((select r.started_at from runs r where r.id = ${forcedRunId ?? null}), now())`
-  const goesOn = sql`exists (select from deliveries d where d.user_id = u.id and d.kind = 'forced'
-    and d.run_id = any (${interrupted.map(({ id }) => id)}::bigint[])
-    and (d.status = 'pending' and d.attempts < 2 and d.end_reason is null or greatest(d.first_at, d.second_at) >= ${beginning}) offset 0)`
-  return {
-    kind: 'forced',
-    period,
-    scope: forcedScope(forcedRunId),
-    only: sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
-      and w.claimed_at < ${beginning} offset 0)${interrupted.length > 0 ? sql` and not ${goesOn}` : sql``}`,
-    compared: guarded ? [weeklyScope(period)] : [],
-  }
-}
-
-/**
- * The pass that goes on with interrupted `--force` runs, the oldest first; undefined: there are none. They count as one run, since each
- * repeats the one before: a user whom one of them served gets nothing further. A run that came to its end, but for users who were held
- * back, has served the others: it counts with later runs alone.
- */
-export function resumedForcedPass(period: string, interrupted: readonly OpenRun[], guarded = false): Pass | undefined {
-  const forced = interrupted.filter(isForced)
-  // where all came to their end, the last one remains
-  const [first, ...later] = forced.slice(forced.findIndex(({ cameToEnd }) => !cameToEnd))
-  if (first === undefined) return undefined
-  const pass = forcedPass(period, first.id, guarded)
-  const unserved = later.map(({ id }) => sql` and not ${isClaimed(forcedScope(id))}`)
-  return { ...pass, only: sql`${pass.only}${sql.join(unserved, sql``)}` }
-}
-
 /** SQL: whether no later delivery to the user of the delivery `d` is delivered or pending. */
 export const isTheLastWord = sql<boolean>`not exists (
   select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status in ('delivered', 'pending') offset 0)`
 
-/**
- * A further delivery for users with a delivery of the period that ended in one of `statuses`, and no later one that is delivered or
- * pending.
- */
-export function failedPass(period: string, runId: number, statuses: readonly ('failed' | 'unknown')[]): Pass {
-  return {
-    kind: 'forced',
-    period,
-    scope: `failed:${runId}`,
-    compared: [],
-    only: sql`exists (
-      select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${statuses})
-        and d.created_at >= ${periodBegins(sql`${period}::text`)} and ${isTheLastWord} offset 0
-    )`,
+/** SQL: when the run began; without one, now. */
+const beginningOf = (runId: number | undefined) =>
+  sql`coalesce((select r.started_at from runs r where r.id = ${runId ?? null}), now())`
+
+/** SQL over `u`: whether a forced delivery of one of the runs goes on, or had an attempt since `beginning`. */
+const goesOn = (runIds: readonly number[], beginning: RawBuilder<unknown>) => sql`exists (
+  select from deliveries d where d.user_id = u.id and d.kind = 'forced' and d.run_id = any (${runIds}::bigint[])
+    and (d.status = 'pending' and d.attempts < 2 and d.end_reason is null or greatest(d.first_at, d.second_at) >= ${beginning}) offset 0)`
+
+function meansOf({ period, meant }: Pass): RawBuilder<boolean> {
+  switch (meant.who) {
+    case 'everybody':
+      return sql`true`
+    case 'served': {
+      const { before, notGoingOn, notIn } = meant
+      const beginning = beginningOf(before)
+      const more = [
+        ...(notGoingOn.length > 0 ? [sql` and not ${goesOn(notGoingOn, beginning)}`] : []),
+        ...notIn.map((scope) => sql` and not ${isClaimed(scope)}`),
+      ]
+      return sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
+        and w.claimed_at < ${beginning} offset 0)${more.length > 0 ? sql.join(more, sql``) : sql``}`
+    }
+    case 'failed':
+      return sql`exists (
+        select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${meant.statuses})
+          and d.created_at >= ${periodBegins(sql`${period}::text`)} and ${isTheLastWord} offset 0
+      )`
   }
 }
+
+/** SQL over `u`: whether the user belongs to the pass. */
+export const isMeant = (pass: Pass | NarrowedPass): RawBuilder<boolean> =>
+  'only' in pass ? sql`${meansOf(pass)} and ${pass.only}` : meansOf(pass)
 
 /** SQL: whether the user `u` is owed a weekly delivery of the period, whether or not a push is about to begin it. */
 export const isOwedWeekly = (period: string) =>
@@ -130,8 +69,8 @@ export const isOwedWeekly = (period: string) =>
 export const isOwedSubscription = sql<boolean>`(u.subscription_owed_at is not null and ${hasQueries})`
 
 /** SQL over `u`: whether the pass has the user to serve yet. */
-export const isOwedBy = (pass: Pass) =>
-  sql<boolean>`(u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${pass.only})`
+export const isOwedBy = (pass: Pass | NarrowedPass) =>
+  sql<boolean>`(u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${isMeant(pass)})`
 
 /**
  * By user id: how many leads the user's last delivery in the scopes `compared` had, if it was for the same queries, as `marks` tell.
@@ -180,7 +119,7 @@ async function findLookEnd(db: Database, cursor: Cursor | undefined): Promise<Cu
 /** The next users of a pass behind `cursor`, in order, up to `limit`; for a preview, which takes no range. */
 export async function findUsersToServe(
   db: Database,
-  pass: Pass,
+  pass: Pass | NarrowedPass,
   cursor: Cursor | undefined,
   limit: number,
 ): Promise<(UserToServe & Cursor)[]> {

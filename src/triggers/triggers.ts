@@ -7,7 +7,7 @@ import { triggerRunMsMax, triggersAtOnceMax, triggerTimeoutMs } from '../base/li
 import type { Sleeper } from '../base/sleeper.ts'
 import { describeAbsence, rideOut } from '../db/away.ts'
 import { type AtWork, takeDuty } from '../db/duties.ts'
-import { Worker } from '../db/leases.ts'
+import { databaseLeases, Worker } from '../db/leases.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { TriggerLine, TriggerSummaryLine } from '../index.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
@@ -63,7 +63,7 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   const { db } = opened
   const startedMs = performance.now()
   const onAway = noteOnce((error) => onNote(describeAbsence(error)))
-  const worker = await Worker.start(db, settings.leaseMs)
+  const worker = await Worker.start(databaseLeases(db), settings.leaseMs)
   const summarise = (more: Omit<TriggerSummaryLine, 'type' | 'seconds'>): TriggerSummaryLine => {
     return { type: 'summary', ...more, seconds: Math.round(performance.now() - startedMs) / 1_000 }
   }

@@ -1,16 +1,18 @@
 /** When a push looks for its next attempt, on a real database. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { withWorker } from '../../src/db/leases.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import { databaseLeases, withWorker } from '../../src/db/leases.ts'
+import { databaseLedger } from '../../src/push/database-ledger.ts'
 import { DueAttempts } from '../../src/push/due-attempts.ts'
 import { createDatabase } from '../support/database.ts'
 
 // The second attempt waited for the next failure, or for the end of all first ones.
 test('an attempt that becomes due while it is asked which is next is not forgotten', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  await withWorker(db, 60_000, async (worker) => {
+  await withWorker(databaseLeases(db), 60_000, async (worker) => {
     const records = { run: { runId: 0, server: worker.server }, note: () => {} }
-    const due = new DueAttempts({ db, worker, takeover: 'own', records })
+    const due = new DueAttempts({ ledger: databaseLedger(db), clock: systemClock, worker, takeover: 'own', records })
     const asking = due.noteNext(undefined)
     due.noteIn(5_000)
     await asking

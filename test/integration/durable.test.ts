@@ -1,7 +1,7 @@
 /** A server confirms commits before they are on disk, and dies: the commits on which the ledger relies must have survived. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { findServer, Worker } from '../../src/db/leases.ts'
+import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { recordDueAttempts } from '../../src/deliveries/due.ts'
@@ -49,7 +49,7 @@ test('an ordinary commit is lost on this server: the tests below can fail', asyn
 // When these were lost, their ids were given again: each of two processes took the other for itself, and two forced runs
 // counted as one.
 test('the rows of a process and its run survive', async () => {
-  worker = await Worker.start(opened.db, 3_600_000)
+  worker = await Worker.start(databaseLeases(opened.db), 3_600_000)
   await postgres.kill(0)
   const run = { command: 'force', resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 } as const
   const { id } = await startRun(opened.db, { ...run, workerIds: worker.ids })
@@ -71,7 +71,13 @@ test('an attempt that was recorded with its delivery survives', async () => {
   }
   const { begun } = await recordPushes(
     opened.db,
-    { workerId: worker.id, server: await findServer(opened.db), runId: 1, period: '2026-W47', attemptsMax: 1 },
+    {
+      workerId: worker.id,
+      server: await databaseLeases(opened.db).findServer(),
+      runId: 1,
+      period: '2026-W47',
+      attemptsMax: 1,
+    },
     [
       {
         userId: rows[0].id,
@@ -93,7 +99,7 @@ test('taking an attempt back, and recording it again, survive', async () => {
   assert.deepEqual(await stateAfterDeath(), [0, false, null])
   await recordDueAttempts(opened.db, {
     workerIds: worker.ids,
-    server: await findServer(opened.db),
+    server: await databaseLeases(opened.db).findServer(),
     runId: 1,
     limit: 1,
     takeover: 'own',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { Worker } from '../../src/db/leases.ts'
+import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import type { Database } from '../../src/db/open.ts'
 import { buildBody } from '../../src/deliveries/body.ts'
 import { findRecordedUnheard, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
@@ -35,7 +35,7 @@ async function build(t: TestContext) {
   await seedUsers(db, [{ email }])
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
   const newWorker = async () => {
-    const worker = await Worker.start(db, 3_600_000)
+    const worker = await Worker.start(databaseLeases(db), 3_600_000)
     t.after(() => worker.stop().catch(() => {}))
     return worker
   }

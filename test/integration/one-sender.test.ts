@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import http from 'node:http'
 import { after, beforeEach, test } from 'node:test'
 import { leaveDuty, takeDuty } from '../../src/db/duties.ts'
-import { Worker } from '../../src/db/leases.ts'
+import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import { triggerDuty } from '../../src/triggers/trigger-store.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
@@ -86,7 +86,7 @@ test('of runs that begin at once one sends, and each trigger goes once', async (
 test('what a killed run had in hand is sent again with the same id once its lease is over; a run before that leaves it', async () => {
   await hook('/a')
   await addLeads(2)
-  const killed = await Worker.start(opened.db, 60_000)
+  const killed = await Worker.start(databaseLeases(opened.db), 60_000)
   killed.stopRenewing()
   assert.equal(await takeDuty(opened.db, triggerDuty, killed), 'taken')
   await runTrigger(opened)
@@ -96,7 +96,10 @@ test('what a killed run had in hand is sent again with the same id once its leas
 })
 
 test('a duty is kept by its worker, asked for by others, and given back only where nobody asked', async () => {
-  const [one, two] = [await Worker.start(opened.db, 60_000), await Worker.start(opened.db, 60_000)]
+  const [one, two] = [
+    await Worker.start(databaseLeases(opened.db), 60_000),
+    await Worker.start(databaseLeases(opened.db), 60_000),
+  ]
   const take = (worker: Worker) => takeDuty(opened.db, 'work', worker)
   assert.deepEqual([await take(one), await take(one)], ['taken', 'kept'])
   const atWork = await take(two)

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { ReceiverRow } from '../../src/push/receiver-row.ts'
+import { databaseReceiver } from '../../src/push/receivers.ts'
 import type { PushRequest } from '../../src/push/run-push.ts'
 import { all, build, resume, stopAfter, users } from '../support/push-house.ts'
 
@@ -131,7 +132,7 @@ test('nothing is begun before a connection can be made; --accept goes on regardl
 
 test('what one process finds out another that is at it learns, and what one tries is no other’s to try', async (t) => {
   const house = await build(t, { users: users(60), answer: () => 503 })
-  const others = new ReceiverRow(house.db, house.receiver.url)
+  const others = new ReceiverRow(databaseReceiver(house.db, house.receiver.url))
   const slow = house.push(all, { ratePerSecond: 1, outageMs: 2_000, retryDelayMs: 0 })
   while (house.receiver.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
   await others.tell({ says: 'down', instead: false, inARow: 20 })

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
-import { hashReceiver, ReceiverRow } from '../../src/push/receiver-row.ts'
+import { ReceiverRow } from '../../src/push/receiver-row.ts'
+import { databaseReceiver, hashReceiver } from '../../src/push/receivers.ts'
 import { createDatabase } from '../support/database.ts'
 
 const url = 'https://receiver.example/'
-const rowOf = (db: Database) => new ReceiverRow(db, url)
+const rowOf = (db: Database) => new ReceiverRow(databaseReceiver(db, url))
 const down = { says: 'down', instead: false, inARow: 20 } as const
 
 // A process that had not heard of the 415 removed it from the row: all went on compressing.
@@ -69,7 +70,7 @@ test('a try is one process’s; one that was not made is there for the next', as
   // it stayed taken for the rest of the hour after a stop
   await others.tell({ says: 'not made', tries: 4, kind: 'second' })
   assert.deepEqual([await trouble(), await others.take(3, 'second')], [{ status: null, tries: 3, nextMs: 0, secondMs: 0 }, true])
-  assert.equal((await new ReceiverRow(db, `${url}other`).read())?.trouble, undefined)
+  assert.equal((await new ReceiverRow(databaseReceiver(db, `${url}other`)).read())?.trouble, undefined)
   await others.tell({ says: 'well' })
   assert.deepEqual([await trouble(), await others.take(4, 'first')], [undefined, false])
 }) // biome-ignore format: a table

@@ -1,7 +1,7 @@
 /** The look for what is due, in ledgers of every size and shape (contract 4.8). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Worker } from '../../src/db/leases.ts'
+import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import { type DueFrom, findNextDue, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
 import { findWaitingSubscriptions } from '../../src/push/subscriptions.ts'
 import { createDatabase } from '../support/database.ts'
@@ -13,7 +13,10 @@ const period = '2026-W47'
 test('what is due is looked up in its order, however many wait and whatever the statistics say', async (t) => {
   const database = await createDatabase(t)
   const { db, pool } = await database.open({ connectionsMax: 1 })
-  const workers = await Promise.all([Worker.start(db, 3_600_000), Worker.start(db, 3_600_000)])
+  const workers = await Promise.all([
+    Worker.start(databaseLeases(db), 3_600_000),
+    Worker.start(databaseLeases(db), 3_600_000),
+  ])
   t.after(() => Promise.all(workers.map((worker) => worker.stop().catch(() => {}))))
   const [{ ids, server }, other] = workers as [Worker, Worker]
   const count = 20_000

@@ -1,6 +1,7 @@
 /** When outcomes go to the ledger, and with which statement. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { systemClock } from '../../src/base/clock.ts'
 import type { RecordedOutcome } from '../../src/deliveries/record.ts'
 import { OutcomeQueue } from '../../src/push/outcome-queue.ts'
 
@@ -14,6 +15,7 @@ function build(underWay: number) {
   const statements: { keys: string[]; end(): void; fail(): void }[] = []
   const ends: unknown[] = []
   const queue = new OutcomeQueue({
+    clock: systemClock,
     concurrency: 16,
     underWay: () => underWay,
     record: (outcomes) =>

@@ -164,6 +164,28 @@ for (const [word, what, allowed] of words) {
   })
 }
 
+/** Behind the border of a run: what binds it to PostgreSQL, and what looks without being a run. */
+const behind =
+  /^push\/(database-ledger|find-week|receivers|planner|users-to-serve|users-left|preview|subscriptions)\.ts$/
+/** What a run meets only through its interfaces, and who binds it. */
+const outside: [word: RegExp, what: string, allowed: RegExp][] = [
+  [/\bset(Timeout|Interval|Immediate)\b|\bperformance\.now\b|\bDate\.now\b|'node:timers/, 'the time', /^$/],
+  [/from 'kysely'|\brideOut\(\(\)|\bimport .*\bdb\/open\.ts'/, 'the database', /^push\/(run-push|push-request)\.ts$/],
+  [/http\/client\.ts'|\bsendAttempt\b/, 'the receiver', /^push\/(run-push|push-request|wire)\.ts$/],
+]
+
+for (const [word, what, allowed] of outside) {
+  test(`a run meets ${what} through its interfaces alone`, () => {
+    const run = files.filter((file) => file.startsWith('push/') && !behind.test(file))
+    assert.deepEqual(
+      run.filter(
+        (file) => word.test(readSource(file).replaceAll(/\b(ledger|leases)\.rideOut/g, '')) && !allowed.test(file),
+      ),
+      [],
+    )
+  })
+}
+
 const linesPerFileMax = 400
 
 test('no file of src/ is longer than a person reads in one go', () => {

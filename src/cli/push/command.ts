@@ -189,7 +189,7 @@ async function agreeToForce(
   if (!canAsk(io)) return
   const { findPeriod } = await import('../../deliveries/runs.ts')
   const { countUsersOfPass } = await import('../../push/users-left.ts')
-  const { forcedPass } = await import('../../push/users-to-serve.ts')
+  const { forcedPass } = await import('../../push/pass.ts')
   const { period } = await findPeriod(db, settings)
   const { free, held } = await countUsersOfPass(db, forcedPass(period))
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)

@@ -8,10 +8,12 @@ import { LeadpushError } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
 import type { Live } from '../../matching/listed.ts'
+import { findWeek } from '../../push/find-week.ts'
 import { judge, judgePlan } from '../../push/guard.ts'
 import { type Hold, toReason } from '../../push/hold.ts'
+import { weeklyPass } from '../../push/pass.ts'
 import { Planner } from '../../push/planner.ts'
-import { findUsersToServe, weeklyPass } from '../../push/users-to-serve.ts'
+import { findUsersToServe } from '../../push/users-to-serve.ts'
 import { findUser } from '../../users/users.ts'
 import { type ExplainedDelivery, explainDeliveries } from './deliveries.ts'
 import { findListing } from './listing.ts'
@@ -146,7 +148,13 @@ export async function findTurn(
   if (claim) return { servedAt: claim.claimed_at, next: undefined, compared: [], heldRun: undefined }
   const interrupted = await findInterruptedRuns(db, period)
   const otherTimeZone = await findOtherTimeZone(db, timeZone)
-  const { held, earlier } = await judge(db, period, { guard, accept: false, interrupted, timeZone, otherTimeZone })
+  const { held, earlier } = judge(await findWeek(db, period), {
+    guard,
+    accept: false,
+    interrupted,
+    timeZone,
+    otherTimeZone,
+  })
   const pass = { ...weeklyPass(period, earlier), only: sql<boolean>`u.id = ${user.id}` }
   const [next] = await findUsersToServe(db, pass, undefined, 1)
   return { servedAt: null, next, compared: pass.compared, heldRun: next && held }

@@ -7,17 +7,10 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
-import { findRefused } from '../../push/receiver-row.ts'
+import { resumedForcedPass, weeklyPass } from '../../push/pass.ts'
+import { findRefused } from '../../push/receivers.ts'
 import { countUnclaimed, countUsersOfPass } from '../../push/users-left.ts'
-import {
-  hasQueries,
-  isOwedBy,
-  isOwedSubscription,
-  isOwedWeekly,
-  isTheLastWord,
-  resumedForcedPass,
-  weeklyPass,
-} from '../../push/users-to-serve.ts'
+import { hasQueries, isOwedBy, isOwedSubscription, isOwedWeekly, isTheLastWord } from '../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
 

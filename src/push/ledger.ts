@@ -1,0 +1,177 @@
+/**
+ * All that a run asks of the database: the border behind which the statements are. A run knows them by what they do, never by SQL, so
+ * that it can be carried out on a model of the ledger in memory (`test/simulate/`). `database-ledger.ts` binds PostgreSQL to it.
+ *
+ * Most statements ride out an absence of the database by themselves: a try whose answer was lost is made again, and is harmless. Those
+ * under "one try" throw it: what the run does between two tries is its own.
+ */
+import type { Leases, OtherWorker } from '../db/leases.ts'
+import type { AttemptKind, DueFrom } from '../deliveries/due.ts'
+import type { LedgerDelivery, RecordedAttempt, Takeover } from '../deliveries/ledger.ts'
+import type { PlannedPush, RecordedOutcome, RecordedOutcomes, RecordedPushes } from '../deliveries/record.ts'
+import type { CountingRun, OpenRun, Run, RunOutcome, RunToStart, VerdictToRecord } from '../deliveries/runs.ts'
+import type { LeadInBody, LeadWithJson } from '../leads/lead-store.ts'
+import type { Live } from '../matching/listed.ts'
+import type { Week } from './guard.ts'
+import type { KnownTrouble, Write } from './health.ts'
+import type { KnownPace } from './pace.ts'
+import type { Cursor, Pass, UserToServe } from './pass.ts'
+import type { UserPlan } from './planner.ts'
+import type { UsersOfPass } from './users-left.ts'
+
+export interface Ledger extends Leases {
+  readonly runs: RunStore
+  readonly users: UserStore
+  readonly attempts: AttemptStore
+  receiver(receiverUrl: string): ReceiverStore
+  /** `findServer`: the server that a push reads from, as its worker knows it. */
+  planner(live: Live, findServer: () => string): PlanSource
+}
+
+export interface RunStore {
+  /** Begins the one run of the process that has `workerIds`. */
+  start(run: RunToStart & { workerIds: readonly number[] }): Promise<Run>
+  /**
+   * Records the end of a run. Returns false, and records nothing, where the run is gone or another server answers than the worker
+   * knows: then its records may be gone.
+   */
+  end(
+    runId: number,
+    server: string,
+    end: { outcome: RunOutcome; cameToEnd: boolean; heldUsers: number; heldByAnswers: string | undefined },
+  ): Promise<boolean>
+  /** How many statements of the run the database knows of; undefined: not even of the run. */
+  findStatements(runId: number): Promise<number | undefined>
+  /** Records that the database lost what it had confirmed to the run, which began `ageMs` ago, also where its row is gone. */
+  recordLoss(run: Run, start: RunToStart, from: { workerId: number; ageMs: number }): Promise<void>
+  /** Runs for all users of `period` that left some, the oldest first. */
+  findInterrupted(period: string): Promise<OpenRun[]>
+  /** Records that another run has finished the work of such runs, except for `heldUsers`. */
+  closeInterrupted(runIds: readonly number[], heldUsers: number): Promise<void>
+  /** What the guard compares. */
+  findWeek(period: string): Promise<Week>
+  /** Records what the guard found, for later weeks. Returns the statement's number. */
+  recordVerdict(run: CountingRun, verdict: VerdictToRecord): Promise<number | null>
+  /** Whether the guard held the whole of the last run of `period` before `runId` that asked it. */
+  wasHeldBefore(period: string, runId: number): Promise<boolean>
+  /** Live workers other than ours that have a run, a range of users or a delivery in hand. */
+  findOthersAtWork(workerIds: readonly number[]): Promise<OtherWorker[]>
+}
+
+export interface UserStore {
+  /** Counts the users of a pass. Workers in `except` are no other processes; `counted` are user ids. */
+  countOfPass(pass: Pass, except: readonly number[], counted: readonly number[]): Promise<UsersOfPass>
+  /** How many users live processes other than `workerIds` have in hand with a delivery, besides those who are in their ranges. */
+  countElsewhere(passes: readonly Pass[], workerIds: readonly number[]): Promise<number>
+  /** The e-mails of subscribed users without queries and without a claim in `scope`. */
+  findWithoutQueries(scope: string): AsyncGenerator<string>
+  /** Users who are owed a subscription push, the oldest first, in pages; with `untilNone` until a look finds nobody. */
+  findOwedSubscription(untilNone: boolean): AsyncGenerator<UserToServe[]>
+  /** The ids of those of `users` who are not there any more. */
+  findRemoved(users: readonly UserToServe[]): Promise<Set<number>>
+  /** Those of `userIds` for whom the run has begun a delivery. */
+  findBegun(runId: number, userIds: readonly number[]): Promise<Set<number>>
+
+  // one try
+
+  /**
+   * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users; an empty list: none are left;
+   * undefined: the worker has lost its lease, or another server answers than it knows.
+   */
+  takeRange(range: {
+    worker: { id: number; server: string }
+    pass: Pass
+    cursor: Cursor | undefined
+    size: number
+  }): Promise<(UserToServe & Cursor)[] | undefined>
+  /** Gives back the process's ranges of a pass, except those that begin with one of `kept`. */
+  releaseRanges(workerIds: readonly number[], pass: Pass, kept?: readonly Cursor[]): Promise<void>
+}
+
+/** Whose attempts are looked for. */
+export interface DueLook {
+  workerIds: readonly number[]
+  takeover: Takeover
+  from?: DueFrom | undefined
+  /** Of one kind alone. */
+  only?: AttemptKind | undefined
+}
+
+/** Deliveries and their attempts: `deliveries/` says what each does. */
+export interface AttemptStore {
+  isAnythingAbandoned(): Promise<boolean>
+  /** Ends deliveries that get no further attempt, and returns those of them that this process must tell. */
+  endAbandoned(of: {
+    workerIds: readonly number[]
+    takeover: Takeover
+    known: readonly string[]
+  }): Promise<LedgerDelivery[]>
+  /** Takes back attempts that were recorded and certainly not made; returns the deliveries that ended. */
+  takeBack(
+    workerIds: readonly number[],
+    unsent: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
+  ): Promise<LedgerDelivery[]>
+  /** Takes back an attempt that was not made because a listing was erased; returns the deliveries that ended. */
+  endErased(
+    workerIds: readonly number[],
+    attempt: Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>,
+  ): Promise<LedgerDelivery[]>
+  /** Gives back the waiting deliveries of a process and yields them: due `now`, or `then`, when they would have been. */
+  giveBack(workerIds: readonly number[], due: 'now' | 'then'): AsyncGenerator<LedgerDelivery>
+  /** In how many milliseconds the next attempt is due; null if none waits. */
+  findNextDue(look: DueLook): Promise<number | null>
+  /** Makes deliveries due now that a clock which was ahead has put off. */
+  endFarPauses(): Promise<void>
+
+  // one try
+
+  recordPushes<Push extends PlannedPush>(
+    by: { workerId: number; server: string; runId: number; period: string; attemptsMax: number; gzip?: boolean },
+    pushes: readonly Push[],
+    outcomes: readonly RecordedOutcome[],
+  ): Promise<RecordedPushes<Push>>
+  recordOutcomes(run: CountingRun, outcomes: readonly RecordedOutcome[]): Promise<RecordedOutcomes>
+  recordDue(
+    look: DueLook & CountingRun & { limit: number; known: readonly string[]; gzip: boolean },
+  ): Promise<{ attempts: RecordedAttempt[]; next: DueFrom | undefined; statement: number | null }>
+  /** Attempts that the ledger has as this process's and under way, and that are not among `known`. */
+  findUnheard(worker: { ids: readonly number[]; server: string }, known: readonly string[]): Promise<RecordedAttempt[]>
+}
+
+/** What the row of a receiver says. */
+export interface Known {
+  /** Undefined: the receiver is in no trouble as far as anybody knows. */
+  trouble: KnownTrouble | undefined
+  pace: KnownPace
+  /** Whether it takes compressed deliveries, and whether it has refused one lately. */
+  gzip: { takes: boolean; isRefused: boolean }
+}
+
+/** The row in which all processes share what they know of a receiver (contract 4.12, 4.17), by the database's clock. */
+export interface ReceiverStore {
+  /** Reads for a push that begins. With `isOnlyOne` a refusal of another URL is over: nobody pushes there any more. */
+  begin(isOnlyOne: boolean): Promise<Known>
+  /** Reserves the try that follows `tries` others; false: another process has it, or the receiver is well again. */
+  take(tries: number, kind: AttemptKind): Promise<boolean>
+  tell(what: Write): Promise<void>
+  /** `isFree`: the receiver asks for less no more. */
+  tellPace(known: KnownPace, isFree: boolean): Promise<void>
+  /** A refusal outlives what other answers say, whichever process had it. */
+  tellGzip(takes: boolean): Promise<void>
+
+  // one try
+
+  read(): Promise<Known>
+}
+
+/** From users to plans: matching stands behind it, and a cache of what was read. */
+export interface PlanSource {
+  /** The plans of `users`, in their order, group by group: a group is read when it is asked for, a plan is made when it is. */
+  plan(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<AsyncIterable<UserPlan>>
+  /** The leads of a body in their order, with their JSON; undefined if one of them is gone. */
+  readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined>
+  /** Drops everything that was read under another count of erasures than `erasures`. */
+  forgetErased(erasures: number): Promise<void>
+  /** Drops what was read. On another server the same ids may mean other leads. */
+  forget(): void
+}
