@@ -1,18 +1,13 @@
 /** The pool of connections: one for each request under way, a bounded number of idle ones, and the addresses they may lead to. */
 import { isIP, type LookupFunction, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
-import { setFlagsFromString } from 'node:v8'
 import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { buildSecureContext, type ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import { packageVersion } from '../base/package-root.ts'
 import { type ExchangeSlot, Unreached } from './exchange.ts'
-import { passOverContinue } from './pass-over-continue.ts'
 import { findProxy } from './reach.ts'
-
-// undici parses answers with WebAssembly, which V8 compiles a second time, optimised, after a few hundred bytes: a third of the
-// processor time of a push to one user. Now it does so after some 100 answers. A connection must not have been made before.
-setFlagsFromString('--wasm-tiering-budget=100000000')
+import { passOverContinue } from './undici.ts'
 
 /** With a client certificate every peer that asks for one is shown it, but never a proxy: give it for the receiver alone. */
 export interface HttpOptions extends ClientCertificate {
