@@ -4,8 +4,8 @@
  */
 import { sql } from 'kysely'
 import { isEncrypted, processIdOf } from './client.ts'
+import { migrationTable } from './migrate.ts'
 import type { Database, OpenDatabase } from './open.ts'
-import type { Tables } from './tables.ts'
 
 /** One look at the server; times in milliseconds. */
 export interface ServerFacts {
@@ -113,27 +113,16 @@ export async function findServerFacts({ db, pool }: OpenDatabase): Promise<Serve
   }
 }
 
-const all = 'select, insert, update, delete'
+/** SQL: whether the row `c` of `pg_class` is in the schema of leadpush, which shares it with nothing but extensions. */
+const isInSchema = sql<boolean>`c.relnamespace = (select relnamespace from pg_class where oid = to_regclass(${migrationTable}))
+  and not exists (select from pg_depend e where e.classid = 'pg_class'::regclass and e.objid = c.oid and e.deptype = 'e')`
 
-/** The rights that the program needs on each table. */
-const tableRights: Record<keyof Tables | 'schema_migrations', string> = {
-  schema_migrations: 'select', imports: all, leads: all, lead_seen: all, lead_versions: all, lead_events: all, sources: all, lead_sources: all, run_sources: all, postal_codes: 'select', searches: all,
-  data_keys: all, users: all, queries: all, workers: all, duties: all, runs: all, user_ranges: all, claims: all, deliveries: all, answers: all, receivers: all, integrations: all,
-  hooks: all, hook_answers: all, lost_triggers: all, triggers: all, erasure_key: 'select', erasures: all, work_items: all, erased_deliveries: all, listed_users: all,
-} // biome-ignore format: a table
-
-/** The names of all tables of leadpush. */
-export const ourTables = Object.keys(tableRights)
-
-const sequenceRights = {
-  leads_id_seq: 'usage',
-  lead_version_ids: 'usage, select, update',
-  erasure_count: 'usage, select',
-}
+/** SQL: whether the row `c` of `pg_class` is a table of leadpush. */
+export const isOurTable = sql<boolean>`(c.relkind = 'r' and ${isInSchema})`
 
 /** What this role may do with the tables of leadpush. */
 export interface Rights {
-  /** Missing rights by table: `users: insert, update`. Tables that do not exist are left to the check of the schema. */
+  /** Missing rights by table and sequence: `users: insert, update`. */
   missing: string[]
   /** Whether the role may bring the schema up to date. */
   mayMigrate: boolean
@@ -141,26 +130,20 @@ export interface Rights {
   mayStage: boolean
 }
 
-/** Finds this role's rights on those tables of leadpush that exist. */
+/** Finds this role's rights. */
 export async function findRights(db: Database): Promise<Rights> {
   const { rows } = await sql<{ name: string; lacking: string }>`
-    select name, string_agg(held, ', ' order by at) as lacking from (
-      select t.name, w.held, w.at from jsonb_each_text(${JSON.stringify(tableRights)}::jsonb) t(name, held)
-        cross join lateral string_to_table(t.held, ', ') with ordinality w(held, at)
-      where to_regclass(t.name) is not null and not has_table_privilege(to_regclass(t.name), w.held)
-      union all
-      select t.name, w.held, w.at from jsonb_each_text(${JSON.stringify(sequenceRights)}::jsonb) t(name, held)
-        cross join lateral string_to_table(t.held, ', ') with ordinality w(held, at)
-      where to_regclass(t.name) is not null and not has_sequence_privilege(to_regclass(t.name), w.held)
-    ) lacking group by name order by name
+    select c.relname::text as name, string_agg(w.held, ', ' order by w.at) as lacking
+    from pg_class c cross join lateral string_to_table(
+      case c.relkind when 'r' then 'select, insert, update, delete' else 'usage, select, update' end, ', '
+    ) with ordinality w (held, at)
+    where c.relkind in ('r', 'S') and ${isInSchema}
+      and not case c.relkind when 'r' then has_table_privilege(c.oid, w.held) else has_sequence_privilege(c.oid, w.held) end
+    group by c.relname order by c.relname
   `.execute(db)
   const { rows: owned } = await sql<Omit<Rights, 'missing'>>`
     select coalesce(has_schema_privilege(current_schema(), 'create'), false)
-        and not exists (
-          select from pg_class c where c.oid = any (array(
-            select to_regclass(name) from unnest(${ourTables}::text[]) name
-          )) and not pg_has_role(c.relowner, 'usage')
-        ) as "mayMigrate",
+        and not exists (select from pg_class c where ${isOurTable} and not pg_has_role(c.relowner, 'usage')) as "mayMigrate",
       has_database_privilege(current_database(), 'temporary') as "mayStage"
   `.execute(db)
   const { mayMigrate = false, mayStage = false } = owned[0] ?? {}
@@ -186,8 +169,7 @@ const deadPartMax = 0.4
 export async function findUpkeep(db: Database): Promise<Upkeep> {
   const { rows } = await sql<Upkeep>`
     with ours as (
-      select c.oid, c.relname::text as name, c.reloptions from pg_class c
-      where c.oid = any (array(select to_regclass(name) from unnest(${ourTables}::text[]) name))
+      select c.oid, c.relname::text as name, c.reloptions from pg_class c where ${isOurTable}
     )
     select pg_database_size(current_database()) as "databaseBytes",
       (select age(datfrozenxid) from pg_database where datname = current_database()) as "frozenAge",
