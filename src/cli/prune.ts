@@ -1,8 +1,7 @@
 /** `leadpush prune`: deletes what is old and needed no more. */
 import type { Command } from 'commander'
-import { bytes, formatCount } from '../base/amounts.ts'
+import { formatCount } from '../base/amounts.ts'
 import { messageOf } from '../base/errors.ts'
-import type { ThinIndex } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import type { PruneCounts, PrunedPart } from '../upkeep/prune/prune.ts'
 import { type Act, type ExitCode, settingsSource, usageError, waiting, withDatabase } from './command.ts'
@@ -45,8 +44,8 @@ Examples:
   leadpush prune --older-than 90d --dry-run
 
 Listings that were seen within LEADPUSH_MAX_LEAD_AGE stay, and so does what
-keeps a user from a second weekly delivery. At the end it rebuilds indexes that
-have become thin, one after the other. It may run beside pushes and imports.`,
+keeps a user from a second weekly delivery. At the end it rebuilds the indexes
+of tables that lost half of their rows. It may run beside pushes and imports.`,
     )
     .action(act(runPrune))
 }
@@ -75,12 +74,13 @@ async function pruneAndTell(
   settings: { olderThanMs: number; maxLeadAgeMs: number },
   { json, dryRun = false }: { json?: true; dryRun?: boolean },
 ): Promise<ExitCode> {
-  const { formatAwayMax } = await import('../db/away.ts')
-  const { prune } = await import('../upkeep/prune/prune.ts')
-  const { findThinIndexes, rebuildThinIndexes } = await import('../db/indexes.ts')
+  const { formatAwayMax, rideOut } = await import('../db/away.ts')
+  const { countDeleted, prune } = await import('../upkeep/prune/prune.ts')
+  const { findIndexes, findRows, findThinned, rebuildIndexes } = await import('../db/indexes.ts')
   const spinner = await io.out.openSpinner(io.log.format, json)
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: ending after what is under way.`))
   try {
+    const rows = await rideOut(() => findRows(opened.db))
     const counts = await prune(opened.db, {
       ...settings,
       dryRun,
@@ -89,19 +89,18 @@ async function pruneAndTell(
       onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
+    const tables = findThinned(rows, countDeleted(counts))
     const indexes = dryRun
-      ? (await findThinIndexes(opened.db)).filter(({ isOurs }) => isOurs)
-      : await rebuildThinIndexes(opened, {
+      ? await findIndexes(opened.db, tables)
+      : await rebuildIndexes(opened, tables, {
           stop: stop.signal,
           onIndex: (name) => void spinner?.start(`Rebuilding ${name}`),
-          onTrouble: (what, error) =>
-            io.log.warn(`While ${what}: ${messageOf(error)}. The next prune goes on with that.`),
+          onTrouble: (what, error) => io.log.warn(`While ${what}: ${messageOf(error)}.`),
         })
     spinner?.stop()
     if (json) {
-      const rebuilt = indexes.map(({ name, bytes, denseBytes }) => ({ name, bytes, denseBytes }))
-      const more = rebuilt.length > 0 && { rebuilt }
-      await io.out.json({ type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: rebuilt.length, ...more })
+      const rebuilt = indexes.length > 0 && { rebuilt: indexes }
+      await io.out.json({ type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: indexes.length, ...rebuilt })
     } else await writeCounts(io, counts, indexes, dryRun)
     return stop.exitCode ?? 0
   } finally {
@@ -121,17 +120,11 @@ async function tidy(opened: OpenDatabase, counts: PruneCounts): Promise<void> {
 async function writeCounts(
   io: CommandIo,
   counts: PruneCounts,
-  indexes: readonly ThinIndex[],
+  indexes: readonly string[],
   dryRun: boolean,
 ): Promise<void> {
   if (dryRun) await io.out.line('Nothing was deleted. This would go:', '')
   const facts = (Object.keys(names) as PrunedPart[]).map((part) => [names[part], formatCount(counts[part])] as const)
   await io.out.facts([...facts, ['indexes', formatCount(indexes.length)]])
-  for (const { name, bytes: before, denseBytes } of indexes)
-    await io.out.line(
-      io.out.wrap(
-        `${name} ${dryRun ? 'would be' : 'was'} rebuilt: ${bytes(before)}, about ${bytes(denseBytes)} dense`,
-        2,
-      ),
-    )
+  for (const name of indexes) await io.out.line(`${name} ${dryRun ? 'would be' : 'was'} rebuilt`)
 }

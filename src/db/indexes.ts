@@ -1,76 +1,43 @@
 /**
- * Finds and rebuilds thin indexes. An index on rising ids thins out, because deleted rows leave room in its pages that no
- * later row fills. The server's statistics alone tell which indexes are thin; rebuilding blocks nobody and runs outside of
- * any transaction.
+ * Rebuilds the indexes of tables that lost many of their rows. An index on rising ids thins out, because deleted rows leave room in its
+ * pages that no later row fills. Rebuilding blocks nobody and runs outside of any transaction.
  */
 import { sql } from 'kysely'
 import type pg from 'pg'
 import { indexRebuildMsMax } from '../base/limits.ts'
 import { cancelOn } from './client.ts'
 import type { Database, OpenDatabase } from './open.ts'
-import { ourTables } from './survey.ts'
+import { isOurTable } from './survey.ts'
+import type { Tables } from './tables.ts'
 
-/** An index that is much larger than it has to be. */
-export interface ThinIndex {
-  name: string
-  bytes: number
-  /** An estimate of its size after rebuilding. */
-  denseBytes: number
-  /** Whether this role may rebuild it. */
-  isOurs: boolean
-}
+type Rows = Readonly<Partial<Record<keyof Tables, number>>>
 
-/**
- * An index is thin when rebuilding would leave less than this part of it. Random keys fill a B-tree to about three quarters.
- */
-const densePartMin = 0.5
-/** Rebuilding is not worth the work for a smaller gain. */
-const savedBytesMin = 4 * 1024 * 1024
-
-/**
- * Covers B-trees alone, since it is known how many entries their pages take. Equal keys stored once make an index look denser
- * than it is. Rows added since the last analyze count, rows deleted since then do not: the estimate errs towards leaving an
- * index alone.
- */
-const estimates = sql`
-  select c.oid, c.relname::text as name, pg_relation_size(c.oid)::bigint as bytes, s.block,
-    pg_has_role(c.relowner, 'usage') as "isOurs",
-    case when i.indpred is null then greatest(c.reltuples, pg_stat_get_live_tuples(t.oid)) else c.reltuples end as entries,
-    (
-      -- an entry has 8 bytes of header and 4 of pointer, a page 40 of its own
-      select floor((s.block - 40) * 0.9 / (ceil((8 + sum(case when a.attlen > 0 then a.attlen else w.avg_width end)) / 8.0) * 8 + 4))
-      from pg_attribute a
-        left join pg_stats w on w.schemaname = n.nspname and (w.tablename, w.attname) = (
-          select d.relname, d.attname from (
-            select t.relname, k.attname from pg_attribute k where k.attrelid = t.oid and k.attnum = i.indkey[a.attnum - 1]
-            union all select c.relname, a.attname where i.indkey[a.attnum - 1] = 0
-          ) d)
-      where a.attrelid = c.oid having bool_and(a.attlen > 0 or w.avg_width is not null)
-    ) as "perPage"
-  from pg_index i join pg_class c on c.oid = i.indexrelid join pg_class t on t.oid = i.indrelid
-    join pg_namespace n on n.oid = t.relnamespace join pg_am m on m.oid = c.relam,
-    (select current_setting('block_size')::integer) s (block)
-  where i.indrelid = any (array(select to_regclass(name) from unnest(${ourTables}::text[]) name))
-    and m.amname = 'btree' and i.indisvalid and t.reltuples >= 0 and c.reltuples >= 0`
-
-/** The thin indexes, those with the largest gain first. */
-export async function findThinIndexes(db: Database): Promise<ThinIndex[]> {
-  const { rows } = await sql<ThinIndex>`
-    select name, bytes, "denseBytes", "isOurs" from (
-      select *, ((ceil(entries / "perPage") * 1.01 + 2) * block)::bigint as "denseBytes" from (${estimates}) e where "perPage" > 0
-    ) e
-    where bytes - "denseBytes" >= ${savedBytesMin}::bigint and "denseBytes" < ${densePartMin}::double precision * bytes
-    order by bytes - "denseBytes" desc
+/** The rows of each table, as the server counted them last. */
+export async function findRows(db: Database): Promise<Rows> {
+  const { rows } = await sql<{ name: string; n: number }>`
+    select c.relname::text as name, greatest(c.reltuples, 0)::bigint as n from pg_class c where ${isOurTable}
   `.execute(db)
-  return rows
+  return Object.fromEntries(rows.map(({ name, n }) => [name, n]))
 }
 
-/** Names of the invalid indexes that an interrupted rebuilding left behind. */
-async function findLeftBehind(db: Database): Promise<string[]> {
+/** Fewer deleted rows are not worth the work. */
+const deletedMin = 100_000
+
+/** The tables of which at least half of their `rows` were `deleted`. */
+export const findThinned = (rows: Rows, deleted: Rows): (keyof Tables)[] =>
+  (Object.keys(deleted) as (keyof Tables)[]).filter(
+    (table) => (deleted[table] ?? 0) >= Math.max(deletedMin, (rows[table] ?? 0) / 2),
+  )
+
+/** The indexes that this role may rebuild, the largest first: of some tables, or what an interrupted rebuilding left behind. */
+export async function findIndexes(db: Database, which: readonly (keyof Tables)[] | 'left behind'): Promise<string[]> {
+  const isMeant =
+    which === 'left behind'
+      ? sql`not i.indisvalid and x.relname ~ '_cc(new|old)[0-9]*$'`
+      : sql`i.indisvalid and c.relname = any (${which}::text[])`
   const { rows } = await sql<{ name: string }>`
-    select c.relname::text as name from pg_index i join pg_class c on c.oid = i.indexrelid
-    where i.indrelid = any (array(select to_regclass(name) from unnest(${ourTables}::text[]) name))
-      and not i.indisvalid and c.relname ~ '_cc(new|old)[0-9]*$' and pg_has_role(c.relowner, 'usage')
+    select x.relname::text as name from pg_index i join pg_class x on x.oid = i.indexrelid join pg_class c on c.oid = i.indrelid
+    where ${isOurTable} and pg_has_role(x.relowner, 'usage') and ${isMeant} order by pg_relation_size(x.oid) desc, x.relname
   `.execute(db)
   return rows.map(({ name }) => name)
 }
@@ -106,26 +73,28 @@ export interface Rebuilding {
 }
 
 /**
- * Rebuilds thin indexes one after the other, as many as `indexRebuildMsMax` allows, and returns those that it rebuilt; none
+ * Rebuilds the indexes of `tables` one after the other, as many as `indexRebuildMsMax` allows, and returns those that it rebuilt; none
  * while anybody else builds an index in this database. Never throws.
  */
-export async function rebuildThinIndexes({ db, pool }: OpenDatabase, rebuilding: Rebuilding): Promise<ThinIndex[]> {
-  const { stop, onIndex, onTrouble } = rebuilding
+export async function rebuildIndexes(
+  { db, pool }: OpenDatabase,
+  tables: readonly (keyof Tables)[],
+  { stop, onIndex, onTrouble }: Rebuilding,
+): Promise<string[]> {
   const signal = AbortSignal.any([stop, AbortSignal.timeout(indexRebuildMsMax)])
-  const rebuilt: ThinIndex[] = []
-  let at = 'looking for thin indexes'
+  const rebuilt: string[] = []
+  let at = 'looking for indexes to rebuild'
   try {
     if (await isSomebodyAtIt(db)) return []
-    for (const name of await findLeftBehind(db)) {
+    for (const name of await findIndexes(db, 'left behind')) {
       at = `dropping ${name}`
       await runAlone(pool, `drop index concurrently if exists ${name}`, signal)
     }
-    for (const index of await findThinIndexes(db)) {
-      if (!index.isOurs) continue
-      at = `rebuilding ${index.name}`
-      onIndex(index.name)
-      await runAlone(pool, `reindex index concurrently ${index.name}`, signal)
-      rebuilt.push(index)
+    for (const name of await findIndexes(db, tables)) {
+      at = `rebuilding ${name}`
+      onIndex(name)
+      await runAlone(pool, `reindex index concurrently ${name}`, signal)
+      rebuilt.push(name)
     }
   } catch (error) {
     if (!stop.aborted) onTrouble(at, error)

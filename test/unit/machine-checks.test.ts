@@ -86,7 +86,6 @@ const cases: [what: string, verdict: Verdict, status: Verdict['status'], words: 
   ['a standby itself', standbys({ standby: true }), 'skipped', /standby itself/],
   ['tables that are kept in order', judgeUpkeep(kept, true), 'pass', /5\.0 GB; autovacuum is on/],
   ['no autovacuum', judgeUpkeep(kept, false), 'warn', /autovacuum = on/],
-  ['thin indexes', judgeUpkeep(kept, true, [{ name: 'leads_pkey', bytes: 24e6, denseBytes: 3e6, isOurs: true }]), 'warn', /leads_pkey \(24\.0 MB instead of 3\.0 MB\).*`leadpush prune/],
   ['old transactions', judgeUpkeep({ ...kept, frozenAge: 1e9 + 1 }, true), 'warn', /1\.0 thousand million back.*vacuumdb/],
   ['dead rows', judgeUpkeep({ ...kept, bloated: ['leads'] }, true), 'warn', /rows of leads are dead.*vacuum \(analyze\) leads/],
   ['files for 16 requests', judgeOpenFiles(80, 16), 'pass', /80 may be open/],

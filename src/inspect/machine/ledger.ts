@@ -1,7 +1,6 @@
 /** Checks the records of past pushes: work left undone, and whether the tables are kept in order. */
 import { sql } from 'kysely'
 import { bytes as formatBytes, plural } from '../../base/amounts.ts'
-import { findThinIndexes, type ThinIndex } from '../../db/indexes.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database, OpenDatabase } from '../../db/open.ts'
 import { findUpkeep, type ServerFacts, type Upkeep } from '../../db/survey.ts'
@@ -71,8 +70,8 @@ async function checkLedger(context: CheckContext): Promise<Verdict> {
 
 const frozenAgeMax = 1_000_000_000
 
-/** Whether PostgreSQL keeps the tables in order: vacuum, transaction age, indexes. `thin`: indexes that are mostly empty. */
-export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean, thin: readonly ThinIndex[] = []): Verdict {
+/** Whether PostgreSQL keeps the tables in order: vacuum, transaction age, indexes. */
+export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean): Verdict {
   const { databaseBytes, frozenAge, withoutAutovacuum, bloated, invalidIndexes } = upkeep
   const troubles: Trouble[] = []
   if (!autovacuum) {
@@ -101,20 +100,7 @@ export function judgeUpkeep(upkeep: Upkeep, autovacuum: boolean, thin: readonly 
       ),
     )
   }
-  troubles.push(...judgeThin(thin))
   return judge(`${formatBytes(databaseBytes)}; autovacuum is on, all indexes are valid`, troubles)
-}
-
-function judgeThin(thin: readonly ThinIndex[]): Trouble[] {
-  if (thin.length === 0) return []
-  const told = thin.map(
-    ({ name, bytes, denseBytes }) => `${name} (${formatBytes(bytes)} instead of ${formatBytes(denseBytes)})`,
-  )
-  const others = thin.find(({ isOurs }) => !isOurs)
-  const remedy = others
-    ? `As the owner, for each: reindex index concurrently ${others.name}.`
-    : 'Run `leadpush prune --older-than 90d` once a month: it rebuilds them at its end.'
-  return [warning(`Thin indexes, of which little is filled: ${told.join(', ')}.`, remedy)]
 }
 
 export const ledgerChecks: readonly Check[] = [
@@ -125,10 +111,6 @@ export const ledgerChecks: readonly Check[] = [
     title: 'Upkeep',
     needs: 'tables',
     run: async ({ opened, facts }) =>
-      judgeUpkeep(
-        await findUpkeep((opened as OpenDatabase).db),
-        (facts as ServerFacts).autovacuum,
-        await findThinIndexes((opened as OpenDatabase).db),
-      ),
+      judgeUpkeep(await findUpkeep((opened as OpenDatabase).db), (facts as ServerFacts).autovacuum),
   },
 ]

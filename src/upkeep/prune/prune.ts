@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
+import type { Tables } from '../../db/tables.ts'
 import {
   forgetHookAnswers,
   noteRuns,
@@ -37,6 +38,23 @@ const parts = {
 /** The names of the parts, and the rows of each. */
 export type PrunedPart = keyof typeof parts
 export type PruneCounts = Record<PrunedPart, number>
+
+/** The tables whose indexes lose entries with the rows of a part. A superseded version had its place in those of `leads` too. */
+const tablesOf: Partial<Record<PrunedPart, readonly (keyof Tables)[]>> = {
+  deliveries: ['deliveries'],
+  claims: ['claims'],
+  leads: ['leads', 'lead_seen', 'lead_sources'],
+  versions: ['lead_versions', 'leads'],
+  events: ['lead_events'],
+}
+
+/** How many rows of each table `counts` are; the entries of one table come from the part with the most. */
+export function countDeleted(counts: PruneCounts): Partial<Record<keyof Tables, number>> {
+  const deleted: Partial<Record<keyof Tables, number>> = {}
+  for (const [part, tables] of Object.entries(tablesOf) as [PrunedPart, readonly (keyof Tables)[]][])
+    for (const table of tables) deleted[table] = Math.max(deleted[table] ?? 0, counts[part])
+  return deleted
+}
 
 /** What is old, and whom to tell. */
 export interface PruneOptions {
