@@ -70,6 +70,9 @@ export const databaseSilentMsMax = 25_000
 export const subscriptionPauseMs = 60_000
 /** contract 2: a dead man's switch that is slow must not hold up a push. */
 export const pingTimeoutMs = 10_000
+/** How often a ping without an answer is repeated in that time, and the first pause before that. */
+export const pingRepeatsMax = 2
+export const pingPauseMs = 200
 export const pingBodyBytesMax = 10_000
 /** contract 3, `status --check`: so long after the last `push --all` that finished a monitor must call. */
 export const monitoredRunDays = 8

@@ -160,10 +160,12 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
   const { createServer } = await import('node:http')
   const { listen } = await import('../support/sockets.ts')
   let status = 200
+  let broken = 0
   let stopped: StartedProgram | undefined
   const server = await listen(
     createServer((request, response) => {
       pings.push(`${request.method} ${request.url}`)
+      if (broken-- > 0) return void request.socket.destroy()
       stopped?.kill('SIGTERM')
       response.writeHead(status).end()
     }),
@@ -201,10 +203,19 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     assert.equal((await stopped.done).code, 143)
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
     stopped = undefined
+    // one connection that broke was an alarm
+    broken = 2
+    const again = await push('push --all')
+    assert.deepEqual(pings, [...Array(3).fill('GET /ping/uuid/start'), 'GET /ping/uuid'])
+    assert.doesNotMatch(again.stderr, /LEADPUSH_PING_URL/)
+    broken = 3
+    assert.match((await push('push --all')).stderr, /LEADPUSH_PING_URL: the ping \(start\) did not arrive/)
+    assert.deepEqual(pings, [...Array(3).fill('GET /ping/uuid/start'), 'GET /ping/uuid'])
     status = 500
     const troubled = await push('push --all')
     assert.equal(troubled.code, 0)
     assert.match(troubled.stderr, /LEADPUSH_PING_URL.*HTTP 500/)
+    assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid'])
     const away = await push('push --all --json', { LEADPUSH_PING_URL: 'http://127.0.0.1:1/hidden' })
     assert.equal(away.code, 0)
     assert.doesNotMatch(away.stderr, /hidden/)

@@ -2,10 +2,11 @@
  * The dead man's switch of `push --all` (contract 2): it hears of the start and of the end, and with LEADPUSH_PING_BODY also of what
  * came of the push. Trouble with it is logged, and changes nothing.
  */
+import pRetry from 'p-retry'
 import type { Proxies } from '../../base/config.ts'
 import { type ErrorCode, LeadpushError } from '../../base/errors.ts'
-import { pingBodyBytesMax, pingTimeoutMs } from '../../base/limits.ts'
-import { createHttp } from '../../http/client.ts'
+import { pingBodyBytesMax, pingPauseMs, pingRepeatsMax, pingTimeoutMs } from '../../base/limits.ts'
+import { createHttp, type Http } from '../../http/client.ts'
 import type { PushLine, SummaryLine } from '../../index.ts'
 import { CauseTally } from '../../inspect/status/causes.ts'
 import type { PushReporter } from '../../push/reporter.ts'
@@ -40,9 +41,12 @@ type BreakOff = keyof typeof messages
 /** The reason that an error is. */
 const reasonOf = (error: unknown): BreakOff => (error instanceof LeadpushError ? error.code : 'fault')
 
-/** A monitor keeps what it is sent, and mails it on: no e-mail address gets there, whatever a text was made from. */
+/** A monitor keeps what it is sent, and mails it on: no e-mail address gets there, in any text. */
 const clip = (text: string): string =>
   text.replace(/[^\s<>"'(]+@[^\s<>"')]+/g, '…').replace(new RegExp(`^(.{${textCharsMax}}).+$`, 'su'), '$1…')
+
+/** The monitor has answered, and did not take the ping. */
+class Refused extends Error {}
 
 export class Ping {
   private readonly log: Log
@@ -120,26 +124,39 @@ export class Ping {
   }
 
   private async send(what: 'start' | 'success' | 'fail', body: string): Promise<void> {
-    const { pingUrl, pingBody, proxies } = this.settings
+    const { pingUrl, proxies } = this.settings
     const url = new URL(pingUrl)
     if (what !== 'success') url.pathname = `${url.pathname.replace(/\/$/, '')}/${what}`
     const http = createHttp({ concurrency: 1, timeoutMs: pingTimeoutMs, proxies })
+    const until = performance.now() + pingTimeoutMs
     try {
-      const outcome =
-        pingBody === 'on'
-          ? await http.post({
-              url: url.href,
-              // a strict monitor refuses an empty body that is called JSON
-              headers: body === '' ? [] : ['Content-Type', 'application/json'],
-              body: Buffer.from(body),
-              timeoutMs: pingTimeoutMs,
-            })
-          : await http.get(url.href, pingTimeoutMs)
-      const trouble =
-        outcome.kind === 'no-answer' ? outcome.error : outcome.status >= 400 ? `HTTP ${outcome.status}` : undefined
-      if (trouble !== undefined) this.log.warn(`LEADPUSH_PING_URL: the ping (${what}) did not arrive: ${trouble}`)
+      // a connection that breaks once must not alarm anybody; a monitor that answers has heard of it
+      await pRetry(() => this.request(http, url.href, body, Math.max(1, until - performance.now())), {
+        retries: pingRepeatsMax,
+        minTimeout: pingPauseMs,
+        maxRetryTime: pingTimeoutMs,
+        shouldRetry: ({ error }) => !(error instanceof Refused),
+      })
+    } catch (error) {
+      this.log.warn(`LEADPUSH_PING_URL: the ping (${what}) did not arrive: ${(error as Error).message}`)
     } finally {
       await http.close()
     }
+  }
+
+  /** Throws the trouble with one request. */
+  private async request(http: Http, url: string, body: string, timeoutMs: number): Promise<void> {
+    const outcome =
+      this.settings.pingBody === 'on'
+        ? await http.post({
+            url,
+            // a strict monitor refuses an empty body that is called JSON
+            headers: body === '' ? [] : ['Content-Type', 'application/json'],
+            body: Buffer.from(body),
+            timeoutMs,
+          })
+        : await http.get(url, timeoutMs)
+    if (outcome.kind === 'no-answer') throw new Error(outcome.error)
+    if (outcome.status >= 400) throw new Refused(`HTTP ${outcome.status}`)
   }
 }
