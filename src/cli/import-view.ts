@@ -190,7 +190,7 @@ export async function runImport(
     if (outcome.stopped) io.log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {
       const { file, message, hint } = outcome.broken
-      // where the first one broke off no later one was begun; or else all of them together have too little
+      // where the first one broke off no later one was begun
       const isNone = options.files.length > 1 && outcome.summary.read === 0
       const nothing = `Nothing of ${isNone ? 'any' : 'this'} file went in.`
       throw new LeadpushError('failed', `${file}: ${message}`, { hint: hint ? `${nothing} ${hint}` : nothing })

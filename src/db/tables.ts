@@ -243,6 +243,5 @@ export interface Tables {
     list_mark: Buffer | null
   }
   work_items: { id: string; mark: Buffer | null }
-  listed_users: { import_id: string; email_sha256: Buffer; listed_at: Generated<Date> }
   erased_deliveries: { worker_id: number; idempotency_key: string }
 }

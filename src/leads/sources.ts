@@ -27,7 +27,10 @@ export function checkSourceName(name: string): void {
   })
 }
 
-/** Makes the table of the listings that the files have, for `notePresent`. */
+/** The temporary table of the listings that the files have. */
+export const presentLeads = 'present_leads'
+
+/** Makes the table, for `notePresent`. */
 export async function startNoting(connection: Connection): Promise<void> {
   await connection.query('create temp table present_leads (lead_id bigint not null) on commit drop')
 }
@@ -44,16 +47,6 @@ export async function notePresent(connection: Connection): Promise<void> {
   await connection.query(`
     insert into present_leads select lead_id from matched_leads
     union all select l.id from rejected_hrefs r join leads l on l.href_sha256 = r.href_sha256`)
-}
-
-/**
- * Drops the temporary tables of a file, so that the next file of the same transaction can make its own; the noted listings stay.
- */
-export async function dropStaging(connection: Connection): Promise<void> {
-  const { rows } = await connection.query<{ tables: string | null }>(`
-    select string_agg(quote_ident(relname), ', ') as tables from pg_class
-    where relnamespace = pg_my_temp_schema() and relkind = 'r' and relname <> 'present_leads'`)
-  if (rows[0]?.tables) await connection.query(`drop table ${rows[0].tables}`)
 }
 
 /** The source, and the time of its import, to the microsecond. `ended`: the import came to its end. */

@@ -1,10 +1,12 @@
 /**
- * The loop of an import of leads or users: one file after the other, each completely or not at all. A file that breaks off
- * ends the loop, because a later file counts as newer.
+ * An import of leads or users: one file after the other, each completely or not at all. A file that breaks off ends it, because a later
+ * file counts as newer. A file is one transaction; the files of a complete import share one.
  */
 import type { Readable } from 'node:stream'
 import { LeadpushError, messageOf } from '../base/errors.ts'
 import { rideOut } from '../db/away.ts'
+import type { OpenDatabase } from '../db/open.ts'
+import { type Connection, withTransaction } from '../db/transaction.ts'
 import { IgnoredFields } from './ignored-fields.ts'
 import { findRecordFile, type RecordFile, type RecordFormat } from './read-records.ts'
 
@@ -45,6 +47,8 @@ export interface ImportOptions {
   signal?: AbortSignal | undefined
   /** Called for each rejected record while its file is read; the file may still break off. */
   onRejected?: OnRejected | undefined
+  /** Counts what an import would do, and changes nothing. */
+  isDryRun?: boolean | undefined
   onProgress?: ((progress: ImportProgress) => void) | undefined
   /** Called when a file is begun again because the database was away. */
   onAway?: ((error: unknown) => void) | undefined
@@ -89,44 +93,65 @@ export function findRecordFiles(names: readonly string[], formats: readonly Reco
   return names.map((name) => findRecordFile(name, formats))
 }
 
-type ImportFile<C> = (file: RecordFile, onRejected: OnRejected) => Promise<{ counts: C; ignored: IgnoredFields }>
+/** What came of a file. */
+export interface ImportedFile<C extends ImportCounts> {
+  counts: C
+  ignored: IgnoredFields
+}
+
+/** How files are imported. */
+export interface Importer<C extends ImportCounts, F extends ImportedFile<C>> {
+  none: C
+  /** Imports the file in the transaction. */
+  importFile(connection: Connection, file: RecordFile, onRejected: OnRejected): Promise<F>
+  /** Takes what came of each file, once it is committed. */
+  onImported(file: RecordFile, imported: F): void
+  together?: Together<C> | undefined
+}
+
+/** What files that share one transaction have in common. */
+export interface Together<C extends ImportCounts> {
+  /** The temporary table that all of them fill; the others are those of one file. */
+  table: string
+  /** Makes that table. */
+  begin(connection: Connection): Promise<void>
+  /**
+   * Completes the transaction, and returns what all files count together; where a file broke off, those before it. Throws `failed` where
+   * they have too little, which changes nothing.
+   */
+  end(connection: Connection, outcome: ImportOutcome<C>): Promise<Partial<C>>
+}
 
 /**
- * Runs `importFiles`, which imports `files`, and again when the database was away; a pipe cannot be read again. Rejected records are
- * told once.
+ * Runs `work`, which imports `files`, and again when the database was away; a pipe cannot be read again. Rejected records are told once.
  */
-export function importWithRetries<T>(
+function importWithRetries<T>(
   files: readonly RecordFile[],
   options: ImportOptions,
-  importFiles: (onRejected: OnRejected) => Promise<T>,
+  work: (onRejected: OnRejected) => Promise<T>,
 ): Promise<T> {
   let told = 0
-  const work = () => {
+  const attempt = () => {
     let met = 0
-    return importFiles(async (rejected) => {
+    return work(async (rejected) => {
       met++
       if (met <= told) return
       told = met
       await options.onRejected?.(rejected)
     })
   }
-  return files.some(({ bytesTotal }) => bytesTotal === undefined) ? work() : rideOut(work, options.onAway)
+  return files.some(({ bytesTotal }) => bytesTotal === undefined) ? attempt() : rideOut(attempt, options.onAway)
 }
 
 const usageOf = ({ name }: RecordFile, error: LeadpushError) =>
   new LeadpushError('usage', `${name}: ${messageOf(error)}`, error.hint === undefined ? {} : { hint: error.hint })
 
-/**
- * Runs `importFile`, which must import a file completely or not at all, for each of `files`, and adds the counts up from `none`.
- * `retries`: a file is begun again when the database was away. Throws `usage` where the first file cannot be imported, `database`
- * where the database stays away.
- */
-export async function importEach<C extends ImportCounts>(
+/** Imports each of `files` by `importFile`, and adds the counts up from `none`. */
+async function importEach<C extends ImportCounts>(
   files: readonly RecordFile[],
   none: C,
-  options: ImportOptions,
-  importFile: ImportFile<C>,
-  retries = true,
+  signal: AbortSignal | undefined,
+  importFile: (file: RecordFile) => Promise<ImportedFile<C>>,
 ): Promise<ImportOutcome<C>> {
   const counts = new Map<string, number>(Object.entries(none))
   const ignored = new IgnoredFields()
@@ -138,18 +163,101 @@ export async function importEach<C extends ImportCounts>(
   })
   for (const [at, file] of files.entries()) {
     try {
-      const attempt = (onRejected: OnRejected) => importFile(file, onRejected)
-      const imported = await (retries
-        ? importWithRetries([file], options, attempt)
-        : attempt(async (rejected) => options.onRejected?.(rejected)))
+      const imported = await importFile(file)
       for (const [key, count] of Object.entries(imported.counts)) counts.set(key, (counts.get(key) ?? 0) + count)
       ignored.addAll(imported.ignored)
     } catch (error) {
-      if (options.signal?.aborted) return outcome({ stopped: true })
+      if (signal?.aborted) return outcome({ stopped: true })
       if (!(error instanceof LeadpushError) || error.code === 'database') throw error
       if (error.code === 'usage' && at === 0) throw usageOf(file, error)
       return outcome({ broken: { file: file.name, message: messageOf(error), hint: error.hint } })
     }
   }
   return outcome()
+}
+
+const endingOf = ({ isDryRun }: ImportOptions) => (isDryRun ? 'rollback' : 'commit')
+
+/** Drops the temporary tables of a file, so that the next one can make its own. */
+async function dropStaging(connection: Connection, kept: string): Promise<void> {
+  const { rows } = await connection.query<{ tables: string | null }>(
+    `select string_agg(quote_ident(relname), ', ') as tables from pg_class
+     where relnamespace = pg_my_temp_schema() and relkind = 'r' and relname <> $1`,
+    [kept],
+  )
+  if (rows[0]?.tables) await connection.query(`drop table ${rows[0].tables}`)
+}
+
+/** In one transaction, since all files together say what is in none of them, and whether they can be meant. */
+async function importTogether<C extends ImportCounts, F extends ImportedFile<C>>(
+  opened: OpenDatabase,
+  files: readonly RecordFile[],
+  options: ImportOptions,
+  { none, importFile, onImported, together }: Importer<C, F> & { together: Together<C> },
+): Promise<ImportOutcome<C>> {
+  const { signal } = options
+  let imported: [RecordFile, F][] = []
+  let rejected = 0
+  const importAll = async (connection: Connection, tellRejected: OnRejected) => {
+    imported = []
+    rejected = 0
+    const onRejected: OnRejected = (one) => {
+      rejected++
+      return tellRejected(one)
+    }
+    await together.begin(connection)
+    const outcome = await importEach(files, none, signal, async (file) => {
+      signal?.throwIfAborted()
+      await connection.query('savepoint file')
+      try {
+        const one = await importFile(connection, file, onRejected)
+        await dropStaging(connection, together.table)
+        imported.push([file, one])
+        return one
+      } catch (error) {
+        await connection.query('rollback to savepoint file').catch(() => {})
+        throw error
+      }
+    })
+    // what was stopped is rolled back
+    if (!outcome.stopped) Object.assign(outcome.summary, await together.end(connection, outcome))
+    return outcome
+  }
+  try {
+    const outcome = await importWithRetries(files, options, (onRejected) =>
+      withTransaction(opened, (connection) => importAll(connection, onRejected), signal, endingOf(options)),
+    )
+    for (const [file, one] of imported) onImported(file, one)
+    return outcome
+  } catch (error) {
+    if (signal?.aborted) return { summary: { ...none, ignored: {} }, broken: undefined, stopped: true }
+    if (!(error instanceof LeadpushError) || error.code !== 'failed') throw error
+    throw new RefusedImport(error, { ...none, read: rejected, rejected, ignored: {} })
+  }
+}
+
+/**
+ * Imports `files`. A transaction is begun again when the database was away. Throws `usage` where the first file cannot be imported,
+ * `database` where the database stays away, `RefusedImport` where files that share a transaction have too little together.
+ */
+export async function importFiles<C extends ImportCounts, F extends ImportedFile<C>>(
+  opened: OpenDatabase,
+  files: readonly RecordFile[],
+  options: ImportOptions,
+  importer: Importer<C, F>,
+): Promise<ImportOutcome<C>> {
+  const { none, importFile, onImported, together } = importer
+  if (together) return importTogether(opened, files, options, { ...importer, together })
+  return importEach(files, none, options.signal, async (file) => {
+    const imported = await importWithRetries([file], options, (onRejected) =>
+      withTransaction(
+        opened,
+        (connection) => importFile(connection, file, onRejected),
+        options.signal,
+        endingOf(options),
+      ),
+    )
+    onImported(file, imported)
+    return imported
+  })
 }

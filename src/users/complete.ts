@@ -1,120 +1,74 @@
 /**
- * `users import --complete`: the files of the command together are all users there are, so whoever is in none of them is
- * unsubscribed. That happens in the transaction of the last file; a file that breaks off unsubscribes nobody. Whether several files
- * have enough users is judged before the first of them goes in; where a pipe is among them, which cannot be read twice, all of them share
- * one transaction.
+ * `users import --complete`: the files of the command together are all users there are, so the users who are in none of them are
+ * unsubscribed, at the end of the transaction that the files share. A file that breaks off unsubscribes nobody.
  */
-import { randomUUID } from 'node:crypto'
-import { sql } from 'kysely'
 import { formatCount } from '../base/amounts.ts'
 import { LeadpushError } from '../base/errors.ts'
-import { rideOut } from '../db/away.ts'
 import { locks } from '../db/locks.ts'
-import type { Database } from '../db/open.ts'
-import { type Connection, kyselyOn } from '../db/transaction.ts'
+import type { Connection } from '../db/transaction.ts'
+import type { ImportCounts, Together } from '../records/import-each.ts'
 
-/** A complete import under way. */
-export interface CompleteImport {
-  id: string
-  /** How many users were subscribed when it began. */
-  subscribed: number
-  /** Whether the guard is overruled. */
-  accept: boolean
-  /** How many users of earlier files were recorded. */
-  listed: number
-  /** How a message says what has them. */
-  has: 'it has' | 'the files have'
+interface CompleteOptions {
+  /** Whether the files may have fewer than half of the users who were subscribed. */
+  accept?: boolean | undefined
+  isDryRun?: boolean | undefined
 }
 
-/** Rows that a killed import left behind are deleted after so long. */
-const leftBehindHours = 24
-
-const emailHash = sql`sha256(convert_to(email, 'UTF8'))`
-/** SQL over `users`. */
-const isUnlisted = (id: string) => sql<boolean>`subscribed and not exists (
-  select from listed_users where import_id = ${id} and email_sha256 = ${emailHash}
-)`
-
-export async function beginComplete(db: Database, accept: boolean, files: number): Promise<CompleteImport> {
-  await rideOut(() =>
-    sql`delete from listed_users where listed_at < now() - ${leftBehindHours} * interval '1 hour'`.execute(db),
-  )
-  const { rows } = await rideOut(() => sql<{ n: number }>`select count(*) as n from users where subscribed`.execute(db))
-  const has = files > 1 ? 'the files have' : 'it has'
-  return { id: randomUUID(), subscribed: rows[0]?.n ?? 0, accept, listed: 0, has }
+/** Notes the users of a file, whose records are in `staged_users`: rejected ones too, if their e-mail could be read. */
+export async function recordListed(connection: Connection): Promise<void> {
+  await connection.query('insert into listed_users select distinct email from staged_users where email is not null')
 }
 
-/**
- * Records the users of a file, whose records are in `staged_users`: rejected ones too, if their e-mail could be read. Returns how many
- * no earlier file had.
- */
-export async function recordListed(connection: Connection, { id }: CompleteImport): Promise<number> {
-  const { numAffectedRows } = await sql`
-    insert into listed_users (import_id, email_sha256)
-    select distinct ${id}::uuid, ${emailHash} from staged_users where email is not null on conflict do nothing
-  `.execute(kyselyOn(connection))
-  return Number(numAffectedRows ?? 0)
-}
-
-/**
- * Unsubscribes the users who were in no file, and ends what is owed to them and not begun; returns their number, also in a dry run,
- * which leaves them subscribed. Throws `failed` where the files have fewer than half of those who were subscribed, unless that is
- * accepted, and where the database lost what an earlier file had (contract 4.7).
- */
-export async function unsubscribeUnlisted(
-  connection: Connection,
-  complete: CompleteImport,
-  { isDryRun = false }: { isDryRun?: boolean | undefined } = {},
-): Promise<number> {
-  const { id } = complete
-  const db = kyselyOn(connection)
-  await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
-  const { rows } = await sql<{ n: number }>`select count(*) as n from listed_users where import_id = ${id}`.execute(db)
-  if ((rows[0]?.n ?? 0) < complete.listed) throw lostFiles()
-  await sql`create temp table unlisted_users (id bigint) on commit drop`.execute(db)
-  const { numAffectedRows } = await sql`
-    insert into unlisted_users select id from users where ${isUnlisted(id)}`.execute(db)
-  const unlisted = Number(numAffectedRows ?? 0)
-  guard(unlisted, complete)
-  if (isDryRun) {
-    await dropListed(db, complete)
-    return unlisted
+/** What the files of a complete import have in common. */
+export function unsubscribing(
+  { accept = false, isDryRun = false }: CompleteOptions,
+  files: number,
+): Together<ImportCounts & { unsubscribed: number }> {
+  let subscribed = 0
+  return {
+    table: 'listed_users',
+    async begin(connection) {
+      await connection.query('create temp table listed_users (email text not null) on commit drop')
+      const { rows } = await connection.query<{ n: number }>('select count(*) as n from users where subscribed')
+      subscribed = rows[0]?.n ?? 0
+    },
+    async end(connection, { broken }) {
+      if (broken) return {}
+      await connection.query('select pg_advisory_xact_lock($1)', [locks.usersImport])
+      const unsubscribed = await findUnlisted(connection)
+      const listed = Math.max(0, subscribed - unsubscribed)
+      if (unsubscribed > 0 && 2 * listed < subscribed && !accept) throw tooFew(listed, subscribed, files)
+      if (!isDryRun) await unsubscribe(connection)
+      return { unsubscribed }
+    },
   }
-  await sql`analyze unlisted_users`.execute(db)
+}
+
+/** Makes `unlisted_users` of the subscribed users who are in no file, and returns their number. */
+async function findUnlisted(connection: Connection): Promise<number> {
+  await connection.query('analyze listed_users')
+  const { rowCount } = await connection.query(
+    `create temp table unlisted_users on commit drop as
+     select id from users u where subscribed and not exists (select from listed_users l where l.email = u.email)`,
+  )
+  await connection.query('analyze unlisted_users')
+  return rowCount ?? 0
+}
+
+/** Unsubscribes them, and ends what is owed to them and not begun. */
+async function unsubscribe(connection: Connection): Promise<void> {
   // in one order, as all who lock many users
-  await sql`
+  await connection.query(`
     select count(*) from (select id from unlisted_users order by id) c
-    cross join lateral (select from users where id = c.id offset 0 for no key update) u`.execute(db)
-  await sql`
-    update users u set subscribed = false, subscription_owed_at = null from unlisted_users c where u.id = c.id
-  `.execute(db)
-  await dropListed(db, complete)
-  return unlisted
+    cross join lateral (select from users where id = c.id offset 0 for no key update) u`)
+  await connection.query(`
+    update users u set subscribed = false, subscription_owed_at = null from unlisted_users c where u.id = c.id`)
 }
 
-/** Throws `failed` where the files, whose users are recorded, have fewer than half of those who were subscribed, unless that is accepted. */
-export async function judgeListed(db: Database, complete: CompleteImport): Promise<void> {
-  const { rows } = await sql<{ n: number }>`select count(*) as n from users where ${isUnlisted(complete.id)}`.execute(
-    db,
-  )
-  guard(rows[0]?.n ?? 0, complete)
-}
-
-/** Deletes what is kept of the import. */
-export async function dropListed(db: Database, { id }: CompleteImport): Promise<void> {
-  await sql`delete from listed_users where import_id = ${id}`.execute(db)
-}
-
-const lostFiles = () =>
-  new LeadpushError('failed', 'the database lost what earlier files of this import had, so nobody is unsubscribed', {
-    hint: 'A standby without the last changes took over: run the import again.',
+function tooFew(listed: number, subscribed: number, files: number): LeadpushError {
+  const has = files > 1 ? 'the files have' : 'the file has'
+  const message = `Of ${formatCount(subscribed)} subscribed users ${has} ${formatCount(listed)}, fewer than half: nothing was changed.`
+  return new LeadpushError('failed', message, {
+    hint: 'If the others are to be unsubscribed, import again with --accept. If these are not all the files, give all of them.',
   })
-
-function guard(unlisted: number, { subscribed, accept, has }: CompleteImport): void {
-  const listed = Math.max(0, subscribed - unlisted)
-  if (unlisted === 0 || 2 * listed >= subscribed || accept) return
-  throw new LeadpushError(
-    'failed',
-    `of ${formatCount(subscribed)} subscribed users ${has} ${formatCount(listed)}, fewer than half, so nobody is unsubscribed; if that is right, use --accept`,
-  )
 }
