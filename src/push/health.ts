@@ -8,7 +8,7 @@
  * | unproven | an answer without trouble | well |
  * | unproven | a first attempt that ends as those before; the 20th | unproven; that trouble |
  * | unproven | a first attempt that ends in another trouble; a second one with another answer | doubted, but unproven where a trouble stands; well |
- * | unproven | no first attempts are left: all of at least 2 ended alike; none or one | that trouble; calm |
+ * | unproven | no first attempts are left: all of at least 2 ended alike; none or one | that trouble; calm, which remembers it |
  * | calm | a first attempt ends in trouble; an answer without | unproven; well |
  * | well, doubted | a first attempt ends in trouble; the 20th alike in a row | doubted; that trouble |
  * | doubted | an answer without trouble; a second one with another answer; no first attempts are left | well |
@@ -77,8 +77,8 @@ export type Health =
    * looks like another; which of both kinds of attempts shows more, second ones one by one.
    */
   | { is: 'unproven'; alike: Trouble | undefined; inARow: number; stands?: AttemptKind }
-  /** No first attempt was left to show anything. */
-  | { is: 'calm' }
+  /** No first attempt was left to show more than one had. */
+  | { is: 'calm'; alike: Trouble | undefined; inARow: number }
   | { is: 'well' }
   /** The last first attempts ended alike: second ones wait, unless all were successes. */
   | { is: 'doubted'; alike: Trouble; inARow: number }
@@ -201,7 +201,7 @@ function proveByAll(health: Open, now: number): Step {
   if (health.is !== 'unproven') return { health }
   const { alike, inARow, stands } = health
   if (alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, stands !== undefined, now)
-  if (stands === undefined) return { health: { is: 'calm' } }
+  if (stands === undefined) return { health: { is: 'calm', alike, inARow } }
   return { health: stands === 'second' ? health : { ...health, stands: 'second' } }
 }
 
@@ -324,7 +324,7 @@ export function ask(health: Health, work: Work, now: number, rules: Rules): Perm
     case 'well':
       return { is: 'go', firsts: all, seconds: all }
     case 'calm':
-      return { is: 'go', firsts: few, seconds: all }
+      return { is: 'go', firsts: Math.max(0, few - health.inARow), seconds: all }
     case 'doubted':
       return { is: 'go', firsts: all, seconds: health.alike.is === 'empty' ? all : 0 }
     case 'unproven': {

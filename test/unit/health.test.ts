@@ -76,9 +76,17 @@ test('where no first attempt is left, all of at least two prove trouble; until t
     [[], 'calm'], [[500], 'calm'], [[500, null], 'down'], [[404], 'calm'], [[404, 404], 'over'], [[404, 403], 'well'], [[200, 404, 404], 'well'],
     [[500, 503, 409], 'well'], [['empty'], 'calm'], [['empty', 'empty'], 'over'], [['empty', 200], 'well'],
   ] as const) assert.equal(allMade(after([...outcomes])).is, is, `${outcomes}`)
-  assert.deepEqual([go({ is: 'calm' }, 7), go(unproven, 7)], [[13, all], [13, 0]])
-  assert.equal(after([503], { is: 'calm' }).is, 'unproven')
+  assert.deepEqual([go(allMade(unproven), 7), go(allMade(after([503])), 7), go(unproven, 7)], [[13, all], [12, all], [13, 0]])
+  assert.equal(after([503], allMade(unproven)).is, 'unproven')
 }) // biome-ignore format: a table
+
+// Users came one by one while a push went on: each was forgotten when the next came, and an outage cost all of them both attempts.
+test('first attempts that come one by one are counted as those that come together', () => {
+  const one = allMade(after([503]))
+  assert.equal(one.is, 'calm')
+  assert.equal(allMade(after([{ second: 503 }, 500], one)).is, 'down')
+  assert.equal(allMade(after([401], one)).is, 'calm')
+})
 
 test('what is not looked for is no trouble', () => {
   const without: Rules = { ...rules, patienceMs: 0 }
