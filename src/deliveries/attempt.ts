@@ -133,13 +133,18 @@ export const buildHeaders = (dataSource: string, { idempotencyKey, receiverKey, 
   'X-Idempotency-Key', idempotencyKey,
 ] // biome-ignore format: pairs
 
-/** Sends one attempt. Never throws: every failure is an outcome. */
-export async function sendAttempt(http: Http, target: AttemptTarget, request: AttemptRequest): Promise<AttemptOutcome> {
-  const startedMs = performance.now()
+/** Sends one attempt. Never throws: every failure is an outcome. `now`: the clock that it is measured by. */
+export async function sendAttempt(
+  http: Pick<Http, 'post'>,
+  target: AttemptTarget,
+  request: AttemptRequest,
+  now = () => performance.now(),
+): Promise<AttemptOutcome> {
+  const startedMs = now()
   const headers = buildHeaders(target.dataSource, request)
   const { receiverUrl: url, timeoutMs } = target
   const outcome = await http.post({ url, headers, body: request.body, timeoutMs, keepsAnswer: true })
-  const durationMs = Math.round(performance.now() - startedMs)
+  const durationMs = Math.round(now() - startedMs)
   if (outcome.kind === 'answer') {
     const judged = judgeAnswer(outcome, request.gzip ?? false)
     return { ...judged, ...hear(outcome, target, request), durationMs }

@@ -75,7 +75,7 @@ export class RecordedAttempts {
   private takingBack: readonly string[] = []
   private hasTakenOver = false
   /** Of deliveries that wait for an attempt, by their keys: the ledger has none of a user who was removed meanwhile. */
-  private readonly emails = new LRUCache<string, string>({ max: emailsMax })
+  private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
   constructor(context: RecordedAttemptsContext, events: RecordedAttemptsEvents) {
     this.context = context
