@@ -31,15 +31,15 @@ export async function writeCauses(io: CommandIo, groups: readonly CauseGroup[], 
 
 async function writeCause(
   io: CommandIo,
-  { cause, remedy, deliveries, users, answers }: CauseGroup,
+  { what, toDo, deliveries, users, answers }: CauseGroup,
   width: number,
   usersShown: number,
 ) {
   const margin = ' '.repeat(width + 2)
-  await io.out.line(`${formatCount(deliveries).padStart(width)}  ${io.out.wrap(cause, width + 2)}`)
+  await io.out.line(`${formatCount(deliveries).padStart(width)}  ${io.out.wrap(what, width + 2)}`)
   const others = users.length === usersShown && deliveries > users.length ? [...users, '…'] : users
   if (users.length > 0) await io.out.line(`${margin}${paint('dim', io.out.wrap(others.join(', '), width + 2))}`)
   for (const answer of answers)
     await io.out.line(`${margin}${io.out.wrap(`It said: ${formatAnswer(answer)}`, width + 4)}`)
-  if (remedy !== '') await io.out.line(`${margin}${io.out.wrap(remedy, width + 2)}`)
+  if (toDo !== '') await io.out.line(`${margin}${io.out.wrap(toDo, width + 2)}`)
 }

@@ -28,7 +28,7 @@ Examples:
   leadpush report --out - | ssh web.example.com 'cat > report.html'
 
 --json prints {"type":"report","file","bytes","period","seconds","sampled",
-"alarms"}.`,
+"findings"}.`,
     )
     .action(act(report))
 }
@@ -51,7 +51,7 @@ async function report(io: CommandIo, { out, json }: ReportOptions): Promise<Exit
   try {
     return await withDatabase(io, settings, {}, async ({ db }) => {
       const startedAt = performance.now()
-      const { sentenceOf } = await import('../inspect/status/alarms.ts')
+      const { toFindingLine } = await import('../inspect/finding.ts')
       const { findFigures } = await import('../inspect/report/figures/find-figures.ts')
       const [figures, { buildReport, buildHeadline }] = await Promise.all([
         findFigures(db, settings),
@@ -60,9 +60,9 @@ async function report(io: CommandIo, { out, json }: ReportOptions): Promise<Exit
       const size = await file.write(buildReport(figures, settings))
       const seconds = Math.round(performance.now() - startedAt) / 1_000
       const { status, isSampled: sampled } = figures
-      const alarms = figures.alarms.map(sentenceOf)
+      const findings = figures.alarms.map(toFindingLine)
       if (json)
-        await io.out.json({ type: 'report', file: out, bytes: size, period: status.period, seconds, sampled, alarms })
+        await io.out.json({ type: 'report', file: out, bytes: size, period: status.period, seconds, sampled, findings })
       else if (out !== '-') {
         await io.out.line(`${paint('bold', out)}  ${bytes(size)}`)
         await io.out.line(`${status.period}: ${buildHeadline(figures)}`)

@@ -2,9 +2,10 @@
 import type { Command } from 'commander'
 import { formatCount, plural } from '../base/amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
-import type { Finding, Findings } from '../inspect/validate/finding.ts'
+import { type Findings, toFindingLine } from '../inspect/finding.ts'
 import { type Act, type ExitCode, holdDatabase, inShort, settingsSource, usageError } from './command.ts'
 import type { CommandIo } from './command-io.ts'
+import { writeFinding } from './findings-view.ts'
 import { paint } from './painted.ts'
 import { addRecordOptions, commandThatFits, type RecordOptions, readOptionsOfEither } from './record-options.ts'
 
@@ -139,19 +140,15 @@ async function startProgress(io: CommandIo, counts: Counts, json: boolean): Prom
   }
 }
 
-const styles = { problem: 'red', note: 'yellow', skipped: 'dim' } as const
-
-const describe = ({ type, where, path, message, hint }: Finding) =>
-  `${where}  ${paint(styles[type], type)}  ${path ? `${path} ` : ''}${message}${hint ? `. ${hint}` : ''}`
-
 async function show(io: CommandIo, findings: Findings, counts: Counts, { json }: ValidateOptions): Promise<ExitCode> {
   const found = { problem: 0, note: 0, skipped: 0 }
   const progress = await startProgress(io, counts, json ?? false)
   try {
     for await (const finding of findings) {
-      found[finding.type]++
-      if (json) await io.out.json(finding)
-      else if (found[finding.type] <= shownMax[finding.type]) await io.out.line(describe(finding))
+      const { level } = finding
+      found[level]++
+      if (json) await io.out.json(toFindingLine(finding))
+      else if (found[level] <= shownMax[level]) await writeFinding(io, finding)
     }
   } finally {
     progress.stop()

@@ -149,7 +149,7 @@ export interface Known {
 
 /** The row in which all processes share what they know of a receiver (contract 4.12, 4.17), by the database's clock. */
 export interface ReceiverStore {
-  /** Reads for a push that begins. With `isOnlyOne` a refusal of another URL is over: nobody pushes there any more. */
+  /** Reads for a push that begins. With `isOnlyOne` the trouble of another URL is over: nobody pushes there any more. */
   begin(isOnlyOne: boolean): Promise<Known>
   /** Reserves the try that follows `tries` others; false: another process has it, or the receiver is well again. */
   take(tries: number, kind: AttemptKind): Promise<boolean>

@@ -30,6 +30,15 @@ export async function findRefused(db: Database): Promise<{ status: number; since
   return rows[0]
 }
 
+/** The receiver that was down when a push last tried it, if there is one. */
+export async function findDown(db: Database): Promise<{ since: Date } | undefined> {
+  const { rows } = await sql<{ since: Date }>`
+    select trouble_since as since from receivers where trouble_since is not null and refused_status is null
+    order by trouble_since desc limit 1
+  `.execute(db)
+  return rows[0]
+}
+
 const ms = (milliseconds: number) => sql`${milliseconds} * interval '1 millisecond'`
 
 /** SQL: the pause between two second attempts. */
@@ -99,7 +108,7 @@ export const databaseReceiver = (db: Database, receiverUrl: string): ReceiverSto
         if (isOnlyOne)
           await sql`
             update receivers set trouble_since = null, refused_status = null
-            where url_sha256 <> ${id} and refused_status is not null
+            where url_sha256 <> ${id} and trouble_since is not null
           `.execute(db)
         return await find(db, id)
       }),

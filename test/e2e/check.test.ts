@@ -63,15 +63,15 @@ test('all is well, and says so first; with --quiet nothing is said, and that goe
   await well()
   const { code, stdout } = await house.call('status --check')
   assert.equal(code, 0)
-  assert.match(stdout, /^check {2}All is well\.\n\nperiod /)
+  assert.match(stdout, /^All is well\.\n\nperiod /)
   await query(`update imports set started_at = started_at - interval '9 days'`)
-  assert.match((await house.call('status --check')).stdout, /^check {2}No import .*\n\nperiod /)
+  assert.match((await house.call('status --check')).stdout, /^\w+ {2}problem {2}No import .*\n\nperiod /)
   // what was wrong was told with --check alone
   const plain = await house.call('status')
   assert.equal(plain.code, 0)
-  assert.match(plain.stdout, /^check {2}No import .*\n\nperiod /)
+  assert.match(plain.stdout, /^\w+ {2}problem {2}No import .*\n\nperiod /)
   const { json } = await house.call('status --check --quiet --json')
-  assert.equal(json[0].alarms.length, 1)
+  assert.equal(json[0].findings.length, 1)
   await query(`update imports set started_at = started_at + interval '9 days'`)
   assert.equal((await house.call('status --quiet')).code, 2)
 })
@@ -135,7 +135,7 @@ test('users whom a push of this week left a day ago', async () => {
   await house.put('users', [{ ...asking, queries: [zip('78704')] }])
   for (const outcome of ['complete', 'failures', 'stopped']) {
     await leave('1 day', outcome)
-    await alarm(/^check {2}1 user whom a push did not reach has been owed/)
+    await alarm(/^\w+ {2}problem {2}1 user whom a push did not reach has been owed/)
     await leave('23 hours 59 minutes', outcome)
     await well()
   }
@@ -166,14 +166,14 @@ test('users whose further delivery, or whose subscription push, was left a day a
     select 'force', period, 'UTC', 0, true, now() - interval '2 days', now() - interval '23 hours 59 minutes', 'stopped' from runs limit 1`)
   await well()
   await query(`update runs set ended_at = now() - interval '1 day' where command = 'force'`)
-  await follow(await alarm(/^check {2}\d users whom a push/), 'push --all')
+  await follow(await alarm(/^\w+ {2}problem {2}\d users whom a push/), 'push --all')
   await well()
   const owe = (ago: string) =>
     query(`update users set subscription_owed_at = now() - $1::interval where email = 'user-0@example.com'`, [ago])
   await owe('23 hours 59 minutes')
   await well()
   await owe('1 day')
-  await follow(await alarm(/^check {2}1 user whom a push/), 'push --all')
+  await follow(await alarm(/^\w+ {2}problem {2}1 user whom a push/), 'push --all')
 })
 
 test('users of the week before who were due and got nothing', async () => {
@@ -191,7 +191,9 @@ test('users of the week before who were due and got nothing', async () => {
   await due('6 days 23 hours')
   await well()
   await due('8 days')
-  const line = await alarm(/^check {2}1 user who was due in \d{4}-W\d\d got no delivery in it, and has none in/)
+  const line = await alarm(
+    /^\w+ {2}problem {2}1 user who was due in \d{4}-W\d\d got no delivery in it, and has none in/,
+  )
   // whatever they got in one of the two weeks is one
   assert.equal((await house.call(`push --user ${email}`)).code, 0)
   await well()
@@ -221,7 +223,7 @@ test('half of the subscribed users without a lead', async () => {
   await query(`update users set due_since = now() where email = $1`, [far])
   // who asks for nothing is neither with a lead nor without
   await house.put('users', [{ email: 'nothing@example.com', receiverApiKey: 'key', queries: [] }])
-  const line = await alarm(/^check {2}1 of 2 subscribed users with queries has no lead to send/)
+  const line = await alarm(/^\w+ {2}problem {2}1 of 2 subscribed users with queries has no lead to send/)
   await query(`update users set subscribed = true where email = 'user-1@example.com'`)
   await well()
   await query(`update users set subscribed = false where email = 'user-1@example.com'`)
@@ -239,7 +241,9 @@ test('listings that are no longer imported', async () => {
   await age('8 days -1 minute')
   await well()
   await age('8 days 1 second')
-  const line = await alarm(/^check {2}No import of listings has finished since \S+ \(LEADPUSH_FEED_MAX_AGE is 8 days\)/)
+  const line = await alarm(
+    /^\w+ {2}problem {2}No import of listings has finished since \S+ \(LEADPUSH_FEED_MAX_AGE is 8 days\)/,
+  )
   await well({ LEADPUSH_FEED_MAX_AGE: 'off' })
   await well({ LEADPUSH_FEED_MAX_AGE: '9d' })
   await age('61 minutes')
@@ -295,10 +299,13 @@ test('a hook that asks for a long pause has no triggers that a run should have s
   assert.equal((await runTrigger(opened)).counts.failed, 1)
   await passTime(opened, 1.5 * 86_400_000)
   assert.deepEqual((await runTrigger(opened)).lines, [])
-  await alarm(/^check {2}1 hook has failed for more than a day/)
+  await alarm(/^\w+ {2}problem {2}1 hook has failed for more than a day/)
   await passTime(opened, 1.6 * 86_400_000)
   const [line = '', ...more] = await check()
-  assert.match(line, /^check {2}Triggers for 1 hook have been due for more than a day, and no `trigger` has run/)
+  assert.match(
+    line,
+    /^\w+ {2}problem {2}Triggers for 1 hook have been due for more than a day, and no `trigger` has run/,
+  )
   assert.equal(more.length, 1)
   platform.answer = () => 200
   await follow(line, 'trigger')
@@ -315,7 +322,7 @@ test('a hook that has failed for a day', async () => {
   await since('23 hours 59 minutes')
   await well()
   await since('1 day')
-  const line = await alarm(/^check {2}1 hook has failed for more than a day/)
+  const line = await alarm(/^\w+ {2}problem {2}1 hook has failed for more than a day/)
   await passPauses(opened)
   await runTrigger(opened)
   await alarm(/1 hook has failed/)

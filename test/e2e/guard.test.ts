@@ -128,7 +128,7 @@ test('a user whose leads are gone is held alone', async () => {
   assert.deepEqual([users, owed, skipped, delivered], [2, 1, 1, 1])
   const { json } = await look('explain --user 78704@example.com https://listings.example/0 --json')
   assert.equal(json[0].held, reason)
-  assert.match((await look('status')).stdout, /^check {2}The guard holds back 1 user in /)
+  assert.match((await look('status')).stdout, /^users {2}problem {2}The guard holds back 1 user in /)
   assert.equal((await run('push --resume --accept')).code, 0)
   assert.equal(receiver.requests.length, 6)
 })

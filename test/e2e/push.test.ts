@@ -149,9 +149,9 @@ test('a failed push to a user who is not subscribed names the command that serve
   // it named `push --failed`, which serves subscribed users alone
   const away = { LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1' }
   const off = await house.call('push --user FOUR@example.com', { env: away })
-  assert.match(off.stdout, /\nOnce the cause is mended: leadpush push --user four@example\.com\n/)
+  assert.match(off.stdout, /\nMend the cause, then run `leadpush push --user four@example\.com`\.\n/)
   const on = await house.call('push --user two@example.com', { env: away })
-  assert.match(on.stdout, /\nOnce the cause is mended: leadpush push --failed\n/)
+  assert.match(on.stdout, /\nMend the cause, then run `leadpush push --failed`\.\n/)
 })
 
 test('where one part failed and another may have arrived, the command for both is named once', async () => {
@@ -166,7 +166,7 @@ test('where one part failed and another may have arrived, the command for both i
   assert.equal(code, 1)
   const command = 'leadpush push --user off@example.com'
   assert.equal(stdout.split(command).length, 2, stdout)
-  assert.ok(stdout.includes(`Once the cause is mended, and to send again what may have arrived: ${command}\n`), stdout)
+  assert.ok(stdout.includes(`Mend the cause, then run \`${command}\`.\n`), stdout)
 })
 
 test('a single delivery does not count for push --all, a forced one comes on top of the weekly one', async () => {
@@ -217,6 +217,9 @@ test('status names the time zone to be mended, not the listings, where that is w
   assert.equal((await own.call('push --all')).code, 0)
   assert.equal((await own.call('push --all', { env: { LEADPUSH_TIME_ZONE: 'Africa/Abidjan' } })).code, 1)
   const { stdout } = await own.call('status')
-  assert.match(stdout, /^check {2}.*: give the machines one LEADPUSH_TIME_ZONE and run `leadpush push --all`/m)
+  assert.match(
+    stdout,
+    /^users {2}problem {2}.*\. Give the machines one LEADPUSH_TIME_ZONE and run `leadpush push --all`/m,
+  )
   assert.doesNotMatch(stdout, /imported/)
 })

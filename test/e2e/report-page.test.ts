@@ -47,12 +47,12 @@ test('report writes one page that only its owner may read, and says the same as 
   assert.equal(json.length, 1)
   const { size, mode } = statSync(file)
   assert.deepEqual(
-    { ...line, seconds: 0, alarms: [] },
-    { type: 'report', file, bytes: size, period: line.period, seconds: 0, sampled: false, alarms: [] },
+    { ...line, seconds: 0, findings: [] },
+    { type: 'report', file, bytes: size, period: line.period, seconds: 0, sampled: false, findings: [] },
   )
   const [checked] = (await callProgram(['status', '--check', '--json'], { env })).json
-  assert.ok(line.alarms.length > 1)
-  assert.deepEqual(line.alarms, checked.alarms)
+  assert.ok(line.findings.length > 1)
+  assert.deepEqual(line.findings, checked.findings)
   assert.equal(mode & 0o777, 0o600)
   assert.deepEqual(readdirSync(folder), ['report.html'])
 

@@ -135,7 +135,7 @@ test('a push shows a line that moves and never wraps, up to 20 users of each end
     /^Not delivered, by cause\n25 {2}HTTP 401: the receiver does not take\n {4}the user's receiver key\n {4}user-\d/m,
   )
   assert.match(plain, /\n {4}Bring the keys/)
-  assert.match(plain, /\nOnce the cause is mended: leadpush push\n--failed\n/)
+  assert.match(plain, /\nMend the cause, then run `leadpush push\n--failed`\.\n/)
 
   house.receiver.answer = () => 200
   const still = await showOn(80, 'push --failed', { ...env, NO_COLOR: '1' })

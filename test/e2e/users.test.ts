@@ -305,7 +305,7 @@ test('a machine of another time zone is told so, and sends nothing weekly', asyn
   const alarms = await house.call('status --check --quiet', { env })
   assert.match(
     alarms.stdout,
-    /: give the machines one LEADPUSH_TIME_ZONE and run `leadpush push --all`, or send it all the same with/,
+    /\. Give the machines one LEADPUSH_TIME_ZONE and run `leadpush push --all`, or send it all the same with/,
   )
   const other = await house.call('push --user user-0@example.com', { env })
   assert.deepEqual([other.code, house.receiver.requests.length], [0, 2])

@@ -1,9 +1,10 @@
 /** A receiver whose first answers prove nothing (contract 4.5): pushes against a real database and a real receiver, in this process. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sentenceOf } from '../../src/inspect/finding.ts'
 import { findFigures } from '../../src/inspect/report/figures/find-figures.ts'
 import { buildReport } from '../../src/inspect/report/page/build-report.ts'
-import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
+import { findAlarms } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
 import { all, build, type Pushed, resume, skips, users } from '../support/push-house.ts'
 

@@ -107,7 +107,7 @@ test('listings whose code is in no table go in and are counted, with the first, 
   const found = []
   for await (const finding of checkLeads(opened.db, { leads: 0 })) found.push(finding)
   assert.deepEqual(
-    found.map(({ type, where, path }) => [type, where, path]).sort(),
+    found.map(({ level, where, path }) => [level, where, path]).sort(),
     ['p2', 'p3'].map((name) => ['note', `lead ${hrefOf(name)}`, 'postalCode']),
   )
 })

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import type { PushLine } from '../../src/index.ts'
-import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
+import { sentenceOf } from '../../src/inspect/finding.ts'
+import { findAlarms } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
 import { Preview } from '../../src/push/preview.ts'
 import { ReceiverRow } from '../../src/push/receiver-row.ts'
@@ -307,7 +308,7 @@ test('preview, status and its alarms tell what is held and what to do', async (t
   assert.equal(during.status.refused?.status, 404)
   assert.match(
     during.alarms[0] ?? '',
-    /held since \S+Z, as the receiver refuses .* HTTP 404: .*: mend that, then run `leadpush push --all`/,
+    /held since \S+Z, as the receiver refuses .* HTTP 404: .*\. Mend that, then run `leadpush push --all`/,
   )
   house.receiver.answer = () => 200
   await house.push(all, held)

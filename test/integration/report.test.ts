@@ -150,12 +150,12 @@ test('users without queries are those who are subscribed, whoever else has some 
 
 test('what did not arrive is told by cause, and by users who got nothing since', () => {
   const { causes, users, status } = figures
-  assert.deepEqual(causes.map(({ cause, failed, unknown, thisWeek }) => [cause, failed, unknown, thisWeek]).sort(), [
+  assert.deepEqual(causes.map(({ what, failed, unknown, thisPeriod }) => [what, failed, unknown, thisPeriod]).sort(), [
     ['HTTP 401: no key', 1, 0, 0],
     ['a listing was erased', 1, 0, 1],
     ['an answer did not come in time', 0, 1, 1],
   ])
-  for (const { remedy } of causes) assert.match(remedy, /leadpush/i)
+  for (const { toDo } of causes) assert.match(toDo, /leadpush/i)
   assert.equal(users.total, 2)
   assert.deepEqual(
     users.first.map(({ email, failed, unknown, stuck }) => [email, failed, unknown, stuck]),

@@ -5,7 +5,8 @@ import { timeFormat } from '../../src/base/amounts.ts'
 import { readSettings } from '../../src/base/config.ts'
 import type { Database } from '../../src/db/open.ts'
 import { findInterruptedRuns } from '../../src/deliveries/runs.ts'
-import { findAlarms, sentenceOf } from '../../src/inspect/status/alarms.ts'
+import { sentenceOf } from '../../src/inspect/finding.ts'
+import { findAlarms } from '../../src/inspect/status/alarms.ts'
 import { findConcerns } from '../../src/inspect/status/concerns.ts'
 import { countLeft } from '../../src/inspect/status/missed.ts'
 import { findStuck } from '../../src/inspect/status/not-delivered.ts'
@@ -107,7 +108,7 @@ test('an empty database is nothing to worry about, and has every field of the co
   const expected = {
     type: 'status', period, subscribed: 0, delivered: 0, failed: 0, unknown: 0, owed: 0, lastRun: null, hooksInTrouble: 0,
   } // biome-ignore format: as the contract has it
-  assert.deepEqual(json, [{ ...expected, pending: 0, stuck: 0, alarms: [] }])
+  assert.deepEqual(json, [{ ...expected, pending: 0, stuck: 0, findings: [] }])
   assert.equal(stdout.trim().split('\n').length, 1)
   const text = await callProgram(['status'], { env })
   assert.equal(text.code, 0)
@@ -228,8 +229,11 @@ test('a pending delivery is stuck when no living process has it', async (t) => {
   assert.deepEqual(await check(), { pending: 1, stuck: 1, alarms: 1 })
   await writeDelivery(db, user, { period, status: 'pending', workerId: null })
   assert.deepEqual(await check(), { pending: 2, stuck: 2, alarms: 1 })
-  const { deliveries, groups } = await findStuck(db, 'on')
-  assert.deepEqual([deliveries, groups.map(({ users }) => users)], [2, [['a@example.com']]])
+  const groups = await findStuck(db, 'on')
+  assert.deepEqual(
+    groups.map(({ deliveries, users }) => [deliveries, users]),
+    [[2, ['a@example.com']]],
+  )
   await db.updateTable('deliveries').set({ status: 'unknown' }).execute()
   assert.deepEqual(await check(), { pending: 0, stuck: 0, alarms: 0 })
 })

@@ -6,8 +6,8 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { packageRoot } from '../../src/base/package-root.ts'
+import type { Finding } from '../../src/inspect/finding.ts'
 import { checkFiles, findFiles } from '../../src/inspect/validate/files.ts'
-import type { Finding } from '../../src/inspect/validate/finding.ts'
 import { completeLead, type Lead, leadFields } from '../../src/leads/lead.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { callProgram, runProgram, testHome } from '../support/program.ts'
@@ -19,7 +19,7 @@ async function check(...names: string[]) {
   const counts = { files: 0, records: 0 }
   const findings: Finding[] = []
   for await (const finding of checkFiles(findFiles(names), counts)) findings.push(finding)
-  const problems = findings.filter(({ type }) => type === 'problem')
+  const problems = findings.filter(({ level }) => level === 'problem')
   return { findings, problems, counts, paths: problems.map(({ path }) => path) }
 }
 
@@ -66,7 +66,7 @@ test('every field of a lead must be there, but for fullAddress', async () => {
     if (name === 'fullAddress') assert.deepEqual(problems, [])
     else
       assert.deepEqual(
-        problems.map(({ path, message }) => [path, message]),
+        problems.map(({ path, what }) => [path, what]),
         [[`fsbos[0].${name}`, 'is missing']],
       )
   }
@@ -160,7 +160,7 @@ test('a lead stands in a body once, and no two queries have one hash', async () 
     problems.map(({ path }) => path),
     ['queryList[2]'],
   )
-  assert.match(problems[0]?.message ?? '', /query 1/)
+  assert.match(problems[0]?.what ?? '', /query 1/)
   assert.deepEqual((await checkBody([query({ radius: 5 }), query({ radius: 5.5 })], [])).paths, [])
 })
 
@@ -181,7 +181,7 @@ test('a body has at most 5,000,000 bytes', async () => {
   }
   const { problems } = await checkBytes(padded(5_000_001))
   assert.deepEqual(
-    problems.map(({ path, message }) => [path, message]),
+    problems.map(({ path, what }) => [path, what]),
     [['', 'has 5000001 bytes: at most 5000000']],
   )
 })
@@ -198,7 +198,7 @@ test('a body is UTF-8 JSON without a byte order mark', async () => {
   ] as const) {
     const { problems } = await checkBytes(bytes)
     assert.equal(problems.length, 1)
-    assert.match(problems[0]?.message ?? '', message)
+    assert.match(problems[0]?.what ?? '', message)
   }
 })
 
@@ -222,7 +222,7 @@ test('a leads file is held to the rules of the import, each record by its line',
       ],
     )
     assert.deepEqual(
-      findings.filter(({ type }) => type === 'note').map(({ path }) => path),
+      findings.filter(({ level }) => level === 'note').map(({ path }) => path),
       ['price', 'colour'],
     )
     assert.deepEqual(counts, { files: 1, records: 6 })
@@ -278,7 +278,7 @@ test('validate FILE… exits 1 for a problem, 0 for none, and needs no database'
   const bad = await callProgram(['validate', right, wrong, '--json'], { env })
   assert.equal(bad.code, 1)
   assert.deepEqual(bad.json, [
-    { type: 'problem', where: wrong, path: 'fsbos[3].price', message: 'must be from 0 to 1000000000000' },
+    { type: 'problem', code: 'body', where: wrong, path: 'fsbos[3].price', message: 'must be from 0 to 1000000000000' },
     { type: 'summary', problems: 1, notes: 0, files: 2, records: 0 },
   ])
   const text = await callProgram(['validate', wrong], { env })
@@ -342,8 +342,8 @@ test('users in CSV are judged whole: what one line leaves out another has, and l
   const [lacking, the] = (await check(write(toLines([
     { email: 'a@example.com' }, { email: 'b@example.com', receiverApiKey: 'k', queries: [{ value: 'the' }] },
   ]), 'ndjson'))).problems // biome-ignore format: short
-  assert.match(`${lacking?.path} ${lacking?.message}`, /^receiverApiKey is missing: only a user who is known/)
-  assert.match(`${the?.path} ${the?.message}`, /^queries\[0\]\.value has no word to search for/)
+  assert.match(`${lacking?.path} ${lacking?.what}`, /^receiverApiKey is missing: only a user who is known/)
+  assert.match(`${the?.path} ${the?.what}`, /^queries\[0\]\.value has no word to search for/)
 })
 
 test('a file of users with other names is one problem with the command that fits, and --map of users reads it', async () => {

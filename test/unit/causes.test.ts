@@ -46,7 +46,7 @@ test('each status that a receiver answers with has a cause of its own, and a rem
   for (const [status, words, advice] of expected) {
     const attempt = { idempotencyKey: 'key', receiverKey: 'key', body: Buffer.from('{}') }
     const url = { ...target, receiverUrl: `http://127.0.0.1:${server.port}/${status}` }
-    const { cause, remedy } = causeOf(await sendAttempt(wire, url, attempt))
+    const { what: cause, toDo: remedy } = causeOf(await sendAttempt(wire, url, attempt))
     assert.match(cause, new RegExp(`^HTTP ${status}: [^:;]+$`))
     assert.match(cause, words)
     assert.match(remedy, advice)
@@ -77,12 +77,12 @@ test('what kept an answer from coming has one cause for all its codes, and a rem
   for (const [stage, codes, cause, remedy] of expected) {
     for (const code of codes) {
       const found = causeOf({ httpStatus: null, error: troubleOf(stage, code) })
-      assert.equal(found.cause, cause)
-      assert.match(found.remedy, remedy)
+      assert.equal(found.what, cause)
+      assert.match(found.toDo, remedy)
     }
   }
   const refused = troubleOf('connect', 'UND_ERR_ABORTED', new Error('Proxy response (407) !== 200 when HTTP Tunneling'))
-  assert.match(causeOf({ httpStatus: null, error: refused }).remedy, /HTTPS_PROXY/)
+  assert.match(causeOf({ httpStatus: null, error: refused }).toDo, /HTTPS_PROXY/)
   const away = describeNoAnswer(
     {
       kind: 'no-answer',
@@ -95,15 +95,15 @@ test('what kept an answer from coming has one cause for all its codes, and a rem
     },
     target,
   )
-  assert.match(causeOf({ httpStatus: null, error: away }).remedy, /NO_PROXY/)
+  assert.match(causeOf({ httpStatus: null, error: away }).toDo, /NO_PROXY/)
 })
 
 test('how a delivery ended has the last word, whatever its last attempt came to', () => {
-  assert.match(causeOf({ httpStatus: 503, error: wasErased }).remedy, /push --failed/)
-  assert.match(causeOf({ httpStatus: 503, error: 'nobody recorded what came of the attempt' }).remedy, /--unknown/)
-  assert.match(causeOf({ httpStatus: null, error: 'the user unsubscribed before it was begun' }).remedy, /^Nothing/)
-  assert.deepEqual(causeOf({ httpStatus: 502, error: null }).cause, 'HTTP 502')
-  assert.deepEqual(causeOf({ httpStatus: null, error: null }).cause, 'the reason is not known')
+  assert.match(causeOf({ httpStatus: 503, error: wasErased }).toDo, /push --failed/)
+  assert.match(causeOf({ httpStatus: 503, error: 'nobody recorded what came of the attempt' }).toDo, /--unknown/)
+  assert.match(causeOf({ httpStatus: null, error: 'the user unsubscribed before it was begun' }).toDo, /^Nothing/)
+  assert.deepEqual(causeOf({ httpStatus: 502, error: null }).what, 'HTTP 502')
+  assert.deepEqual(causeOf({ httpStatus: null, error: null }).what, 'the reason is not known')
 })
 
 test('a tally counts by cause, the most frequent first, with the first few users, and in bounded memory', () => {
@@ -115,10 +115,10 @@ test('a tally counts by cause, the most frequent first, with the first few users
   for (let n = 0; n < 1_000; n++) add('f@example.com', `other ${n}`, n % 3 ? `said ${n}` : 'often')
   const [others, keys] = tally.top(2)
   assert.deepEqual(
-    { ...others, remedy: '' },
+    { ...others, toDo: '' },
     {
-      cause: 'other causes',
-      remedy: '',
+      what: 'other causes',
+      toDo: '',
       deliveries: 902,
       users: ['f@example.com'],
       answers: [
@@ -128,7 +128,7 @@ test('a tally counts by cause, the most frequent first, with the first few users
       ],
     },
   )
-  assert.deepEqual([keys?.cause, keys?.deliveries], ['HTTP 401: no key', 6])
+  assert.deepEqual([keys?.what, keys?.deliveries], ['HTTP 401: no key', 6])
   assert.deepEqual(keys?.users, ['a@example.com', 'b@example.com', 'c@example.com'])
   assert.equal(tally.top().length, 101)
   assert.equal(tally.top(1).length, 1)

@@ -104,10 +104,10 @@ export class Ping {
 
   /** The summary as `push --json` prints it, with the exit code, the causes and the reasons of skips, the most frequent first. */
   private formatBody(end: { exitCode: number } | { message: (typeof messages)[BreakOff] }): string {
-    const causes = this.causes.top(shownMax).map(({ cause, remedy, deliveries }) => ({
+    const causes = this.causes.top(shownMax).map(({ what, toDo, deliveries }) => ({
       deliveries,
-      cause: clip(cause),
-      remedy: clip(remedy),
+      cause: clip(what),
+      remedy: clip(toDo),
     }))
     const skips = [...this.skips]
       .sort(([, a], [, b]) => b - a)

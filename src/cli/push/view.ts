@@ -5,7 +5,7 @@
 
 import { bytes, formatCount, formatRate, plural, seconds } from '../../base/amounts.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../../index.ts'
-import { CauseTally } from '../../inspect/status/causes.ts'
+import { againWhenMended, CauseTally, resume, toDoWithHeld } from '../../inspect/status/causes.ts'
 import type { PushReporter } from '../../push/reporter.ts'
 import { writeCauses } from '../causes-view.ts'
 import type { CommandIo } from '../command-io.ts'
@@ -136,7 +136,7 @@ async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> 
   await io.out.facts(facts)
 }
 
-/** `again`: the command for what failed, where `push --failed` would not serve the user. */
+/** What `status` would say is to be done; `again`: the command for what failed, where `push --failed` would not serve the user. */
 async function writeAdvice(
   io: CommandIo,
   summary: SummaryLine,
@@ -144,15 +144,9 @@ async function writeAdvice(
   again: string | undefined,
 ): Promise<void> {
   const advice: string[] = []
-  if (pendingOf(summary) > 0) advice.push('To go on: leadpush push --resume')
-  if (held) advice.push('If what is held back is right: leadpush push --all --accept')
-  // one command, which sends both again
-  if (again !== undefined && summary.failed > 0 && summary.unknown > 0)
-    advice.push(`Once the cause is mended, and to send again what may have arrived: leadpush ${again}`)
-  else {
-    if (summary.failed > 0) advice.push(`Once the cause is mended: leadpush ${again ?? 'push --failed'}`)
-    if (summary.unknown > 0)
-      advice.push(`To send again what may have arrived: leadpush ${again ?? 'push --failed --unknown'}`)
-  }
+  if (pendingOf(summary) > 0) advice.push(resume)
+  if (held) advice.push(toDoWithHeld('week'))
+  if (summary.failed + summary.unknown > 0)
+    advice.push(againWhenMended(again ?? (summary.unknown > 0 ? 'push --failed --unknown' : 'push --failed')))
   if (advice.length > 0) await io.out.line('', ...advice.map((sentence) => io.out.wrap(sentence, 0)))
 }

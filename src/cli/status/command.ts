@@ -2,8 +2,8 @@
 import type { Command } from 'commander'
 import { formatCount, plural, seconds, timeFormat } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
+import { type Finding, toFindingLine } from '../../inspect/finding.ts'
 import type { RunReport, Status } from '../../inspect/status/status.ts'
-import type { UserDelivery } from '../../inspect/status/user-deliveries.ts'
 import { type Act, type ExitCode, inShort, settingsSource, usageError, withDatabase } from '../command.ts'
 import type { CommandIo } from '../command-io.ts'
 import { paint, paintStatus } from '../painted.ts'
@@ -20,10 +20,8 @@ interface StatusSettings {
   maxLeadAgeMs: number
   feedMaxAgeMs: number | undefined
   keepAnswers: 'on' | 'off'
+  guard: 'on' | 'off'
 }
-
-/** The most deliveries of a user that are printed without --json. */
-const deliveriesShown = 50
 
 export function addStatus(program: Command, act: Act): void {
   program
@@ -57,7 +55,16 @@ async function status(io: CommandIo, options: StatusOptions): Promise<ExitCode> 
   if (options.check && options.user !== undefined) throw usageError('--check and --user exclude each other.')
   if (options.quiet && !options.check) throw usageError('--quiet goes with --check.')
   const { readSettings } = await import('../../base/config.ts')
-  const names = ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers', 'logFormat'] as const
+  const names = [
+    'databaseUrl',
+    'home',
+    'timeZone',
+    'maxLeadAgeMs',
+    'feedMaxAgeMs',
+    'keepAnswers',
+    'guard',
+    'logFormat',
+  ] as const
   const settings = readSettings(names, settingsSource(io))
   return await withDatabase(io, settings, inShort, async ({ db }) => {
     if (options.user !== undefined) return await showUser(io, db, options.user, settings, options)
@@ -72,77 +79,42 @@ async function showStatus(
   { check, quiet, json }: StatusOptions,
 ): Promise<ExitCode> {
   const { findStatus } = await import('../../inspect/status/status.ts')
+  const { findAlarms } = await import('../../inspect/status/alarms.ts')
+  const { writeFinding } = await import('../findings-view.ts')
   const found = await findStatus(db, settings)
-  const alarms = await listAlarms(db, found, settings)
-  if (json) await io.out.json(toStatusLine(found, alarms))
+  const findings = await findAlarms(db, found, settings)
+  if (json) await io.out.json(toStatusLine(found, findings))
   else {
-    await writeAlarms(io, alarms, { check, quiet })
+    for (const finding of findings) await writeFinding(io, finding)
+    if (findings.length === 0 && !quiet) await io.out.line(paint('green', 'All is well.'))
     if (!quiet) await writeStatus(io, db, found, settings)
   }
-  return check && alarms.length > 0 ? 1 : 0
-}
-
-async function listAlarms(db: Database, found: Status, settings: StatusSettings): Promise<string[]> {
-  const { findAlarms, sentenceOf } = await import('../../inspect/status/alarms.ts')
-  return (await findAlarms(db, found, settings)).map(sentenceOf)
-}
-
-async function writeAlarms(
-  io: CommandIo,
-  alarms: readonly string[],
-  { check, quiet }: { check: true | undefined; quiet: true | undefined },
-): Promise<void> {
-  for (const alarm of alarms) await io.out.line(`${paint('red', 'check')}  ${io.out.wrap(alarm, 'check  '.length)}`)
-  if (quiet || (alarms.length === 0 && !check)) return
-  if (alarms.length === 0) await io.out.line(`${paint('green', 'check')}  All is well.`)
-  await io.out.line('')
+  return check && findings.length > 0 ? 1 : 0
 }
 
 /** contract 3. */
-function toStatusLine(found: Status, alarms: string[]): object {
-  const {
-    period,
-    subscribed,
-    delivered,
-    failed,
-    unknown,
-    pending,
-    stuck,
-    owed,
-    held,
-    refused,
-    lost,
-    lastRun,
-    hooksInTrouble,
-    sources,
-  } = found
-  const run = lastRun && {
-    startedAt: lastRun.startedAt,
-    endedAt: lastRun.endedAt,
-    outcome: lastRun.outcome,
-    command: lastRun.command,
-    period: lastRun.period,
-  }
-  const line = {
-    type: 'status',
-    period,
-    subscribed,
-    delivered,
-    failed,
-    unknown,
-    owed,
-    lastRun: run ?? null,
-    hooksInTrouble,
-  }
+function toStatusLine(found: Status, findings: readonly Finding[]): object {
+  const { period, subscribed, delivered, failed, unknown, owed, hooksInTrouble, lastRun } = found
+  const { pending, stuck, held, refused, down, lost, sources } = found
   return {
-    ...line,
-    pending,
-    stuck,
+    ...{
+      type: 'status',
+      period,
+      subscribed,
+      delivered,
+      failed,
+      unknown,
+      owed,
+      lastRun: lastRun ?? null,
+      hooksInTrouble,
+    },
+    ...{ pending, stuck },
     ...(held && { held: { reason: held.reason, users: held.users } }),
     ...(refused && { refused }),
+    ...(down && { down }),
     ...(lost && { lost }),
     ...(sources.length > 0 && { sources }),
-    alarms,
+    findings: findings.map(toFindingLine),
   }
 }
 
@@ -155,6 +127,7 @@ async function writeStatus(
   const { findLastRuns, findTroubledHooks } = await import('../../inspect/status/status.ts')
   const { writeEnded, writeHooks, writeStuck } = await import('./trouble-view.ts')
   const time = timeFormat(timeZone)
+  await io.out.line('')
   await io.out.facts(describeStatus(found, timeZone))
   const runs = await findLastRuns(db)
   if (runs.length > 0) await writeRuns(io, runs, time)
@@ -204,34 +177,22 @@ async function showUser(
   io: CommandIo,
   db: Database,
   email: string,
-  { timeZone, keepAnswers }: StatusSettings,
+  settings: StatusSettings,
   { json }: StatusOptions,
 ): Promise<ExitCode> {
-  const { findUser } = await import('../../users/users.ts')
-  const { findUserDeliveries } = await import('../../inspect/status/user-deliveries.ts')
-  const found = await findUser(db, email)
-  const deliveries = findUserDeliveries(db, found.user.id, keepAnswers)
-  if (json) {
-    const { toDeliveryLine } = await import('../../push/reporter.ts')
-    for await (const { attemptLog, createdAt, recipe: _, ...delivery } of deliveries) {
-      await io.out.json({ ...toDeliveryLine(delivery), createdAt, attemptLog })
-    }
+  if (!json) {
+    const { findUserFacts } = await import('../../inspect/user/find-user-facts.ts')
+    const { writeUser } = await import('../users/show.ts')
+    await writeUser(io, await findUserFacts(db, email, settings), timeFormat(settings.timeZone))
     return 0
   }
-  await io.out.facts([
-    ['user', found.user.email],
-    ['subscribed', `${found.subscribed ? 'yes' : 'no'}${found.owed ? ', a subscription push is owed' : ''}`],
-  ])
-  const shown: UserDelivery[] = []
-  let more = false
-  for await (const delivery of deliveries) {
-    more = shown.length === deliveriesShown
-    if (more) break
-    shown.push(delivery)
+  const { findUser } = await import('../../users/users.ts')
+  const { findUserDeliveries } = await import('../../inspect/status/user-deliveries.ts')
+  const { toDeliveryLine } = await import('../../push/reporter.ts')
+  const { user } = await findUser(db, email)
+  for await (const delivery of findUserDeliveries(db, user.id, settings.keepAnswers)) {
+    const { attemptLog, createdAt } = delivery
+    await io.out.json({ ...toDeliveryLine(delivery), createdAt, attemptLog })
   }
-  await io.out.line('')
-  if (shown.length === 0) await io.out.line('No delivery yet.')
-  else await (await import('./trouble-view.ts')).writeDeliveries(io, shown, timeFormat(timeZone))
-  if (more) await io.out.line(`These are the newest ${formatCount(deliveriesShown)}; --json shows all.`)
   return 0
 }

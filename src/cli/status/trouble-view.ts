@@ -15,9 +15,10 @@ import { paint, paintStatus } from '../painted.ts'
 type Time = (at: Date | null) => string
 
 export async function writeStuck(io: CommandIo, db: Database, time: Time, keepAnswers: 'on' | 'off'): Promise<void> {
-  const { groups, since } = await findStuck(db, keepAnswers)
-  // no remedy: they get their second attempt, whatever the cause
-  const causes = groups.map((group) => ({ ...group, remedy: '' }))
+  const groups = await findStuck(db, keepAnswers)
+  const since = new Date(Math.min(...groups.map(({ first }) => first.getTime())))
+  // nothing to do about the cause: they get their second attempt, whatever it is
+  const causes = groups.map((group) => ({ ...group, toDo: '' }))
   await writeCauses(io, causes, { title: `Stuck, by their last error (since ${time(since)})`, causesShown, usersShown })
 }
 
@@ -28,10 +29,10 @@ export async function writeEnded(
   { period, delivered, failed, unknown }: Status,
   keepAnswers: 'on' | 'off',
 ): Promise<void> {
-  const { groups, deliveries } = await findEnded(db, period, keepAnswers)
+  const groups = await findEnded(db, period, keepAnswers)
   const title = 'Not delivered in this period, by cause'
   await writeCauses(io, groups, { title, causesShown, usersShown, arrived: delivered })
-  const madeGood = failed + unknown - deliveries
+  const madeGood = groups.reduce((rest, { deliveries }) => rest - deliveries, failed + unknown)
   if (madeGood <= 0) return
   const text = `${plural(madeGood, 'delivery')} that failed or may not have arrived: a later one was delivered, or is to come.`
   await io.out.line('', io.out.wrap(text, 0))

@@ -82,4 +82,4 @@ export async function listDeliveries(
 }
 
 const findCause = ({ status, httpStatus, error }: LedgerDelivery): string | null =>
-  status === 'delivered' || (status === 'pending' && error === null) ? null : causeOf({ httpStatus, error }).cause
+  status === 'delivered' || (status === 'pending' && error === null) ? null : causeOf({ httpStatus, error }).what

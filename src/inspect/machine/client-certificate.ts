@@ -1,16 +1,8 @@
 /** Checks the dates of the client certificate for the receiver. No connection is made. */
 import { X509Certificate } from 'node:crypto'
-import {
-  type Check,
-  type CheckContext,
-  failure,
-  judge,
-  pass,
-  skipped,
-  type Trouble,
-  type Verdict,
-  warning,
-} from './check.ts'
+import { plural } from '../../base/amounts.ts'
+import { type Found, note, problem } from '../finding.ts'
+import type { Check, CheckContext } from './check.ts'
 
 const soonDays = 30
 const dayMs = 86_400_000
@@ -23,48 +15,35 @@ const splitChain = (pem: string): X509Certificate[] =>
 
 const dayOf = (time: Date) => time.toISOString().slice(0, 10)
 
-/** The verdict on the dates of `pem`: a certificate, or a chain that begins with it. */
-export function judgeDates(pem: string, now: Date): Verdict {
-  const chain = splitChain(pem).map((each) => ({ from: new Date(each.validFrom), to: new Date(each.validTo) }))
-  const troubles: Trouble[] = []
-  for (const [index, { from, to }] of chain.entries()) {
-    const what = index === 0 ? 'The certificate' : `Certificate ${index + 1} of the chain`
-    const renew =
-      'Ask the operator of the receiver for a new one, and put it with its key into LEADPUSH_CLIENT_CERT and LEADPUSH_CLIENT_KEY.'
-    if (to <= now)
-      troubles.push(failure(`${what} expired on ${dayOf(to)}: the receiver refuses every delivery.`, renew))
-    else if (from > now) {
-      const message = `${what} is not valid before ${dayOf(from)}: until then the receiver refuses every delivery.`
-      troubles.push(failure(message, 'Check the clock of this machine, or use the previous certificate until then.'))
-    } else if (to.getTime() - now.getTime() < soonDays * dayMs) {
-      const days = Math.floor((to.getTime() - now.getTime()) / dayMs)
-      troubles.push(warning(`${what} ends in ${days === 1 ? '1 day' : `${days} days`}, on ${dayOf(to)}.`, renew))
+/** Judges the dates of `pem`: a certificate, or a chain that begins with it. */
+export function judgeDates(pem: string, now: Date): Found[] {
+  const renew =
+    'Ask the operator of the receiver for a new one, and put it with its key into LEADPUSH_CLIENT_CERT and LEADPUSH_CLIENT_KEY.'
+  return splitChain(pem).flatMap(({ validFrom, validTo }, index): Found[] => {
+    const [from, to] = [new Date(validFrom), new Date(validTo)]
+    const which = index === 0 ? 'The certificate' : `Certificate ${index + 1} of the chain`
+    if (to <= now) return [problem(`${which} expired on ${dayOf(to)}: the receiver refuses every delivery`, renew)]
+    if (from > now) {
+      const what = `${which} is not valid before ${dayOf(from)}: until then the receiver refuses every delivery`
+      return [problem(what, 'Check the clock of this machine, or use the previous certificate until then.')]
     }
-  }
-  const [first] = chain
-  return first
-    ? judge(`it belongs to its key, and is valid until ${dayOf(first.to)}`, troubles)
-    : pass('it belongs to its key')
+    const days = Math.floor((to.getTime() - now.getTime()) / dayMs)
+    return days < soonDays ? [note(`${which} ends in ${plural(days, 'day')}, on ${dayOf(to)}`, renew)] : []
+  })
 }
 
-async function checkClientCertificate({ inspection }: CheckContext): Promise<Verdict> {
+function checkClientCertificate({ inspection }: CheckContext): Found[] {
   const { settings, wrong } = inspection
-  if (wrong.has('clientCert') || wrong.has('clientKey'))
-    return skipped('LEADPUSH_CLIENT_CERT or LEADPUSH_CLIENT_KEY is wrong')
   const { clientCert, receiverUrl } = settings
-  if (clientCert === undefined) return skipped('LEADPUSH_CLIENT_CERT is not set')
-  if (receiverUrl !== undefined && /^http:/i.test(receiverUrl)) {
-    const message =
-      'LEADPUSH_CLIENT_CERT is set, but LEADPUSH_RECEIVER_URL begins with `http:`, so the certificate is never shown.'
-    return judge('', [
-      warning(message, 'Use https: if the receiver has it, or unset both settings of the certificate.'),
-    ])
-  }
-  return judgeDates(clientCert, new Date())
+  if (clientCert === undefined || wrong.has('clientCert') || wrong.has('clientKey')) return []
+  if (receiverUrl === undefined || !/^http:/i.test(receiverUrl)) return judgeDates(clientCert, new Date())
+  const what = 'is set, but LEADPUSH_RECEIVER_URL begins with `http:`, so the certificate is never shown'
+  const toDo = 'Use https: if the receiver has it, or unset both settings of the certificate.'
+  return [{ ...note(what, toDo, 'LEADPUSH_CLIENT_CERT'), where: 'settings' }]
 }
 
 export const clientCertificateCheck: Check = {
-  name: 'client-certificate',
+  code: 'client-certificate',
   title: 'Certificate',
   run: checkClientCertificate,
 }

@@ -2,6 +2,7 @@
 import { constants } from 'node:fs'
 import { access, open } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
+import type { Finding } from '../finding.ts'
 
 export const jobKinds = ['push --all', 'push --resume', 'trigger', 'prune'] as const
 export type JobKind = (typeof jobKinds)[number]
@@ -79,7 +80,7 @@ async function needsNode(path: string): Promise<boolean> {
 const wrappers = /(^|[\s/;&|(])(docker|podman|kubectl|ssh|npx|npm|nix|flatpak|snap|chroot|nsenter|systemd-run)\s/
 
 /** Which file the job would not find, and what to do; undefined where all files exist, or the job cannot be judged. */
-export async function findJobTrouble(job: Job): Promise<{ what: string; toDo: string } | undefined> {
+export async function findJobTrouble(job: Job): Promise<Pick<Finding, 'what' | 'toDo'> | undefined> {
   const { command, path = pathOfCron, home } = job
   if (wrappers.test(command)) return undefined
   const words = command.split(/[\s"'`;&|()]+|\$\(/).filter((word) => word !== '')

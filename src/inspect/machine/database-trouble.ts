@@ -3,7 +3,7 @@
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 import { isDatabaseError } from '../../db/away.ts'
 import { isCertificateCode } from '../../http/trouble.ts'
-import { failure, type Trouble } from './check.ts'
+import { type Found, problem } from '../finding.ts'
 
 interface Kind {
   is: (code: string, message: string) => boolean
@@ -79,13 +79,13 @@ const kinds: readonly Kind[] = [
 ]
 
 /** Words an error of opening the database; one of no known kind keeps its own message. */
-export function judgeDatabaseError(error: unknown): Trouble {
+export function judgeDatabaseError(error: unknown): Found {
   const cause = error instanceof LeadpushError ? error.cause : error
   const hint = error instanceof LeadpushError ? error.hint : undefined
   if (cause !== undefined && isDatabaseError(cause)) {
     const [code, message] = [codeOf(cause) ?? '', messageOf(cause)]
     const kind = kinds.find(({ is }) => is(code, message))
-    if (kind) return failure(`${kind.what} (${message || code}).`, kind.toDo)
+    if (kind) return problem(`${kind.what} (${message || code})`, kind.toDo)
   }
-  return failure(messageOf(error), hint ?? 'Check that PostgreSQL runs and that DATABASE_URL is right.')
+  return problem(messageOf(error), hint ?? 'Check that PostgreSQL runs and that DATABASE_URL is right.')
 }

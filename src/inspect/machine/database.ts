@@ -6,20 +6,11 @@ import { hasEmbedded } from '../../db/embedded.ts'
 import { schemaState, schemaTroubles } from '../../db/migrate.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { findRights, findServerFacts, type ServerFacts } from '../../db/survey.ts'
-import { isLocalHost } from '../validate/settings.ts'
-import {
-  type Check,
-  type CheckContext,
-  failure,
-  formatMs,
-  judge,
-  skipped,
-  type Trouble,
-  type Verdict,
-  warning,
-} from './check.ts'
+import { type Found, note, problem } from '../finding.ts'
+import { type Check, type CheckContext, factsOf, openedOf } from './check.ts'
 import { judgeDatabaseError } from './database-trouble.ts'
-import { standbysCheck } from './standbys.ts'
+import { isLocalHost } from './settings.ts'
+import { judgeStandbys } from './standbys.ts'
 
 const unreachable = 'the database cannot be reached'
 /** Longer than connecting may take; the embedded server may have to recover first. */
@@ -27,19 +18,19 @@ const openMsMax = 15_000
 /** The most connections that one process takes. */
 const connectionsWanted = 8
 
-async function checkDatabase(context: CheckContext): Promise<Verdict> {
+async function checkDatabase(context: CheckContext): Promise<Found[]> {
   const { settings, wrong } = context.inspection
   const { databaseUrl, home = '' } = settings
   const wrongName = wrong.has('databaseUrl') ? 'DATABASE_URL' : wrong.has('home') ? 'LEADPUSH_HOME' : undefined
   if (databaseUrl === undefined && wrongName !== undefined) {
     context.noDatabase = `${wrongName} is wrong`
-    return skipped(context.noDatabase)
+    return []
   }
   if (databaseUrl === undefined && !(await hasEmbedded(home))) {
     context.noDatabase = 'there is none yet'
-    const message = `There is none yet: DATABASE_URL is not set, and ${home} holds no embedded one.`
-    const remedy = 'Set DATABASE_URL; or import something (`leadpush leads import FILE`), which makes the embedded one.'
-    return judge('', [failure(message, remedy)])
+    const what = `There is none yet: DATABASE_URL is not set, and ${home} holds no embedded one`
+    const toDo = 'Set DATABASE_URL; or import something (`leadpush leads import FILE`), which makes the embedded one.'
+    return [problem(what, toDo)]
   }
   context.noDatabase = unreachable
   try {
@@ -50,88 +41,80 @@ async function checkDatabase(context: CheckContext): Promise<Verdict> {
     const isShared = databaseUrl === undefined && (await belongsToNobody(await findPaths(home)))
     return judgeConnection(opened, context.facts, databaseUrl, isShared)
   } catch (error) {
-    return judge('', [judgeDatabaseError(error)])
+    return [judgeDatabaseError(error)]
   }
 }
 
 /** `isShared`: its files belong to a user as whom other services may run. */
 function judgeConnection(
-  opened: OpenDatabase,
-  facts: ServerFacts,
+  { description }: OpenDatabase,
+  { encrypted }: ServerFacts,
   databaseUrl: string | undefined,
   isShared: boolean,
-): Verdict {
-  const { version, encoding, pooled, encrypted, roundTripMs } = facts
+): Found[] {
   const hosts = databaseUrl === undefined ? [] : parseDatabaseUrl(databaseUrl).hosts
   const abroad = hosts.find(({ host }) => host !== '' && !host.startsWith('/') && !isLocalHost(host))
-  const way = opened.embedded ? '' : `, ${pooled ? 'through a pooler' : 'direct'}, ${encrypted ? '' : 'no '}TLS`
-  const troubles: Trouble[] = []
+  const found: Found[] = []
   if (abroad && !encrypted) {
-    const message = `${abroad.host} is reached without TLS: receiver keys and contacts travel where others can read them.`
-    troubles.push(warning(message, 'Add sslmode=verify-full to DATABASE_URL.'))
+    const what = `${abroad.host} is reached without TLS: receiver keys and contacts travel where others can read them`
+    found.push(note(what, 'Add sslmode=verify-full to DATABASE_URL.'))
   }
   if (isShared) {
-    const message = `${opened.description}: its files belong to the user nobody, and other services that run as nobody can read and change them.`
-    const remedy =
+    const what = `${description}: its files belong to the user nobody, and other services that run as nobody can read and change them`
+    const toDo =
       'Make a system user `leadpush` (`useradd --system leadpush`), run `leadpush db backup FILE`, set LEADPUSH_HOME to a new ' +
       'folder, and run `leadpush db restore FILE`: the new files belong to that user.'
-    troubles.push(warning(message, remedy))
+    found.push(note(what, toDo))
   }
-  return judge(
-    `${opened.description}: PostgreSQL ${version}, ${encoding}${way}, ${formatMs(roundTripMs)} there and back`,
-    troubles,
-  )
+  return found
 }
 
-const factsOf = ({ facts }: CheckContext): ServerFacts => facts as ServerFacts
-const openedOf = ({ opened }: CheckContext): OpenDatabase => opened as OpenDatabase
-
 /** Whether a push may write, and without a time limit of the server. */
-export function judgeWriting(facts: Pick<ServerFacts, 'standby' | 'readOnly' | 'statementTimeout'>): Verdict {
+export function judgeWriting(facts: Pick<ServerFacts, 'standby' | 'readOnly' | 'statementTimeout'>): Found[] {
   const { standby, readOnly, statementTimeout } = facts
-  const troubles: Trouble[] = []
+  const found: Found[] = []
   if (standby) {
-    troubles.push(failure('The server is a standby: it only reads.', 'Let DATABASE_URL lead to the primary server.'))
+    found.push(problem('The server is a standby: it only reads', 'Let DATABASE_URL lead to the primary server.'))
   } else if (readOnly) {
-    const remedy = 'Take it back with `alter database … reset`, `alter role … reset`, or in postgresql.conf.'
-    troubles.push(failure('default_transaction_read_only is on: nothing can be written.', remedy))
+    const toDo = 'Take it back with `alter database … reset`, `alter role … reset`, or in postgresql.conf.'
+    found.push(problem('default_transaction_read_only is on: nothing can be written', toDo))
   }
   if (statementTimeout !== '0') {
-    const message = `statement_timeout is ${statementTimeout}: it ends imports, prune and every other statement that takes longer.`
-    troubles.push(warning(message, 'Lift it for this role: alter role … set statement_timeout = 0.'))
+    const what = `statement_timeout is ${statementTimeout}: it ends imports, prune and every other statement that takes longer`
+    found.push(note(what, 'Lift it for this role: alter role … set statement_timeout = 0.'))
   }
-  return judge('it is a primary server, and may be written to', troubles)
+  return found
 }
 
 /** Whether what the server confirms survives a crash; without that, an attempt could be repeated. */
-export function judgeDurability(facts: Pick<ServerFacts, 'fsync' | 'fullPageWrites' | 'synchronousCommit'>): Verdict {
-  const troubles: Trouble[] = []
+export function judgeDurability(facts: Pick<ServerFacts, 'fsync' | 'fullPageWrites' | 'synchronousCommit'>): Found[] {
   const settings = [
     ['fsync', facts.fsync],
     ['full_page_writes', facts.fullPageWrites],
   ] as const
-  for (const [name, isOn] of settings) {
-    if (isOn) continue
-    const message = `${name} is off: after a crash of its machine the database may have forgotten attempts that were made, and send them again.`
-    troubles.push(warning(message, `Set ${name} = on in postgresql.conf.`))
-  }
+  const found = settings
+    .filter(([, isOn]) => !isOn)
+    .map(([name]) => {
+      const what = `${name} is off: after a crash of its machine the database may have forgotten attempts that were made, and send them again`
+      return note(what, `Set ${name} = on in postgresql.conf.`)
+    })
   if (facts.synchronousCommit === 'off') {
-    const message =
-      'synchronous_commit is off: a crash may take the last imports with it (attempts are always written to disk first).'
-    troubles.push(warning(message, 'Set synchronous_commit = on.'))
+    const what =
+      'synchronous_commit is off: a crash may take the last imports with it (attempts are always written to disk first)'
+    found.push(note(what, 'Set synchronous_commit = on.'))
   }
-  return judge('what it confirmed survives a crash of its machine', troubles)
+  return found
 }
 
-async function checkSchema(context: CheckContext): Promise<Verdict> {
+async function checkSchema(context: CheckContext): Promise<Found[]> {
   context.noTables = 'its schema could not be read'
   const { db, embedded } = openedOf(context)
   const state = await schemaState(db)
   context.noTables = state === 'current' ? undefined : 'the schema is not the one of this program'
-  if (state === 'current') return judge('it is the one of this program', [])
-  const [message, remedy] = schemaTroubles[state]
+  if (state === 'current') return []
+  const [message, toDo] = schemaTroubles[state]
   const isMended = embedded && state === 'behind'
-  return judge('', [failure(message, isMended ? `${remedy} Every other command does so by itself.` : remedy)])
+  return [problem(message, isMended ? `${toDo} Every other command does so by itself.` : toDo)]
 }
 
 const shownMax = 5
@@ -141,51 +124,50 @@ function listSome(names: readonly string[]): string {
   return `${names.slice(0, shownMax).join('; ')}${more > 0 ? `; and ${more} more` : ''}`
 }
 
-async function checkRights(context: CheckContext): Promise<Verdict> {
+async function checkRights(context: CheckContext): Promise<Found[]> {
   const { missing, mayMigrate, mayStage } = await findRights(openedOf(context).db)
   const { role } = factsOf(context)
-  const troubles: Trouble[] = []
+  const found: Found[] = []
   if (missing.length > 0) {
     context.noTables ??= 'rights are missing'
-    const remedy = `As the owner: grant all on all tables in schema public to "${role}"; grant all on all sequences in schema public to "${role}".`
-    troubles.push(failure(`The role ${role} may not do what is needed (${listSome(missing)}).`, remedy))
+    const toDo = `As the owner: grant all on all tables in schema public to "${role}"; grant all on all sequences in schema public to "${role}".`
+    found.push(problem(`The role ${role} may not do what is needed (${listSome(missing)})`, toDo))
   }
   if (!mayStage) {
-    const message = `The role ${role} may not make temporary tables: imports and triggers need them.`
-    troubles.push(failure(message, `As the owner: grant temporary on database … to "${role}".`))
+    const what = `The role ${role} may not make temporary tables: imports and triggers need them`
+    found.push(problem(what, `As the owner: grant temporary on database … to "${role}".`))
   }
   if (!mayMigrate) {
-    const message = `The role ${role} may not change the schema.`
-    troubles.push(warning(message, 'Run `leadpush migrate` as the owner of the tables when a new version asks for it.'))
+    const toDo = 'Run `leadpush migrate` as the owner of the tables when a new version asks for it.'
+    found.push(note(`The role ${role} may not change the schema`, toDo))
   }
-  return judge(`${role} may do all that is needed`, troubles)
+  return found
 }
 
 /** Behind a pooler the server's free connections do not matter. */
-export function judgeConnections({ freeConnections, connectionsMax, pooled }: ServerFacts): Verdict {
-  const well = `${freeConnections} of ${connectionsMax} are free`
-  if (freeConnections >= connectionsWanted || pooled) return judge(pooled ? `${well} behind the pooler` : well, [])
-  const message = `Only ${freeConnections} of ${connectionsMax} are free, and a push takes up to ${connectionsWanted}.`
-  const remedy = 'Raise max_connections, end idle sessions, or put a PgBouncer in transaction mode before it.'
-  return judge('', [freeConnections < 1 ? failure(message, remedy) : warning(message, remedy)])
+export function judgeConnections({
+  freeConnections,
+  connectionsMax,
+  pooled,
+}: Pick<ServerFacts, 'freeConnections' | 'connectionsMax' | 'pooled'>): Found[] {
+  if (freeConnections >= connectionsWanted || pooled) return []
+  const what = `Only ${freeConnections} of ${connectionsMax} are free, and a push takes up to ${connectionsWanted}`
+  const toDo = 'Raise max_connections, end idle sessions, or put a PgBouncer in transaction mode before it.'
+  return [(freeConnections < 1 ? problem : note)(what, toDo)]
 }
 
+/** A check of what is known of the server since it was reached. */
+const ofFacts = (code: string, title: string, judge: (facts: ServerFacts) => Found[]): Check => ({
+  ...{ code, title, needs: 'database' },
+  run: (context) => judge(factsOf(context)),
+})
+
 export const databaseChecks: readonly Check[] = [
-  { name: 'database', title: 'Database', limitMs: openMsMax, run: checkDatabase },
-  { name: 'writing', title: 'Writing', needs: 'database', run: async (context) => judgeWriting(factsOf(context)) },
-  {
-    name: 'durability',
-    title: 'Durability',
-    needs: 'database',
-    run: async (context) => judgeDurability(factsOf(context)),
-  },
-  standbysCheck,
-  { name: 'schema', title: 'Schema', needs: 'database', run: checkSchema },
-  { name: 'rights', title: 'Rights', needs: 'database', run: checkRights },
-  {
-    name: 'connections',
-    title: 'Connections',
-    needs: 'database',
-    run: async (context) => judgeConnections(factsOf(context)),
-  },
+  { code: 'database', title: 'Database', limitMs: openMsMax, run: checkDatabase },
+  ofFacts('writing', 'Writing', judgeWriting),
+  ofFacts('durability', 'Durability', judgeDurability),
+  ofFacts('standbys', 'Standbys', judgeStandbys),
+  { code: 'schema', title: 'Schema', needs: 'database', run: checkSchema },
+  { code: 'rights', title: 'Rights', needs: 'database', run: checkRights },
+  ofFacts('connections', 'Connections', judgeConnections),
 ]

@@ -6,8 +6,9 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findUserHome } from '../../base/config.ts'
 import { packageRoot } from '../../base/package-root.ts'
+import { type Found, note } from '../finding.ts'
 import { runBriefly } from './brief-process.ts'
-import { type Check, judge, skipped, type Trouble, type Verdict, warning } from './check.ts'
+import type { Check } from './check.ts'
 import { findCronJobs, findJobTrouble, type Job, type JobKind, jobKinds, kindOf } from './cron-jobs.ts'
 
 /** `crontab` and `systemctl` run side by side, each for at most this long. */
@@ -28,19 +29,19 @@ export interface JobFolders {
   unitFolders: readonly string[]
 }
 
-interface Found {
+interface Jobs {
   jobs: Job[]
-  troubles: Trouble[]
+  troubles: Found[]
 }
 
 const readIfThere = (path: string) => readFile(path, 'utf8').catch(() => '')
 
-async function findInCron({ etc, home }: JobFolders): Promise<Found> {
-  const troubles: Trouble[] = []
+async function findInCron({ etc, home }: JobFolders): Promise<Jobs> {
+  const troubles: Found[] = []
   const listed = await runBriefly('crontab', ['-l'], askMsMax)
   if (listed === 'late') {
-    const message = `\`crontab -l\` gave no answer within ${askMsMax / 1_000} s, so its jobs are not known.`
-    troubles.push(warning(message, 'Find out what it hangs on.'))
+    const what = `\`crontab -l\` gave no answer within ${askMsMax / 1_000} s, so its jobs are not known`
+    troubles.push(note(what, 'Find out what it hangs on.'))
   }
   const own = typeof listed === 'string' ? '' : listed.stdout
   const names = (await readdir(join(etc, 'cron.d')).catch(() => [] as string[])).sort()
@@ -70,13 +71,13 @@ async function readCommand(unit: string, folders: readonly string[]): Promise<st
   return undefined
 }
 
-async function findInSystemd({ unitFolders: system, home }: JobFolders): Promise<Found> {
+async function findInSystemd({ unitFolders: system, home }: JobFolders): Promise<Jobs> {
   const list = (args: string[]) =>
     runBriefly('systemctl', [...args, 'list-timers', '--no-pager', '--no-legend'], askMsMax)
   const answers = await Promise.all([list([]), list(['--user'])])
   const active = answers.map((answer) => (typeof answer === 'string' ? '' : answer.stdout)).join('\n')
   const folders = [join(home, '.config/systemd/user'), ...system]
-  const found: Found = { jobs: [], troubles: [] }
+  const found: Jobs = { jobs: [], troubles: [] }
   for (const kind of jobKinds) {
     const timer = timerOf[kind] ?? ''
     const isActive = new RegExp(`(^|\\s)${timer.replace('.', '\\.')}(\\s|$)`, 'm').test(active)
@@ -84,8 +85,7 @@ async function findInSystemd({ unitFolders: system, home }: JobFolders): Promise
     if (isActive && (command === undefined || kindOf(command) === kind)) {
       found.jobs.push({ kind, command: command ?? '', where: timer, path: undefined, home })
     } else if (command !== undefined && kind === 'push --all') {
-      const message = `${timer} is installed, and not running.`
-      found.troubles.push(warning(message, `Run \`systemctl enable --now ${timer}\`.`))
+      found.troubles.push(note(`${timer} is installed, and not running`, `Run \`systemctl enable --now ${timer}\`.`))
     }
   }
   return found
@@ -97,39 +97,28 @@ async function findExample(): Promise<string> {
   return /^[^#\n]*push --all.*$/m.exec(text)?.[0].replace(/\s+/g, ' ') ?? '0 6 * * 1 leadpush push --all'
 }
 
-/** The verdict on the jobs that cron and systemd run on this machine. */
-export async function checkSchedule(folders: JobFolders): Promise<Verdict> {
+/** Judges the jobs that cron and systemd run on this machine. */
+export async function checkSchedule(folders: JobFolders): Promise<Found[]> {
   const [cron, systemd] = await Promise.all([findInCron(folders), findInSystemd(folders)])
   const jobs = [...cron.jobs, ...systemd.jobs]
-  const weekly = jobs.filter(({ kind }) => kind === 'push --all')
-  const troubles = [...cron.troubles]
-  if (weekly.length === 0) {
-    troubles.push(...systemd.troubles)
-    const message = 'No crontab and no timer of this machine runs `leadpush push --all`.'
-    const line = await findExample()
-    troubles.push(
-      warning(
-        message,
-        `Add a line like \`${line}\` with \`crontab -e\` (see crontab.example), unless something else runs it.`,
-      ),
-    )
+  const found = [...cron.troubles]
+  if (!jobs.some(({ kind }) => kind === 'push --all')) {
+    const toDo = `Add a line like \`${await findExample()}\` with \`crontab -e\` (see crontab.example), unless something else runs it.`
+    found.push(...systemd.troubles, note('No crontab and no timer of this machine runs `leadpush push --all`', toDo))
   }
   for (const job of jobs) {
     const trouble = await findJobTrouble(job)
-    if (trouble !== undefined)
-      troubles.push(warning(`${job.where}: the line for \`${job.kind}\` ${trouble.what}.`, trouble.toDo))
+    if (trouble) found.push(note(`${job.where}: the line for \`${job.kind}\` ${trouble.what}`, trouble.toDo))
   }
-  const missing = jobKinds.filter((kind) => !jobs.some((job) => job.kind === kind))
-  const hint = missing.length > 0 ? `; nothing runs ${missing.join(', ')}` : ''
-  return judge(`\`push --all\`: ${[...new Set(weekly.map(({ where }) => where))].join(', ')}${hint}`, troubles)
+  return found
 }
 
 export const scheduleCheck: Check = {
-  name: 'schedule',
+  code: 'schedule',
   title: 'Schedule',
   limitMs: askMsMax + 1_000,
-  run: async ({ source }) =>
+  run: ({ source }) =>
     process.platform === 'win32'
-      ? skipped('this system has no crontab')
-      : await checkSchedule({ etc: '/etc', home: findUserHome(source.env) ?? '/', unitFolders }),
+      ? []
+      : checkSchedule({ etc: '/etc', home: findUserHome(source.env) ?? '/', unitFolders }),
 }

@@ -4,12 +4,27 @@
  */
 import { formatCount } from '../../base/amounts.ts'
 import { type AnswerCount, answersShown } from '../../deliveries/answers.ts'
+import type { Finding } from '../finding.ts'
 
-export interface Cause {
-  /** What went wrong, in the same words for every delivery with this cause: `HTTP 401: …`. */
-  cause: string
-  /** What to do, one or two sentences. */
-  remedy: string
+/** `what` has the same words for every delivery with this cause: `HTTP 401: …`. */
+export type Cause = Pick<Finding, 'what'> & { toDo: string }
+
+/** For deliveries that wait, and that no process is working on. */
+export const resume = 'Run `leadpush push --resume`.'
+
+/** For deliveries that ended without success; `command` makes them anew. */
+export const againWhenMended = (command: string) => `Mend the cause, then run \`leadpush ${command}\`.`
+
+/** What to do about what was held back by the guard, for the listings of the week or of users, by a time zone, or by answers. */
+export function toDoWithHeld(by: 'week' | 'users' | 'zone' | 'answers'): string {
+  const query = by === 'users' ? ', or the query that takes too long,' : ''
+  const mend =
+    by === 'answers'
+      ? 'Check that LEADPUSH_RECEIVER_URL leads to the receiver,'
+      : by === 'zone'
+        ? 'Give the machines one LEADPUSH_TIME_ZONE'
+        : `Ask \`leadpush preview\` why, mend what was imported${query}`
+  return `${mend} and run \`leadpush push --all\`, or send it all the same with \`leadpush push --all --accept\`.`
 }
 
 /** A cause with its deliveries. */
@@ -61,7 +76,10 @@ const everybodyRemedy =
 const textRemedies: readonly (readonly [RegExp, string])[] = [
   [/proxy (asks|refused|closed|was not reached)/, proxyRemedy],
   [/host name is unknown/, 'Check the host in LEADPUSH_RECEIVER_URL, and whether this machine can look it up.'],
-  [/could not be looked up/, 'The name server of this machine did not answer: once it does, leadpush push --failed.'],
+  [
+    /could not be looked up|was not looked up in time/,
+    'The name server of this machine did not answer: once it does, leadpush push --failed.',
+  ],
   [/nothing listens there/, 'Check that the receiver runs, and the host and port in LEADPUSH_RECEIVER_URL.'],
   [/no route|no connection in time/, 'Check LEADPUSH_RECEIVER_URL, and the network and firewall on the way there.'],
   [
@@ -100,14 +118,14 @@ function remedyFor(status: number | undefined, error: string): string {
 /** The cause of one delivery that ended failed or unknown. */
 export function causeOf({ httpStatus, error }: Undelivered): Cause {
   if (error === null) {
-    const cause = httpStatus === null ? 'the reason is not known' : `HTTP ${httpStatus}`
-    return { cause, remedy: remedyFor(httpStatus ?? undefined, '') }
+    const what = httpStatus === null ? 'the reason is not known' : `HTTP ${httpStatus}`
+    return { what, toDo: remedyFor(httpStatus ?? undefined, '') }
   }
   // a delivery may end for another reason than its last answer, so its error decides
   const answer = /^HTTP (\d{3})(?:: [^:;]+)?/.exec(error)
-  if (answer) return { cause: answer[0], remedy: remedyFor(Number(answer[1]), error) }
-  const cause = error.replace(/; .*$/, '').replaceAll(/ \([^)]*\)/g, '')
-  return { cause, remedy: remedyFor(undefined, error) }
+  if (answer) return { what: answer[0], toDo: remedyFor(Number(answer[1]), error) }
+  const what = error.replace(/; .*$/, '').replaceAll(/ \([^)]*\)/g, '')
+  return { what, toDo: remedyFor(undefined, error) }
 }
 
 /** What the receiver said, with how often it did where that is more than once. */
@@ -121,7 +139,7 @@ export function forEverybody<C extends Cause>(
 ): readonly C[] {
   const [cause] = causes
   if (!cause || causes.length > 1 || arrived > 0 || users < 2) return causes
-  return cause.remedy === keyRemedy ? [{ ...cause, remedy: everybodyRemedy }] : causes
+  return cause.toDo === keyRemedy ? [{ ...cause, toDo: everybodyRemedy }] : causes
 }
 
 /** More causes than the program can produce; memory is bounded all the same. */
@@ -142,22 +160,20 @@ export class CauseTally {
 
   add(delivery: Undelivered & { user: string | null; answer?: string | undefined }): void {
     const found = causeOf(delivery)
-    const { cause, remedy } =
-      this.groups.has(found.cause) || this.groups.size < causesMax
-        ? found
-        : { cause: 'other causes', remedy: elseRemedy }
-    const group = this.groups.get(cause) ?? { cause, remedy, deliveries: 0, users: [], answers: [] }
-    this.groups.set(cause, group)
+    const { what, toDo } =
+      this.groups.has(found.what) || this.groups.size < causesMax ? found : { what: 'other causes', toDo: elseRemedy }
+    const group = this.groups.get(what) ?? { what, toDo, deliveries: 0, users: [], answers: [] }
+    this.groups.set(what, group)
     group.deliveries++
     const { user, answer } = delivery
-    if (answer !== undefined) this.addAnswer(cause, answer)
+    if (answer !== undefined) this.addAnswer(what, answer)
     if (user !== null && group.users.length < this.usersMax && !group.users.includes(user)) group.users.push(user)
   }
 
   /** The most frequent causes first, `limit` of them at most. */
   top(limit = Number.POSITIVE_INFINITY): CauseGroup[] {
     const groups = [...this.groups.values()].sort((a, b) => b.deliveries - a.deliveries).slice(0, limit)
-    return groups.map((group) => ({ ...group, answers: this.topAnswers(group.cause) }))
+    return groups.map((group) => ({ ...group, answers: this.topAnswers(group.what) }))
   }
 
   /** A receiver that names single listings answers differently each time: only the first answers are counted. */

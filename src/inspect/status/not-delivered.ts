@@ -1,4 +1,4 @@
-/** Deliveries that did not arrive, or not yet, by their cause: how many, and the first few of their users. */
+/** Deliveries that did not arrive, or not yet, by their cause, for `status` and the report. */
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
@@ -7,13 +7,14 @@ import { findAnswers } from '../../deliveries/answers.ts'
 import { isTheLastWord } from '../../push/users-to-serve.ts'
 import { type CauseGroup, causeOf } from './causes.ts'
 
-/** Deliveries that did not arrive, by cause. */
-export interface NotDelivered {
-  deliveries: number
-  /** The oldest of them. */
-  since: Date
-  /** The most frequent causes first. */
-  groups: CauseGroup[]
+/** Deliveries with one cause, by how they ended and when they were made. */
+export interface NotDelivered extends CauseGroup {
+  failed: number
+  unknown: number
+  /** Those of the current period. */
+  thisPeriod: number
+  first: Date
+  last: Date
 }
 
 /** The most error texts that are read: more than the program can produce. */
@@ -22,64 +23,75 @@ export const causesShown = 5
 /** Users named for each cause. */
 export const usersShown = 3
 
-const why = sql`coalesce(d.end_reason, d.second_error, d.first_error)`
+/** SQL: why the delivery `d` ended, or has not arrived yet. */
+export const why = sql<string | null>`coalesce(d.end_reason, d.second_error, d.first_error)`
 
 /** SQL: a delivery of the period that failed or is unknown, with no later one that is delivered or to come. */
 const isEnded = (period: string) =>
   sql<boolean>`d.period = ${period} and d.status in ('failed', 'unknown') and ${isTheLastWord}`
 
-const isStuck = sql<boolean>`d.status = 'pending' and not ${isLive(sql`d.worker_id`)}`
+/** SQL: a delivery that waits for an attempt, and that no living process has in hand. */
+export const isStuck = sql<boolean>`d.status = 'pending' and not ${isLive(sql`d.worker_id`)}`
 
 /** Failed and unknown deliveries of the period without a later one that is delivered or to come. */
 export const findEnded = (db: Database, period: string, keepAnswers: 'on' | 'off') =>
-  findByCause(db, isEnded(period), keepAnswers)
+  rideOut(() => findByCause(db, isEnded(period), { period, keepAnswers, causesDetailed: causesShown, usersShown }))
 
 /** Pending deliveries of any period that no living process has in hand. */
-export const findStuck = (db: Database, keepAnswers: 'on' | 'off') => findByCause(db, isStuck, keepAnswers)
+export const findStuck = (db: Database, keepAnswers: 'on' | 'off') =>
+  rideOut(() => findByCause(db, isStuck, { period: '', keepAnswers, causesDetailed: causesShown, usersShown }))
 
-async function findByCause(
-  db: Database,
-  condition: RawBuilder<boolean>,
-  keepAnswers: 'on' | 'off',
-): Promise<NotDelivered> {
-  const { rows } = await rideOut(() =>
-    sql<{ error: string | null; deliveries: number; since: Date }>`
-      select ${why} as error, count(*) as deliveries, min(d.created_at) as since from deliveries d where ${condition}
-      group by 1 order by 2 desc limit ${errorsRead}
-    `.execute(db),
-  )
-  const found = new Map<string, CauseGroup & { errors: (string | null)[] }>()
-  for (const { error, deliveries } of rows) {
-    const { cause, remedy } =
-      error === null ? { cause: 'no attempt has ended yet', remedy: '' } : causeOf({ error, httpStatus: null })
-    const group = found.get(cause) ?? { cause, remedy, deliveries: 0, users: [], answers: [], errors: [] }
-    found.set(cause, group)
-    group.deliveries += deliveries
-    group.errors.push(error)
-  }
-  const groups = [...found.values()].sort((a, b) => b.deliveries - a.deliveries)
-  for (const group of groups.slice(0, causesShown)) {
-    const isOfGroup = sql<boolean>`${condition} and ${hasError(group.errors)}`
-    group.users = await findUsers(db, isOfGroup)
-    if (keepAnswers === 'on') group.answers = await rideOut(() => findAnswers(db, isOfGroup))
-  }
-  return {
-    deliveries: groups.reduce((sum, { deliveries }) => sum + deliveries, 0),
-    since: new Date(Math.min(...rows.map(({ since }) => since.getTime()))),
-    groups,
+type Counts = Pick<NotDelivered, 'deliveries' | 'failed' | 'unknown' | 'thisPeriod' | 'first' | 'last'>
+
+interface ErrorRow extends Counts {
+  error: string | null
+  httpStatus: number | null
+  pending: boolean
+}
+
+const earlier = (a: Date, b: Date) => (a < b ? a : b)
+
+function addRow(found: Map<string, NotDelivered & { errors: string[] }>, row: ErrorRow): void {
+  const { error, httpStatus, pending, ...counts } = row
+  const { what, toDo } =
+    pending && error === null ? { what: 'no attempt has ended yet', toDo: '' } : causeOf({ error, httpStatus })
+  const group = found.get(what)
+  if (!group) found.set(what, { what, toDo, ...counts, users: [], answers: [], errors: [error ?? ''] })
+  else {
+    for (const key of ['deliveries', 'failed', 'unknown', 'thisPeriod'] as const) group[key] += counts[key]
+    group.first = earlier(group.first, counts.first)
+    group.last = earlier(group.last, counts.last) === group.last ? counts.last : group.last
+    group.errors.push(error ?? '')
   }
 }
 
-const hasError = (errors: readonly (string | null)[]) =>
-  sql<boolean>`coalesce(${why}, '') = any (${errors.map((error) => error ?? '')})`
+/** The most frequent first; the first `causesDetailed` causes with the first few of their users and what the receiver said. */
+export async function findByCause(
+  db: Database,
+  condition: RawBuilder<boolean>,
+  how: { period: string; keepAnswers: 'on' | 'off'; causesDetailed: number; usersShown: number },
+): Promise<NotDelivered[]> {
+  const { rows } = await sql<ErrorRow>`
+    select ${why} as error, case when ${why} is null then coalesce(d.second_status, d.first_status) end as "httpStatus",
+      d.status = 'pending' as pending, count(*) as deliveries, count(*) filter (where d.status = 'failed') as failed,
+      count(*) filter (where d.status = 'unknown') as unknown, count(*) filter (where d.period = ${how.period}) as "thisPeriod",
+      min(d.created_at) as first, max(d.created_at) as last
+    from deliveries d where ${condition} group by 1, 2, 3 order by count(*) desc limit ${errorsRead}
+  `.execute(db)
+  const found = new Map<string, NotDelivered & { errors: string[] }>()
+  for (const row of rows) addRow(found, row)
+  const groups = [...found.values()].sort((a, b) => b.deliveries - a.deliveries)
+  for (const group of groups.slice(0, how.causesDetailed)) {
+    const isOfGroup = sql<boolean>`${condition} and coalesce(${why}, '') = any (${group.errors})`
+    if (how.usersShown > 0) group.users = await findUsers(db, isOfGroup, how.usersShown)
+    if (how.keepAnswers === 'on') group.answers = await findAnswers(db, isOfGroup)
+  }
+  return groups.map(({ errors: _, ...group }) => group)
+}
 
-async function findUsers(db: Database, condition: RawBuilder<boolean>): Promise<string[]> {
-  const { rows } = await rideOut(() =>
-    sql<{ email: string }>`
-      select distinct u.email from deliveries d join users u on u.id = d.user_id
-      where ${condition}
-      order by u.email limit ${usersShown}
-    `.execute(db),
-  )
+async function findUsers(db: Database, condition: RawBuilder<boolean>, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ email: string }>`
+    select distinct u.email from deliveries d join users u on u.id = d.user_id where ${condition} order by u.email limit ${limit}
+  `.execute(db)
   return rows.map(({ email }) => email)
 }

@@ -8,7 +8,7 @@ import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
 import { resumedForcedPass, weeklyPass } from '../../push/pass.ts'
-import { findRefused } from '../../push/receivers.ts'
+import { findDown, findRefused } from '../../push/receivers.ts'
 import { countUnclaimed, countUsersOfPass } from '../../push/users-left.ts'
 import { hasQueries, isOwedBy, isOwedSubscription, isOwedWeekly, isTheLastWord } from '../../push/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
@@ -64,6 +64,8 @@ export interface Status {
   held: Held | undefined
   /** What the receiver answered to everybody alike, so that pushes are held (contract 4.12). */
   refused: { status: number; since: Date } | undefined
+  /** Since when the receiver has been down, as far as a push has found out since. */
+  down: { since: Date } | undefined
   /** Since when a push knows that the database lost records of it, if none has come to its end since (contract 4.7). */
   lost: { since: Date } | undefined
   hooksInTrouble: number
@@ -178,8 +180,8 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
 /** The state of the current period, by the database's clock. Throws `usage` for a time zone that the database does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
   const { period, seenSince } = await findPeriod(db, settings)
-  const [ended, pending, withoutLater, users, held, refused, lost, [lastRun], hooksInTrouble, sources] = await rideOut(
-    () =>
+  const [ended, pending, withoutLater, users, held, refused, down, lost, [lastRun], hooksInTrouble, sources] =
+    await rideOut(() =>
       Promise.all([
         countEnded(db, period),
         countPending(db),
@@ -187,12 +189,13 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
         countUsers(db, period),
         findHeld(db, period),
         findRefused(db),
+        findDown(db),
         findLost(db),
         findLastRuns(db, 1),
         countHooksInTrouble(db),
         findSources(db, seenSince),
       ]),
-  )
+    )
   return {
     period,
     seenSince,
@@ -202,6 +205,7 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
     ...withoutLater,
     held,
     refused,
+    down,
     lost,
     lastRun,
     hooksInTrouble,

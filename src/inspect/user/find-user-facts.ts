@@ -1,4 +1,4 @@
-/** `users show`: one user as the database has them, what is owed to them, and what they got lately. Never the receiver key. */
+/** One user as the database has them, what is owed to them, and what they got lately. Never the receiver key. */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
@@ -11,7 +11,7 @@ import { findTurn } from '../explain/explain.ts'
 import { findUserDeliveries, type UserDelivery } from '../status/user-deliveries.ts'
 
 /** The newest deliveries that are shown, and the most integrations. */
-const deliveriesShown = 5
+const deliveriesShown = 20
 const integrationsShown = 100
 
 export interface UserFacts {
@@ -36,6 +36,7 @@ export interface UserFactsSettings {
   timeZone: string
   maxLeadAgeMs: number
   guard: 'on' | 'off'
+  keepAnswers: 'on' | 'off'
 }
 
 /** Throws `usage` where there is no such user. */
@@ -55,7 +56,7 @@ export async function findUserFacts(db: Database, email: string, settings: UserF
     return { period, ...(await findTurn(db, user, period, settings)) }
   })
   const deliveries: UserDelivery[] = []
-  for await (const delivery of findUserDeliveries(db, user.id)) {
+  for await (const delivery of findUserDeliveries(db, user.id, settings.keepAnswers)) {
     deliveries.push(delivery)
     if (deliveries.length > deliveriesShown) break
   }

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { bodyBytesMax } from '../../base/limits.ts'
 import { findBodyProblems, parseBody } from '../../deliveries/body-problems.ts'
-import type { Findings } from './finding.ts'
+import type { Findings } from '../finding.ts'
 
 /** A file that is too long for a body is still read up to here, to find its other problems. */
 const readBytesMax = 64 * 1024 * 1024
@@ -20,13 +20,14 @@ async function readBytes(stream: Readable): Promise<{ bytes: Buffer; total: numb
 
 /** Yields every problem of the body that `stream` has; `name` is that of its file. */
 export async function* checkBody(name: string, stream: Readable): Findings {
+  const at = { level: 'problem', code: 'body', where: name } as const
   const { bytes, total } = await readBytes(stream)
   if (total > bodyBytesMax) {
-    const message = `has ${total} bytes: at most ${bodyBytesMax}`
-    yield { type: 'problem', where: name, path: '', message, hint: 'Send it in parts, each with its queries.' }
+    const what = `has ${total} bytes: at most ${bodyBytesMax}`
+    yield { ...at, path: '', what, toDo: 'Send it in parts, each with its queries.' }
   }
   if (total > readBytesMax) return
   const parsed = parseBody(bytes)
   const problems = 'value' in parsed ? findBodyProblems(parsed.value) : [parsed.problem]
-  for (const { clause: _, ...problem } of problems) yield { type: 'problem', where: name, ...problem }
+  for (const { path, message } of problems) yield { ...at, path, what: message }
 }

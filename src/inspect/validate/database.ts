@@ -4,11 +4,10 @@ import type { OpenDatabase } from '../../db/open.ts'
 import { hasOutdated } from '../../matching/searches.ts'
 import { findPlaces } from '../../places/places.ts'
 import { plainVault, type Vault } from '../../secrets/vault.ts'
-import type { Findings } from './finding.ts'
-import { checkHooks, type HookCounts } from './hooks.ts'
+import type { Findings } from '../finding.ts'
+import { checkHooks, type HookCounts, type HookSettings } from './hooks.ts'
 import { checkIntegrations } from './integrations.ts'
 import { checkLeads } from './leads.ts'
-import type { SettingsToCheck } from './settings.ts'
 import { checkUsers, type UserCounts } from './users.ts'
 
 export interface DatabaseCounts extends UserCounts, HookCounts {
@@ -18,15 +17,15 @@ export interface DatabaseCounts extends UserCounts, HookCounts {
 /** `counts` grows as rows are checked. */
 export async function* checkDatabase(
   opened: OpenDatabase,
-  settings: SettingsToCheck & { maxLeadAgeMs: number },
+  settings: HookSettings,
   counts: DatabaseCounts,
   signal?: AbortSignal,
   vault: Vault = plainVault,
 ): Findings {
   const { db } = opened
   if (await rideOut(() => hasOutdated(db))) {
-    const message = 'were resolved by an older version of this program: they may match other listings now'
-    yield { type: 'problem', where: 'queries', path: '', message, hint: 'Run `leadpush migrate`.' }
+    const what = 'The queries were resolved by an older version of this program: they may match other listings now'
+    yield { level: 'problem', code: 'searches', where: 'queries', path: '', what, toDo: 'Run `leadpush migrate`.' }
   }
   yield* checkUsers(opened, { places: await rideOut(() => findPlaces(db)), vault }, counts, signal)
   yield* checkIntegrations(db, vault, signal)

@@ -5,10 +5,10 @@ import type { SettingsSource } from '../../base/config.ts'
 import { LeadpushError } from '../../base/errors.ts'
 import { asDatabaseError } from '../../db/away.ts'
 import { openVault } from '../../secrets/vault.ts'
+import { type Finding, type Findings, problem } from '../finding.ts'
 import type { CheckContext } from '../machine/check.ts'
-import { type CheckLine, type CheckOptions, MachineChecks } from '../machine/run-checks.ts'
-import type { DatabaseCounts } from './database.ts'
-import type { Finding, Findings } from './finding.ts'
+import { type CheckOptions, MachineChecks } from '../machine/run-checks.ts'
+import { checkDatabase, type DatabaseCounts } from './database.ts'
 
 export interface EverythingCounts extends DatabaseCounts {
   checks: number
@@ -23,28 +23,19 @@ export interface EverythingOptions extends CheckOptions {
   onHang(): void
 }
 
-/** A setting at the beginning of a message: it is where the trouble is. */
-const settingName = /^((?:LEADPUSH_\w+|DATABASE_URL|HTTPS?_PROXY|NO_PROXY)):? +(.*)$/s
-
-function* toFindings({ name, title, troubles }: CheckLine): Generator<Finding> {
-  for (const { status, message, remedy } of troubles) {
-    const [, path = '', told = message] = settingName.exec(message) ?? []
-    const where = path === '' ? title : 'settings'
-    const type = status === 'fail' ? 'problem' : 'note'
-    yield { type, code: name, where, path, message: told.replace(/\.$/, ''), hint: remedy }
-  }
-}
-
-const leftOut = (message: string): Finding => ({ type: 'skipped', where: 'database', path: '', message })
+const leftOut = (what: string): Finding => ({
+  ...{ level: 'skipped', code: 'left-out', where: 'database', path: '' },
+  what,
+})
 
 /** The findings on this machine, then those on all data; `counts` grows as things are looked at. */
 export async function* checkEverything(options: EverythingOptions, counts: EverythingCounts): Findings {
   const machine = new MachineChecks(options)
   const left = new Map<string, number>()
-  for await (const line of machine.run(options.signal)) {
+  for await (const { found, leftOut: reason } of machine.run(options.signal)) {
     counts.checks++
-    if (line.leftOut !== undefined) left.set(line.leftOut, (left.get(line.leftOut) ?? 0) + 1)
-    yield* toFindings(line)
+    if (reason !== undefined) left.set(reason, (left.get(reason) ?? 0) + 1)
+    yield* found
   }
   for (const [reason, checks] of left) yield leftOut(`${plural(checks, 'check')} of the database: ${reason}`)
   if (machine.hangs) options.onHang()
@@ -54,29 +45,18 @@ export async function* checkEverything(options: EverythingOptions, counts: Every
 /** What keeps the data from being read was told by the checks before. */
 async function* checkData(context: CheckContext, signal: AbortSignal, counts: EverythingCounts): Findings {
   const { opened, inspection, noDatabase, noTables } = context
-  const { timeZone, maxLeadAgeMs, ...settings } = inspection.settings
+  const { settings, problems } = inspection
   if (opened === undefined || (noDatabase ?? noTables) !== undefined) return
-  if (inspection.problems.length > 0 || timeZone === undefined || maxLeadAgeMs === undefined)
-    return yield leftOut('the data: settings are wrong')
+  if (problems.length > 0) return yield leftOut('the data: settings are wrong')
   try {
-    // loaded where there is data: a process that may open few files is told so all the same
-    const { checkDatabase } = await import('./database.ts')
     const vault = await openVault(opened.db, { secretKey: settings.secretKey })
-    const { receiverUrl, allowInsecureHooks, hookHosts } = settings
-    const rules = { receiverUrl, allowInsecureHooks, hookHosts, timeZone, maxLeadAgeMs }
-    yield* checkDatabase(opened, rules, counts, signal, vault)
+    const { allowInsecureHooks, hookHosts } = settings
+    yield* checkDatabase(opened, { allowInsecureHooks, hookHosts }, counts, signal, vault)
   } catch (error) {
     const known = asDatabaseError(error)
     if (!(known instanceof LeadpushError)) throw error
     // a wrong key was told by the check of encryption
     if (known.code === 'usage') return yield leftOut('the data: its secrets cannot be read')
-    yield {
-      type: 'problem',
-      code: 'database',
-      where: 'Database',
-      path: '',
-      message: known.message,
-      ...(known.hint && { hint: known.hint }),
-    }
+    yield { code: 'database', where: 'Database', path: '', ...problem(known.message, known.hint) }
   }
 }

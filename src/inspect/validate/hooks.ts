@@ -3,7 +3,9 @@ import { LRUCache } from 'lru-cache'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { checkHookUrl, findUrlProblem, type HookRules, hookRulesOf } from '../../integrations/hook-address.ts'
-import type { Finding, Findings } from './finding.ts'
+import type { Finding, Findings } from '../finding.ts'
+
+export type HookSettings = Parameters<typeof hookRulesOf>[0]
 
 export interface HookCounts {
   hooks: number
@@ -49,12 +51,10 @@ class HostCheck {
   }
 }
 
-const hint = 'Its triggers fail until the platform registers another one; `leadpush integrations list` shows them.'
-
 /** Yields the findings on all hooks, in the order of their ids; `counts` grows as hooks are checked. */
 export async function* checkHooks(
   db: Database,
-  settings: Parameters<typeof hookRulesOf>[0],
+  settings: HookSettings,
   counts: HookCounts,
   signal?: AbortSignal,
 ): Findings {
@@ -75,7 +75,8 @@ export async function* checkHooks(
   }
 }
 
-function describe(id: string, email: string, problem: string): Finding {
-  const message = `may not be called: ${problem.replace(/\.$/, '')}`
-  return { type: 'problem', where: `hook ${id} of ${email}`, path: 'url', message, hint }
-}
+const describe = (id: string, email: string, problem: string): Finding => ({
+  ...{ level: 'problem', code: 'hook', where: `hook ${id} of ${email}`, path: 'url' },
+  what: `may not be called: ${problem.replace(/\.$/, '')}`,
+  toDo: 'Its triggers fail until the platform registers another one; `leadpush integrations list` shows them.',
+})

@@ -5,7 +5,7 @@ import type { Database } from '../../db/open.ts'
 import { isOverlapping } from '../../integrations/integrations.ts'
 import { signingSecretsOf } from '../../secrets/cipher.ts'
 import { openIntact, type Vault } from '../../secrets/vault.ts'
-import type { Finding, Findings } from './finding.ts'
+import type { Finding, Findings, Found } from '../finding.ts'
 
 const integrationsPerPage = 1_000
 
@@ -29,28 +29,27 @@ export async function* checkIntegrations(db: Database, vault: Vault, signal?: Ab
     last = page.at(-1)?.id ?? last
     for (const { id, email, userId, secret, previous } of page) {
       const place = signingSecretsOf(userId)
-      if ((await openIntact(vault, secret, place)) === undefined) yield describeDamaged(id, email)
+      if ((await openIntact(vault, secret, place)) === undefined) yield describe(id, email, damaged(id))
+      // nothing is wrong with triggers: they bear the signature of the new secret
       if (previous !== null && (await openIntact(vault, previous, place)) === undefined)
-        yield describeDamagedPrevious(id, email)
+        yield describe(id, email, damagedBefore(id))
     }
   }
 }
 
-const whereOf = (id: number, email: string) => ({ where: `integration ${id} of ${email}`, path: 'signingSecret' })
+const describe = (id: number, email: string, found: Found): Finding => ({
+  ...{ code: 'integration', where: `integration ${id} of ${email}`, path: 'signingSecret' },
+  ...found,
+})
 
-function describeDamaged(id: number, email: string): Finding {
-  const message = 'cannot be decrypted: the stored one was changed'
-  return {
-    type: 'problem',
-    ...whereOf(id, email),
-    message,
-    hint: `\`leadpush integrations rotate ${id}\` makes another.`,
-  }
-}
+const damaged = (id: number): Found => ({
+  level: 'problem',
+  what: 'cannot be decrypted: the stored one was changed',
+  toDo: `\`leadpush integrations rotate ${id}\` makes another.`,
+})
 
-/** Nothing is wrong with triggers: they bear the signature of the new secret. */
-function describeDamagedPrevious(id: number, email: string): Finding {
-  const message = 'the one before the last rotation cannot be decrypted: the stored one was changed'
-  const hint = `It ends with its overlap, or now with \`leadpush integrations rotate ${id} --overlap 0s\`.`
-  return { type: 'note', ...whereOf(id, email), message, hint }
-}
+const damagedBefore = (id: number): Found => ({
+  level: 'note',
+  what: 'the one before the last rotation cannot be decrypted: the stored one was changed',
+  toDo: `It ends with its overlap, or now with \`leadpush integrations rotate ${id} --overlap 0s\`.`,
+})

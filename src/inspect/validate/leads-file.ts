@@ -1,4 +1,5 @@
 /** A file of listings for `validate`: whether `leads import` would take each record. */
+import { plural } from '../../base/amounts.ts'
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 import { UnreadableValues } from '../../leads/examples.ts'
 import type { LeadMap } from '../../leads/field-map.ts'
@@ -8,7 +9,7 @@ import { describeUnreadable, showValue } from '../../leads/read-value.ts'
 import { postalKey } from '../../places/postal-key.ts'
 import { type CommandThatFits, lackError } from '../../records/lack.ts'
 import type { RecordPage } from '../../records/read-records.ts'
-import type { Finding } from './finding.ts'
+import { type Finding, problem } from '../finding.ts'
 
 /** Checks the records of one file, page by page. */
 export interface RecordsCheck {
@@ -50,7 +51,7 @@ export class LeadsCheck implements RecordsCheck {
 
   *check(page: RecordPage): Generator<Finding> {
     for (const message of page.header ? this.picker.setHeader(page.header) : []) {
-      yield { type: 'note', where: this.name, path: '', message }
+      yield this.note('', message)
     }
     const lack = this.needs.look(page)
     if (lack) throw lackError(lack, this.options.commandThatFits)
@@ -62,9 +63,9 @@ export class LeadsCheck implements RecordsCheck {
         continue
       }
       this.needs.count(picked, record)
-      const where = `${this.name}:${record.line}`
+      const at = { level: 'problem', code: 'listings', where: `${this.name}:${record.line}` } as const
       if (!('patch' in picked)) {
-        yield { type: 'problem', where, path: picked.path, message: picked.message }
+        yield { ...at, path: picked.path, what: picked.message }
         continue
       }
       for (const unread of picked.unread ?? []) {
@@ -72,36 +73,48 @@ export class LeadsCheck implements RecordsCheck {
         this.unreadable.add(unread.field, 1, example)
       }
       const { postalCode } = picked.patch
-      if (postalCode === undefined) yield { type: 'problem', where, path: 'postalCode', message: missingCode }
+      if (postalCode === undefined) yield { ...at, path: 'postalCode', what: missingCode }
       else if (postalKey(postalCode) === undefined) {
-        const message = `is no postal code: ${showValue(postalCode, 'postalCode')}`
-        yield { type: 'problem', where, path: 'postalCode', message }
+        const what = `is no postal code: ${showValue(postalCode, 'postalCode')}`
+        yield { ...at, path: 'postalCode', what }
       }
     }
   }
 
   *finish(): Generator<Finding> {
-    for (const message of this.picker.finish()) yield { type: 'note', where: this.name, path: '', message }
+    for (const message of this.picker.finish()) yield this.note('', message)
     const lack = this.needs.findLack(this.filtered)
     if (lack) yield problemOf(this.name, lackError(lack, this.options.commandThatFits))
     for (const [path, { line, message }] of this.unreadable.examples) {
       const count = this.unreadable.counts.get(path) ?? 0
       const others = count > 1 ? `; so are ${count - 1} more` : ''
-      const hint = 'An import takes it as unknown; --null TEXT names texts that mean that.'
-      yield { type: 'note', where: `${this.name}:${line}`, path, message: `${message}${others}`, hint }
+      const toDo = 'An import takes it as unknown; --null TEXT names texts that mean that.'
+      yield { ...this.note(path, `${message}${others}`, toDo), where: `${this.name}:${line}` }
     }
-    for (const [field, records] of Object.entries(this.picker.ignored.toObject())) {
-      const message = `is no field of a lead: ignored in ${records} ${records === 1 ? 'record' : 'records'}`
-      const hint = 'An import reads a field from a column of another name with --map FIELD=COLUMN.'
-      yield { type: 'note', where: this.name, path: field, message, hint }
-    }
+    for (const [field, told] of tellIgnored(this.picker.ignored, 'a lead')) yield this.note(field, ...told)
   }
+
+  private note(path: string, what: string, toDo?: string): Finding {
+    return { level: 'note', code: 'listings', where: this.name, path, what, toDo }
+  }
+}
+
+/** What a note says of each field that an import ignores; `noun`: what it is no field of. */
+export function tellIgnored(
+  ignored: { toObject(): Record<string, number> },
+  noun: string,
+): [field: string, told: [what: string, toDo: string]][] {
+  const toDo = 'An import reads a field from a column of another name with --map FIELD=COLUMN.'
+  return Object.entries(ignored.toObject()).map(([field, records]) => [
+    field,
+    [`is no field of ${noun}: ignored in ${plural(records, 'record')}`, toDo],
+  ])
 }
 
 /** A file of which an import would take nothing. Throws what is no `LeadpushError`, or tells of the database. */
 export function problemOf(name: string, error: unknown): Finding {
   if (!(error instanceof LeadpushError) || codeOf(error) === 'database') throw error
   const nothing = 'An import would take nothing of this file.'
-  const hint = error.hint ? `${nothing} ${error.hint.replaceAll('\n', ' ')}` : nothing
-  return { type: 'problem', where: name, path: '', message: messageOf(error), hint }
+  const toDo = error.hint ? `${nothing} ${error.hint.replaceAll('\n', ' ')}` : nothing
+  return { code: 'file', where: name, path: '', ...problem(messageOf(error), toDo) }
 }

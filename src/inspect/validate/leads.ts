@@ -17,7 +17,7 @@ import { showValue } from '../../leads/read-value.ts'
 import { inNoTable } from '../../leads/unplaced.ts'
 import { postalKey } from '../../places/postal-key.ts'
 import { serialiseQuery } from '../../users/query.ts'
-import type { Finding, Findings } from './finding.ts'
+import type { Finding, Findings, Level } from '../finding.ts'
 
 interface LeadRow {
   id: number
@@ -93,8 +93,8 @@ function checkLead(row: LeadRow): Finding[] {
   const value = row.json === null ? undefined : parse(row.json)
   const href = (value as Partial<Lead> | null | undefined)?.href
   const where = typeof href === 'string' ? `lead ${href}` : `lead number ${row.id}`
-  const add = (path: string, message: string, hint: string) => {
-    found.push({ type: 'problem', where, path, message, hint })
+  const add = (path: string, what: string, toDo: string, level: Level = 'problem') => {
+    found.push({ level, code: 'lead', where, path, what, toDo })
   }
   if (!row.seen) add('', 'has no record of when it was seen: it is never delivered', restore)
   if (row.seen && row.gone !== (row.left ?? false)) {
@@ -125,8 +125,8 @@ function checkLead(row: LeadRow): Finding[] {
   if (postalKey(parsed.data.postalCode) !== row.postal_key) {
     add('postalCode', `is not the one under which the listing is searched (${row.postal_key})`, restore)
   } else if (!row.placed) {
-    const message = `${inNoTable}: ${showValue(parsed.data.postalCode, 'postalCode')}`
-    found.push({ type: 'note', where, path: 'postalCode', message, hint: 'Check it for a typing error.' })
+    const what = `${inNoTable}: ${showValue(parsed.data.postalCode, 'postalCode')}`
+    add('postalCode', what, 'Check it for a typing error.', 'note')
   }
   return found
 }
@@ -154,7 +154,7 @@ async function* checkSources(db: Database): Findings {
     `.execute(db),
   )
   for (const { source, listings } of rows) {
-    const message = `is said to have ${plural(listings, 'listing')} that ${listings === 1 ? 'does' : 'do'} not exist`
-    yield { type: 'problem', where: `source ${source}`, path: '', message, hint: restore }
+    const what = `is said to have ${plural(listings, 'listing')} that ${listings === 1 ? 'does' : 'do'} not exist`
+    yield { level: 'problem', code: 'source', where: `source ${source}`, path: '', what, toDo: restore }
   }
 }

@@ -10,7 +10,7 @@ import type { Database } from '../../db/open.ts'
 import { resolverVersion, resolveSearch } from '../../matching/search.ts'
 import type { Places } from '../../places/places.ts'
 import { deliveredQuerySchema, type Query, queryHash, serialiseQuery } from '../../users/query.ts'
-import { type Finding, importAgain } from './finding.ts'
+import { type Finding, importAgain, type Level } from '../finding.ts'
 
 /**
  * Many users have the same queries. What is known of a query is kept without its places, and so is small. Once it is more, all is forgotten:
@@ -22,7 +22,7 @@ const queriesKept = 20_000
 export const queryColumns = 'search_id, type, radius, value, hash, json'
 
 /** A finding on a query, whoever has it: `path` begins inside the query. */
-interface QueryFinding extends Pick<Finding, 'type' | 'message' | 'hint'> {
+interface QueryFinding extends Pick<Finding, 'level' | 'what' | 'toDo'> {
   path: readonly PropertyKey[]
 }
 
@@ -86,8 +86,8 @@ export class QueryCheck {
     const query = { type: type as Query['type'], value, radius: Number(radius) }
     const parsed = deliveredQuerySchema.safeParse(query)
     const found: QueryFinding[] = []
-    const add = (kind: Finding['type'], path: QueryFinding['path'], message: string, hint: string) => {
-      found.push({ type: kind, path, message, hint })
+    const add = (level: Level, path: QueryFinding['path'], what: string, toDo: string) => {
+      found.push({ level, path, what, toDo })
     }
     if (!parsed.success) {
       for (const { path, message } of describeIssues(parsed.error.issues, query))
@@ -100,8 +100,8 @@ export class QueryCheck {
       add('problem', [], 'is stored with the JSON of another query', importAgain)
     const search = resolveSearch(this.places, query)
     if ('refused' in search) {
-      const hint = 'Write another value, and import the user again.'
-      add('problem', ['value'], `can match nothing: it ${search.refused}`, hint)
+      const toDo = 'Write another value, and import the user again.'
+      add('problem', ['value'], `can match nothing: it ${search.refused}`, toDo)
       return { hash, found }
     }
     // `checkDatabase` reports once, for all users, that an older program resolved queries
@@ -109,12 +109,12 @@ export class QueryCheck {
     if (!stored || (isCurrent && stored.meaning !== search.meaningSha256.toString('hex')))
       add('problem', [], 'is stored with the search of another query', importAgain)
     if (search.radiusIgnored) {
-      const hint = 'Name a place with its state at the end, such as `pool Austin, TX`, to search around it.'
-      add('note', ['radius'], 'is only passed on: the text names no place to search around', hint)
+      const toDo = 'Name a place with its state at the end, such as `pool Austin, TX`, to search around it.'
+      add('note', ['radius'], 'is only passed on: the text names no place to search around', toDo)
     }
     if (search.places !== null && !search.places.some((code) => this.places.has(code))) {
-      const message = 'is a postal code that is in no table: it matches that very code alone'
-      add('note', ['value'], message, 'Check it for a typing error.')
+      const what = 'is a postal code that is in no table: it matches that very code alone'
+      add('note', ['value'], what, 'Check it for a typing error.')
     }
     return { hash, found }
   }

@@ -9,8 +9,8 @@ import { serialiseQuery } from '../../users/query.ts'
 import { UserReader, type UserReadOptions } from '../../users/read-user.ts'
 import { Resolver } from '../../users/stage.ts'
 import type { UserPatch } from '../../users/user.ts'
-import type { Finding } from './finding.ts'
-import type { RecordsCheck } from './leads-file.ts'
+import type { Finding } from '../finding.ts'
+import { type RecordsCheck, tellIgnored } from './leads-file.ts'
 
 /** So many users of CSV are put together from their lines: memory is bounded. The lines of further ones are judged each by itself. */
 const gatheredMax = 100_000
@@ -55,14 +55,12 @@ export class UsersCheck implements RecordsCheck {
       else if (!user.hasKey) yield this.problem(user.line, { path: 'receiverApiKey', message: withoutKey })
     }
     if (this.further > 0) {
-      const message = `more than ${gatheredMax} users: ${this.further} lines of further ones were judged each by itself`
-      yield { type: 'note', where: this.name, path: '', message }
+      yield this.note(
+        '',
+        `more than ${gatheredMax} users: ${this.further} lines of further ones were judged each by itself`,
+      )
     }
-    for (const [field, records] of Object.entries(this.reader.ignored.toObject())) {
-      const message = `is no field of a user: ignored in ${records} ${records === 1 ? 'record' : 'records'}`
-      const hint = 'An import reads a field from a column of another name with --map FIELD=COLUMN.'
-      yield { type: 'note', where: this.name, path: field, message, hint }
-    }
+    for (const [field, told] of tellIgnored(this.reader.ignored, 'a user')) yield this.note(field, ...told)
   }
 
   /** A query that can match nothing is refused, as by an import. */
@@ -89,10 +87,14 @@ export class UsersCheck implements RecordsCheck {
   }
 
   private problem(line: number, { path, message }: { path: string; message: string }): Finding {
-    return { type: 'problem', where: `${this.name}:${line}`, path, message }
+    return { level: 'problem', code: 'users', where: `${this.name}:${line}`, path, what: message }
   }
 
   private *notes(messages: readonly string[]): Generator<Finding> {
-    for (const message of messages) yield { type: 'note', where: this.name, path: '', message }
+    for (const message of messages) yield this.note('', message)
+  }
+
+  private note(path: string, what: string, toDo?: string): Finding {
+    return { level: 'note', code: 'users', where: this.name, path, what, toDo }
   }
 }

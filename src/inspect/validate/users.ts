@@ -12,7 +12,7 @@ import type { Places } from '../../places/places.ts'
 import { isSealed, receiverKeyOf } from '../../secrets/cipher.ts'
 import { openIntact, type Vault } from '../../secrets/vault.ts'
 import { emailSchema, receiverKeySchema } from '../../users/user.ts'
-import { type Finding, type Findings, importAgain } from './finding.ts'
+import { type Finding, type Findings, importAgain, type Level } from '../finding.ts'
 import { type CheckedQuery, QueryCheck, queryColumns } from './queries.ts'
 
 interface UserRow {
@@ -110,8 +110,9 @@ class UserCheck {
     this.user = user
   }
 
-  private add(type: Finding['type'], path: string, message: string, hint?: string): void {
-    this.found.push({ type, where: `user ${this.user.email}`, path, message, ...(hint !== undefined && { hint }) })
+  private add(level: Level, path: string, what: string, toDo?: string): void {
+    const code = path.startsWith('queries[') ? 'query' : 'user'
+    this.found.push({ level, code, where: `user ${this.user.email}`, path, what, toDo })
   }
 
   /** `receiverKey` is undefined where the stored one is damaged. */
@@ -146,8 +147,7 @@ class UserCheck {
       const hint = 'Change the value or the radius of one of them, and import the user again.'
       this.add('problem', `queries[${at}]`, message, hint)
     } else if (hash !== undefined) seen.set(hash, at)
-    for (const { type, path, message, hint } of found)
-      this.add(type, formatPath(['queries', at, ...path]), message, hint)
+    for (const { level, path, what, toDo } of found) this.add(level, formatPath(['queries', at, ...path]), what, toDo)
   }
 }
 

@@ -6,15 +6,17 @@
 import type { Database } from '../../../db/open.ts'
 import { findPeriod } from '../../../deliveries/runs.ts'
 import type { Live } from '../../../matching/listed.ts'
-import { type Alarm, findAlarms } from '../../status/alarms.ts'
+import type { Finding } from '../../finding.ts'
+import { findAlarms } from '../../status/alarms.ts'
 import { countMissed, findDoubtful } from '../../status/missed.ts'
+import type { NotDelivered } from '../../status/not-delivered.ts'
 import { findLastRuns, findStatus, type RunReport, type Status } from '../../status/status.ts'
 import { type FeedDay, findFeedDays } from './feed.ts'
 import { findKept, type Kept } from './kept.ts'
 import { findWhereAll, type WhereAll } from './places.ts'
 import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.ts'
 import { findSent, type Latency } from './sent.ts'
-import { type CauseShown, type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
+import { type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
 import { buildWeeks, findEnds, showEnded, type Week } from './weeks.ts'
 
 /** The content of a report. */
@@ -22,7 +24,7 @@ export interface Figures {
   madeAt: Date
   status: Status
   /** What somebody should look at. */
-  alarms: Alarm[]
+  alarms: Finding[]
   /** Subscribed users without a query, who get nothing. */
   withoutQueries: number
   runs: RunReport[]
@@ -30,7 +32,7 @@ export interface Figures {
   latency: Latency
   /** Whether leads, bytes, times and latency come from a part of the ledger. */
   isSampled: boolean
-  causes: CauseShown[]
+  causes: NotDelivered[]
   users: Cut<UserInTrouble>
   hooks: Awaited<ReturnType<typeof findHooks>>
   days: FeedDay[]

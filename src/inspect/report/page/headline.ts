@@ -1,8 +1,8 @@
 /** The top of a report: whether all is well, in one sentence, what to do if it is not, and the figures of the week. */
 import { formatCount, plural, seconds } from '../../../base/amounts.ts'
+import { sentenceOf } from '../../finding.ts'
 import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
-import { sentenceOf } from '../../status/alarms.ts'
 import { describeHeld, runNames } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { size, type Wording } from './wording.ts'
@@ -19,7 +19,7 @@ function list(parts: readonly string[]): string {
 const troublesNamed = 3
 
 function nameTroubles({ alarms }: Figures): string {
-  const named = alarms.slice(0, troublesNamed).map(({ about }) => about)
+  const named = alarms.slice(0, troublesNamed).map(({ about, what }) => about ?? what)
   return list(alarms.length > troublesNamed ? [...named, `${alarms.length - troublesNamed} more`] : named)
 }
 

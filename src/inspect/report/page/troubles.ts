@@ -35,12 +35,12 @@ function buildCauses({ causes: found, users, weeks }: Figures, { time }: Wording
       { head: 'this week', isNumber: true },
       { head: 'last' },
     ],
-    rows: causes.map(({ cause, remedy, failed, unknown, thisWeek, last, answers }) => [
-      withAnswers(cause, answers.map(formatAnswer)),
-      remedy,
+    rows: causes.map(({ what, toDo, failed, unknown, thisPeriod, last, answers }) => [
+      withAnswers(what, answers.map(formatAnswer)),
+      toDo,
       number(failed, 'bad'),
       number(unknown, 'doubtful'),
-      number(thisWeek),
+      number(thisPeriod),
       time(last),
     ]),
   })
@@ -63,7 +63,7 @@ function buildUsers({ users }: Figures, { time }: Wording): Html {
       number(unknown, 'doubtful'),
       number(stuck, 'bad'),
       time(last),
-      error === null ? '' : withAnswers(causeOf({ error, httpStatus: null }).cause, answer === null ? [] : [answer]),
+      error === null ? '' : withAnswers(causeOf({ error, httpStatus: null }).what, answer === null ? [] : [answer]),
     ]),
     more: moreOf(users, 'user'),
   })
