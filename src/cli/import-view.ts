@@ -55,7 +55,7 @@ export interface ImportViewOptions {
 
 async function createImportView(io: CommandIo, options: ImportViewOptions): Promise<ImportView> {
   const { rejects: path } = options
-  const rejects = path === undefined ? undefined : openRejects(path, options)
+  const rejects = path === undefined ? undefined : openRejects(io, path, options)
   const spinner = await io.out.openSpinner(io.log.format, options.json)
   let toldAt = performance.now()
   let shown = 0

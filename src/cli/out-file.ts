@@ -72,7 +72,7 @@ function findFile(path: string, name: string) {
 export function openOutFile(
   io: CommandIo,
   path: string,
-  { isTaken, option }: { isTaken: boolean; option?: '--out' },
+  { isTaken, option }: { isTaken: boolean; option?: '--out' | '--rejects' },
 ): OutFile {
   const name = option ? `${option} ${path}` : path
   if (path === '-') {

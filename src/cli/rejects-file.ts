@@ -1,66 +1,47 @@
-/** The file of `--rejects`: the records that an import rejects, as they came. The import empties it once it is under way. */
+/** The file of `--rejects`: the records that an import rejects, as they came. It takes its place once the import was under way. */
 import { once } from 'node:events'
 import {
   closeSync,
   constants,
   createWriteStream,
-  fchmodSync,
   fstatSync,
-  ftruncateSync,
   lstatSync,
   openSync,
+  realpathSync,
   type Stats,
   statSync,
 } from 'node:fs'
 import { Socket } from 'node:net'
-import type { Writable } from 'node:stream'
+import { PassThrough, type Writable } from 'node:stream'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { isOwnFile } from '../base/owners.ts'
 import type { Rejected } from '../records/import-each.ts'
 import { usageError } from './command.ts'
-
-/** Records of users hold receiver keys, those of listings contacts. */
-const ownerOnly = 0o600
+import type { CommandIo } from './command-io.ts'
+import { type OutFile, openOutFile } from './out-file.ts'
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
 class RejectsFile {
   private readonly path: string
   private readonly stream: Writable
+  /** Gets the stream's content; without it the stream leads to a pipe or a device. */
+  private readonly file: OutFile | undefined
+  private writing: Promise<unknown> | undefined
   private header: string | undefined
   private trouble: unknown
-  /** Until it is emptied. */
-  private fd: number | undefined
 
-  private constructor(path: string, stream: Writable, fd?: number) {
+  constructor(path: string, stream: Writable, file?: OutFile) {
     this.path = path
     this.stream = stream
-    this.fd = fd
+    this.file = file
     stream.on('error', (error) => {
       this.trouble ??= error
     })
   }
 
-  /** Throws `usage` where it cannot be written. */
-  static open(path: string, isPipe: boolean): RejectsFile {
-    const fd = openOwn(path, isPipe)
-    // a pipe without a thread that waits for its reader: no signal would end that
-    if (isPipe) return new RejectsFile(path, new Socket({ fd, readable: false, writable: true }))
-    return new RejectsFile(path, createWriteStream(path, { fd }), fd)
-  }
-
-  /** Empties a file that was there: not before the import is under way, since wrong usage does nothing. */
+  /** From now on it takes the place of a file that was there: not before the import is under way, since wrong usage does nothing. */
   begin(): void {
-    const { fd } = this
-    this.fd = undefined
-    if (fd === undefined) return
-    const found = fstatSync(fd)
-    if (!found.isFile()) return
-    try {
-      if (found.uid === process.geteuid?.()) fchmodSync(fd, ownerOnly)
-    } catch {
-      // a file system without modes
-    }
-    ftruncateSync(fd)
+    this.writing ??= this.file?.write(this.stream as PassThrough).catch((error) => this.stream.destroy(error))
   }
 
   /** Throws `failed` where it cannot be written on. */
@@ -77,52 +58,51 @@ class RejectsFile {
     for (const piece of pieces) {
       if (!this.trouble && !this.stream.write(piece)) await once(this.stream, 'drain').catch(() => {})
     }
-    if (this.trouble) throw new LeadpushError('failed', this.describeTrouble())
+    if (this.trouble) throw new LeadpushError('failed', describeTrouble(this.path, this.trouble))
   }
 
   /** Throws `failed` where not all of it was written. */
   async finish(): Promise<void> {
     await this.close()
-    if (this.trouble) throw new LeadpushError('failed', `${this.describeTrouble()} The import itself went in.`)
+    if (this.trouble)
+      throw new LeadpushError('failed', `${describeTrouble(this.path, this.trouble)} The import itself went in.`)
   }
 
   async close(): Promise<void> {
+    if (this.file && !this.writing) return this.file.discard()
     if (this.stream.closed) return
     this.stream.end()
-    await once(this.stream, 'close').catch(() => {})
-  }
-
-  private describeTrouble(): string {
-    return describeTrouble(this.path, this.trouble)
+    await (this.writing ?? once(this.stream, 'close').catch(() => {}))
   }
 }
 
 const describeTrouble = (path: string, trouble: unknown) =>
-  `--rejects: ${path} cannot be written (${codeOf(trouble) ?? messageOf(trouble)}).`
+  trouble instanceof LeadpushError
+    ? trouble.message
+    : `--rejects: ${path} cannot be written (${codeOf(trouble) ?? messageOf(trouble)}).`
 
-/**
- * Opens what gets contacts and receiver keys. Throws `usage` where it cannot be written, and where another user has put it, or a link to
- * it, there to get them.
- */
-function openOwn(path: string, isPipe: boolean): number {
-  let fd: number | undefined
-  try {
-    const link = lstatSync(path, { throwIfNoEntry: false })
-    // from here on nobody else can put a link there
-    const asItIs = link?.isSymbolicLink() ? 0 : constants.O_NOFOLLOW
-    fd = openSync(path, constants.O_WRONLY | asItIs | (isPipe ? constants.O_NONBLOCK : constants.O_CREAT), ownerOnly)
-    const found = fstatSync(fd)
-    const isMeant = found.isFIFO() === isPipe && (found.isCharacterDevice() || isOwnFile(found))
-    if (isMeant && (link === undefined || isOwnFile(link))) return fd
-  } catch (error) {
-    const isUnread = isPipe && codeOf(error) === 'ENXIO'
-    throw usageError(describeTrouble(path, isUnread ? new Error('it is a pipe, and nobody reads it') : error))
-  }
-  closeSync(fd)
-  throw usageError(
+const anothers = (path: string) =>
+  usageError(
     `--rejects: ${path} belongs to another user, who could read the contacts and keys in it.`,
     'Name a file of your own, in a folder of your own.',
   )
+
+/** A pipe or a device. Throws `usage` where it cannot be written, or is a pipe of another user. */
+function openOther(path: string, isPipe: boolean): Writable {
+  let fd: number | undefined
+  try {
+    fd = openSync(path, constants.O_WRONLY | (isPipe ? constants.O_NONBLOCK : 0))
+    const found = fstatSync(fd)
+    // without a thread that waits for a pipe's reader: no signal would end that
+    if (isPipe && found.isFIFO() && isOwnFile(found)) return new Socket({ fd, readable: false, writable: true })
+    if (found.isCharacterDevice()) return createWriteStream(path, { fd })
+  } catch (error) {
+    throw usageError(
+      describeTrouble(path, codeOf(error) === 'ENXIO' ? new Error('it is a pipe, and nobody reads it') : error),
+    )
+  }
+  closeSync(fd)
+  throw anothers(path)
 }
 
 /** What an import reads. */
@@ -131,11 +111,8 @@ interface Inputs {
   mapFile?: string
 }
 
-/**
- * The import empties the file for the rejected records. Throws `usage` where it is one of those that the import reads; returns whether
- * it is a pipe.
- */
-function checkRejects(path: string, { files, mapFile }: Inputs): boolean {
+/** What is at `path`. Throws `usage` where that is one of the files that the import reads. */
+function findRejects(path: string, { files, mapFile }: Inputs): Stats | undefined {
   if (path === '-')
     throw usageError(
       '--rejects: - is no file, and standard output has what the import tells.',
@@ -147,7 +124,7 @@ function checkRejects(path: string, { files, mapFile }: Inputs): boolean {
   } catch (error) {
     throw usageError(describeTrouble(path, error))
   }
-  if (!rejects?.isFile()) return rejects?.isFIFO() ?? false
+  if (!rejects?.isFile()) return rejects
   const { dev, ino } = rejects
   const isSame = (file: string) => {
     const found = file === '-' ? undefined : statSync(file, { throwIfNoEntry: false })
@@ -155,9 +132,20 @@ function checkRejects(path: string, { files, mapFile }: Inputs): boolean {
   }
   const what = files.some(isSame) ? 'file to be imported' : mapFile !== undefined && isSame(mapFile) ? 'map file' : ''
   if (what) throw usageError(`--rejects: ${path} is the ${what}, and would be overwritten.`, 'Name another one.')
-  return false
+  return rejects
 }
 
-/** Throws `usage` where it cannot be written, or is one of those that the import reads. */
-export const openRejects = (path: string, inputs: Inputs): RejectsFile =>
-  RejectsFile.open(path, checkRejects(path, inputs))
+/**
+ * Throws `usage` where it cannot be written, is one of those that the import reads, or where another user has put it, or a link to it,
+ * there to get contacts and receiver keys.
+ */
+export function openRejects(io: CommandIo, path: string, inputs: Inputs): RejectsFile {
+  const found = findRejects(path, inputs)
+  const link = lstatSync(path, { throwIfNoEntry: false })
+  if (link && !isOwnFile(link)) throw anothers(path)
+  if (found?.isFIFO() || found?.isCharacterDevice()) return new RejectsFile(path, openOther(path, found.isFIFO()))
+  if (found && !isOwnFile(found)) throw anothers(path)
+  // a file of its own: who may read the one that was there, or has it open, gets nothing of this one
+  const file = openOutFile(io, found ? realpathSync(path) : path, { isTaken: true, option: '--rejects' })
+  return new RejectsFile(path, new PassThrough(), file)
+}
