@@ -1,6 +1,7 @@
 /** Hooks: URLs that integrations register for triggers and remove again (contract 5.3, 5.4). */
 import { hash } from 'node:crypto'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { idCharsMin } from '../base/amounts.ts'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
@@ -106,4 +107,12 @@ export async function deleteHooks(db: Database, condition: RawBuilder<unknown>):
     delete from hooks where id in (select id from found) returning id, url
   `.execute(db)
   return rows
+}
+
+/** The first two hooks whose ids begin with `text`, which may be anything; one of fewer than `idCharsMin` characters names none. */
+export async function findHookIds(db: Database, text: string): Promise<string[]> {
+  if (text.length < idCharsMin) return []
+  const { rows } = await sql<{ id: string }>`
+    select id from hooks where starts_with(id::text, ${text.toLowerCase()}) limit 2`.execute(db)
+  return rows.map(({ id }) => id)
 }

@@ -1,7 +1,7 @@
 /** What a hook said when it refused a trigger (contract 4.16): the last of it, one row a hook. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import type { TriggerToRecord } from './trigger-store.ts'
+import type { TriggerToRecord } from './record-triggers.ts'
 
 /** After the outcomes themselves. Of a hook the last one counts; not where the hook was removed, or its lead erased, meanwhile. */
 export async function recordHookAnswers(db: Database, outcomes: readonly TriggerToRecord[]): Promise<void> {

@@ -3,7 +3,6 @@
  * (contract 6.1, 6.4), which makes them due anew.
  */
 import { sql } from 'kysely'
-import { idCharsMin } from '../base/amounts.ts'
 import { lostKeptDays } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 
@@ -58,17 +57,4 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
     if (reached === null) return
     last = reached
   }
-}
-
-/** Deletes what was lost too long ago. */
-export async function forgetLost(db: Database): Promise<void> {
-  await sql`delete from lost_triggers where lost_at < now() - ${lostKeptDays} * interval '1 day'`.execute(db)
-}
-
-/** The first two hooks whose ids begin with `text`, which may be anything; one of fewer than `idCharsMin` characters names none. */
-export async function findHookIds(db: Database, text: string): Promise<string[]> {
-  if (text.length < idCharsMin) return []
-  const { rows } = await sql<{ id: string }>`
-    select id from hooks where starts_with(id::text, ${text.toLowerCase()}) limit 2`.execute(db)
-  return rows.map(({ id }) => id)
 }

@@ -48,7 +48,7 @@ test('a killed database that comes back in time loses and doubles no trigger', a
 for (const [what, asked] of [
   ['taking the duty', 'insert into duties'],
   ['taking a trigger', 'update triggers t set worker_id'],
-  ['the outcomes', 'with outcome as'],
+  ['the outcomes', 'update hooks h set last_at'],
   ['giving the duty back', 'delete from duties'],
 ] as const) {
   test(`an answer that is lost after ${what} loses and doubles no trigger`, async () => {

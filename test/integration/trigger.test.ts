@@ -431,7 +431,7 @@ test('a hook may be removed while what it said is recorded', async () => {
   try {
     await client.query('begin')
     await client.query('delete from hooks where id = $1', [left.id])
-    const refused = { versionId: 1, kind: 'new_lead', leadId: rows[0].id, answer: 'no', ok: false, abandoned: false, gone: false, failures: 1, pauseMs: null, httpStatus: 500, error: 'HTTP 500', retryAfterMs: null } as const // biome-ignore format: a row
+    const refused = { versionId: 1, kind: 'new_lead', leadId: rows[0].id, answer: 'no', ok: false, abandoned: false, gone: false, failures: 1, pauseMs: null, httpStatus: 500, error: 'HTTP 500', retryAfterMs: null, timedOut: false, durationMs: 1 } as const // biome-ignore format: a row
     const recording = recordHookAnswers(opened.db, [left, kept].map(({ id }) => ({ ...refused, hookId: id }))) // biome-ignore format: short
     await until('recording waits for the unsubscribe', async () => {
       const waits =

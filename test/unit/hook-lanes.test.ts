@@ -16,9 +16,11 @@ function lanesOf(ids: readonly string[], isUnproven = false): HookLanes {
   return lanes
 }
 
+let triggers = 0
+
 /** A trigger is sent to the hook; returns what ends it. */
 function send(lanes: HookLanes, lane: Lane, nowMs = 0): () => void {
-  const end = lanes.begin(lane)
+  const end = lanes.begin(lane, `${++triggers}`)
   lanes.send(lane, nowMs)
   return end
 }
@@ -37,7 +39,7 @@ test('a hook gets one at a time until it has answered, then two, and never the n
   assert.equal(lanes.untilNextMs(40), 60)
   send(lanes, lane, 100)
   assert.deepEqual(readyIds(lanes, 1_000), [])
-  lane.underWay = 1
+  lane.inHand = new Set(['one'])
   assert.deepEqual([readyIds(lanes, 199), readyIds(lanes, 200)], [[], ['a']])
   assert.equal(lanes.untilNextMs(200), Number.POSITIVE_INFINITY)
 })
@@ -51,7 +53,7 @@ test('at most 64 triggers are under way, and the hook that waited longest is nex
   ends[5]?.()
   assert.deepEqual([readyIds(lanes, 0), lanes.room], [['64'], 1])
   for (const [at, end] of ends.entries()) if (at !== 5) end()
-  for (const lane of lanes.all()) lane.underWay = 0
+  for (const lane of lanes.all) lane.inHand.clear()
   assert.ok(lanes.isIdle)
   assert.deepEqual(readyIds(lanes, 100).slice(0, 7), ['64', '65', '66', '67', '68', '69', '0'])
 })
@@ -75,23 +77,22 @@ test('a hook with nothing due is let go once nothing is under way to it and its 
   const lane = laneOf(lanes, 'a')
   send(lanes, lane)
   lanes.happen(lane, 'emptied')
-  assert.deepEqual(lanes.findDone(1_000), [])
-  lane.underWay--
-  assert.deepEqual(lanes.findDone(99), [])
-  assert.deepEqual(lanes.findDone(100), [lane])
-  lanes.letGo([lane])
-  assert.deepEqual([lanes.size, readyIds(lanes, 1_000)], [1, ['b']])
+  const afterLetting = (nowMs: number) => {
+    lanes.letGoDone(nowMs)
+    return lanes.all.map(({ id }) => id).sort()
+  }
+  assert.deepEqual(afterLetting(1_000), ['a', 'b'])
+  lane.inHand.clear()
+  assert.deepEqual(afterLetting(99), ['a', 'b'])
+  assert.deepEqual(afterLetting(100), ['b'])
+  assert.deepEqual(readyIds(lanes, 1_000), ['b'])
 })
 
-test('a run knows so many hooks at once at most, and so many that may hang', () => {
-  const lanes = lanesOf(many(255), true)
-  assert.ok(lanes.hasRoomForUnproven)
-  lanes.add([hookOf('255', true)])
-  assert.ok(!lanes.hasRoomForUnproven)
-  lanes.add(many(255, 1_000).map((id) => hookOf(id)))
-  assert.equal(lanes.hooksRoom, 1)
-  lanes.add([hookOf('last')])
-  assert.equal(lanes.hooksRoom, 0)
+test('a run knows 512 hooks at once at most, and looks for more where it may know 64 more', () => {
+  const lanes = lanesOf(many(448))
+  assert.deepEqual([lanes.hooksRoom, lanes.hasHooksRoom], [64, true])
+  lanes.add([hookOf('one')])
+  assert.deepEqual([lanes.hooksRoom, lanes.hasHooksRoom], [63, false])
 })
 
 test('of the hooks of one host, with any port, at most 8 wait for their turn, and no more than 64 are taken', () => {
@@ -102,7 +103,7 @@ test('of the hooks of one host, with any port, at most 8 wait for their turn, an
   lanes.add([hookOf('63', false, urlOf('63')), hookOf('other')])
   assert.deepEqual(lanes.fullHosts, ['busy.example.com'])
   assert.deepEqual(readyIds(lanes, 0), [...many(8), 'other'])
-  const ends = many(3).map((id) => lanes.begin(laneOf(lanes, id)))
+  const ends = many(3).map((id) => lanes.begin(laneOf(lanes, id), 'one'))
   assert.deepEqual(readyIds(lanes, 0), ['3', '4', '5', '6', '7', 'other'])
   // given back instead of sent
   ends[0]?.()
@@ -114,7 +115,7 @@ test('a hook whose trigger waits for its turn gets no second one, and its pace b
   const lanes = lanesOf(['a'])
   const lane = laneOf(lanes, 'a')
   lane.hasAnswered = true
-  lanes.begin(lane)
+  lanes.begin(lane, 'one')
   assert.deepEqual(readyIds(lanes, 5_000), [])
   lanes.send(lane, 5_000)
   assert.deepEqual([readyIds(lanes, 5_099), readyIds(lanes, 5_100)], [[], ['a']])
@@ -129,8 +130,9 @@ test('a hook that failed gets one at a time until it takes one; one with a pause
   assert.deepEqual(readyIds(lanes, 1_000), [])
   lane.failures = 0
   assert.deepEqual(readyIds(lanes, 1_000), ['a'])
-  lane.underWay = 0
+  lane.inHand.clear()
   lanes.happen(lane, 'stalled')
   assert.deepEqual(readyIds(lanes, 1_000), [])
-  assert.deepEqual(lanes.findDone(1_000), [lane])
+  lanes.letGoDone(1_000)
+  assert.deepEqual(lanes.all, [])
 })

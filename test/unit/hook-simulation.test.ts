@@ -77,25 +77,25 @@ async function run(clock: VirtualClock, hooks: readonly SimulatedHook[], starts:
   let paceMs = 0
 
   async function send(lane: Lane, hook: SimulatedHook, due: Due): Promise<void> {
-    const end = lanes.begin(lane)
+    const end = lanes.begin(lane, `${due.id}`)
     await pace.waitForTurn(lane.host)
     if (lane.state !== 'due') {
       taken.delete(due)
       end()
-      lane.underWay--
+      lane.inHand.delete(`${due.id}`)
       return
     }
     lanes.send(lane, clock.nowMs)
     starts.push(clock.nowMs)
     underWay++
     assert.ok(underWay <= triggersAtOnceMax)
-    hook.peak = Math.max(hook.peak, lane.underWay)
+    hook.peak = Math.max(hook.peak, lane.inHand.size)
     const answer = answers[hook.manner](hook.attempts.length)
     hook.attempts.push({ atMs: clock.nowMs, id: due.id, ok: answer.ok })
     await clock.wait(answer.ms)
     underWay--
     end()
-    lane.underWay--
+    lane.inHand.delete(`${due.id}`)
     lane.isUnproven = hook.isUnproven = answer.timedOut
     lane.hasAnswered ||= !answer.timedOut
     lane.failures = hook.failures = answer.ok ? 0 : lane.failures + 1
@@ -109,9 +109,7 @@ async function run(clock: VirtualClock, hooks: readonly SimulatedHook[], starts:
 
   for (;;) {
     while (lanes.hooksRoom > 0 && waiting.length > 0) {
-      const at = waiting.findIndex(({ isUnproven }) => !isUnproven || lanes.hasRoomForUnproven)
-      if (at < 0) break
-      const [hook] = waiting.splice(at, 1) as [SimulatedHook]
+      const hook = waiting.shift() as SimulatedHook
       lanes.add([{ ...hook, integrationId: 1 }])
     }
     for (const lane of lanes.findReady(clock.nowMs)) {
@@ -124,8 +122,8 @@ async function run(clock: VirtualClock, hooks: readonly SimulatedHook[], starts:
       taken.add(due)
       void send(lane, hook, due)
     }
-    lanes.letGo(lanes.findDone(clock.nowMs))
-    if (lanes.size === 0 && waiting.length === 0) return clock.nowMs - startMs
+    lanes.letGoDone(clock.nowMs)
+    if (lanes.all.length === 0 && waiting.length === 0) return clock.nowMs - startMs
     const nextMs = clock.nowMs + lanes.untilNextMs(clock.nowMs)
     // one wait at a time for the pace
     if (Number.isFinite(nextMs) && (paceMs <= clock.nowMs || nextMs < paceMs)) {

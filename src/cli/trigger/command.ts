@@ -85,7 +85,7 @@ const nameOf = (id: string) =>
 
 /** The id of the one hook that `given` names, by its whole id or the beginning of it. Throws `usage`. */
 async function findHook(db: Database, given: string): Promise<string> {
-  const { findHookIds } = await import('../../triggers/lost-triggers.ts')
+  const { findHookIds } = await import('../../integrations/hooks.ts')
   const [id, another] = await findHookIds(db, given)
   if (id !== undefined && another === undefined) return id
   throw another === undefined
