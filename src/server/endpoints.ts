@@ -6,7 +6,6 @@ import type { Database } from '../db/open.ts'
 import { checkHookUrl, type HookRules } from '../integrations/hook-address.ts'
 import { type HooksToRemove, hasHook, registerHook, removeHooks, triggerKinds } from '../integrations/hooks.ts'
 import type { Live } from '../matching/listed.ts'
-import { findSampleLeads } from '../triggers/sample-leads.ts'
 import {
   type Done,
   type SampleAnswer,
@@ -17,6 +16,7 @@ import {
   triggerSchema,
 } from './answers.ts'
 import { Refusal } from './refusal.ts'
+import { findSampleLeads } from './sample-leads.ts'
 
 /** What the endpoints work with. */
 export interface EndpointContext {

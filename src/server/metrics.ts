@@ -4,7 +4,7 @@ import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 import { Durations, Exposition, type Labels } from '../base/exposition.ts'
 import { packageVersion } from '../base/package-root.ts'
 import { untrustedProxyMetric } from '../http/listen.ts'
-import type { TriggerFigures } from '../triggers/trigger-figures.ts'
+import type { TriggerFigures } from './trigger-figures.ts'
 
 /** Takes what happens, and renders it for a scrape. */
 export interface Metrics {

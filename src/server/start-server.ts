@@ -3,11 +3,11 @@
 import { findReadOnly } from '../db/open.ts'
 import { listenOn } from '../http/listen.ts'
 import { countOwedSubscriptions } from '../push/subscriptions.ts'
-import { findTriggerFigures } from '../triggers/trigger-figures.ts'
 import { type AppOptions, buildApp, type RequestEntry } from './build-app.ts'
 import { createMetrics } from './metrics.ts'
 import { type PushProcessEnd, startPushProcess } from './push-process.ts'
 import { SubscriptionPushes } from './subscription-pushes.ts'
+import { findTriggerFigures } from './trigger-figures.ts'
 
 type Inner = 'metrics' | 'onOwed' | 'onLimited' | 'onUntrustedProxy' | 'onDatabaseAway' | 'onDatabaseBack'
 

@@ -1,9 +1,9 @@
 /** What hooks did not get (contract 6.1, 6.4, 6.5): hooks that are switched off, and `trigger --again`. */
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'
+import { findHooksInTrouble } from '../../src/inspect/status/hooks-in-trouble.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
-import { findHooksInTrouble } from '../../src/triggers/hooks-in-trouble.ts'
-import { findTriggerFigures } from '../../src/triggers/trigger-figures.ts'
+import { findTriggerFigures } from '../../src/server/trigger-figures.ts'
 import { prune } from '../../src/upkeep/prune/prune.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { leadFields } from '../../src/leads/lead.ts'
-import { findSampleLeads } from '../../src/triggers/sample-leads.ts'
+import { findSampleLeads } from '../../src/server/sample-leads.ts'
 import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { seedLeads } from '../support/seed.ts'

@@ -8,7 +8,7 @@ import { PushMetrics } from '../../src/cli/push/metrics.ts'
 import { TriggerMetrics } from '../../src/cli/trigger/metrics.ts'
 import type { DeliveryLine, SummaryLine, TriggerLine, TriggerSummaryLine } from '../../src/index.ts'
 import { createMetrics } from '../../src/server/metrics.ts'
-import type { TriggerFigures } from '../../src/triggers/trigger-figures.ts'
+import type { TriggerFigures } from '../../src/server/trigger-figures.ts'
 import { askPromtool, type Family, readExposition } from '../support/exposition.ts'
 
 const delivery = (status: DeliveryLine['status']): DeliveryLine => ({

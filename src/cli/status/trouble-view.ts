@@ -4,10 +4,10 @@
 
 import { bytes, formatCount, plural, shortId } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
+import { describeLast, type HookInTrouble } from '../../inspect/status/hooks-in-trouble.ts'
 import { causesShown, findEnded, findStuck, usersShown } from '../../inspect/status/not-delivered.ts'
 import type { Status } from '../../inspect/status/status.ts'
 import type { AttemptReport, UserDelivery } from '../../inspect/status/user-deliveries.ts'
-import { describeLast, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
 import { writeCauses } from '../causes-view.ts'
 import type { CommandIo } from '../command-io.ts'
 import { paint, paintStatus } from '../painted.ts'

@@ -11,7 +11,7 @@ import { resumedForcedPass, weeklyPass } from '../../push/pass.ts'
 import { findDown, findRefused } from '../../push/receivers.ts'
 import { countUnclaimed, countUsersOfPass } from '../../push/users-left.ts'
 import { hasQueries, isOwedBy, isOwedSubscription, isOwedWeekly, isTheLastWord } from '../../push/users-to-serve.ts'
-import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../triggers/hooks-in-trouble.ts'
+import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from './hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
 
 /** What began a run, as an operator knows it: `users subscribe` and `serve` begin subscription pushes. */

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { answerOf } from '../../../deliveries/answers.ts'
 import { isTheLastWord } from '../../../push/users-to-serve.ts'
-import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../../triggers/hooks-in-trouble.ts'
+import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../status/hooks-in-trouble.ts'
 import { findByCause, isStuck, why } from '../../status/not-delivered.ts'
 import type { Snapshot } from './reading.ts'
 

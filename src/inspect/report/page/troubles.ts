@@ -1,10 +1,10 @@
 /** What did not arrive, in a report: causes with what to do, users, hooks. */
 import { formatCount, plural } from '../../../base/amounts.ts'
-import { describeLast } from '../../../triggers/hooks-in-trouble.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildTable, type Cell } from '../../page/table.ts'
 import { causeOf, forEverybody, formatAnswer } from '../../status/causes.ts'
+import { describeLast } from '../../status/hooks-in-trouble.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import type { Cut } from '../figures/troubles.ts'
 import type { Wording } from './wording.ts'

@@ -10,7 +10,7 @@ import { buildExampleLead } from '../leads/example-lead.ts'
 import type { Lead } from '../leads/lead.ts'
 import type { Live } from '../matching/listed.ts'
 import { findMatches, isTooSlow, type SearchToMatch } from '../matching/match.ts'
-import { kinds } from './kinds/kinds.ts'
+import { kinds } from '../triggers/kinds/kinds.ts'
 
 const samples = 3
 /**

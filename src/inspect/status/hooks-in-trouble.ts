@@ -3,8 +3,8 @@
  * or they are switched off.
  */
 import { sql } from 'kysely'
-import { abandonedShownDays } from '../base/limits.ts'
-import type { Database } from '../db/open.ts'
+import { abandonedShownDays } from '../../base/limits.ts'
+import type { Database } from '../../db/open.ts'
 
 /** A hook with its counts of failed triggers. */
 export interface HookInTrouble {
