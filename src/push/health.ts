@@ -9,7 +9,7 @@
  * | unproven | a first attempt that ends as those before; the 20th | unproven; that trouble |
  * | unproven | a first attempt that ends in another trouble; a second one with another answer | doubted, but unproven where a trouble stands; well |
  * | unproven | no first attempts are left: all of at least 2 ended alike; none or one | that trouble; calm, which remembers it |
- * | calm | a first attempt ends in trouble; an answer without | unproven; well |
+ * | calm | a first attempt ends in trouble, or there may be some again; an answer without | unproven; well |
  * | well, doubted | a first attempt ends in trouble; the 20th alike in a row | doubted; that trouble |
  * | doubted | an answer without trouble; a second one with another answer; no first attempts are left | well |
  * | down, refuses | granted; not made | has the try; gives it back |
@@ -111,6 +111,8 @@ export type Event =
   /** The receiver shows no sign of life, or nothing can be tried for a while. */
   | { is: 'no sign' }
   | { is: 'no firsts left' }
+  /** The push looks for users once more. */
+  | { is: 'firsts again' }
   /** The push ends; `cutShort`: although something is left to be made. */
   | { is: 'end'; cutShort: boolean }
 
@@ -168,6 +170,7 @@ export function step(health: Health, event: Event, now: number, rules: Rules): S
     default:
       if (event.is === 'outcome') return count(health, event.sign, event.attempt, now, rules)
       if (event.is === 'no firsts left') return proveByAll(health, now)
+      if (event.is === 'firsts again') return { health: health.is === 'calm' ? { ...health, is: 'unproven' } : health }
       if (event.is === 'end' && !event.cutShort && 'stands' in health) return { health: well, write: { says: 'well' } }
       return { health }
   }

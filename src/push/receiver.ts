@@ -101,11 +101,16 @@ export class Receiver {
   async begin(onChange: () => void): Promise<void> {
     const { looksFor } = this.context
     this.onChange = onChange
-    if (this.hasBegun) await this.look()
+    if (this.hasBegun) await this.beginAgain()
     else this.learn(await this.row.begin(looksFor !== 'nothing'), true)
     this.hasBegun = true
     if (looksFor === 'nothing') return
     this.timer = this.context.clock.every(outageLookMs, () => void this.look())
+  }
+
+  private async beginAgain(): Promise<void> {
+    await this.apply({ is: 'firsts again' })
+    await this.look()
   }
 
   /** Looks no more until it begins again. */

@@ -88,6 +88,13 @@ test('first attempts that come one by one are counted as those that come togethe
   assert.equal(allMade(after([401], one)).is, 'calm')
 })
 
+// A push that had nothing to do, and then took over what another had left, made those second attempts before the first ones.
+test('a push that looks for users once more makes no second attempt before they have shown something', () => {
+  const again = step(allMade(unproven), { is: 'firsts again' }, 0, rules).health
+  assert.deepEqual([go(again, 0), go(allMade(again), 0)], [[20, 0], [20, all]])
+  assert.equal(step(after([200]), { is: 'firsts again' }, 0, rules).health.is, 'well')
+}) // biome-ignore format: a table
+
 test('what is not looked for is no trouble', () => {
   const without: Rules = { ...rules, patienceMs: 0 }
   assert.equal(after(times(100, 500), unproven, without).is, 'well')
