@@ -36,7 +36,7 @@ export interface PlannedPushesContext {
   settings: { dataSource: string; concurrency: number; sameHouse: Live['sameHouse'] }
   reporter: PushReporter
   /** A user is held back. */
-  onHeld(user: string, hold: UserHold): void
+  onHeld(user: UserToServe, hold: UserHold): void
   stop: AbortSignal
 }
 
@@ -172,7 +172,7 @@ export class PlannedPushes {
     if (range !== undefined) this.heldRanges.add(range)
     this.held.add(user.id)
     if (hold.by === 'slowness') this.slowUsers++
-    this.context.onHeld(user.email, hold)
+    this.context.onHeld(user, hold)
   }
 
   /** Drops what was read of the database. */

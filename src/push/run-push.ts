@@ -97,9 +97,10 @@ class PushRun {
     const { reporter } = this
     this.planned = new PlannedPushes({
       ...{ ledger, worker, run, settings, reporter, stop },
-      onHeld: (user, hold) => {
+      onHeld: ({ id, email }, hold) => {
+        this.users.add(id, true)
         if (hold.by === 'user' && this.tellsHeld) this.heldAgain++
-        else this.tellHold(hold, user)
+        else this.tellHold(hold, email)
       },
     })
     this.records = records

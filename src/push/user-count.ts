@@ -28,7 +28,7 @@ export class UserCount {
 
   /**
    * `users` of a summary (contract 4.15): users served, users skipped, and users left who are not counted yet. Users who are held
-   * back are among both the skipped and the left.
+   * back are among the skipped, and are counted or left too.
    */
   totalWith({ skipped, heldUsers, uncounted }: { skipped: number; heldUsers: number; uncounted: number }): number {
     return this.total + skipped - heldUsers + uncounted
