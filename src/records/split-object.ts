@@ -1,7 +1,6 @@
 /**
- * Cuts the records out of one JSON object that has a single list of objects in it, such as `{"count":2,"listings":[…]}` (contract
- * 4.18), while it arrives. An object with an `href`, one with an `email` and what else a user has, or one without such a list is itself
- * the one record.
+ * Cuts the records out of one JSON object without `href` that has a single list of objects in it, such as `{"count":2,"listings":[…]}`
+ * (contract 4.18), while it arrives. Another object is itself the one record.
  */
 import { LeadpushError } from '../base/errors.ts'
 import { parseJsonRecord, type ReadRecord, RecordBytes, type Splitter, tooLargeRecord } from './record.ts'
@@ -11,10 +10,8 @@ const [quote, openBracket, backslash, closeBracket, openBrace, closeBrace, colon
 const isSpace = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 /** A longer name of a member is cut: it is only told. */
 const nameCharsMax = 100
-/** With an `email` alone it may be an export that tells whose it is. */
-const userNames = ['receiverapikey', 'queries', 'subscribed']
-const isRecordWith = (names: ReadonlySet<string>) =>
-  names.has('href') || (names.has('email') && userNames.some((name) => names.has(name)))
+/** This list is a field of a user: an object with it may be a user on the only line of a pipe. */
+const fieldOfUser = 'queries'
 /** So long records are held back: an object that is itself a record may have its `href` behind a list of photos. */
 const heldBytesMax = 64 * 1024
 
@@ -35,8 +32,6 @@ export class ObjectSplitter implements Splitter {
   private isValue = false
   /** A list of a member was entered, and its first character is still to come. */
   private entersList = false
-  /** Those of the members so far by which an object may itself be a record. */
-  private readonly recordNames = new Set<string>()
   private isRecord = false
   private hasEmptyList = false
   private list: { name: string; elements: ArraySplitter } | undefined
@@ -121,10 +116,7 @@ export class ObjectSplitter implements Splitter {
   private beginValue(): void {
     this.isValue = true
     this.name = Buffer.from(this.text).toString()
-    const name = this.name.toLowerCase()
-    if (this.isRecord || !(name === 'href' || name === 'email' || userNames.includes(name))) return
-    this.recordNames.add(name)
-    if (!isRecordWith(this.recordNames)) return
+    if (this.isRecord || this.name.toLowerCase() !== 'href') return
     if (this.isFlushed)
       throw new LeadpushError('failed', `its one object has the list ${this.list?.name} and, after it, ${this.name}`)
     this.isRecord = true
@@ -139,9 +131,10 @@ export class ObjectSplitter implements Splitter {
   /** Whether the list whose first character this is holds objects that are the records. */
   private enterList(byte: number): boolean {
     this.entersList = false
+    const { name } = this
+    if (name.toLowerCase() === fieldOfUser) return false
     if (byte === closeBracket) this.hasEmptyList = true
     if (byte !== openBrace || this.isRecord) return false
-    const { name } = this
     if (this.list) {
       this.secondList ??= name
       return false

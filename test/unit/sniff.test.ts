@@ -60,6 +60,7 @@ for (const [text, format] of [
   ['{"list":[{"a":1}],"href":"x"}', 'ndjson'],
   ['{"email":"x","queries":[{"a":1}]}\n', 'ndjson'],
   ['{"queries":[{"a":1}],"email":"x"}', 'ndjson'],
+  ['{"email":"x","receiverApiKey":"k","users":[{"a":1}]}', 'json'],
   ['href,postalCode\n', 'csv'],
   ['', 'csv'],
 ] as const) {
@@ -89,21 +90,20 @@ test('the one list of objects is found, however the object is cut into chunks', 
   }
 })
 
-test('an object with an email is a record where it has what else a user has, else its list has the records', () => {
+test('an href alone makes an object a record; the queries of a user are no list of records', () => {
   // any email made it a record, also that of the office whose listings are in its list
   const some = [{ a: 1 }, { a: 2 }]
-  const users = [{ queries: some }, { receiverApiKey: 'k', notes: some }, { subscribed: true, notes: some }]
   for (const chunkBytes of [1, 1 << 20]) {
-    for (const user of users) {
+    for (const more of [{ email: 'x' }, { email: 'x', receiverApiKey: 'k' }, { subscribed: true }, { count: 2 }]) {
       for (const whole of [
-        { Email: 'x', ...user },
-        { ...user, Email: 'x' },
+        { ...more, some },
+        { some, ...more },
       ])
-        assert.deepEqual(split(JSON.stringify(whole), chunkBytes), [whole])
+        assert.deepEqual(split(JSON.stringify(whole), chunkBytes), some)
     }
-    assert.deepEqual(split(JSON.stringify({ email: 'x', listings: some }), chunkBytes), some)
-    assert.deepEqual(split(JSON.stringify({ listings: some, email: 'x' }), chunkBytes), some)
-    assert.deepEqual(split(JSON.stringify({ queries: some }), chunkBytes), some)
+    for (const record of [{ Href: 'x', some }, { some, Href: 'x' }, { email: 'x', Queries: some }, { queries: [] }])
+      assert.deepEqual(split(JSON.stringify(record), chunkBytes), [record])
+    assert.deepEqual(split(JSON.stringify({ queries: [{ b: 1 }], users: some }), chunkBytes), some)
   }
 })
 
