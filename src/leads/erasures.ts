@@ -5,6 +5,8 @@
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
 import { contactFieldsOf, findContacts, noContact, readContactFields, withoutContacts } from './contacts.ts'
+import type { WorkItem } from './drop-files.ts'
+import type { ListKind } from './drop-format.ts'
 import { leadFields } from './lead.ts'
 import {
   findHits,
@@ -14,6 +16,7 @@ import {
   type MarkKinds,
   markOfContact,
   markOfHref,
+  markOfListHash,
   marksOfContacts,
   marksOfFields,
 } from './marks.ts'
@@ -21,44 +24,52 @@ import {
 /** What is erased: a listing by its `href`, or all with a contact, as `parseContact` returns it. */
 export type Erasure = { href: string } | { contact: string }
 
-/** An erasure as it is stored. */
+/** The identifier of a work item, as a consumer deletion list has it. */
+export type ListedIdentifier = Pick<WorkItem, 'kind' | 'hash'>
+
+/** An erasure as it is stored, but for whether it redacts. */
 export interface ErasureRow {
   mark: Buffer
-  kind: 'href' | 'contact' | 'email' | 'phone'
-  list_mark?: Buffer | undefined
+  kind: 'href' | 'contact' | ListKind
+  list_mark: Buffer | null
 }
 
 /** The row of an erasure. */
-export function toErasureRow(key: Buffer, erasure: Erasure): ErasureRow {
-  if ('href' in erasure) return { mark: markOfHref(key, erasure.href), kind: 'href' }
+export function toErasureRow(key: Buffer, erasure: Erasure | ListedIdentifier): ErasureRow {
+  if ('hash' in erasure) {
+    const { kind, hash } = erasure
+    return { mark: markOfListHash(key, kind, hash), kind, list_mark: null }
+  }
+  if ('href' in erasure) return { mark: markOfHref(key, erasure.href), kind: 'href', list_mark: null }
   const { contact } = erasure
-  return { mark: markOfContact(key, contact), kind: 'contact', list_mark: listMarkOf(key, contact) }
+  return { mark: markOfContact(key, contact), kind: 'contact', list_mark: listMarkOf(key, contact) ?? null }
 }
 
+/** SQL: how many of the rows `m`, which have the columns of `erasures`, say something new. */
+export const countNewErasures = (rows: string) =>
+  `select count(*) as n from ${rows} m where not exists (select from erasures e where e.mark = m.mark and e.redacts <= m.redacts)`
+
 /**
- * Records an erasure: from then on imports refuse records with it, or, where it `redacts`, drop their contacts. One that redacts
- * takes nothing back from one that erases. Returns whether it is a new one, and its mark.
+ * SQL: records the rows `m`, which have the columns of `erasures`, and counts those that say something new. One that redacts takes
+ * nothing back from one that erases.
+ */
+export const recordErasures = (rows: string) => `
+  insert into erasures as e (mark, kind, list_mark, redacts) select mark, kind, list_mark, redacts from ${rows} m order by mark
+  on conflict (mark) do update set redacts = false where e.redacts and not excluded.redacts`
+
+/**
+ * Records an erasure: from then on imports refuse records with it, or, where it `redacts`, drop their contacts. Returns whether it is a
+ * new one, and its mark.
  */
 export async function recordErasure(
-  db: Database,
+  connection: Connection,
   erasure: Erasure,
   redacts = false,
 ): Promise<{ isNew: boolean; mark: Buffer }> {
-  const row = toErasureRow(await findKey(db), erasure)
-  const { numInsertedOrUpdatedRows } = await db
-    .insertInto('erasures')
-    .values({ ...row, redacts, list_mark: row.list_mark ?? null })
-    .onConflict((conflict) => conflict.doNothing())
-    .executeTakeFirstOrThrow()
-  const isNew = numInsertedOrUpdatedRows === 1n
-  if (isNew || redacts) return { isNew, mark: row.mark }
-  const raised = await db
-    .updateTable('erasures')
-    .set({ redacts: false })
-    .where('mark', '=', row.mark)
-    .where('redacts', '=', true)
-    .executeTakeFirst()
-  return { isNew: raised.numUpdatedRows === 1n, mark: row.mark }
+  const { mark, kind, list_mark } = toErasureRow(await findKey(kyselyOn(connection)), erasure)
+  const row = '(select $1::bytea as mark, $2 as kind, $3::bytea as list_mark, $4::boolean as redacts)'
+  const { rowCount } = await connection.query(recordErasures(row), [mark, kind, list_mark, redacts])
+  return { isNew: rowCount === 1, mark }
 }
 
 /** Whether the listing was erased by its `href`. An erasure by a contact does not tell which listings it took. */

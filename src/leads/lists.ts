@@ -2,13 +2,13 @@
  * Lists of what is to be erased: one identifier a line, or the files of the Delete Request and Opt-out Platform. A list is staged by COPY,
  * then recorded in whole statements, so that neither its length nor the number of listings matters to memory.
  */
-import { copyInto } from '../db/copy.ts'
+import { type CopyRows, copyInto } from '../db/copy.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
 import { parseContact } from './contacts.ts'
 import { type DropFile, readWorkItems } from './drop-files.ts'
-import { type Erasure, toErasureRow } from './erasures.ts'
+import { countNewErasures, type Erasure, type ErasureRow, recordErasures, toErasureRow } from './erasures.ts'
 import { hrefSchema } from './lead.ts'
-import { findKey, markOfListHash } from './marks.ts'
+import { findKey } from './marks.ts'
 
 /** What recording a list came to. */
 export interface ListCounts {
@@ -31,6 +31,16 @@ async function createStaging(connection: Connection): Promise<void> {
     ) on commit drop`)
 }
 
+/** Adds a row of `staged_list`; of a work item with its `id`, and whether it is a removed one. */
+function addStaged(rows: CopyRows, id: string | undefined, erasure: ErasureRow, removed = false): void {
+  rows.begin(5)
+  rows.text(id)
+  rows.bytea(erasure.mark)
+  rows.text(erasure.kind)
+  rows.bytea(erasure.list_mark ?? undefined)
+  rows.boolean(removed)
+}
+
 /** Stages what is to be looked for as `listed_marks`, and returns how many of these marks are new. */
 async function stageMarks(connection: Connection, redacts: boolean): Promise<number> {
   await connection.query(
@@ -41,10 +51,7 @@ async function stageMarks(connection: Connection, redacts: boolean): Promise<num
   )
   await connection.query('create index on listed_marks (mark)')
   await connection.query('analyze listed_marks')
-  const { rows } = await connection.query<{ n: number }>(
-    `select count(*) as n from listed_marks m where not exists (
-       select from erasures e where e.mark = m.mark and e.redacts <= m.redacts)`,
-  )
+  const { rows } = await connection.query<{ n: number }>(countNewErasures('listed_marks'))
   return rows[0]?.n ?? 0
 }
 
@@ -61,10 +68,7 @@ async function record(connection: Connection, redacts: boolean, dryRun: boolean)
   await connection.query(
     `insert into work_items (id) select distinct id from staged_list where removed on conflict (id) do update set mark = null`,
   )
-  await connection.query(
-    `insert into erasures as e (mark, kind, list_mark, redacts) select mark, kind, list_mark, redacts from listed_marks order by mark
-     on conflict (mark) do update set redacts = false where e.redacts and not excluded.redacts`,
-  )
+  await connection.query(recordErasures('listed_marks'))
   await connection.query(
     `delete from erasures e using staged_list s where s.removed and e.mark = s.mark and e.kind in ('email', 'phone')
        and not exists (select from work_items w where w.mark = e.mark)`,
@@ -128,13 +132,7 @@ export async function recordLines(
         onRejected?.(at)
         continue
       }
-      const { mark, kind, list_mark } = toErasureRow(key, erasure)
-      rows.begin(5)
-      rows.null()
-      rows.bytea(mark)
-      rows.text(kind)
-      rows.bytea(list_mark)
-      rows.boolean(false)
+      addStaged(rows, undefined, toErasureRow(key, erasure))
       if (rows.isFull) await flush()
     }
   })
@@ -156,13 +154,8 @@ export async function recordWorkItems(
       const removed = file.type === 'Removed'
       for await (const items of readWorkItems(file, signal)) {
         counts[removed ? 'removed' : 'read'] += items.length
-        for (const { id, kind, hash } of items) {
-          rows.begin(5)
-          rows.text(id)
-          rows.bytea(markOfListHash(key, kind, hash))
-          rows.text(kind)
-          rows.null()
-          rows.boolean(removed)
+        for (const item of items) {
+          addStaged(rows, item.id, toErasureRow(key, item), removed)
           if (rows.isFull) await flush()
         }
       }

@@ -149,7 +149,7 @@ class Forgetting {
     const db = kyselyOn(connection)
     if (!('lines' in wanted || 'files' in wanted)) {
       // rolled back in a dry run; that waits for no other erasure but one of the same
-      const { isNew, mark } = await recordErasure(db, wanted, redacts)
+      const { isNew, mark } = await recordErasure(connection, wanted, redacts)
       return { newlyRefused: isNew, list: undefined, target: new OneTarget(wanted, redacts, [mark]) }
     }
     const how = { redacts, dryRun, signal, ...(onRejected && { onRejected }) }
