@@ -1,6 +1,7 @@
 /**
  * Stores what the receiver said when it refused: a row beside the ledger for each attempt that was refused with words, deleted
- * with its delivery. Erasures delete the answers that may name a listing or a user.
+ * with its delivery. Keys and contacts are taken out of it, but it may name a listing by its URL, its address or its owner: an erasure
+ * deletes the answers to the deliveries that had the listing.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { durably } from '../db/durably.ts'

@@ -190,6 +190,21 @@ test('no e-mail address, phone number or key survives, however it is written in 
   )
 })
 
+test('what names a listing survives, be it a URL, an address or the name of a person: so an erasure of the listing deletes the answer', () => {
+  const naming = fc.constantFrom(
+    'https://listings.example/1',
+    '824 Canyon Road',
+    'Ann Fletcher',
+    'pool behind the house',
+  )
+  fc.assert(
+    fc.property(naming, around, (text, [before, after]) => {
+      const said = readAs('application/json', JSON.stringify({ detail: `${before}${text}${after}` })) ?? ''
+      assert.ok(said.includes(text), said)
+    }),
+  )
+})
+
 test('a body that was made to take long to read is read all the same', () => {
   for (const piece of ['<', '<script', '<!--', '@', 'a', '1 ', '&#', '%4', '\\u00', '<title>', '"'])
     for (const type of ['text/html', 'text/plain']) {
