@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { bytes, formatCount, plural } from '../base/amounts.ts'
 import type { Database } from '../db/open.ts'
 import type { DeliveryLine, LeadsPerUser } from '../index.ts'
-import type { PreviewSettings } from '../push/preview.ts'
+import type { PreviewSettings } from '../push/preview/preview.ts'
 import type { FoundUser } from '../users/users.ts'
 import { type Act, type ExitCode, inShort, settingsSource, usageError, withDatabase } from './command.ts'
 import type { CommandIo } from './command-io.ts'
@@ -104,7 +104,7 @@ async function show(
 ): Promise<ExitCode> {
   const startedAt = performance.now()
   const { findUser } = await import('../users/users.ts')
-  const { Preview } = await import('../push/preview.ts')
+  const { Preview } = await import('../push/preview/preview.ts')
   const { user: email } = options
   const user = email === undefined ? undefined : await findUser(db, email)
   const planned = await Preview.create(
@@ -150,7 +150,7 @@ async function writePage(
   return await file.write(buildDryRunPage(found, settings.timeZone))
 }
 
-type Planned = import('../push/preview.ts').Preview
+type Planned = import('../push/preview/preview.ts').Preview
 
 type Found = Planned extends { lines(): AsyncGenerator<infer F> } ? F : never
 

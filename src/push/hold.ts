@@ -1,7 +1,7 @@
 /** Why a push holds back all users, or one: the reasons as values (contract 4.5, 4.12, 4.14), and what skip lines say of them. */
 import { span } from '../base/amounts.ts'
 import { describeStatus } from '../deliveries/attempt.ts'
-import type { WhyOver } from './health.ts'
+import type { WhyOver } from './receiver/health.ts'
 
 export type Hold = WeekHold | UserHold | ReceiverHold
 

@@ -12,12 +12,12 @@ import type { PlannedPush, RecordedOutcome, RecordedOutcomes, RecordedPushes } f
 import type { CountingRun, OpenRun, Run, RunOutcome, RunToStart, VerdictToRecord } from '../deliveries/runs.ts'
 import type { LeadInBody, LeadWithJson } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
-import type { Week } from './guard.ts'
-import type { KnownTrouble, Write } from './health.ts'
-import type { KnownPace } from './pace.ts'
-import type { Cursor, Pass, UserToServe } from './pass.ts'
-import type { UserPlan } from './planner.ts'
-import type { UsersOfPass } from './users-left.ts'
+import type { UserPlan } from './database/planner.ts'
+import type { UsersOfPass } from './database/users-left.ts'
+import type { KnownTrouble, Write } from './receiver/health.ts'
+import type { KnownPace } from './receiver/pace.ts'
+import type { Week } from './whom/guard.ts'
+import type { Cursor, Pass, UserToServe } from './whom/pass.ts'
 
 export interface Ledger extends Leases {
   readonly runs: RunStore

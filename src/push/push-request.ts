@@ -5,10 +5,10 @@ import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
 import type { Live } from '../matching/listed.ts'
 import type { Vault } from '../secrets/vault.ts'
+import type { LoopSettings } from './attempts/loop-context.ts'
 import type { Ledger } from './ledger.ts'
-import type { LoopSettings } from './loop-context.ts'
 import type { PushReporter } from './reporter.ts'
-import type { PushRequest } from './scope.ts'
+import type { PushRequest } from './run/scope.ts'
 import type { Wire } from './wire.ts'
 
 export interface PushSettings extends LoopSettings {

@@ -2,7 +2,7 @@
 
 import { findReadOnly } from '../db/open.ts'
 import { listenOn } from '../http/listen.ts'
-import { countOwedSubscriptions } from '../push/subscriptions.ts'
+import { countOwedSubscriptions } from '../push/database/subscriptions.ts'
 import { type AppOptions, buildApp, type RequestEntry } from './build-app.ts'
 import { createMetrics } from './metrics.ts'
 import { type PushProcessEnd, startPushProcess } from './push-process.ts'

@@ -7,8 +7,8 @@ import { LRUCache } from 'lru-cache'
 import { pushChildrenMax, pushesAloneMax } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
-import type { UserToServe } from '../push/pass.ts'
-import { findWaitingSubscriptions, type WaitingSubscriptions } from '../push/subscriptions.ts'
+import { findWaitingSubscriptions, type WaitingSubscriptions } from '../push/database/subscriptions.ts'
+import type { UserToServe } from '../push/whom/pass.ts'
 import type { PushProcess, PushProcessEnd } from './push-process.ts'
 
 /** How a push is started, and whom the loop tells. */

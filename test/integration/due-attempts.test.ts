@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '../../src/base/clock.ts'
 import { databaseLeases, withWorker } from '../../src/db/leases.ts'
-import { databaseLedger } from '../../src/push/database-ledger.ts'
-import { DueAttempts } from '../../src/push/due-attempts.ts'
+import { DueAttempts } from '../../src/push/attempts/due-attempts.ts'
+import { databaseLedger } from '../../src/push/database/database-ledger.ts'
 import { createDatabase } from '../support/database.ts'
 
 // The second attempt waited for the next failure, or for the end of all first ones.

@@ -1,9 +1,9 @@
 /** How a push finds the users that it has to serve, where there are many. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { failedPass, forcedPass, type Pass, weeklyPass } from '../../src/push/pass.ts'
-import { countUnclaimed, countUsersOfPass } from '../../src/push/users-left.ts'
-import { findLeadsBefore, findUsersOwedSubscription, takeRange } from '../../src/push/users-to-serve.ts'
+import { countUnclaimed, countUsersOfPass } from '../../src/push/database/users-left.ts'
+import { findLeadsBefore, findUsersOwedSubscription, takeRange } from '../../src/push/database/users-to-serve.ts'
+import { failedPass, forcedPass, type Pass, weeklyPass } from '../../src/push/whom/pass.ts'
 import { createDatabase } from '../support/database.ts'
 
 const users = 10_001

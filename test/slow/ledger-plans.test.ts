@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import { type DueFrom, findNextDue, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
-import { findWaitingSubscriptions } from '../../src/push/subscriptions.ts'
+import { findWaitingSubscriptions } from '../../src/push/database/subscriptions.ts'
 import { createDatabase } from '../support/database.ts'
 
 const period = '2026-W47'

@@ -1,5 +1,5 @@
 /** Simulated pushes against simulated receivers that limit rates, in simulated time: for trying the pace. */
-import { Pace } from '../../src/push/pace.ts'
+import { Pace } from '../../src/push/receiver/pace.ts'
 
 export interface Limiter {
   /** Whether a request that arrives now is taken. */

@@ -13,7 +13,7 @@ import {
   step,
   unproven,
   type Work,
-} from '../../src/push/health.ts'
+} from '../../src/push/receiver/health.ts'
 
 type Kind = 'first' | 'second'
 

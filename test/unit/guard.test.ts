@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ImportVolume } from '../../src/deliveries/runs.ts'
-import { judgeUser, judgeWeek } from '../../src/push/guard.ts'
 import { type Hold, toReason } from '../../src/push/hold.ts'
+import { judgeUser, judgeWeek } from '../../src/push/whom/guard.ts'
 
 const feed = (listings: number, filledFields: number | null = listings * 10): ImportVolume => ({
   listings,

@@ -1,7 +1,16 @@
 /** The receiver's health (contract 4.5, 4.12): rules by example, then every state that few users can reach. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ask, type Health, pauseAfter, type Rules, type Sign, signOf, step, unproven } from '../../src/push/health.ts'
+import {
+  ask,
+  type Health,
+  pauseAfter,
+  type Rules,
+  type Sign,
+  signOf,
+  step,
+  unproven,
+} from '../../src/push/receiver/health.ts'
 import { walkHealth } from '../support/walk-health.ts'
 
 const rules: Rules = { patienceMs: 60_000, refusals: true, empty: true, inARow: 20 }

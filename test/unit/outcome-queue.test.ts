@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '../../src/base/clock.ts'
 import type { RecordedOutcome } from '../../src/deliveries/record.ts'
-import { OutcomeQueue } from '../../src/push/outcome-queue.ts'
+import { OutcomeQueue } from '../../src/push/attempts/outcome-queue.ts'
 
 const outcome = (idempotencyKey: string): RecordedOutcome => ({
   ...{ idempotencyKey, attempt: 1, ok: true, maybeArrived: false, httpStatus: 200, error: null },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Answer, asksForLess, Pace } from '../../src/push/pace.ts'
+import { type Answer, asksForLess, Pace } from '../../src/push/receiver/pace.ts'
 import { Random } from '../chaos/random.ts'
 import {
   type Ended,

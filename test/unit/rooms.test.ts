@@ -118,6 +118,13 @@ test('no files import each other in a circle, not even types', () => {
   assert.deepEqual(findCircle(), [])
 })
 
+test('ARCHITECTURE.md lists the rooms of push', () => {
+  const rows = findTable(readDocument('ARCHITECTURE.md'), 'room of `push/`')
+  const told = rows.map(([room = '']) => spansOf(room)[0]?.replace(/\/$/, ''))
+  const there = readdirSync(join(source, 'push'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  assert.deepEqual(told.toSorted(), there.map(({ name }) => name).sort())
+})
+
 test('the parts of pages know nothing of their content', () => {
   const allowed = (target: string) => /^(base\/|index\.ts|inspect\/page\/)/.test(target)
   const wrong = inside.filter(({ file, target }) => file.startsWith('inspect/page/') && !allowed(target))
@@ -165,8 +172,7 @@ for (const [word, what, allowed] of words) {
 }
 
 /** Behind the border of a run: what binds it to PostgreSQL, and what looks without being a run. */
-const behind =
-  /^push\/(database-ledger|find-week|receivers|planner|users-to-serve|users-left|preview|subscriptions)\.ts$/
+const behind = /^push\/(database|preview)\//
 /** What a run meets only through its interfaces, and who binds it. */
 const outside: [word: RegExp, what: string, allowed: RegExp][] = [
   [/\bset(Timeout|Interval|Immediate)\b|\bperformance\.now\b|\bDate\.now\b|'node:timers/, 'the time', /^$/],

@@ -1,8 +1,8 @@
 /** How a run ends, and when it looks once more, by what it knows. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judgeRun, type LoopEnd, nextRound, type RunFacts } from '../../src/push/run-end.ts'
-import { scopeOf } from '../../src/push/scope.ts'
+import { judgeRun, type LoopEnd, nextRound, type RunFacts } from '../../src/push/run/run-end.ts'
+import { scopeOf } from '../../src/push/run/scope.ts'
 
 const user = { id: 1, email: 'a@example.com' }
 const scopes = {

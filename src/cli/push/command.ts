@@ -188,8 +188,8 @@ async function agreeToForce(
 ): Promise<void> {
   if (!canAsk(io)) return
   const { findPeriod } = await import('../../deliveries/runs.ts')
-  const { countUsersOfPass } = await import('../../push/users-left.ts')
-  const { forcedPass } = await import('../../push/pass.ts')
+  const { countUsersOfPass } = await import('../../push/database/users-left.ts')
+  const { forcedPass } = await import('../../push/whom/pass.ts')
   const { period } = await findPeriod(db, settings)
   const { free, held } = await countUsersOfPass(db, forcedPass(period))
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)

@@ -12,7 +12,7 @@ import { findMatches, type SearchToMatch } from '../../matching/match.ts'
 import { findNamedPlace } from '../../matching/search.ts'
 import { distanceMiles } from '../../places/distance.ts'
 import { findPlaces, type Places } from '../../places/places.ts'
-import type { PlannedQuery } from '../../push/planner.ts'
+import type { PlannedQuery } from '../../push/database/planner.ts'
 import type { Query } from '../../users/query.ts'
 import type { ExplainedListing } from './listing.ts'
 

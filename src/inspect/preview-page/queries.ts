@@ -12,7 +12,7 @@ import { countMatches, findMatches, type SearchToMatch } from '../../matching/ma
 import { findNamedPlace } from '../../matching/search.ts'
 import type { Point } from '../../places/distance.ts'
 import { findPlaces } from '../../places/places.ts'
-import type { PlannedQuery, UserPlan } from '../../push/planner.ts'
+import type { PlannedQuery, UserPlan } from '../../push/database/planner.ts'
 import type { Query } from '../../users/query.ts'
 
 /** A query of the user, with what it brings and leaves out. */

@@ -7,9 +7,9 @@ import { leftDays } from '../../base/limits.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, hasBegun, isPeriodOver } from '../../deliveries/runs.ts'
-import { isForced, resumedForcedPass, weeklyPass, weeklyScope } from '../../push/pass.ts'
-import { countUnclaimed } from '../../push/users-left.ts'
-import { isClaimed, isOwedSubscription } from '../../push/users-to-serve.ts'
+import { countUnclaimed } from '../../push/database/users-left.ts'
+import { isClaimed, isOwedSubscription } from '../../push/database/users-to-serve.ts'
+import { isForced, resumedForcedPass, weeklyPass, weeklyScope } from '../../push/whom/pass.ts'
 
 /** SQL: whether the run `r` was a push of all users, is over (also by a dead process), and is still known to have served whom. */
 const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and ${hasBegun(sql`r`)}

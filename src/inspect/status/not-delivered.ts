@@ -4,7 +4,7 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findAnswers } from '../../deliveries/answers.ts'
-import { isTheLastWord } from '../../push/users-to-serve.ts'
+import { isTheLastWord } from '../../push/database/users-to-serve.ts'
 import { type CauseGroup, causeOf } from './causes.ts'
 
 /** Deliveries with one cause, by how they ended and when they were made. */

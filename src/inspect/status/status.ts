@@ -7,10 +7,16 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
-import { resumedForcedPass, weeklyPass } from '../../push/pass.ts'
-import { findDown, findRefused } from '../../push/receivers.ts'
-import { countUnclaimed, countUsersOfPass } from '../../push/users-left.ts'
-import { hasQueries, isOwedBy, isOwedSubscription, isOwedWeekly, isTheLastWord } from '../../push/users-to-serve.ts'
+import { findDown, findRefused } from '../../push/database/receivers.ts'
+import { countUnclaimed, countUsersOfPass } from '../../push/database/users-left.ts'
+import {
+  hasQueries,
+  isOwedBy,
+  isOwedSubscription,
+  isOwedWeekly,
+  isTheLastWord,
+} from '../../push/database/users-to-serve.ts'
+import { resumedForcedPass, weeklyPass } from '../../push/whom/pass.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from './hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
 

@@ -6,7 +6,7 @@ import { buildHeaders, describeNoAnswer } from '../../deliveries/attempt.ts'
 import { acceptsGzip } from '../../http/accept-encoding.ts'
 import { type BodyInPieces, createHttp, type Http, type HttpPost } from '../../http/client.ts'
 import type { HttpOutcome } from '../../http/exchange.ts'
-import { Pace } from '../../push/pace.ts'
+import { Pace } from '../../push/receiver/pace.ts'
 
 export interface SenderOptions extends ClientCertificate {
   receiverUrl: string

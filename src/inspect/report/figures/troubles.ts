@@ -1,7 +1,7 @@
 /** What did not arrive in this week and the one before: why, and with whom. */
 import { sql } from 'kysely'
 import { answerOf } from '../../../deliveries/answers.ts'
-import { isTheLastWord } from '../../../push/users-to-serve.ts'
+import { isTheLastWord } from '../../../push/database/users-to-serve.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from '../../status/hooks-in-trouble.ts'
 import { findByCause, isStuck, why } from '../../status/not-delivered.ts'
 import type { Snapshot } from './reading.ts'

@@ -1,0 +1,73 @@
+/** Makes a recorded attempt: opens its receiver key, builds its body, sends it, and tells all who learn from the outcome. */
+import { BodyBuffers, buildBody } from '../../deliveries/body.ts'
+import { GzipBodies } from '../../deliveries/gzip-body.ts'
+import type { RecordedAttempt } from '../../deliveries/ledger.ts'
+import { isAtHand } from '../../leads/lead-store.ts'
+import type { LoopContext } from './loop-context.ts'
+import { damagedKey, openReceiverKey } from './open-receiver-key.ts'
+import type { RecordedAttempts } from './recorded-attempts.ts'
+
+export class AttemptMaker {
+  /** The receiver keys are encrypted with a key that this process lacks: it comes to an end as on a stop, and then throws this. */
+  lackOfKey: unknown
+
+  private readonly context: LoopContext
+  private readonly attempts: RecordedAttempts
+  private readonly onLackOfKey: () => void
+  private readonly buffers = new BodyBuffers()
+  private readonly gzipBodies = new GzipBodies()
+
+  constructor(context: LoopContext, attempts: RecordedAttempts, onLackOfKey: () => void) {
+    this.context = context
+    this.attempts = attempts
+    this.onLackOfKey = onLackOfKey
+  }
+
+  /** Listings were erased, or the same ids mean others: drops what compressed bodies were made of. */
+  forgetBodies(): void {
+    this.gzipBodies.clear()
+  }
+
+  /** Makes one attempt, and notes what came of it; a later statement records that. */
+  async make(attempt: RecordedAttempt): Promise<void> {
+    const { wire, planned, run, reporter } = this.context
+    const { contents } = attempt
+    const receiverKey = await this.openReceiverKey(attempt)
+    if (receiverKey === undefined) return
+    const found = isAtHand(contents) ? contents : await planned.readJson(contents)
+    if (found === undefined) {
+      await this.context.receiver.noteNotMade(attempt)
+      return await this.attempts.endErased(attempt)
+    }
+    const { buffers, gzipBodies } = this
+    const { queryList, bytes, gzip } = attempt
+    const body = gzip
+      ? gzipBodies.build(queryList, found, bytes, buffers)
+      : buildBody(queryList, found, bytes, buffers.take(bytes))
+    const outcome = await wire.send({ ...attempt, receiverKey, body })
+    buffers.giveBack(body)
+    const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
+    const { idempotencyKey, attempt: nth, email } = attempt
+    reporter.attempt({ runId: run.id, idempotencyKey, attempt: nth, durationMs, httpStatus, error, answer })
+    if (emptySuccess !== undefined) reporter.line({ type: 'warning', user: email, href: null, message: emptySuccess })
+    const noted = this.context.receiver.note(attempt, outcome)
+    this.attempts.noteOutcome(attempt, outcome)
+    await noted
+  }
+
+  /** Undefined where no attempt can be made: the stored key is damaged, or this process lacks what it is encrypted with. */
+  private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
+    try {
+      const receiverKey = await openReceiverKey(this.context.vault, attempt)
+      if (receiverKey !== undefined) return receiverKey
+    } catch (error) {
+      this.lackOfKey ??= error
+      this.onLackOfKey()
+      await this.attempts.takeBack(attempt)
+      return undefined
+    }
+    await this.context.receiver.noteNotMade(attempt)
+    this.attempts.noteOutcome(attempt, damagedKey)
+    return undefined
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * Which attempts are due to this process, as the ledger has it, and when the next one is, by its own clock.
+ */
+import type { Clock } from '../../base/clock.ts'
+import type { Worker } from '../../db/leases.ts'
+import type { AttemptKind, DueFrom } from '../../deliveries/due.ts'
+import type { RecordedAttempt, Takeover } from '../../deliveries/ledger.ts'
+import type { Ledger } from '../ledger.ts'
+import type { RunRecords } from '../run/run-records.ts'
+
+export interface DueAttemptsContext {
+  ledger: Pick<Ledger, 'attempts' | 'rideOut'>
+  clock: Clock
+  worker: Worker
+  /** Which abandoned deliveries the run may take over. */
+  takeover: Takeover
+  records: Pick<RunRecords, 'run' | 'note'>
+}
+
+export class DueAttempts {
+  private readonly context: DueAttemptsContext
+  private nextAt: number | undefined
+  /** How often `at` was set: what is learnt during a query is not overwritten by what the query found. */
+  private timesSet = 0
+  /** Where the next look for due attempts begins; undefined: a look at all of them. */
+  private from: DueFrom | undefined
+  private holdsSeconds = false
+  /** Second attempts were left out when `at` was determined. */
+  private hasPassedOver = false
+
+  constructor(context: DueAttemptsContext) {
+    this.context = context
+    this.at = context.takeover === 'own' ? undefined : 0
+  }
+
+  /** When the next attempt of this process may be due, by its own clock; undefined: none is known. */
+  get at(): number | undefined {
+    return this.nextAt
+  }
+
+  set at(at: number | undefined) {
+    this.nextAt = at
+    this.timesSet++
+  }
+
+  /** While second attempts are held, only first ones count as due. */
+  holdSeconds(holds: boolean): void {
+    this.holdsSeconds = holds
+    if (holds || !this.hasPassedOver) return
+    this.hasPassedOver = false
+    this.at = 0
+  }
+
+  get only(): AttemptKind | undefined {
+    return this.holdsSeconds ? 'first' : undefined
+  }
+
+  /** The next look finds everything. */
+  lookAnew(): void {
+    this.from = undefined
+    this.at = 0
+  }
+
+  /** An attempt is due in so many milliseconds. */
+  noteIn(ms: number): void {
+    this.at = Math.min(this.at ?? Number.POSITIVE_INFINITY, this.context.clock.now() + ms)
+  }
+
+  /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns; compressed with `gzip`. */
+  async take(
+    room: number,
+    only: AttemptKind | undefined,
+    inHand: () => string[],
+    gzip: () => boolean,
+    onAway: (error: unknown) => void,
+  ): Promise<RecordedAttempt[]> {
+    const look = () =>
+      this.context.ledger.rideOut((isRepeat) => this.takeOnce(room, only, isRepeat, inHand(), gzip()), onAway)
+    const attempts = await look()
+    if (attempts.length > 0 || this.from === undefined) return attempts
+    // the look began where the last one ended: earlier rows that were locked then may be free now
+    this.from = undefined
+    return await look()
+  }
+
+  private async takeOnce(
+    room: number,
+    only: AttemptKind | undefined,
+    isRepeat: boolean,
+    inHand: string[],
+    gzip: boolean,
+  ): Promise<RecordedAttempt[]> {
+    const { ledger, worker, takeover, records } = this.context
+    const unheard = isRepeat ? await this.findUnheard(inHand) : []
+    if (unheard.length > 0) return unheard
+    const { run } = records
+    const look = { ...run, workerIds: worker.ids, limit: room, takeover, known: inHand, only, from: this.from, gzip }
+    const { attempts, next, statement } = await ledger.attempts.recordDue(look)
+    if (attempts.length > 0) records.note(statement, run)
+    if (next !== undefined) this.from = next
+    return attempts
+  }
+
+  /** Attempts that a statement has recorded whose answer was lost, once the server that answers by now has all records. */
+  async findUnheard(inHand: readonly string[]): Promise<RecordedAttempt[]> {
+    const { ledger, worker } = this.context
+    await worker.renew()
+    return await ledger.attempts.findUnheard(worker, inHand)
+  }
+
+  /** In how many milliseconds the next attempt of that kind is due; null: none is known. */
+  async findNext(only: AttemptKind | undefined): Promise<number | null> {
+    const { ledger, worker, takeover } = this.context
+    return await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only })
+  }
+
+  /** Finds out when the next attempt is due, behind those that were taken. */
+  async noteNext(only: AttemptKind | undefined): Promise<void> {
+    const { ledger, worker, takeover } = this.context
+    const { timesSet } = this
+    const ms = await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only, from: this.from })
+    this.hasPassedOver ||= only !== undefined
+    if (this.timesSet === timesSet) this.at = undefined
+    if (ms !== null) this.noteIn(Math.max(ms, 0) + 2)
+  }
+}

@@ -1,0 +1,319 @@
+/**
+ * The loop around a push: takes planned pushes and second attempts that are due, has each attempt recorded, makes it, has what
+ * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
+ * costs: twice `concurrency` attempts in all. A receiver that is down as a whole is waited for.
+ */
+import type { Timer } from '../../base/clock.ts'
+import { Sleeper } from '../../base/sleeper.ts'
+import { describeAbsence } from '../../db/away.ts'
+import type { AttemptKind } from '../../deliveries/due.ts'
+import type { RecordedAttempt } from '../../deliveries/ledger.ts'
+import type { Permission, Work } from '../receiver/health.ts'
+import type { Receiver } from '../receiver/receiver.ts'
+import type { LoopEnd } from '../run/run-end.ts'
+import { plannedMax, type UserPush } from '../whom/planned-pushes.ts'
+import { AttemptMaker } from './attempt-maker.ts'
+import type { LoopContext } from './loop-context.ts'
+import { isWorthStatement } from './outcome-queue.ts'
+import { RecordedAttempts } from './recorded-attempts.ts'
+
+/** After a try that could not be recorded. */
+const againMs = 250
+
+export class PushLoop {
+  private readonly context: LoopContext
+  private readonly attempts: RecordedAttempts
+  private readonly receiver: Receiver
+  private readonly maker: AttemptMaker
+  private readonly planned: UserPush[] = []
+  private plannedAll = false
+  private onWire = 0
+  private paceTimer: Timer | undefined
+  private readonly sleeper: Sleeper
+  private readonly planningSleeper: Sleeper
+  /** The pace held second attempts back when the loop last looked for work. */
+  private hasPacedSeconds = false
+  private end: LoopEnd | undefined
+  private failure: unknown
+  private awayNoted = false
+
+  constructor(context: LoopContext) {
+    this.context = context
+    this.sleeper = new Sleeper(context.clock)
+    this.planningSleeper = new Sleeper(context.clock)
+    this.receiver = context.receiver
+    this.attempts = new RecordedAttempts(context, {
+      usesGzip: () => this.receiver.usesGzip,
+      onTakenOver: () => this.receiver.lookAnew(),
+      onAway: (error) => this.noteAway(error),
+      onFlushed: (failure) => {
+        if (failure !== undefined) return this.fail(failure)
+        this.noteBack()
+        this.sleeper.wake()
+      },
+    })
+    this.maker = new AttemptMaker(context, this.attempts, () => this.wakeAll())
+  }
+
+  /** Sends all `pushes` and all attempts that are due. Throws what it fails of. */
+  async run(pushes: AsyncIterable<UserPush>): Promise<LoopEnd> {
+    const wake = () => this.wakeAll()
+    this.context.stop.addEventListener('abort', wake)
+    const planning = this.planAhead(pushes)
+    try {
+      await this.receiver.begin(wake)
+      this.end = await this.fill()
+    } catch (error) {
+      this.fail(error)
+    }
+    this.plannedAll = true
+    this.wakeAll()
+    this.context.clock.cancel(this.paceTimer)
+    await planning
+    // attempts under way are finished and recorded, unless the database stays away: then they count as lost
+    while (this.onWire > 0 || (this.attempts.underWayCount > 0 && this.failure === undefined))
+      await this.sleeper.sleep(1_000)
+    await this.attempts.flushed()
+    this.receiver.pause()
+    this.context.stop.removeEventListener('abort', wake)
+    if (this.end === undefined || this.failure !== undefined) throw this.failure
+    await this.receiver.end(this.end.is !== 'done')
+    await this.attempts.giveBack(this.end.is === 'leaving' ? 'then' : 'now')
+    if (this.maker.lackOfKey !== undefined) throw this.maker.lackOfKey
+    return this.end
+  }
+
+  /** Another server answers: the same ids may mean other listings, and rows that were gone are there again. */
+  lookAnew(): void {
+    this.maker.forgetBodies()
+    this.attempts.due.lookAnew()
+    this.sleeper.wake()
+  }
+
+  private get stopping(): boolean {
+    const { lackOfKey } = this.maker
+    return this.context.stop.aborted || this.end !== undefined || this.failure !== undefined || lackOfKey !== undefined
+  }
+
+  private fail(error: unknown): void {
+    this.failure ??= error
+    this.wakeAll()
+  }
+
+  private wakeAll(): void {
+    this.sleeper.wake()
+    this.planningSleeper.wake()
+  }
+
+  private async planAhead(pushes: AsyncIterable<UserPush>): Promise<void> {
+    try {
+      for await (const push of pushes) {
+        // the loop waits for the first push; one turn later it finds those that are planned in the same moment too
+        if (this.planned.push(push) === 1) this.context.clock.soon(() => this.sleeper.wake())
+        while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll)
+          await this.planningSleeper.sleep(1_000)
+        if (this.stopping || this.plannedAll) break
+      }
+    } catch (error) {
+      this.fail(error)
+    }
+    this.plannedAll = true
+    this.sleeper.wake()
+  }
+
+  /**
+   * How many more attempts may be recorded now. Outcomes that the statement takes along make room: those of `recordPushes`, which
+   * begins what is planned. What is due is recorded without any, so its room comes once outcomes are flushed, which wakes the loop.
+   */
+  private room(next: 'due' | 'planned', { firsts, seconds }: Permission & { is: 'go' }): number {
+    const { concurrency } = this.context.settings
+    const { ratePerSecond } = this.receiver.pace
+    // with a rate, no more than leave within a tenth of a second
+    const ahead =
+      ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
+    const { ready, unfinished, ending } = this.attempts
+    const left = next === 'planned' ? unfinished - ending : unfinished
+    const room = Math.min(ahead - ready.length, concurrency + ahead - left)
+    if (!isWorthStatement(room, ahead)) return 0
+    // where second ones are held, first ones alone are due
+    return Math.min(room, next === 'due' && seconds > 0 ? Math.min(firsts, seconds) : firsts)
+  }
+
+  private async fill(): Promise<LoopEnd> {
+    while (!this.stopping) {
+      this.hasPacedSeconds = this.receiver.pace.untilSecond() > 0
+      this.drain()
+      let permission = this.receiver.ask(this.work)
+      if (permission.is !== 'go' && !this.receiver.hasTry) {
+        // attempts that were recorded before the trouble must not be spent on it
+        await this.attempts.takeBack()
+        permission = this.receiver.ask(this.work)
+      }
+      if (permission.is === 'look') permission = this.receiver.ask({ ...this.work, next: await this.findNext() })
+      switch (permission.is) {
+        case 'go': {
+          const end = await this.goOn(permission)
+          if (end) return end
+          break
+        }
+        case 'try':
+          await this.tryOnce(permission.kind)
+          break
+        case 'end':
+          return this.noteEnd(permission)
+        case 'look':
+          break
+        case 'wait':
+          await this.sleeper.sleep(permission.ms)
+      }
+    }
+    return { is: 'stopped' }
+  }
+
+  private get work(): Work {
+    const open = this.attempts.ready.length + this.onWire
+    return { open, isIdle: open === 0 && this.attempts.isIdle }
+  }
+
+  private noteEnd({ why }: Permission & { is: 'end' }): LoopEnd {
+    if (why.by === 'nothing left') return { is: 'done' }
+    if (why.by === 'outage') this.context.reporter.note('The receiver stayed down: giving up; what is left is owed.')
+    return { is: 'gave up', why }
+  }
+
+  /** No trouble is known: records what there is to make, or waits for it. Returns how the loop ends, if it does. */
+  private async goOn(permission: Permission & { is: 'go' }): Promise<LoopEnd | undefined> {
+    this.attempts.due.holdSeconds(permission.seconds === 0 || this.hasPacedSeconds)
+    // what is due comes first
+    const next = this.attempts.isDue ? 'due' : this.planned.length > 0 ? 'planned' : undefined
+    const room = next === undefined ? 0 : this.room(next, permission)
+    if (next !== undefined && room > 0) await this.recordNext(next, room)
+    else if (next === undefined && this.attempts.isIdle && this.plannedAll) return await this.findEnd()
+    else await this.sleeper.sleep(this.untilNextWork())
+    return undefined
+  }
+
+  /** The receiver is in trouble: what could be tried next. First attempts go first, since their users have had none. */
+  private async findNext(): Promise<Work['next']> {
+    if (this.planned.length > 0) return { is: 'first' }
+    const due = await this.attempts.findNext()
+    // planning may have gone on meanwhile
+    if (this.planned.length > 0 || due === 'first') return { is: 'first' }
+    if (!this.plannedAll) return { is: 'planning' }
+    if (due === undefined) return { is: 'nothing' }
+    if (typeof due === 'number') await this.receiver.noteNoSign()
+    return { is: 'second', inMs: typeof due === 'number' ? due : 0 }
+  }
+
+  /** The receiver is in trouble: makes one attempt of that kind, if other processes leave it to this one. */
+  private async tryOnce(kind: AttemptKind): Promise<void> {
+    if (!(await this.receiver.takeTry(kind, this.context.stop))) return await this.sleeper.sleep(againMs)
+    await (this.planned.length > 0 ? this.recordNext('planned', 1) : this.recordOne(kind))
+    if (!this.work.isIdle) return
+    // its user is gone, or busy, or was taken by another process
+    await this.receiver.noteNotMade()
+    await this.sleeper.sleep(againMs)
+  }
+
+  private untilNextWork(): number {
+    const { at } = this.attempts.due
+    const due = at === undefined ? 60_000 : at - this.context.clock.now()
+    // the pace may let them go by now: the loop must look again, or they are slept over
+    const paced = this.hasPacedSeconds ? this.receiver.pace.untilSecond() : 60_000
+    return Math.max(5, Math.min(due > 0 ? due : 1_000, paced))
+  }
+
+  /** Looks once more for abandoned deliveries. Returns how the loop ends; otherwise waits for the next attempt. */
+  private async findEnd(): Promise<LoopEnd | undefined> {
+    if ((await this.attempts.recordDue(1)) > 0) return undefined
+    if (await this.receiver.noteNoFirstsLeft()) return undefined
+    if (this.hasPacedSeconds && (await this.attempts.findNext()) !== undefined) {
+      await this.sleeper.sleep(this.untilNextWork())
+      return undefined
+    }
+    const { at } = this.attempts.due
+    if (at === undefined) return { is: 'done' }
+    if (at - this.context.clock.now() > this.context.patienceMs) return { is: 'leaving' }
+    // a stop that came meanwhile has woken nobody
+    if (!this.stopping) await this.sleeper.sleep(this.untilNextWork())
+    return undefined
+  }
+
+  private async recordNext(next: 'due' | 'planned', room: number): Promise<void> {
+    if (next === 'due') await this.attempts.recordDue(room)
+    else await this.beginPlanned(room)
+    this.noteBack()
+  }
+
+  private async recordOne(kind: AttemptKind): Promise<void> {
+    await this.attempts.recordDue(1, kind)
+    this.noteBack()
+  }
+
+  private async beginPlanned(room: number): Promise<void> {
+    const batch: UserPush[] = []
+    const { erasures, server } = this.planned[0] ?? {}
+    for (let free = room; free > 0 && this.planned[0]?.erasures === erasures && this.planned[0]?.server === server; ) {
+      const push = this.planned.shift() as UserPush
+      batch.push(push)
+      free -= push.deliveries.length
+    }
+    if (batch.length === 0) return
+    const recording = this.attempts.recordPushes(batch, room)
+    // planning goes on while the database has the statement, not before
+    this.context.clock.soon(() => this.planningSleeper.wake())
+    const { pushes, counted } = await recording
+    if (pushes.length === 0) return
+    this.maker.forgetBodies()
+    this.planned.unshift(...(await this.context.planned.again(pushes, counted)))
+  }
+
+  /** Makes as many of the recorded attempts as may be under way. */
+  private drain(): void {
+    const { clock, settings } = this.context
+    const { concurrency } = settings
+    const { pace } = this.receiver
+    const { ratePerSecond } = pace
+    while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
+      if (!this.receiver.maySend(this.onWire)) break
+      const next = pace.take(this.attempts.ready)
+      if (typeof next === 'number') {
+        // an answer that came meanwhile may let it go sooner
+        clock.cancel(this.paceTimer)
+        this.paceTimer = clock.after(next, () => this.drain())
+        break
+      }
+      this.attempts.take(next)
+      this.onWire++
+      // the next statement goes to the database first, which carries it out while these bodies are built; with a rate each attempt
+      // has its own moment
+      if (ratePerSecond === undefined) clock.soon(() => this.begin(next))
+      else this.begin(next)
+    }
+    this.sleeper.wake()
+  }
+
+  private begin(attempt: RecordedAttempt): void {
+    this.maker
+      .make(attempt)
+      .catch((error) => this.fail(error))
+      .finally(() => {
+        this.onWire--
+        this.drain()
+      })
+  }
+
+  private noteAway(error: unknown): void {
+    if (this.awayNoted) return
+    this.awayNoted = true
+    this.context.reporter.waits('the database')
+    this.context.reporter.note(describeAbsence(error))
+  }
+
+  private noteBack(): void {
+    if (!this.awayNoted) return
+    this.awayNoted = false
+    this.context.reporter.waits(undefined)
+    this.context.reporter.note('The database answers again: going on.')
+  }
+}

@@ -1,0 +1,249 @@
+/** From users to the plans of their pushes, many users at a time: queries and leads that they share are read once. */
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { findErasureCount } from '../../deliveries/erasure-count.ts'
+import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../../deliveries/plan.ts'
+import { type LeadToPlan, SharedLeads } from '../../deliveries/shared-leads.ts'
+import { findRivals } from '../../leads/house.ts'
+import { LeadStore } from '../../leads/lead-store.ts'
+import type { Live } from '../../matching/listed.ts'
+import { Matcher } from '../../matching/matcher.ts'
+import { noIds } from '../../matching/newest.ts'
+import { markQueries } from '../../users/query.ts'
+import type { UserToServe } from '../whom/pass.ts'
+import { findLeadsBefore } from './users-to-serve.ts'
+
+export interface PlannedQuery extends QueryToPlan {
+  /** The versions that the query matches, the newest first, cut to 300. */
+  versionIds: ArrayLike<number>
+  /** Versions among these that it leaves out for another listing of their house. */
+  leftOut: ArrayLike<number>
+}
+
+export interface UserPlan {
+  user: UserToServe
+  /** In the user's order. */
+  queries: PlannedQuery[]
+  /** Empty if the user has no queries. */
+  deliveries: PlannedDelivery[]
+  /** The number of matches of all queries, each cut to 300, before repeats are dropped. */
+  matches: number
+  /** Listings that are left out for another of their house. */
+  sameHouse: number
+  /** Leads that fit in no request, by their href. */
+  tooLarge: string[]
+  /** The first query that took too long to look up, as JSON; then there are no deliveries. */
+  tooSlow: string | undefined
+  /** The count of erasures from before any of the plan's leads was read. */
+  erasures: number
+  /** The server from which it was read. */
+  server: string
+  queriesMark: number
+  /** The number of leads in the weekly delivery to compare with (contract 4.14); undefined: there is none. */
+  leadsBefore: number | undefined
+}
+
+/** A matcher, with the server that it reads from, and the count of erasures from before it read anything. */
+interface Reading {
+  matcher: Matcher
+  server: string
+  erasures: Promise<number> | undefined
+}
+
+interface UserQuery {
+  user_id: number
+  json: string
+  search_id: number
+}
+
+const nothing: Omit<PlannedQuery, 'json'> = { versionIds: [], leftOut: noIds, indexes: [] }
+
+const noPlan: Plan = { deliveries: [], tooLarge: [], leftOut: [] }
+
+/** How many listings a push leaves out for another of their house: one that a query leaves out may be sent for another query. */
+function countLeftOut(
+  queries: readonly PlannedQuery[],
+  leftOut: readonly LeadToPlan[],
+  deliveries: readonly PlannedDelivery[],
+): number {
+  const left = new Set(leftOut.map(({ versionId }) => versionId))
+  for (const query of queries) for (let at = 0; at < query.leftOut.length; at++) left.add(query.leftOut[at] as number)
+  if (left.size > 0) for (const { contents } of deliveries) for (const { versionId } of contents) left.delete(versionId)
+  return left.size
+}
+
+/** Some users with all that their plans are made of. */
+export interface UserGroup {
+  users: readonly UserToServe[]
+  queriesOf: ReadonlyMap<number, readonly UserQuery[]>
+  matches: ReadonlyMap<number, Omit<PlannedQuery, 'json'>>
+  /** Ids of searches that took too long. */
+  slow: ReadonlySet<number>
+  leads: SharedLeads
+  erasures: number
+  server: string
+  marks: ReadonlyMap<number, number>
+  leadsBefore: ReadonlyMap<number, number>
+}
+
+/** Users whose queries are read together. */
+export const usersPerGroupMax = 500
+/** Bounds the memory of one group of users: 300 leads a query, a few dozen bytes each. */
+const queriesPerGroup = 500
+
+export class Planner {
+  readonly leads: LeadStore
+  private readonly db: Database
+  private readonly live: Live
+  private readonly findServer: () => string
+  private reading: Reading
+
+  /** `findServer`: the server that a push reads from, as its worker knows it. */
+  constructor(db: Database, live: Live, findServer = () => '') {
+    this.db = db
+    this.live = live
+    this.findServer = findServer
+    this.leads = new LeadStore(db)
+    this.reading = this.newReading()
+  }
+
+  private newReading(): Reading {
+    return { matcher: new Matcher(this.db, this.live), server: this.findServer(), erasures: undefined }
+  }
+
+  /** Drops everything that was read under another count than `erasures`, and everything that is being read now. */
+  async forgetErased(erasures: number): Promise<void> {
+    if ((await this.reading.erasures) !== erasures) this.forget()
+  }
+
+  /** Drops what was read. On another server the same ids may mean other leads. */
+  forget(): void {
+    this.reading = this.newReading()
+    this.leads.clear()
+  }
+
+  /** Counts the erasures before the first read: an older count with newer leads is safe, the reverse is not. */
+  private countErasures(reading: Reading): Promise<number> {
+    reading.erasures ??= findErasureCount(this.db).catch((error) => {
+      reading.erasures = undefined
+      throw error
+    })
+    return reading.erasures
+  }
+
+  /** A plan for each of `users`, in their order. */
+  async *plan(users: readonly UserToServe[], compared?: readonly string[]): AsyncGenerator<UserPlan, void> {
+    for await (const group of this.read(users, compared)) yield* this.planGroup(group)
+  }
+
+  /** Reads `users` in their order, group by group; `compared` as in `Pass`. */
+  async *read(users: readonly UserToServe[], compared: readonly string[] = []): AsyncGenerator<UserGroup, void> {
+    for (let at = 0; at < users.length; at += usersPerGroupMax) {
+      const some = users.slice(at, at + usersPerGroupMax)
+      const queriesOf = await rideOut(() => this.findQueries(some))
+      let group: UserToServe[] = []
+      let queries = 0
+      for (const user of some) {
+        const own = queriesOf.get(user.id)?.length ?? 0
+        if (queries > 0 && queries + own > queriesPerGroup) {
+          const full = group
+          yield await rideOut(() => this.readGroup(full, queriesOf, compared))
+          group = []
+          queries = 0
+        }
+        group.push(user)
+        queries += own
+      }
+      const rest = group
+      yield await rideOut(() => this.readGroup(rest, queriesOf, compared))
+    }
+  }
+
+  private async findQueries(users: readonly UserToServe[]): Promise<Map<number, UserQuery[]>> {
+    const rows = await this.db
+      .selectFrom('queries')
+      .select(['user_id', 'json', 'search_id'])
+      .where(
+        'user_id',
+        'in',
+        users.map(({ id }) => id),
+      )
+      .orderBy('user_id')
+      .orderBy('position')
+      .execute()
+    const queriesOf = new Map<number, UserQuery[]>()
+    for (const row of rows) {
+      const queries = queriesOf.get(row.user_id)
+      if (queries) queries.push(row)
+      else queriesOf.set(row.user_id, [row])
+    }
+    return queriesOf
+  }
+
+  private async readGroup(
+    users: readonly UserToServe[],
+    queriesOf: ReadonlyMap<number, readonly UserQuery[]>,
+    compared: readonly string[],
+  ): Promise<UserGroup> {
+    if (this.reading.server !== this.findServer()) this.forget()
+    const { reading } = this
+    const marks = new Map(users.map(({ id }) => [id, markQueries((queriesOf.get(id) ?? []).map(({ json }) => json))]))
+    const leadsBefore = await findLeadsBefore(this.db, users, marks, compared)
+    const searchIds = new Set(users.flatMap(({ id }) => queriesOf.get(id) ?? []).map(({ search_id }) => search_id))
+    const erasures = await this.countErasures(reading)
+    const matched = await reading.matcher.match(searchIds)
+    const { leads, indexes } = await this.leads.find([...matched.values()].map(({ ids }) => ids))
+    const matches = new Map(
+      [...matched].map(([id, { ids: versionIds, leftOut }], at) => [
+        id,
+        { versionIds, leftOut, indexes: indexes[at] as Int32Array },
+      ]),
+    )
+    const rivals = this.live.sameHouse === 'once' ? await findRivals(this.db, leads) : undefined
+    const { server, matcher } = reading
+    const { slow } = matcher
+    return {
+      users,
+      queriesOf,
+      matches,
+      slow,
+      leads: new SharedLeads(leads, rivals),
+      erasures,
+      server,
+      marks,
+      leadsBefore,
+    }
+  }
+
+  /** Each plan is made when it is asked for. */
+  async *planGroup(group: UserGroup): AsyncGenerator<UserPlan, void> {
+    const { users, queriesOf, matches, slow, leads, erasures, server, marks, leadsBefore } = group
+    for (const user of users) {
+      const own = queriesOf.get(user.id) ?? []
+      const queries = own.map(({ json, search_id }) => {
+        return { json, ...(matches.get(search_id) ?? nothing) }
+      })
+      const tooSlow = own.find(({ search_id }) => slow.has(search_id))?.json
+      const matched = queries.reduce((sum, { versionIds }) => sum + versionIds.length, 0)
+      const { deliveries, tooLarge, leftOut }: Plan =
+        queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : noPlan
+      const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
+      yield {
+        ...{ user, queries, deliveries, matches: matched, tooLarge: hrefs, tooSlow, erasures, server },
+        sameHouse: countLeftOut(queries, leftOut, deliveries),
+        queriesMark: marks.get(user.id) ?? 0,
+        leadsBefore: leadsBefore.get(user.id),
+      }
+    }
+  }
+
+  private async findHrefs(leads: readonly LeadToPlan[]): Promise<string[]> {
+    const hrefs: string[] = []
+    // one at a time: these are the largest leads there are
+    for (const lead of leads) {
+      const [found] = (await this.leads.readJson([lead])) ?? []
+      if (found) hrefs.push(JSON.parse(found.json.toString()).href)
+    }
+    return hrefs
+  }
+}

@@ -1,0 +1,260 @@
+/**
+ * The deliveries that a push would send now, from the same agenda and the same planner: interrupted deliveries first, from their
+ * recipes, then new ones. Writes nothing.
+ */
+import { sql } from 'kysely'
+import { rideOut } from '../../db/away.ts'
+import type { Database } from '../../db/open.ts'
+import { buildBody } from '../../deliveries/body.ts'
+import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type RecordedAttempt } from '../../deliveries/ledger.ts'
+import type { PlannedDelivery } from '../../deliveries/plan.ts'
+import { decodeRecipe } from '../../deliveries/recipe.ts'
+import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
+import type { DeliveryLine, PushLine } from '../../index.ts'
+import type { Live } from '../../matching/listed.ts'
+import { databaseLedger } from '../database/database-ledger.ts'
+import { Planner, type UserPlan } from '../database/planner.ts'
+import { findRefused } from '../database/receivers.ts'
+import { countUsersElsewhere } from '../database/users-left.ts'
+import { findUsersToServe, isHeld } from '../database/users-to-serve.ts'
+import { toReason } from '../hold.ts'
+import { Tally } from '../reporter.ts'
+import type { PushRequest } from '../run/scope.ts'
+import { Agenda, skipWithoutQueries } from '../whom/agenda.ts'
+import { judgePlan } from '../whom/guard.ts'
+import type { Cursor, Pass, UserToServe } from '../whom/pass.ts'
+import { tooLargeWarning } from '../whom/planned-pushes.ts'
+import { UserCount } from '../whom/user-count.ts'
+import { Spread } from './spread.ts'
+
+export interface PreviewSettings {
+  timeZone: string
+  maxLeadAgeMs: number
+  guard: 'on' | 'off'
+  sameHouse: Live['sameHouse']
+}
+
+export type PreviewRequest = Exclude<PushRequest, { what: 'resume' }>
+
+export interface PreviewedDelivery {
+  line: DeliveryLine
+  /** The number of matches of its queries, before repeats are dropped; null for a delivery that was begun before. */
+  matches: number | null
+  /** The bytes that would be sent. */
+  readBody(): Promise<Buffer>
+}
+
+type Planned = Omit<DeliveryLine, 'type' | 'status' | 'httpStatus' | 'error'>
+
+/** Takes the fields of the line out of `planned`, which may have more. */
+function toPlannedLine(planned: Planned): DeliveryLine {
+  const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = planned
+  const what = { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes }
+  return { type: 'delivery', ...what, status: 'planned', attempts, httpStatus: null, error: null }
+}
+
+const usersPerPage = 500
+const deliveriesPerPage = 100
+
+export class Preview {
+  readonly tally = new Tally()
+  /** Of new deliveries only. */
+  readonly spread = new Spread()
+  readonly period: string
+  readonly live: Live
+  /** The plan of the last user. */
+  lastPlan: UserPlan | undefined
+  private readonly db: Database
+  private readonly request: PreviewRequest
+  private readonly planner: Planner
+  private readonly guard: 'on' | 'off'
+  private readonly timeZone: string
+  private readonly users = new UserCount()
+  /** Users whom the guard holds back one by one. */
+  private heldUsers = 0
+  /** Listings that are left out for another of their house, summed over users. */
+  private sameHouse = 0
+  /** All users whom the guard holds back. */
+  private owed = 0
+  /** Users held back who get nothing else either. */
+  private uncounted = 0
+  private already = 0
+  /** Users whom living pushes have in hand. */
+  private elsewhere = 0
+
+  private constructor(
+    db: Database,
+    request: PreviewRequest,
+    {
+      period,
+      seenSince,
+      sameHouse,
+      guard,
+      timeZone,
+    }: Omit<PreviewSettings, 'maxLeadAgeMs'> & { period: string; seenSince: Date },
+  ) {
+    this.db = db
+    this.request = request
+    this.period = period
+    this.live = { seenSince, sameHouse }
+    this.guard = guard
+    this.timeZone = timeZone
+    this.planner = new Planner(db, this.live)
+  }
+
+  static async create(db: Database, request: PreviewRequest, settings: PreviewSettings): Promise<Preview> {
+    return new Preview(db, request, { ...settings, ...(await findPeriod(db, settings)) })
+  }
+
+  /** The versions of the listings in the plan of the last user. */
+  get versionIds(): number[] {
+    const deliveries = this.lastPlan?.deliveries ?? []
+    return deliveries.flatMap(({ contents }) => contents.map(({ versionId }) => versionId))
+  }
+
+  /** All deliveries and lines, in the order of a push. */
+  async *lines(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
+    for await (const found of this.find()) {
+      this.tally.add('line' in found ? found.line : found)
+      yield found
+    }
+  }
+
+  summary(seconds: number): Extract<PushLine, { type: 'summary' }> {
+    const { deliveries, skipped, leads, bytes } = this.tally
+    return {
+      type: 'summary',
+      period: this.period,
+      users: this.users.totalWith({ skipped, heldUsers: this.heldUsers, uncounted: this.uncounted }),
+      deliveries,
+      delivered: 0,
+      failed: 0,
+      unknown: 0,
+      skipped,
+      already: this.already,
+      elsewhere: this.elsewhere,
+      owed: this.owed,
+      leads,
+      bytes,
+      seconds,
+      ...(this.live.sameHouse === 'once' && { sameHouse: this.sameHouse }),
+    }
+  }
+
+  private async *find(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
+    const { db, request, period, timeZone, guard } = this
+    const otherTimeZone = await findOtherTimeZone(db, timeZone)
+    const agenda = new Agenda({
+      ledger: databaseLedger(db),
+      request,
+      period,
+      runId: undefined,
+      timeZone,
+      otherTimeZone,
+      guard,
+      accept: false,
+    })
+    await agenda.look()
+    const counted = await agenda.count()
+    if (request.what === 'all') this.already = counted.served
+    if (request.what !== 'user' && request.what !== 'owed')
+      this.elsewhere = counted.elsewhere + (await countUsersElsewhere(db, agenda.passes, []))
+    if (request.what === 'all') yield* this.findInterrupted()
+    for await (const step of agenda.steps(counted)) {
+      if ('skip' in step) yield step.skip
+      else if ('users' in step) yield* this.planSome(step.users, step.kind)
+      else yield* this.planPass(step.pass)
+    }
+    const refused = request.what === 'user' ? undefined : await findRefused(db)
+    if (refused && this.tally.deliveries > 0) {
+      const { status } = refused
+      yield { type: 'skip', reason: toReason({ by: 'refusal', known: true, status, untilNextMs: 0 }) }
+    }
+    if (agenda.verdict?.held === undefined) return
+    const left = await agenda.count([], this.users.remembered)
+    this.owed += left.free
+    this.uncounted += left.uncounted
+    const hold = agenda.findHold(left)
+    if (hold) yield { type: 'skip', reason: toReason(hold) }
+  }
+
+  /** Leaves out users whom living pushes have in hand, as a push does. */
+  private async *planPass(pass: Pass) {
+    const unheld = { ...pass, only: sql<boolean>`not ${isHeld(pass, [])}` }
+    let cursor: Cursor | undefined
+    do {
+      const users = await rideOut(() => findUsersToServe(this.db, unheld, cursor, usersPerPage))
+      yield* this.planSome(users, pass.kind, pass.compared)
+      cursor = users.at(-1)
+    } while (cursor)
+  }
+
+  private async *planSome(users: readonly UserToServe[], kind: DeliveryKind, compared?: readonly string[]) {
+    for await (const plan of this.planner.plan(users, compared)) {
+      this.lastPlan = plan
+      const hold = judgePlan(plan)
+      if (hold) {
+        this.heldUsers++
+        this.owed++
+        if (!this.users.remembers(plan.user.id)) this.uncounted++
+        yield { type: 'skip', user: plan.user.email, reason: toReason(hold) } as const
+        continue
+      }
+      if (plan.deliveries.length === 0) yield skipWithoutQueries(plan.user.email)
+      else {
+        this.users.add(plan.user.id, kind === 'subscription')
+        this.sameHouse += plan.sameHouse
+        this.spread.add(
+          plan.user.email,
+          plan.deliveries.reduce((sum, { leads }) => sum + leads, 0),
+        )
+      }
+      for (const href of plan.tooLarge) yield tooLargeWarning(plan.user.email, href)
+      for (const delivery of plan.deliveries) yield this.preview(plan, delivery, kind)
+    }
+  }
+
+  private preview({ user, matches }: UserPlan, delivery: PlannedDelivery, kind: DeliveryKind): PreviewedDelivery {
+    const planned = { user: user.email, kind, idempotencyKey: null, period: this.period, attempts: 0, ...delivery }
+    return {
+      line: toPlannedLine(planned),
+      matches: delivery.part === 1 ? matches : null,
+      readBody: () => this.readBody(delivery),
+    }
+  }
+
+  private async readBody({
+    queryList,
+    contents,
+    bytes,
+  }: Pick<RecordedAttempt, 'queryList' | 'contents' | 'bytes'>): Promise<Buffer> {
+    const leads = await rideOut(() => this.planner.leads.readJson(contents))
+    if (!leads) throw new Error('a listing was erased while its delivery was previewed')
+    return buildBody(queryList, leads, bytes)
+  }
+
+  /** Deliveries that were begun, have an attempt left, and are in the hands of no living process. */
+  private async *findInterrupted(): AsyncGenerator<PreviewedDelivery> {
+    let lastKey = ''
+    for (;;) {
+      const { rows } = await rideOut(() =>
+        sql<DeliveryLine & { userId: number; queryList: string; recipe: Buffer }>`
+        select u.id as "userId", u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
+          d.bytes, d.attempts, d.query_list as "queryList", d.recipe
+        from deliveries d join users u on u.id = d.user_id
+        where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and ${isWanted} and not ${isTooLate} and ${isAbandoned('all')}
+          and d.idempotency_key > ${lastKey}
+        order by d.idempotency_key limit ${deliveriesPerPage}
+      `.execute(this.db),
+      )
+      for (const { userId, queryList, recipe, ...row } of rows) {
+        const contents = decodeRecipe(recipe).map((versionId) => ({ versionId }))
+        const delivery = { queryList, contents, bytes: row.bytes }
+        this.users.add(userId, true)
+        yield { line: toPlannedLine(row), matches: null, readBody: () => this.readBody(delivery) }
+      }
+      if (rows.length < deliveriesPerPage) return
+      lastKey = rows.at(-1)?.idempotencyKey ?? ''
+    }
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * The pace of a push (contract 4.12): follows the receiver's answers, shares what it finds with other processes and later runs
+ * through the receiver's row, and reports it.
+ */
+import type { Clock } from '../../base/clock.ts'
+import type { AttemptOutcome } from '../../deliveries/attempt.ts'
+import type { RecordedAttempt } from '../../deliveries/ledger.ts'
+import type { PushReporter } from '../reporter.ts'
+import { type KnownPace, Pace } from './pace.ts'
+import type { ReceiverRow } from './receiver-row.ts'
+
+export interface PaceWatchContext {
+  clock: Clock
+  row: ReceiverRow
+  settings: { ratePerSecond: number | undefined; retryDelayMs: number }
+  /** Whether the pace follows a receiver that asks for less. */
+  follows: boolean
+  reporter: PushReporter
+}
+
+const kindOf = ({ attempt }: Pick<RecordedAttempt, 'attempt'>) => (attempt === 1 ? 'first' : 'second')
+
+export class PaceWatch {
+  private readonly context: PaceWatchContext
+  private readonly pace: Pace
+  /** What the row has from this process; undefined: nothing. */
+  private told: number | null | undefined
+  private isReported = false
+
+  constructor(context: PaceWatchContext) {
+    const { ratePerSecond, retryDelayMs } = context.settings
+    this.context = context
+    this.pace = new Pace(ratePerSecond, { retryDelayMs })
+  }
+
+  private now(): number {
+    return this.context.clock.now()
+  }
+
+  /** Attempts a second that may begin; undefined: no limit. */
+  get ratePerSecond(): number | undefined {
+    return this.pace.ratePerSecond
+  }
+
+  /** Keeps what was found for the next run. */
+  async end(): Promise<void> {
+    if (this.context.follows && (this.pace.isSlowed || this.told !== undefined)) await this.tell()
+  }
+
+  /** Which of the attempts that are ready may begin now, and is counted; or in how many milliseconds one may. */
+  take(ready: readonly RecordedAttempt[]): RecordedAttempt | number {
+    let waitMs = Number.POSITIVE_INFINITY
+    for (const kind of ['second', 'first'] as const) {
+      // without a limit all go in their order
+      const next = this.pace.isSlowed ? ready.find((attempt) => kindOf(attempt) === kind) : ready[0]
+      if (next === undefined) continue
+      const untilNext = this.pace.take(this.now(), kindOf(next))
+      if (untilNext <= 0) return next
+      waitMs = Math.min(waitMs, untilNext)
+    }
+    return waitMs
+  }
+
+  /** How long no second attempt may begin: first attempts show whether the receiver takes any again. */
+  untilSecond(): number {
+    const waitMs = this.pace.untilSecond(this.now())
+    // a turn of a few milliseconds is the loop's to wait for
+    return waitMs > 50 ? waitMs : 0
+  }
+
+  /** Takes the outcome of an attempt. Returns a promise where it says something new, which others can read once that settles. */
+  note(attempt: RecordedAttempt, { httpStatus, retryAfterMs, durationMs }: AttemptOutcome): Promise<void> | undefined {
+    const { follows, reporter } = this.context
+    if (!follows) return undefined
+    const answer = { status: httpStatus ?? undefined, retryAfterMs: retryAfterMs ?? undefined, durationMs }
+    const isNews = this.pace.note({ kind: kindOf(attempt), ...answer }, this.now())
+    if (!isNews) return undefined
+    if (!this.isReported) reporter.note(`The receiver asks for less (HTTP ${httpStatus}): slowing down.`)
+    this.isReported = true
+    this.report()
+    return this.tell()
+  }
+
+  noteNotMade(attempt: RecordedAttempt): void {
+    this.pace.noteNotMade(kindOf(attempt))
+  }
+
+  learn(known: KnownPace): void {
+    if (!this.context.follows) return
+    this.pace.learn(known, this.now())
+    this.report()
+  }
+
+  /** Tells others how the pace has changed since they were told. An absent database is reported elsewhere. */
+  async share(): Promise<void> {
+    const rate = this.pace.known(this.now()).allowedRate
+    if (this.told === undefined || rate === this.told) return
+    if (Math.abs((rate ?? 0) - (this.told ?? 0)) > (rate ?? 0) / 20) await this.tell()
+  }
+
+  private report(): void {
+    const { pace, context } = this
+    context.reporter.pace(pace.isSlowed ? (pace.allowedRate(this.now()) ?? pace.ratePerSecond) : undefined)
+  }
+
+  private async tell(): Promise<void> {
+    const known = this.pace.known(this.now())
+    await this.context.row.tellPace(known, !this.pace.isSlowed)
+    this.told = known.allowedRate
+  }
+}

@@ -1,0 +1,27 @@
+/** The beginning of a run: its row, by which other processes know of it. */
+import type { Worker } from '../../db/leases.ts'
+import type { Run, RunToStart } from '../../deliveries/runs.ts'
+import type { RunContext } from '../push-request.ts'
+import { isResumable, scopeOf } from './scope.ts'
+
+/** Begins the run; `start` is what its row began with. Notes another time zone than the last run's. */
+export async function beginRun(
+  { ledger, request, settings, reporter }: RunContext,
+  worker: Worker,
+): Promise<{ run: Run; start: RunToStart }> {
+  const { timeZone, maxLeadAgeMs } = settings
+  const scope = scopeOf(request)
+  const start: RunToStart = {
+    command: scope.command,
+    resumable: isResumable(scope),
+    ...{ timeZone, maxLeadAgeMs },
+  }
+  const run = await ledger.runs.start({ ...start, workerIds: worker.ids })
+  // a weekly push is held for it, or was accepted
+  if (run.otherTimeZone !== undefined && request.what !== 'all') {
+    reporter.note(
+      `The last run used the time zone ${run.otherTimeZone}, this one ${timeZone}: machines that share a database must agree on LEADPUSH_TIME_ZONE, or weeks overlap.`,
+    )
+  }
+  return { run, start }
+}

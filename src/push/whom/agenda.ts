@@ -1,0 +1,155 @@
+/**
+ * The steps of a run, in order: which users get which kind of push, who is skipped and why, and whether the guard holds the whole
+ * run. A push carries the steps out and a preview lists them, so the two cannot disagree. Writes nothing.
+ */
+import type { OpenRun } from '../../deliveries/runs.ts'
+import type { SkipLine } from '../../index.ts'
+import type { WeekHold } from '../hold.ts'
+import type { Ledger } from '../ledger.ts'
+import { type PushRequest, type Scope, scopeOf } from '../run/scope.ts'
+import { judge, type Verdict } from './guard.ts'
+import {
+  failedPass,
+  forcedPass,
+  isForced,
+  type Pass,
+  resumedForcedPass,
+  type UserToServe,
+  weeklyPass,
+  weeklyScope,
+} from './pass.ts'
+
+export interface AgendaContext {
+  ledger: Ledger
+  request: PushRequest
+  period: string
+  /** The run that carries the agenda out; a preview has none. */
+  runId: number | undefined
+  timeZone: string
+  /** The time zone of the last run, if it differs. */
+  otherTimeZone: string | undefined
+  guard: 'on' | 'off'
+  /** Whether the guard is overruled. */
+  accept: boolean
+}
+
+export type AgendaStep =
+  /** Users who are planned by name, not found by a pass. */
+  | { users: readonly UserToServe[]; kind: 'subscription' | 'single' }
+  /** A user who gets nothing. */
+  | { skip: SkipLine }
+  /** All users of a pass; several processes share them. */
+  | { pass: Pass }
+
+export interface UsersLeft {
+  /** Users whom no process has in hand. */
+  free: number
+  /** Free users whom the run has not counted yet. */
+  uncounted: number
+  /** Users whom another process has in hand. */
+  elsewhere: number
+}
+
+/** The users of the passes. */
+export interface CountedUsers extends UsersLeft {
+  /** Of the weekly pass: users who had their delivery, and users who ask for nothing. */
+  served: number
+  withoutQueries: number
+}
+
+export const skipWithoutQueries = (user: string): SkipLine => ({ type: 'skip', user, reason: 'no queries' })
+
+/** A user who was found and is not there any more. */
+export const skipRemoved = (user: string): SkipLine => ({
+  type: 'skip',
+  user,
+  reason: 'the user was removed meanwhile',
+})
+
+export class Agenda {
+  /** The runs that this one resumes. */
+  interrupted: readonly OpenRun[] = []
+  /** The guard's verdict. The guard is asked once, even where `look` is called again. */
+  verdict: Verdict | undefined
+
+  private readonly context: AgendaContext
+  private readonly scope: Scope
+
+  constructor(context: AgendaContext) {
+    this.context = context
+    this.scope = scopeOf(context.request)
+  }
+
+  /** Finds the runs to resume, and asks the guard where weekly deliveries are to be made. May be called again. */
+  async look(): Promise<void> {
+    const { ledger, request, period, guard, accept, timeZone, otherTimeZone } = this.context
+    if (!this.scope.resumes) return
+    this.interrupted = await ledger.runs.findInterrupted(period)
+    if (this.verdict || (request.what === 'resume' && this.interrupted.length === 0)) return
+    const { interrupted } = this
+    this.verdict = judge(await ledger.runs.findWeek(period), { guard, accept, interrupted, timeZone, otherTimeZone })
+  }
+
+  /** Why the guard holds the whole run: only if there are users to hold, or the time zone differs. Takes the result of `count`. */
+  findHold({ free, elsewhere }: UsersLeft): WeekHold | undefined {
+    const isForNobody = free + elsewhere === 0 && this.context.otherTimeZone === undefined
+    return isForNobody ? undefined : this.verdict?.held
+  }
+
+  /** The passes over the subscribed users, in order. */
+  get passes(): Pass[] {
+    const { request, period, runId } = this.context
+    const { guardsUsers = false, earlier = [] } = this.verdict ?? {}
+    if (request.what === 'user' || request.what === 'owed') return []
+    if (request.what === 'failed')
+      return [failedPass(period, runId ?? 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
+    const { interrupted } = this
+    if (request.what === 'resume' && interrupted.length === 0) return []
+    // one forced pass at most: two would give the same user two deliveries in one run
+    const forced =
+      request.what === 'all' && request.force
+        ? forcedPass(period, runId, guardsUsers, interrupted.filter(isForced))
+        : resumedForcedPass(period, interrupted, guardsUsers)
+    return [weeklyPass(period, earlier), ...(forced ? [forced] : [])]
+  }
+
+  /**
+   * The steps in order. Deliveries that were begun before are not among them: they come first, or alongside. `counted`: what `count`
+   * found; nobody is looked for where it found nobody. `isAgain`: the same run has taken these steps before, and does not repeat who
+   * is skipped.
+   */
+  async *steps({ free, elsewhere, withoutQueries }: CountedUsers, isAgain = false): AsyncGenerator<AgendaStep> {
+    const { ledger, request, period } = this.context
+    if (request.what === 'user') {
+      const { user, further = [], owed, owedOnly } = request
+      if (owed || !owedOnly) yield { users: [user, ...further], kind: owed ? 'subscription' : 'single' }
+      return
+    }
+    const { owed } = this.scope
+    if (owed !== 'none')
+      for await (const users of ledger.users.findOwedSubscription(owed === 'untilNone'))
+        yield { users, kind: 'subscription' }
+    if (request.what === 'all' && !isAgain && withoutQueries > 0)
+      for await (const email of ledger.users.findWithoutQueries(weeklyScope(period)))
+        yield { skip: skipWithoutQueries(email) }
+    // `push --all` counts once more before it ends
+    const isNobodyLeft = request.what === 'all' && free + elsewhere === 0
+    if (this.verdict?.held === undefined && !isNobodyLeft) for (const pass of this.passes) yield { pass }
+  }
+
+  /** Counts the users of the passes. Workers in `except` do not count as other processes; `counted` are user ids. */
+  async count(except: readonly number[] = [], counted: readonly number[] = []): Promise<CountedUsers> {
+    const sum: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, served: 0, withoutQueries: 0 }
+    for (const pass of this.passes) {
+      const found = await this.context.ledger.users.countOfPass(pass, except, counted)
+      sum.free += found.free
+      sum.uncounted += found.uncounted
+      sum.elsewhere += found.held
+      if (pass.kind !== 'weekly') continue
+      // of one page both are of one moment: others begin users meanwhile
+      sum.served += found.claimed - found.begun
+      sum.withoutQueries += found.withoutQueries
+    }
+    return sum
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * The guard of the weekly push (contract 4.14): compares what was imported in a week with the weeks before, and the leads of a
+ * user with those of their last weekly delivery with the same queries. A push and a preview ask it the same. Pure.
+ */
+import { comparedLeadsMin, comparedListingsMin, userFall, weekFall } from '../../base/limits.ts'
+import type { ImportVolume, OpenRun, SourceVolume } from '../../deliveries/runs.ts'
+import type { UserPlan } from '../database/planner.ts'
+import type { UserHold, WeekHold } from '../hold.ts'
+
+export interface Week {
+  importVolume: ImportVolume
+  /** The weeks to compare with, the newest first: up to 4 earlier ones, or the accepted figures of this week. */
+  before: readonly ImportVolume[]
+  isAccepted: boolean
+  sources: readonly SourceWeek[]
+  /** Periods before this one that had a weekly run, the newest first. */
+  earlier: readonly string[]
+}
+
+/** The week of a source that has listings. */
+interface SourceWeek {
+  volume: SourceVolume
+  /** Its figures in the same weeks, without those in which it was not there yet. */
+  before: readonly ImportVolume[]
+}
+
+function median(figures: readonly number[]): number | undefined {
+  const sorted = figures.toSorted((a, b) => a - b)
+  const [low, high] = [sorted[Math.ceil(sorted.length / 2) - 1], sorted[Math.floor(sorted.length / 2)]]
+  return low === undefined || high === undefined ? undefined : (low + high) / 2
+}
+
+/** Why the whole run is held: what all imports together brought, or those of one source; undefined: it is not. */
+export function judgeWeek(week: Omit<Week, 'earlier'>): WeekHold | undefined {
+  const { importVolume, before, isAccepted } = week
+  const sources = week.sources.map(({ volume, before }) => ({ volume, before, source: volume.name }))
+  for (const { volume, before: earlier, source } of [{ volume: importVolume, before, source: undefined }, ...sources]) {
+    const hold = judgeVolume(volume, earlier)
+    if (hold) return { by: 'week', ...hold, weeks: isAccepted ? 'accepted' : earlier.length, source }
+  }
+  return undefined
+}
+
+type Fall = Pick<WeekHold & { by: 'week' }, 'fell' | 'listings' | 'filledFields' | 'before'>
+
+function judgeVolume({ listings, filledFields }: ImportVolume, before: readonly ImportVolume[]): Fall | undefined {
+  const listingsBefore = median(before.map((week) => week.listings))
+  if (listingsBefore === undefined || listingsBefore < comparedListingsMin) return undefined
+  const fieldsBefore = median(before.flatMap((week) => week.filledFields ?? []))
+  if (listings * weekFall <= listingsBefore) return { fell: 'listings', listings, filledFields, before: listingsBefore }
+  if (
+    filledFields !== null &&
+    fieldsBefore !== undefined &&
+    fieldsBefore > 0 &&
+    filledFields * weekFall <= fieldsBefore
+  )
+    return { fell: 'filledFields', listings, filledFields, before: fieldsBefore }
+  return undefined
+}
+
+/** Why a user is held back who would get `leads` leads; undefined: they are not. */
+export function judgeUser(leads: number, before: number | undefined): UserHold | undefined {
+  if (before === undefined || before < comparedLeadsMin || leads * userFall > before) return undefined
+  return { by: 'user', leads, before }
+}
+
+/**
+ * Why nothing of a plan is sent; undefined: it is. Only plans of a weekly pass have an earlier delivery to compare with
+ * (contract 4.14).
+ */
+export function judgePlan({
+  deliveries,
+  tooSlow,
+  leadsBefore,
+}: Pick<UserPlan, 'deliveries' | 'tooSlow' | 'leadsBefore'>): UserHold | undefined {
+  if (tooSlow !== undefined) return { by: 'slowness', query: tooSlow }
+  if (deliveries.length === 0) return undefined
+  return judgeUser(
+    deliveries.reduce((sum, { leads }) => sum + leads, 0),
+    leadsBefore,
+  )
+}
+
+export interface Verdict {
+  importVolume: ImportVolume
+  sources: readonly SourceVolume[]
+  /** Why the whole run is held; undefined: it is not. */
+  held: WeekHold | undefined
+  guardsUsers: boolean
+  /** The periods whose deliveries each user's is compared with. */
+  earlier: readonly string[]
+}
+
+/** `interrupted`: the runs that are resumed. If one of them was accepted, no user is held back. */
+export function judge(
+  week: Week,
+  {
+    guard,
+    accept,
+    interrupted,
+    timeZone,
+    otherTimeZone,
+  }: {
+    guard: 'on' | 'off'
+    accept: boolean
+    interrupted: readonly OpenRun[]
+    timeZone: string
+    otherTimeZone: string | undefined
+  },
+): Verdict {
+  const guards = guard === 'on' && !accept
+  const guardsUsers = guards && !interrupted.some(({ accepted }) => accepted)
+  return {
+    importVolume: week.importVolume,
+    sources: week.sources.map(({ volume }) => volume),
+    held:
+      !accept && otherTimeZone !== undefined
+        ? { by: 'zone', timeZone, other: otherTimeZone }
+        : guards
+          ? judgeWeek(week)
+          : undefined,
+    guardsUsers,
+    earlier: guardsUsers ? week.earlier : [],
+  }
+}

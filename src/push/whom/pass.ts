@@ -1,0 +1,98 @@
+/** Whom a run has to serve, as values: what they mean in SQL is in `users-to-serve.ts`. */
+import { createHash } from 'node:crypto'
+import type { OpenRun } from '../../deliveries/runs.ts'
+
+export interface UserToServe {
+  id: number
+  email: string
+}
+
+/** Where a user stands in the order in which users are served. */
+export interface Cursor {
+  homeKey: string
+  id: number
+}
+
+/** Which subscribed users belong to a pass. */
+export type Meant =
+  | { who: 'everybody' }
+  /**
+   * Those who had their weekly delivery before the run `before` began, or without one, before now; none whose forced delivery of
+   * one of the runs `notGoingOn` goes on beside the pass, and none who has a claim in one of `notIn`.
+   */
+  | { who: 'served'; before: number | undefined; notGoingOn: readonly number[]; notIn: readonly string[] }
+  /** Those with a delivery of the period that ended in one of `statuses`, and no later one that is delivered or pending. */
+  | { who: 'failed'; statuses: readonly ('failed' | 'unknown')[] }
+
+/** One way through the subscribed users: those who have no claim in its scope yet. */
+export interface Pass {
+  kind: 'weekly' | 'forced'
+  period: string
+  /** The scope in which its pushes claim their users. */
+  scope: string
+  meant: Meant
+  /** The scopes in which the guard finds a user's earlier delivery, the newest first; none: it holds nobody back. */
+  compared: readonly string[]
+}
+
+/**
+ * The scope of the ranges of a pass. Whoever takes a range keeps others from all users in it whom they mean, so only those may heed it
+ * who mean the same ones: the scope follows from whom it means.
+ */
+export function rangeScopeOf({ kind, period, meant }: Pass): string {
+  const hash = createHash('sha256').update(JSON.stringify(meant)).digest('hex')
+  return `${kind}:${period}:${hash.slice(0, 16)}`
+}
+
+export const weeklyScope = (period: string) => `weekly:${period}`
+const forcedScope = (runId: number | undefined) => `forced:${runId}`
+
+/** `earlier`: the periods whose deliveries this one is compared with. */
+export function weeklyPass(period: string, earlier: readonly string[] = []): Pass {
+  const compared = earlier.map(weeklyScope)
+  return { kind: 'weekly', period, scope: weeklyScope(period), meant: { who: 'everybody' }, compared }
+}
+
+export const isForced = ({ command }: Pick<OpenRun, 'command'>): boolean => command === 'force'
+
+/**
+ * A further delivery for users who had theirs before the run `forcedRunId` began, or without one, before now. `guarded`: the guard
+ * compares the two. `interrupted`: earlier runs; a user whose forced delivery of theirs goes on beside the pass gets no other one.
+ */
+export function forcedPass(
+  period: string,
+  forcedRunId?: number,
+  guarded = false,
+  interrupted: readonly Pick<OpenRun, 'id'>[] = [],
+): Pass {
+  return {
+    kind: 'forced',
+    period,
+    scope: forcedScope(forcedRunId),
+    meant: { who: 'served', before: forcedRunId, notGoingOn: interrupted.map(({ id }) => id), notIn: [] },
+    compared: guarded ? [weeklyScope(period)] : [],
+  }
+}
+
+/**
+ * The pass that goes on with interrupted `--force` runs, the oldest first; undefined: there are none. They count as one run, since each
+ * repeats the one before: a user whom one of them served gets nothing further. A run that came to its end, but for users who were held
+ * back, has served the others: it counts with later runs alone.
+ */
+export function resumedForcedPass(period: string, interrupted: readonly OpenRun[], guarded = false): Pass | undefined {
+  const forced = interrupted.filter(isForced)
+  // where all came to their end, the last one remains
+  const [first, ...later] = forced.slice(forced.findIndex(({ cameToEnd }) => !cameToEnd))
+  if (first === undefined) return undefined
+  const notIn = later.map(({ id }) => forcedScope(id))
+  const meant = { who: 'served', before: first.id, notGoingOn: [], notIn } as const
+  return { ...forcedPass(period, first.id, guarded), meant }
+}
+
+/**
+ * A further delivery for users with a delivery of the period that ended in one of `statuses`, and no later one that is delivered or
+ * pending.
+ */
+export function failedPass(period: string, runId: number, statuses: readonly ('failed' | 'unknown')[]): Pass {
+  return { kind: 'forced', period, scope: `failed:${runId}`, meant: { who: 'failed', statuses }, compared: [] }
+}

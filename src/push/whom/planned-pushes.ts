@@ -1,0 +1,241 @@
+/**
+ * From users to planned pushes. The users of a pass are taken range by range, so that any number of processes share them. Users whom
+ * the guard holds back are reported, counted and left.
+ */
+
+import { oneAhead } from '../../base/one-ahead.ts'
+import type { Worker } from '../../db/leases.ts'
+import { uniqueKey, weeklyKey } from '../../deliveries/keys.ts'
+import type { DeliveryKind } from '../../deliveries/ledger.ts'
+import type { PlannedPush } from '../../deliveries/record.ts'
+import type { Run } from '../../deliveries/runs.ts'
+import type { WarningLine } from '../../index.ts'
+import type { LeadInBody, LeadWithJson } from '../../leads/lead-store.ts'
+import type { Live } from '../../matching/listed.ts'
+import { type UserPlan, usersPerGroupMax } from '../database/planner.ts'
+import type { UserHold } from '../hold.ts'
+import type { Ledger, PlanSource } from '../ledger.ts'
+import type { PushReporter } from '../reporter.ts'
+import { skipRemoved, skipWithoutQueries } from './agenda.ts'
+import { judgePlan } from './guard.ts'
+import type { Cursor, Pass, UserToServe } from './pass.ts'
+
+const rangeUsersMin = 16
+const rangeUsersMax = 1_000
+/** The number of ranges aimed at, so that several processes find something to do. */
+const rangesWanted = 32
+/** Of so many warnings it is known that they were told. */
+const toldMax = 10_000
+/** Planned pushes that wait to be begun: their users are kept from other processes. */
+export const plannedMax = 64
+
+export interface PlannedPushesContext {
+  ledger: Ledger
+  worker: Worker
+  run: Run
+  settings: { dataSource: string; concurrency: number; sameHouse: Live['sameHouse'] }
+  reporter: PushReporter
+  /** A user is held back. */
+  onHeld(user: UserToServe, hold: UserHold): void
+  stop: AbortSignal
+}
+
+interface PushKind {
+  kind: DeliveryKind
+  /** The scope in which a push claims its user; null: none. */
+  scope: string | null
+  /** The scopes in which the guard finds the user's earlier delivery. */
+  compared: Pass['compared']
+}
+
+/** A planned push with what it was planned by: planned anew, it is planned by the same. */
+export interface UserPush extends PlannedPush {
+  by: PushKind
+  /** The range in which its user was found; undefined: by name. */
+  range: Cursor | undefined
+}
+
+export class PlannedPushes {
+  /** Users who were held back because a query took too long. */
+  slowUsers = 0
+  /** Listings that were left out of pushes for another of their house, summed over users. */
+  sameHouse = 0
+
+  private readonly context: PlannedPushesContext
+  private readonly planner: PlanSource
+  /** Users who were held back, by the guard or because a query took too long: for the whole run. */
+  private readonly held = new Set<number>()
+  /** Ranges of a pass with users who were held back. They stay ours: otherwise these users would be found again and again. */
+  private readonly heldRanges = new Set<Cursor>()
+  /** The warnings that were told: a user may be planned anew. */
+  private readonly told = new Set<string>()
+
+  constructor(context: PlannedPushesContext) {
+    this.context = context
+    const { ledger, run, settings, worker } = context
+    const live = { seenSince: run.seenSince, sameHouse: settings.sameHouse }
+    this.planner = ledger.planner(live, () => worker.server)
+  }
+
+  get heldUsers(): number {
+    return this.held.size
+  }
+
+  /** The leads of a body, with their JSON; undefined if one of them is gone. */
+  readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined> {
+    return this.planner.readJson(contents)
+  }
+
+  /**
+   * The pushes of a pass, range by range, until all users left are in the hands of other processes, or there is no more `room`.
+   * `toServe`: how many users are expected, which decides the size of a range.
+   */
+  async *ofPass(pass: Pass, toServe: number, room: () => number): AsyncGenerator<UserPush> {
+    const ranges = this.readPass(pass, toServe, room)
+    // with a limit nobody is taken whom this push may not serve: others would leave them to it
+    const isLimited = Number.isFinite(room())
+    for await (const { range, plans } of isLimited ? ranges : oneAhead(ranges)) yield* this.ofPlans(plans, pass, range)
+  }
+
+  private async *readPass(
+    pass: Pass,
+    toServe: number,
+    room: () => number,
+  ): AsyncGenerator<{ range: Cursor; plans: AsyncIterable<UserPlan> }> {
+    const { ledger, worker, settings, stop } = this.context
+    const size = Math.min(rangeUsersMax, Math.max(rangeUsersMin, Math.ceil(toServe / rangesWanted)))
+    const taken: (Cursor & { users: number })[] = []
+    // the most users that can be read and not begun yet: their ranges must stay ours
+    const unbegunMax = 2 * usersPerGroupMax + plannedMax + settings.concurrency
+    let cursor: Cursor | undefined
+    // all that an earlier look took is begun: whoever came to these ranges since then is found too
+    this.heldRanges.clear()
+    await ledger.rideOut(() => ledger.users.releaseRanges(worker.ids, pass))
+    while (!stop.aborted && room() > 0) {
+      const users = await ledger.rideOut(async (isRepeat) => {
+        // a call whose answer was lost may have taken a range that nobody would look into then
+        if (isRepeat) await ledger.users.releaseRanges(worker.ids, pass, [...this.heldRanges, ...taken])
+        for (;;) {
+          const found = await ledger.users.takeRange({ worker, pass, cursor, size: Math.min(size, room()) })
+          if (found !== undefined) return found
+          if (stop.aborted) return []
+          await worker.renew()
+        }
+      })
+      const first = users[0]
+      if (first === undefined) {
+        if (cursor === undefined) return
+        // ranges that other processes have abandoned lie behind the cursor
+        cursor = undefined
+        continue
+      }
+      const read = taken.reduce((sum, range) => sum + range.users, 0)
+      if (taken[0] !== undefined && read - taken[0].users >= unbegunMax) {
+        taken.shift()
+        const kept = [...this.heldRanges, ...taken, first]
+        await ledger.rideOut(() => ledger.users.releaseRanges(worker.ids, pass, kept))
+      }
+      const range = { homeKey: first.homeKey, id: first.id, users: users.length }
+      taken.push(range)
+      cursor = users.at(-1)
+      const unheld = users.filter(({ id }) => !this.held.has(id))
+      if (unheld.length < users.length) this.heldRanges.add(range)
+      for await (const plans of this.planner.plan(unheld, pass.compared)) yield { range, plans }
+    }
+  }
+
+  /** The pushes of `users`, in their order. */
+  ofUsers(users: readonly UserToServe[], kind: 'subscription' | 'single'): AsyncGenerator<UserPush> {
+    return this.ofPlans(this.plansOf(users, []), { kind, scope: null, compared: [] }, undefined)
+  }
+
+  private async *plansOf(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<UserPlan> {
+    for await (const group of this.planner.plan(users, compared)) yield* group
+  }
+
+  private async *ofPlans(
+    plans: AsyncIterable<UserPlan>,
+    by: PushKind,
+    range: Cursor | undefined,
+  ): AsyncGenerator<UserPush> {
+    for await (const plan of plans) {
+      const hold = judgePlan(plan)
+      if (hold) this.hold(plan, hold, range)
+      else await this.report(plan)
+      if (hold || plan.deliveries.length === 0) continue
+      this.sameHouse += plan.sameHouse
+      yield this.toPush(plan, by, range)
+    }
+  }
+
+  private hold({ user }: UserPlan, hold: UserHold, range: Cursor | undefined): void {
+    if (range !== undefined) this.heldRanges.add(range)
+    this.held.add(user.id)
+    if (hold.by === 'slowness') this.slowUsers++
+    this.context.onHeld(user, hold)
+  }
+
+  /** Drops what was read of the database. */
+  forget(): void {
+    this.planner.forget()
+  }
+
+  /**
+   * `pushes` planned anew, without what was erased; `erasures` are counted now. Each keeps its keys: a statement whose answer was lost
+   * may have begun it.
+   */
+  async again(pushes: readonly UserPush[], erasures: number): Promise<UserPush[]> {
+    await this.planner.forgetErased(erasures)
+    const { sameHouse } = this
+    const again: UserPush[] = []
+    for (const { userId, email, by, range, deliveries } of pushes) {
+      const keys = deliveries.map(({ idempotencyKey }) => idempotencyKey)
+      for await (const push of this.ofPlans(this.plansOf([{ id: userId, email }], by.compared), by, range))
+        again.push({
+          ...push,
+          deliveries: push.deliveries.map((delivery, at) => ({
+            ...delivery,
+            idempotencyKey: keys[at] ?? delivery.idempotencyKey,
+          })),
+        })
+    }
+    // they were counted when they were planned first
+    this.sameHouse = sameHouse
+    return again
+  }
+
+  private async report({ user, deliveries, tooLarge }: UserPlan): Promise<void> {
+    const { ledger, reporter } = this.context
+    if (deliveries.length === 0) {
+      const { size: removed } = await ledger.users.findRemoved([user])
+      reporter.line(removed > 0 ? skipRemoved(user.email) : skipWithoutQueries(user.email))
+    }
+    for (const href of tooLarge) {
+      const what = `${user.id} ${href}`
+      if (this.told.has(what)) continue
+      if (this.told.size >= toldMax) this.told.clear()
+      this.told.add(what)
+      reporter.line(tooLargeWarning(user.email, href))
+    }
+  }
+
+  private toPush(
+    { user, deliveries, erasures, server, queriesMark }: UserPlan,
+    by: PushKind,
+    range: Cursor | undefined,
+  ): UserPush {
+    const { settings, run } = this.context
+    const { kind, scope } = by
+    const keyOf = (part: number) =>
+      kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : uniqueKey()
+    return {
+      ...{ userId: user.id, email: user.email, kind, scope, by, range, erasures, server, queriesMark },
+      deliveries: deliveries.map((delivery) => ({ ...delivery, idempotencyKey: keyOf(delivery.part) })),
+    }
+  }
+}
+
+export function tooLargeWarning(user: string, href: string): WarningLine {
+  const message = 'the listing alone exceeds a request of 5,000,000 bytes and was left out'
+  return { type: 'warning', user, href, message }
+}
