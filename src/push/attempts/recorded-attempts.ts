@@ -74,6 +74,8 @@ export class RecordedAttempts {
   /** Keys that are being taken back: until that is certain, their attempts must not be found or recorded again. */
   private takingBack: readonly string[] = []
   private hasTakenOver = false
+  /** Ends that a repeated statement told: where an earlier try had gone through, an erasure may have noted them to be told too. */
+  private readonly toldOnRepeat = new Set<string>()
   /** Of deliveries that wait for an attempt, by their keys: the ledger has none of a user who was removed meanwhile. */
   private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
@@ -148,7 +150,7 @@ export class RecordedAttempts {
     const ended = await ledger.attempts.endAbandoned({ workerIds: worker.ids, takeover, known: this.knownKeys() })
     await this.countUsers(ended)
     // the ledger has no e-mail of a user who was removed meanwhile
-    for (const delivery of ended)
+    for (const delivery of ended.filter((one) => !this.toldOnRepeat.delete(one.idempotencyKey)))
       this.tell({ ...delivery, email: delivery.email ?? this.emails.get(delivery.idempotencyKey) ?? null })
     await ledger.rideOut(() => worker.renew())
   }
@@ -188,7 +190,7 @@ export class RecordedAttempts {
           const by = { workerId: worker.id, server: on, runId: run.id, period: run.period, attemptsMax, gzip }
           const recorded = await ledger.attempts.recordPushes(by, left, outcomes)
           records.note(recorded.statement, by)
-          this.noteRecorded(outcomes.splice(0), recorded.told)
+          this.noteRecorded(outcomes.splice(0), recorded.told, isRepeat)
           this.noteBegun(recorded)
           attemptsMax -= recorded.attempts.length
           const isSeen = recorded.live && recorded.erasures === erasures
@@ -240,19 +242,20 @@ export class RecordedAttempts {
 
   private async recordOutcomes(outcomes: readonly RecordedOutcome[]): Promise<void> {
     const { ledger, records } = this.context
-    const told = await ledger.rideOut(async () => {
+    await ledger.rideOut(async (isRepeat) => {
       const { run } = records
       const recorded = await ledger.attempts.recordOutcomes(run, outcomes)
       records.note(recorded.statement, run)
-      return recorded.told
+      this.noteRecorded(outcomes, recorded.told, isRepeat)
     }, this.events.onAway)
-    this.noteRecorded(outcomes, told)
   }
 
   /** `outcomes` are the first ones of the queue. */
-  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): void {
+  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[], isRepeat: boolean): void {
     this.outcomes.drop(outcomes.length)
     for (const state of told) this.noteState(state, outcomes)
+    if (isRepeat)
+      for (const { idempotencyKey, status } of told) if (status !== 'pending') this.toldOnRepeat.add(idempotencyKey)
     for (const { idempotencyKey } of outcomes) this.underWay.delete(idempotencyKey)
   }
 
