@@ -16,15 +16,10 @@ const runMsMax = 40 * 60_000
 /** HTTP, TLS, streams, zlib, signals, terminals, child processes, and the end of a process. */
 const narrow = [
   ...['unit/gzip-body', 'unit/record-splitters', 'unit/backup-reader', 'unit/rate-limit', 'unit/proxies'],
-  ...[
-    'integration/attempt',
-    'integration/close',
-    'integration/copy',
-    'integration/leads-files',
-    'integration/embedded',
-  ],
+  ...['integration/attempt', 'integration/close', 'integration/copy', 'integration/leads-files'],
   ...['e2e/client-certificate', 'e2e/compression', 'e2e/database-url', 'e2e/door', 'e2e/full-disk', 'e2e/hangup'],
-  ...['e2e/import', 'e2e/mistakes', 'e2e/push', 'e2e/receiver', 'e2e/serve', 'e2e/serve-hard', 'e2e/terminal'],
+  ...['e2e/import', 'e2e/mistakes', 'e2e/push', 'e2e/receiver', 'e2e/serve', 'e2e/terminal'],
+  ...['slow/embedded', 'slow/serve-hard'],
 ].map((name) => `test/${name}.test.ts`)
 /** Not in the checkout, which may be its owner's alone: some tests start Node.js as another user. */
 const folder = mkdtempSync(join(tmpdir(), 'leadpush-nodes-'))
@@ -88,10 +83,9 @@ async function test(version: string, hasBrowser: boolean): Promise<Outcome> {
     console.log(`\n${'='.repeat(20)} npm test with Node.js ${found.trim()} ${'='.repeat(20)}`)
     const files = isNarrow ? ['--', ...narrow] : []
     const { code, end } = await run(node, [process.env.npm_execpath ?? '', 'test', '--loglevel=error', ...files], env)
-    // the counts of the whole run stand before those of files that were run once more
-    const counts = [...end.matchAll(/^\W*(tests|pass|fail|skipped) (\d+)$/gm)].reverse()
-    const tests = Object.fromEntries(counts.map(([, what, n]) => [what, n]))
-    const failures = [...end.matchAll(/^(Failed|Unsteady).*: .*$/gm)].map(([line]) => line)
+    const counts = end.matchAll(/^\W*(tests|pass|fail|skipped) (\d+)$/gm)
+    const tests = Object.fromEntries([...counts].map(([, what, n]) => [what, n]))
+    const failures = [...end.matchAll(/^Failed: .*$/gm)].map(([line]) => line)
     return outcome(found.trim(), code === 0, tests, failures)
   } catch (error) {
     console.error(error)

@@ -12,8 +12,8 @@ import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
 export interface BreakablePostgres {
   /** Of the database with this name. */
   url(database: string): string
-  /** SIGKILL for the server, whose sessions then end by themselves; a new one after `downMs`. */
-  kill(downMs: number): Promise<void>
+  /** SIGKILL for the server, whose sessions then end by themselves; a new one after so many milliseconds, or with the end of `down`. */
+  kill(down: number | Promise<void>): Promise<void>
   /** Starts it again as a standby, which follows nobody. */
   demote(): Promise<void>
   leave(): Promise<void>
@@ -31,10 +31,10 @@ export async function startPostgres(more = ''): Promise<BreakablePostgres> {
   const server = await startThrowAway()
   const paths = await findPaths(server.home)
   const start = async () => endQuietly(await enter(paths, { throwAway: true }))
-  const kill = async (downMs: number) => {
+  const kill = async (down: number | Promise<void>) => {
     const pid = await findServer(paths)
     if (pid !== undefined) signal(pid, 'SIGKILL')
-    await sleep(downMs)
+    await (typeof down === 'number' ? sleep(down) : down)
     await start()
   }
   const demote = async () => {

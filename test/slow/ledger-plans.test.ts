@@ -5,6 +5,7 @@ import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import { type DueFrom, findNextDue, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
 import { findWaitingSubscriptions } from '../../src/push/database/subscriptions.ts'
 import { createDatabase } from '../support/database.ts'
+import { countRowsRead } from '../support/rows-read.ts'
 
 const period = '2026-W47'
 
@@ -29,14 +30,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
       select '${status}-${workerId}-' || n, 1, (select min(id) from users) + n - 1, '${period}', 'weekly', 1, 1, 1, 0, 1, '', '', 1,
         false, '${status}', ${workerId}, now() - (${count} - n) * interval '10 milliseconds' from generate_series(1, ${count}) n`)
   const look = async (expected: number, from?: DueFrom) => {
-    const countRead = async () => {
-      await pool.query('select pg_stat_force_next_flush()')
-      const { rows } = await pool.query(`select
-        (select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::integer from pg_stat_user_tables) +
-        (select sum(idx_tup_read)::integer from pg_stat_user_indexes) as n`)
-      return rows[0].n
-    }
-    const before = await countRead()
+    const before = await countRowsRead(pool)
     const { attempts, next } = await recordDueAttempts(db, {
       workerIds: ids,
       server,
@@ -48,7 +42,7 @@ test('what is due is looked up in its order, however many wait and whatever the 
     })
     await findNextDue(db, { workerIds: ids, takeover: 'all', from: next })
     await findWaitingSubscriptions(db, { own: [], ownUntil: '-infinity', othersAfterMs: 0, except: [], limit: 3 })
-    const read = (await countRead()) - before
+    const read = (await countRowsRead(pool)) - before
     assert.equal(attempts.length, expected)
     return { read, next }
   }

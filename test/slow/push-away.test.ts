@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { createDatabase } from '../support/database.ts'
+import { makeGate } from '../support/gate.ts'
 import { deliveriesOf } from '../support/house.ts'
 import { buildLongPush, slowly, timesMax, longPushUsers as users } from '../support/long-push.ts'
 import { runProgram } from '../support/program.ts'
@@ -23,12 +24,27 @@ const brief = { LEADPUSH_DATABASE_AWAY: '30s' }
 const one = { LEADPUSH_CONCURRENCY: '1' }
 const attemptsOf = (receiver: TestReceiver) => [...receiver.keys().values()].map(({ length }) => length)
 
+test('a database that is killed and comes back in time costs nothing and doubles nothing', async () => {
+  const { receiver, push, ends } = await buildLongPush(postgres.url('leadpush'), slowly)
+  const program = push(['--all'])
+  await requestsAtLeast(receiver, 6)
+  // for longer than the lease, too
+  await postgres.kill(2_500)
+  const { code, stderr, json } = await program.done
+  assert.equal(code, 0, stderr)
+  assert.match(stderr, /The database is away/)
+  assert.equal(receiver.requests.length, users)
+  assert.deepEqual(await ends(), { delivered: users })
+  assert.equal(json.at(-1).delivered, users)
+})
+
 describe('side by side', { concurrency: true }, () => {
   test('a database that is away for longer than LEADPUSH_DATABASE_AWAY ends the push with 3; the next run goes on where it was', async () => {
     const { receiver, push, ends } = await buildLongPush(postgres.url('postgres'), slowly)
     const program = push(['--all'], brief)
     await requestsAtLeast(receiver, 6)
-    const away = postgres.kill(45_000)
+    const back = makeGate()
+    const away = postgres.kill(back.opened)
     const began = performance.now()
     const { code, stderr } = await program.done
     const seconds = (performance.now() - began) / 1_000
@@ -39,6 +55,7 @@ describe('side by side', { concurrency: true }, () => {
     assert.ok(seconds > 29, `it gave up after ${seconds} s`)
     // nothing is begun that was not recorded before
     assert.ok(before <= 6 + 3 * 4, `${before} requests`)
+    back.open()
     await away
     const next = await push(['--all']).done
     assert.ok(next.code === 0 || next.code === 1, next.stderr)

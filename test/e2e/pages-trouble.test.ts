@@ -1,4 +1,4 @@
-/** README as an operator uses it: its first commands run as they stand, and what it says that the program prints, it prints. */
+/** What the pages say that the program and the receiver print, they print. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -14,7 +14,6 @@ import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { findTable, manual, spansOf } from '../support/markdown.ts'
-import { runPages } from '../support/page-run.ts'
 import { type ProgramResult, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { listen } from '../support/sockets.ts'
@@ -32,9 +31,6 @@ const runFile = (file: string, args: string[], options: { cwd?: string; env?: No
       done({ code: error ? Number(error.code ?? 1) : 0, said: stdout + stderr }),
     )
   })
-
-test('README and the tutorial can be followed as they are written: each command prints what the page shows', () =>
-  runPages(['README.md', 'docs/tutorial.md']))
 
 test('the receiver answers as the page for its developers shows', async (t) => {
   const { url } = await createDatabase(t)
