@@ -12,10 +12,10 @@ export class RateLimit<K extends string | number> {
   private readonly most: number
   private readonly windows: LRUCache<K, { count: number }>
 
-  /** `most` requests per window; undefined: no limit. */
-  constructor(most: number | undefined, windowMs = minuteMs) {
+  /** `most` requests per window; undefined: no limit. `clock`: milliseconds that never go back. */
+  constructor(most: number | undefined, windowMs = minuteMs, clock: { now(): number } = performance) {
     this.most = most ?? Number.POSITIVE_INFINITY
-    this.windows = new LRUCache({ max: keysMax, ttl: windowMs })
+    this.windows = new LRUCache({ max: keysMax, ttl: windowMs, ttlResolution: 0, perf: clock })
   }
 
   /** Counts a request unless the limit is reached; returns whether it was within the limit. */
