@@ -2,9 +2,6 @@
  * `npm test`: starts a throw-away PostgreSQL, builds and runs the test files that the arguments name (by default all but the slow ones)
  * with Node.js's runner, and cleans up however that ends. With `--oldest` the files whose tests may differ by version run on the oldest
  * PostgreSQL. Exit code: the runner's; 1 where no test ran.
- *
- * With CI set, up to 3 files that failed are run once more, one at a time, and named: a machine that stalls for seconds fails a file
- * once, a defect fails it again.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +11,6 @@ import { buildCheckout, buildTests, findCheckoutBuild } from '../bin/build.js'
 import { packageRoot } from '../src/base/package-root.ts'
 import type { ThrowAwayServer } from '../src/db/embedded/throw-away.ts'
 import { buildVariable, programVariable, scripts } from './support/scripts.ts'
-import { hasServer, oldestVariable, serverVariable, startServer } from './support/servers.ts'
 
 /** One more than two cores keep busy: some always wait. */
 const concurrency = 4
@@ -38,7 +34,6 @@ const longest = [
 /** Of a whole file too, on a machine that is busy with other things. */
 const testTimeoutMs = 480_000
 const runTimeoutMs = 1_800_000
-const filesRunAgainMax = 3
 
 const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
@@ -74,19 +69,33 @@ function readArguments(given: string[]): { files: string[]; options: string[]; o
   return { files: files.map((file) => relative(packageRoot, file)), options, onOldest }
 }
 
-interface TestRun {
-  folder: string
-  env: NodeJS.ProcessEnv
-  stop: AbortSignal
-  /** Files at once. */
-  atOnce?: number
+/** Only what the files need is built and started: one file of `test/unit` is told of at once. */
+interface Needs {
+  /** The program and a PostgreSQL. */
+  server: boolean
+  /** The scripts that tests start as processes. */
+  scripts: boolean
+}
+
+const needsOf = (files: readonly string[]): Needs => ({
+  server: files.some((file) => !file.startsWith(join('test', 'unit'))),
+  scripts: files.some((file) => /findScript|chaos-run/.test(readFileSync(join(packageRoot, file), 'utf8'))),
+})
+
+/** A PostgreSQL for the tests; undefined where there is none of that version. With the environment that leads to it. */
+async function startPostgres(
+  onOldest: boolean,
+): Promise<{ server: ThrowAwayServer; env: NodeJS.ProcessEnv } | undefined> {
+  const { hasServer, oldestVariable, serverVariable, startServer } = await import('./support/servers.ts')
+  const version = onOldest ? 15 : 18
+  if (!hasServer(version)) return undefined
+  const server = await startServer(version)
+  return { server, env: { [serverVariable(version)]: server.url, ...(onOldest && { [oldestVariable]: '1' }) } }
 }
 
 interface Outcome {
   code: number
   tests: number
-  /** The built files in which a test failed. */
-  failed: string[]
   /** Each test that failed: its file, and its name. */
   failures: string[]
 }
@@ -103,12 +112,12 @@ const nameShort = (path: string) =>
 async function runTests(
   files: string[],
   options: string[],
-  { folder, env, stop, atOnce = concurrency }: TestRun,
+  { folder, env, stop }: { folder: string; env: NodeJS.ProcessEnv; stop: AbortSignal },
 ): Promise<Outcome> {
   const list = join(folder, 'failures.txt')
   const reporter = join(packageRoot, 'test', 'support', 'failures.js')
   const args = [
-    ...['--enable-source-maps', '--test', `--test-concurrency=${atOnce}`, `--test-timeout=${testTimeoutMs}`],
+    ...['--enable-source-maps', '--test', `--test-concurrency=${concurrency}`, `--test-timeout=${testTimeoutMs}`],
     ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
     ...[`--test-reporter=${reporter}`, `--test-reporter-destination=${list}`, ...options, ...files],
   ]
@@ -133,68 +142,43 @@ async function runTests(
   const [code] = (await once(child, 'close')) as [number | null]
   const lines = existsSync(list) ? readFileSync(list, 'utf8').split('\n').filter(Boolean) : []
   const failures = lines.map((line) => line.split('\t') as [string, string])
-  const failed = files.filter((file) => failures.some(([name]) => nameShort(name) === nameShort(file)))
   return {
     code: code ?? 1,
     tests: Number(/^\W*tests (\d+)/m.exec(end)?.[1] ?? 0),
-    failed,
     failures: failures.map(([file, name]) => `${nameShort(file)}: ${name}`),
   }
 }
 
-/** Once more those that failed, by themselves, where they are few: its exit code, and which they were. */
-async function runAgain({ code, failed, failures }: Outcome, options: string[], run: TestRun): Promise<number> {
-  const say = (verdict: string, tests: string[]) => {
-    for (const name of tests) console.log(`${verdict}: ${name}`)
-  }
-  if (!process.env.CI || run.stop.aborted || failed.length === 0 || failed.length > filesRunAgainMax) {
-    say('Failed', failures)
-    return code
-  }
-  console.log(`\nOnce more, one at a time, what failed: ${failed.map(nameShort).join(', ')}`)
-  const again = await runTests(failed, options, { ...run, atOnce: 1 })
-  const passed = again.code === 0 && again.tests > 0
-  say(passed ? 'Unsteady, passed at the second try' : 'Failed at the first try', failures)
-  say('Failed at the second try', again.failures)
-  return passed ? 0 : code
-}
-
 async function main(): Promise<number> {
   const { files, options, onOldest } = readArguments(process.argv.slice(2))
-  const version = onOldest ? 15 : 18
-  if (!hasServer(version)) {
-    console.log(`There is no PostgreSQL ${version} here: nothing runs on it.`)
-    return 0
-  }
+  const needs = needsOf(files)
   const stopping = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort(signal))
-  let server: ThrowAwayServer | undefined
-  let folder: string | undefined
+  const sources = [...files, ...(needs.scripts ? scripts.map((name) => join('test', name)) : [])]
+  const building = buildTests(Object.fromEntries(sources.map((source) => [nameBuilt(source), source])))
+  const starting = needs.server ? startPostgres(onOldest) : undefined
+  const findProgram = async () => (needs.server ? (findCheckoutBuild() ?? (await buildCheckout())) : undefined)
   try {
-    const sources = [...files, ...scripts.map((name) => join('test', name))]
-    folder = await buildTests(Object.fromEntries(sources.map((source) => [nameBuilt(source), source])))
-    const program = findCheckoutBuild() ?? (await buildCheckout())
-    server = await startServer(version)
-    const env: NodeJS.ProcessEnv = {
-      [buildVariable]: folder,
-      [programVariable]: program,
-      [serverVariable(version)]: server.url,
-      ...(onOldest && { [oldestVariable]: '1' }),
+    const [folder, program, postgres] = await Promise.all([building, findProgram(), starting])
+    if (needs.server && postgres === undefined) {
+      console.log('There is no such PostgreSQL here: nothing runs on it.')
+      return 0
     }
+    const env = { [buildVariable]: folder, ...(program && { [programVariable]: program }), ...postgres?.env }
     if (stopping.signal.aborted) return 130
-    const built = files.map((file) => join(folder as string, `${nameBuilt(file)}.js`))
-    const run: TestRun = { folder, env, stop: stopping.signal }
-    const outcome = await runTests(built, options, run)
-    const code = await runAgain(outcome, options, run)
+    const built = files.map((file) => join(folder, `${nameBuilt(file)}.js`))
+    const { code, tests, failures } = await runTests(built, options, { folder, env, stop: stopping.signal })
+    for (const failure of failures) console.log(`Failed: ${failure}`)
     if (stopping.signal.aborted) return 130
-    if (outcome.tests === 0) {
+    if (tests === 0) {
       console.error('no test ran')
       return code || 1
     }
     return code
   } finally {
-    await server?.leave()
-    if (folder) rmSync(folder, { recursive: true, force: true })
+    const [folder, postgres] = await Promise.allSettled([building, starting])
+    if (postgres.status === 'fulfilled') await postgres.value?.server.leave()
+    if (folder.status === 'fulfilled') rmSync(folder.value, { recursive: true, force: true })
   }
 }
 
