@@ -7,7 +7,8 @@ import { exitCodes } from './signals.ts'
 const endMsMax = 3_000
 
 export class Ending {
-  private readonly io: Io
+  private readonly io: Pick<Io, 'exit'>
+  private readonly msMax: number
   /** Work to do first: every database that is open or being opened must be closed. */
   private readonly works = new Set<() => Promise<void>>()
   private hasBegun = false
@@ -15,8 +16,9 @@ export class Ending {
   private opening = 0
   private waitingLog: Log | undefined
 
-  constructor(io: Io) {
+  constructor(io: Pick<Io, 'exit'>, msMax = endMsMax) {
     this.io = io
+    this.msMax = msMax
   }
 
   /** Whether the process is ending: errors without a database are no news then. */
@@ -54,7 +56,7 @@ export class Ending {
     if (signal && this.opening > 0)
       this.waitingLog?.info(`${signal}: ended while it waited for the database; nothing was begun.`)
     const done = Promise.allSettled([...this.works].map((work) => work()))
-    await Promise.race([done, new Promise((resolve) => setTimeout(resolve, endMsMax))])
+    await Promise.race([done, new Promise((resolve) => setTimeout(resolve, this.msMax))])
     this.io.exit(exitCode)
   }
 }

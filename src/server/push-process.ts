@@ -40,6 +40,7 @@ export function startPushProcess(
   email: string | undefined,
   env: Readonly<Record<string, string>>,
   onLine: (line: string) => void,
+  { processMs, stopMs } = { processMs: processMsMax, stopMs: stopMsMax },
 ): PushProcess {
   const program = join(packageRoot, 'bin', 'leadpush.js')
   const whom = email === undefined ? [] : [`--user=${email}`]
@@ -50,8 +51,8 @@ export function startPushProcess(
   })
   // spawn's own timeout would keep this process alive
   const timers = [
-    setTimeout(() => child.kill('SIGTERM'), processMsMax).unref(),
-    setTimeout(() => child.kill('SIGKILL'), processMsMax + stopMsMax).unref(),
+    setTimeout(() => child.kill('SIGTERM'), processMs).unref(),
+    setTimeout(() => child.kill('SIGKILL'), processMs + stopMs).unref(),
   ]
   child.once('exit', () => timers.forEach(clearTimeout))
   const outcome = new PushOutcome(email === undefined)
