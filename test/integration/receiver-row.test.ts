@@ -25,6 +25,17 @@ test('an Accept-Encoding counts for nothing for a day after a 415, whichever pro
   assert.deepEqual(await gzip(), { takes: true, isRefused: false })
 })
 
+// Of two processes that were asked to wait the one with the shorter pause brought all back too early.
+test('a shorter pause that another process was asked for takes nothing from a longer one', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const pausedMs = async () => (await rowOf(db).read())?.pace.pausedMs ?? 0
+  await rowOf(db).tellPace({ pausedMs: 200_000, allowedRate: null }, false)
+  await rowOf(db).tellPace({ pausedMs: 1_000, allowedRate: null }, false)
+  assert.ok((await pausedMs()) > 100_000, `${await pausedMs()} ms`)
+  await rowOf(db).tellPace({ pausedMs: 250_000, allowedRate: null }, false)
+  assert.ok((await pausedMs()) > 200_000, `${await pausedMs()} ms`)
+})
+
 // On two connections the recovery overtook the trouble: the next look held a healthy run.
 test('what a process tells stands there in the order in which it told', async (t) => {
   const { db } = await (await createDatabase(t)).open()

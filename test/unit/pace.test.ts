@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { retryAfterMsMax } from '../../src/base/limits.ts'
 import { type Answer, asksForLess, Pace } from '../../src/push/receiver/pace.ts'
 import { Random } from '../chaos/random.ts'
 import {
@@ -206,4 +207,10 @@ test('receivers of all kinds, from 0.5 to 1,000 a second: at least 99 % are deli
   const median = shares.sort((a, b) => a - b)[shares.length >> 1] as number
   assert.ok(median >= 0.9, `the median is ${median.toFixed(2)} of the limit`)
   assert.ok(lost <= deliveries * 0.001, `${lost} of ${deliveries} lost`)
+})
+
+test('a pause that is learnt from others holds for 5 minutes at most', () => {
+  const pace = new Pace(undefined)
+  pace.learn({ pausedMs: retryAfterMsMax + 60_000, allowedRate: null }, 1_000)
+  assert.deepEqual([pace.pausedMs(1_000), pace.pausedMs(1_000 + retryAfterMsMax)], [retryAfterMsMax, 0])
 })
