@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { standardiseEmail, standardisePhone } from '../../src/leads/drop-format.ts'
+import { makeGate } from '../support/gate.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../support/house.ts'
@@ -406,12 +407,11 @@ test('a redaction by a list ends deliveries that were tried with the contacts, a
 })
 
 test('a delivery that has no attempt yet goes with the redacted listing, under its own key', async () => {
-  let goOn = () => {}
-  const gate = new Promise<void>((resolve) => (goOn = resolve))
+  const gate = makeGate()
   const house = await buildHouse({
     users: makeUsers(8),
     leads: [listing('kept'), listing('redacted', { contactEmail: 'owner-1@example.com' })],
-    answer: async () => gate.then(() => 200),
+    answer: async () => gate.opened.then(() => 200),
   })
   const { receiver } = house
   const pushing = startProgram(['push', '--all', '--json', '--concurrency', '2'], { env: house.env })
@@ -422,7 +422,7 @@ test('a delivery that has no attempt yet goes with the redacted listing, under i
   await until('some are recorded ahead', async () => (await pending()).length >= 4)
   pushing.kill()
   await pushing.waitFor(/SIGTERM: finishing/)
-  goOn()
+  gate.open()
   assert.equal((await pushing.done).code, 143)
   const unbegun = await pending()
   assert.ok(unbegun.length > 0)

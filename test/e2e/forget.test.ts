@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { PassThrough, Readable } from 'node:stream'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { importLeads } from '../../src/leads/import.ts'
+import { makeGate } from '../support/gate.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../support/house.ts'
@@ -200,14 +200,13 @@ test('an import that has read its file before the erasure, and merges after it, 
 
 test('from its end on no push sends it: what waits ends, what is under way is waited for, what was planned is planned anew', async () => {
   const users = makeUsers(30)
-  let goOn = () => {}
-  const gate = new Promise<void>((resolve) => (goOn = resolve))
+  const gate = makeGate()
   const house = await buildHouse({
     users,
     leads: [listing('kept'), listing('gone', { contactPhone: '512 555 0143' })],
     answer: async ({ headers }, nth) => {
       if (nth <= 2) return 503
-      if (nth <= 4) await gate
+      if (nth <= 4) await gate.opened
       return headers['x-service-api-key'] === 'key-2' ? 503 : 200
     },
   })
@@ -219,7 +218,7 @@ test('from its end on no push sends it: what waits ends, what is under way is wa
   const forgetting = startProgram(['leads', 'forget', '--contact', '5125550143', '--json'], { env })
   await forgetting.waitFor(/Requests with it are under way/)
   assert.equal(receiver.requests.length, 4)
-  goOn()
+  gate.open()
   const { code, json } = await forgetting.done
   const before = receiver.requests.length
   assert.deepEqual([code, json[0].listings, json[0].underWay, json[0].ended], [0, 1, 0, 3])
@@ -242,12 +241,11 @@ test('from its end on no push sends it: what waits ends, what is under way is wa
 
 // the erasure ended such a delivery, and its user got nothing that week
 test('a delivery that has no attempt yet goes without it, with its own key, in its week', async () => {
-  let goOn = () => {}
-  const gate = new Promise<void>((resolve) => (goOn = resolve))
+  const gate = makeGate()
   const house = await buildHouse({
     users: makeUsers(8),
     leads: [listing('kept'), listing('gone', { contactEmail: email })],
-    answer: async () => gate.then(() => 200),
+    answer: async () => gate.opened.then(() => 200),
   })
   const { receiver } = house
   const pushing = startProgram(['push', '--all', '--json', '--concurrency', '2'], { env: house.env })
@@ -256,13 +254,10 @@ test('a delivery that has no attempt yet goes without it, with its own key, in i
   const pending = async () =>
     (await opened.pool.query("select idempotency_key as key from deliveries where status = 'pending'")).rows
   // recorded ahead of those that are under way
-  for (let tries = 0; (await pending()).length < 4; tries++) {
-    assert.ok(tries < 1_000)
-    await sleep(10)
-  }
+  await until('some are recorded ahead', async () => (await pending()).length >= 4)
   pushing.kill()
   await pushing.waitFor(/SIGTERM: finishing/)
-  goOn()
+  gate.open()
   assert.equal((await pushing.done).code, 143)
   assert.equal(receiver.requests.length, 2)
   const unbegun = await pending()
@@ -288,11 +283,12 @@ test('what a process that died had begun ends too; a delivery that holds only ot
     answer: () => 'hang',
   })
   const { receiver, env } = house
-  const pushing = startProgram(['push', '--all'], { env: { ...env, LEADPUSH_LEASE: '1s' } })
+  const pushing = startProgram(['push', '--all'], { env })
   await requestsAtLeast(receiver, 2)
   pushing.kill('SIGKILL')
   await pushing.done
-  await sleep(1_100)
+  const opened = await house.database.open()
+  await opened.pool.query('update workers set lease_until = now()')
   const { code, ended, sent } = await forget(house, `--contact ${email}`)
   assert.deepEqual([code, ended, sent], [0, 1, 1])
   const status = async (at: number) => (await house.call(`status --user user-${at}@example.com --json`)).json[0]

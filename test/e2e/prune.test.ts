@@ -1,7 +1,6 @@
 /** `prune` (contract 3, 4.7): what goes, what stays however short the duration, and that it disturbs nobody. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { pruneRowsMax } from '../../src/base/limits.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
@@ -224,7 +223,7 @@ test('in its week a served user stays served, removed and imported again too, an
 test('a delivery that waits for its second attempt gets it, byte for byte, whatever was pruned', async () => {
   const house = await build({ leads: 3, users: 1 }, (_, nth) => (nth === 1 ? 503 : 200))
   const { opened, call } = house
-  const prune = async () => told(await call('prune --older-than 1s --json', { env: ageless }))
+  const prune = async () => told(await call('prune --older-than 1ms --json', { env: ageless }))
   const hasFailedOnce = async () =>
     (await column(opened, 'select 1 from deliveries where first_status = 503')).length > 0
   await killPush(['--all'], { ...house.env, LEADPUSH_RETRY_DELAY: '5m' }, hasFailedOnce)
@@ -233,7 +232,6 @@ test('a delivery that waits for its second attempt gets it, byte for byte, whate
   await opened.pool.query(`
     update lead_versions set superseded_at = now() - interval '23 hours' where superseded_at is not null;
     update workers set lease_until = now(); update deliveries set due_at = now()`)
-  await sleep(1_100)
   const { deliveries, leads, versions } = await prune()
   assert.deepEqual([deliveries, leads, versions], [0, 3, 0])
   const { code, stderr } = await call('push --resume')
@@ -299,12 +297,11 @@ test('prunes beside a push and imports harm neither', async () => {
 test('a prune waits for an import, rides out a short absence of the database, and ends on SIGHUP', async () => {
   const { opened, env } = shared
   await seedLeads(opened, listings(2))
-  await sleep(1_100)
   const importing = await opened.pool.connect()
   await importing.query('select pg_advisory_lock(7310401)')
   const startWaiting = async () => {
     await opened.pool.query(`${insertDeliveries} now() - interval '1 year', 'failed' from (values ('a')) as o (key)`)
-    const program = startProgram(['prune', '--older-than', '1s', '--json'], { env: { ...env, ...ageless } })
+    const program = startProgram(['prune', '--older-than', '1ms', '--json'], { env: { ...env, ...ageless } })
     await until('the deliveries go', async () => (await column(opened, 'select 1 from deliveries')).length === 0)
     await importing.query(`
       select pg_terminate_backend(pid) from pg_stat_activity

@@ -5,6 +5,7 @@ import type { OpenDatabase } from '../../src/db/open.ts'
 import { endAbandoned } from '../../src/deliveries/ledger.ts'
 import { findUser, recordUnsubscription, removeUser } from '../../src/users/users.ts'
 import { createDatabase } from '../support/database.ts'
+import { makeGate } from '../support/gate.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, zip } from '../support/house.ts'
 import { startProgram } from '../support/program.ts'
 import { requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
@@ -146,13 +147,12 @@ test('users who are removed or unsubscribed in the middle of push --all', async 
   const underWay = ['begun-removed', 'begun-unsubscribed', 'held-1', 'held-2']
   const recordedAhead = Array.from({ length: 8 }, (_, at) => `next-${at}`)
   const waiting = ['waiting-removed', 'waiting-unsubscribed', 'waiting']
-  let goOn = () => {}
-  const gate = new Promise<void>((resolve) => (goOn = resolve))
+  const gate = makeGate()
   const house = await build([...paused, ...underWay, ...recordedAhead, ...waiting], async (request) => {
     const name = nameOf(request)
     if (house.receiver.keys().get(request.key)?.length === 2) return 200
     if (paused.includes(name)) return 500
-    await gate
+    await gate.opened
     return name.startsWith('begun') ? 500 : 200
   })
   const program = push(house, '--all', { LEADPUSH_RETRY_DELAY: '6s' })
@@ -164,7 +164,7 @@ test('users who are removed or unsubscribed in the middle of push --all', async 
   }
   assert.deepEqual(await endAbandoned(opened.db), [])
   await seedLeads(opened, [{ href: hrefOf('paused-unsubscribed'), postalCode: '10002', price: 7 }])
-  goOn()
+  gate.open()
   const { code, json, stderr } = await program.done
   assert.equal(code, 1, stderr)
   assert.ok(deliveriesOf(json).some(({ user }) => user === 'paused-removed@example.com'))

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { weeklyKey } from '../../src/deliveries/keys.ts'
 import { createDatabase } from '../support/database.ts'
+import { makeGate } from '../support/gate.ts'
 import { buildHouse, deliveriesOf, type House } from '../support/house.ts'
 import { type ProgramResult, runProgram, startProgram } from '../support/program.ts'
 import { type Answer, requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
@@ -69,20 +69,23 @@ test('four push --all at once serve 300 users once; one that is frozen within it
   assert.equal(summaryOf(await start(house, '4', '--all').done).already, 300)
 })
 
-test('a living process renews its claims: a request slower than the lease is left alone, and goes beside a push --user', async () => {
-  let answerSlow = (_: Answer) => {}
-  const slowAnswer = new Promise<Answer>((resolve) => (answerSlow = resolve))
-  const house = await build(3, ({ path }) => (path === '/slow' ? slowAnswer : 200))
-  const lease = { LEADPUSH_LEASE: '1s' }
+test('a living process renews its claims: a slow request is left alone, and goes beside a push --user', async () => {
+  const slowAnswer = makeGate()
+  const house = await build(3, ({ path }) => (path === '/slow' ? slowAnswer.opened.then(() => 200) : 200))
+  const lease = { LEADPUSH_LEASE: '6s' }
   const slow = start(house, 'slow', '--all', lease)
   await requestsAtLeast(house.receiver, 3)
-  await sleep(1_200)
+  const { pool, close } = await house.database.open()
+  const findLease = async () => (await pool.query('select lease_until from workers')).rows[0].lease_until.getTime()
+  const first = await findLease()
+  await until('the lease is renewed', async () => (await findLease()) > first)
+  await close()
   const [all, resume] = await Promise.all([
     start(house, 'all', '--all', lease).done,
     start(house, 'resume', '--resume', lease).done,
   ])
   const user = await start(house, 'user', `--user ${emails[0]}`, lease).done
-  answerSlow(200)
+  slowAnswer.open()
   for (const { code, stderr } of [all, resume, user]) assert.equal(code, 0, stderr)
   assert.deepEqual([summaryOf(all).elsewhere, summaryOf(all).already, deliveriesOf(all.json)], [3, 0, []])
   assert.deepEqual([summaryOf(resume).elsewhere, deliveriesOf(resume.json)], [3, []])
@@ -100,21 +103,28 @@ test('a living process renews its claims: a request slower than the lease is lef
 })
 
 test('a process dies while another makes its last attempt: that serves whom it had in hand, too', async () => {
-  let answerLast = (_: Answer) => {}
-  const lastAnswer = new Promise<Answer>((resolve) => (answerLast = resolve))
+  const lastAnswer = makeGate()
   const never = new Promise<Answer>(() => {})
   let others = 0
   // so many are under way at once only after an answer
-  const house = await build(300, ({ path }) => (path === '/dies' ? never : ++others === 1 ? 200 : lastAnswer))
-  const settings = { LEADPUSH_LEASE: '1s', LEADPUSH_CONCURRENCY: '256', LEADPUSH_RETRY_DELAY: '0s' }
+  const house = await build(300, ({ path }) =>
+    path === '/dies' ? never : ++others === 1 ? 200 : lastAnswer.opened.then(() => 200),
+  )
+  const settings = { LEADPUSH_CONCURRENCY: '256', LEADPUSH_RETRY_DELAY: '0s' }
   const dies = start(house, 'dies', '--all', { ...settings, LEADPUSH_CONCURRENCY: '1' })
   await requestsAtLeast(house.receiver, 1)
   const lives = start(house, 'lives', '--all', settings)
-  await requestsAtLeast(house.receiver, 100)
-  await sleep(500)
+  const { pool, close } = await house.database.open()
+  // whom the process that dies has in hand alone is left
+  const othersLeft = `select from users u where not exists (select from claims c where c.email = u.email) and not exists (
+    select from user_ranges r join workers w on w.id = r.worker_id
+    where w.process_id = ${dies.pid} and (u.home_key, u.id) between (r.first_home_key, r.first_user_id) and (r.last_home_key, r.last_user_id))`
+  await until('the other has begun all others', async () => (await pool.query(othersLeft)).rowCount === 0)
   dies.kill('SIGKILL')
-  await sleep(1_500)
-  answerLast(200)
+  await dies.done
+  await pool.query('update workers set lease_until = now() where process_id = $1', [dies.pid])
+  await close()
+  lastAnswer.open()
   const { code, json, stderr } = await lives.done
   assert.equal(code, 0, stderr)
   const { owed, users, delivered } = json.at(-1)
@@ -165,9 +175,10 @@ test('a push for one user whose subscription push another process takes first sa
 
 test('a push for several users names each whose subscription push another process takes, or who is removed meanwhile', async () => {
   // where others were served it said nothing of them, and counted them
-  let answerFirst = (_: Answer) => {}
-  const firstAnswer = new Promise<Answer>((resolve) => (answerFirst = resolve))
-  const house = await build(0, ({ path }, nth) => (path === '/several' && nth === 1 ? firstAnswer : 200))
+  const firstAnswer = makeGate()
+  const house = await build(0, ({ path }, nth) =>
+    path === '/several' && nth === 1 ? firstAnswer.opened.then(() => 200) : 200,
+  )
   const named = emails.slice(0, 6)
   const [, , , taken, removed] = named as [string, string, string, string, string, string]
   const env = { ...house.env, LEADPUSH_CONCURRENCY: '1' }
@@ -182,7 +193,7 @@ test('a push for several users names each whose subscription push another proces
     const { code, stderr } = await runProgram(args, { env })
     assert.equal(code, 0, stderr)
   }
-  answerFirst(200)
+  firstAnswer.open()
   const { code, json, stderr } = await several.done
   assert.equal(code, 0, stderr)
   assert.deepEqual(

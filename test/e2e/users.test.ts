@@ -1,12 +1,13 @@
 /** Users through the program (contract 3): what subscribing sends, what unsubscribing and removing end, who is told. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { LeadpushError } from '../../src/base/errors.ts'
+import { makeGate } from '../support/gate.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { type StartedProgram, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
 
@@ -16,8 +17,12 @@ async function interruptBetweenAttempts(house: House, users: number): Promise<vo
   const program = startProgram(['push', '--all', '--json'], {
     env: { ...house.env, LEADPUSH_RETRY_DELAY: '5m', LEADPUSH_OUTAGE: '0s' },
   })
-  await requestsAtLeast(house.receiver, users)
-  await sleep(300)
+  const { pool, close } = await house.database.open()
+  await until('all outcomes are recorded', async () => {
+    const { rows } = await pool.query('select count(*) as n from deliveries where first_status = 500')
+    return rows[0].n === users
+  })
+  await close()
   program.kill('SIGTERM')
   const { code, stderr, json } = await program.done
   assert.equal(code, 143, stderr)
@@ -115,11 +120,13 @@ test('what was interrupted between its attempts is resumed with the same key and
 })
 
 test('remove ends what is owed, and an attempt under way is finished and recorded', async () => {
-  const house = await buildHouse({ leads, users: makeUsers(2), answer: () => ({ status: 200, delayMs: 1_500 }) })
+  const gate = makeGate()
+  const house = await buildHouse({ leads, users: makeUsers(2), answer: () => gate.opened.then(() => 200) })
   const program = startProgram(['push', '--all', '--json'], { env: house.env })
   await requestsAtLeast(house.receiver, 2)
   assert.equal((await house.call('users remove user-0@example.com')).code, 0)
   assert.equal((await house.call('users unsubscribe user-1@example.com')).code, 0)
+  gate.open()
   const { code, json, stderr } = await program.done
   assert.equal(code, 0, stderr)
   assert.deepEqual(
@@ -137,10 +144,16 @@ test('remove ends what is owed, and an attempt under way is finished and recorde
 test('what a stopped --force left is served by --resume, nobody twice', async () => {
   const house = await buildHouse({ leads, users: makeUsers(30) })
   assert.equal((await house.call('push --all')).code, 0)
-  house.receiver.answer = () => ({ status: 200, delayMs: 100 })
+  const gate = makeGate()
+  house.receiver.answer = async (_, nth) => {
+    if (nth >= 34) await gate.opened
+    return 200
+  }
   const program = startProgram(['push', '--all', '--force', '--concurrency', '2'], { env: house.env })
   await requestsAtLeast(house.receiver, 34)
   program.kill('SIGINT')
+  await program.waitFor(/SIGINT: finishing/)
+  gate.open()
   assert.equal((await program.done).code, 130)
   assert.ok(house.receiver.requests.length < 60)
   house.receiver.answer = () => 200

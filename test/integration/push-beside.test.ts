@@ -6,6 +6,7 @@ import type { Tables } from '../../src/db/tables.ts'
 import { raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import { findUser, recordSubscription } from '../../src/users/users.ts'
 import { afterStatement, answerLost } from '../support/after-statement.ts'
+import { makeGate } from '../support/gate.ts'
 import { all, build, PushHouse, users } from '../support/push-house.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 
@@ -68,13 +69,12 @@ test('users who subscribe while push --all is under way get theirs from it, wher
 // It took a range of users more than it served, and the other push left these to it: nobody served them. `elsewhere` counted who had a
 // delivery in hand and lay in a range twice.
 test('push --limit takes nobody from others whom it does not serve', async (t) => {
-  let goOn = () => {}
-  const gate = new Promise<void>((resolve) => (goOn = resolve))
-  const house = await build(t, { users: users(40), answer: (_, nth) => (nth > 2 ? 200 : gate.then(() => 200)) })
+  const gate = makeGate()
+  const house = await build(t, { users: users(40), answer: (_, nth) => (nth > 2 ? 200 : gate.opened.then(() => 200)) })
   const limited = house.push({ what: 'all', force: false, limit: 4 }, { concurrency: 2, timeoutMs: 60_000 })
   await requestsAtLeast(house.receiver, 2)
   const { ok, summary } = await house.push()
-  goOn()
+  gate.open()
   assert.deepEqual([ok, summary.delivered, summary.elsewhere, summary.owed], [true, 36, 4, 0])
   assert.equal((await limited).summary.delivered, 4)
 })

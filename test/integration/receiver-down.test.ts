@@ -7,6 +7,8 @@ import { databaseReceiver } from '../../src/push/database/receivers.ts'
 import { ReceiverRow } from '../../src/push/receiver/receiver-row.ts'
 import type { PushRequest } from '../../src/push/run-push.ts'
 import { all, build, resume, stopAfter, users } from '../support/push-house.ts'
+import { requestsAtLeast } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 
 test('20 first failures in a row are an outage: the users it had not come to stay owed, and the run gives up', async (t) => {
   const house = await build(t, { users: users(100), answer: () => 503 })
@@ -61,7 +63,7 @@ test('what was found out outlives the run: the next one begins with one first at
 
 // The next run made the second attempts of the 4 first: an outage cost them both.
 test('a run that goes on after a stop in doubt makes first attempts first', async (t) => {
-  const house = await build(t, { users: users(40), answer: () => ({ status: 503, delayMs: 100 }) })
+  const house = await build(t, { users: users(40), answer: () => 503 })
   const minute = { ...down, retryDelayMs: 60_000 }
   await house.push(all, minute, stopAfter(house, 4))
   assert.ok(house.receiver.requests.length < 20, `${house.receiver.requests.length}`)
@@ -91,19 +93,19 @@ test('where only second attempts are left, one is made once a HEAD is answered b
 test('an outage that an answer has ended is not learnt again from a look that began before', async (t) => {
   const house = await build(t, { users: users(40), answer: () => 503 })
   await house.push(all, down)
+  const blocker = await house.opened.pool.connect()
+  const waiting = "select from pg_locks where relation = 'receivers'::regclass and not granted"
   house.receiver.answer = async (_request, nth) => {
-    if (nth > before + 1) return { status: 200, delayMs: 800 }
+    if (nth > before + 1) return 200
     // a look waits for the lock, and reads what stands there until the answer is noted
-    const locked = house.db.transaction().execute(async (trx) => {
-      await sql`lock table receivers in access exclusive mode`.execute(trx)
-      await delay(1_600)
-    })
-    t.after(() => locked)
-    await delay(1_200)
+    await blocker.query('begin; lock table receivers in access exclusive mode')
+    await until('a look waits', async () => ((await house.opened.pool.query(waiting)).rowCount ?? 0) > 0)
+    // the answer needs a moment to get there
+    void delay(300).then(() => blocker.query('commit'))
     return 422
   }
   const before = house.receiver.requests.length
-  const next = await house.push(all, { ...down, outageMs: 30_000, concurrency: 20 })
+  const next = await house.push(all, { ...down, outageMs: 30_000, concurrency: 20 }).finally(() => blocker.release())
   assert.doesNotMatch(next.notes.join('\n'), /as another push found: waiting/)
   assert.equal(next.summary.owed, 0)
 })
@@ -134,7 +136,7 @@ test('what one process finds out another that is at it learns, and what one trie
   const house = await build(t, { users: users(60), answer: () => 503 })
   const others = new ReceiverRow(databaseReceiver(house.db, house.receiver.url))
   const slow = house.push(all, { ratePerSecond: 1, outageMs: 2_000, retryDelayMs: 0 })
-  while (house.receiver.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  await requestsAtLeast(house.receiver, 1)
   await others.tell({ says: 'down', instead: false, inARow: 20 })
   const { notes, ok } = await slow
   assert.deepEqual([ok, notes[0]], [false, 'The receiver is down, as another push found: waiting for it.'])

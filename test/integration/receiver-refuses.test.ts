@@ -9,6 +9,7 @@ import { findStatus } from '../../src/inspect/status/status.ts'
 import { databaseReceiver, findRefused, hashReceiver } from '../../src/push/database/receivers.ts'
 import { Preview } from '../../src/push/preview/preview.ts'
 import { ReceiverRow } from '../../src/push/receiver/receiver-row.ts'
+import { makeGate } from '../support/gate.ts'
 import { all, build, counts, most, type PushHouse, resume, skips, users } from '../support/push-house.ts'
 import { type ReceivedRequest, requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
 import { seedUsers } from '../support/seed.ts'
@@ -63,16 +64,13 @@ test('one user of three who is refused holds nothing, nor does one alone, nor 20
 })
 
 test('until the first answer of another kind no more than 20 first attempts are begun, however many may be under way', async (t) => {
-  let answer: (status: number) => void = () => {}
-  const first = new Promise<number>((resolve) => {
-    answer = resolve
-  })
-  const house = await build(t, { users: users(100), answer: () => first })
+  const first = makeGate<number>()
+  const house = await build(t, { users: users(100), answer: () => first.opened })
   const pushing = house.push(all, { ...held, concurrency: 64 })
-  while (house.receiver.requests.length < 20) await new Promise((resolve) => setTimeout(resolve, 5))
+  await requestsAtLeast(house.receiver, 20)
   await new Promise((resolve) => setTimeout(resolve, 300))
   assert.equal(house.receiver.requests.length, 20)
-  answer(200)
+  first.open(200)
   assert.equal((await pushing).ok, true)
 })
 
@@ -129,26 +127,27 @@ test('a new address begins unproven, and what the old one refused is held no mor
 
 test('of two pushes at once one makes the attempt, and the other is held at once', async (t) => {
   const house = await build(t, { users: users(60), answer: () => 403 })
-  const both = () => Promise.all(['a', 'b'].map((dataSource) => house.push(all, { ...held, dataSource })))
   const { requests } = house.receiver
   await house.push(all, held)
   assert.equal(requests.length, 20)
-  house.receiver.answer = () => ({ status: 403, delayMs: 300 })
-  assert.deepEqual((await both()).map(({ ok }) => ok), [false, false]) // biome-ignore format: short
+  const isHeld = makeGate()
+  house.receiver.answer = () => isHeld.opened.then(() => 403)
+  const both = ['a', 'b'].map((dataSource) => house.push(all, { ...held, dataSource }))
+  void Promise.race(both).then(() => isHeld.open())
+  assert.deepEqual((await Promise.all(both)).map(({ ok }) => ok), [false, false]) // biome-ignore format: short
   assert.deepEqual([requests.length, most(house)], [21, 1])
 })
 
 // A push that went on with what another had given up made all its second attempts, before it learnt why that one had given up.
 test('a push that takes over from another first learns what that one found', async (t) => {
   for (let tries = 0; ; tries++) {
-    let end = () => {}
-    const ended = new Promise<void>((resolve) => (end = resolve))
+    const ended = makeGate()
     const house = await build(t, {
       users: users(20),
       answer: ({ headers }) =>
-        headers['x-data-source'] === 'a' ? { status: 403, delayMs: 100 } : ended.then(() => 200),
+        headers['x-data-source'] === 'a' ? { status: 403, delayMs: 100 } : ended.opened.then(() => 200),
     })
-    const first = house.push(all, { ...held, dataSource: 'a' }).finally(end)
+    const first = house.push(all, { ...held, dataSource: 'a' }).finally(() => ended.open())
     await requestsAtLeast(house.receiver, 20)
     await seedUsers(house.db, [{ email: 'new@example.com' }])
     const second = await house.push(all, { ...held, dataSource: 'b' })
@@ -184,6 +183,7 @@ test('an answer of another kind lets it go on to the next doubt, no answer does 
   house.receiver.answer = () => 401
   const other = await house.push(all, held)
   assert.match(skips(other)[0]?.reason ?? '', /HTTP 401/)
+  assert.deepEqual(other.notes.filter((note) => note.includes('everybody')), ['The receiver no longer answers HTTP 404 to everybody: HTTP 401 came, so other second attempts wait.']) // biome-ignore format: short
   assert.deepEqual([house.receiver.requests.length, most(house)], [41, 1])
 })
 

@@ -21,7 +21,7 @@ export interface HookReceiver {
   of(path?: string): ReceivedHookCall[]
   /** The most calls that were under way to one path at once. */
   peak(path: string): number
-  answer: (call: ReceivedHookCall, nth: number) => Answer
+  answer: (call: ReceivedHookCall, nth: number) => Answer | Promise<Answer>
   /** Waits until so many calls have come. */
   atLeast(count: number): Promise<void>
   close(): Promise<void>
@@ -49,7 +49,7 @@ export async function startHookReceiver(answer: HookReceiver['answer'] = () => 2
       atMs: performance.now(),
     }
     calls.push(call)
-    const given = receiver.answer(call, calls.length)
+    const given = await receiver.answer(call, calls.length)
     if (given === 'hang') return
     if (given === 'drop') return void request.socket.destroy()
     const { status, headers = {}, body: text = '', delayMs = 0 } = typeof given === 'number' ? { status: given } : given

@@ -92,12 +92,13 @@ export async function build(
   return house
 }
 
-export function stopAfter(house: PushHouse, requests: number): AbortController {
+/** Stops a push when that many requests have come: before the last of them is answered. */
+export function stopAfter({ receiver }: PushHouse, requests: number): AbortController {
   const stop = new AbortController()
-  const timer = setInterval(() => {
-    if (house.receiver.requests.length < requests) return
-    clearInterval(timer)
-    stop.abort()
-  }, 10)
+  const { answer } = receiver
+  receiver.answer = (request, nth) => {
+    if (nth >= requests) stop.abort()
+    return answer(request, nth)
+  }
   return stop
 }
