@@ -1,5 +1,5 @@
 // The same with pg-boss: a job a user, fetched 64 at a time, 16 at once. `node pg-boss.js URL DATABASE_URL USERS`
-import PgBoss from 'pg-boss'
+import { PgBoss } from 'pg-boss'
 import { concurrency, startClock } from './measured.js'
 import { databaseUrl, findUserIds, pool, pushUser } from './push-user.js'
 
@@ -12,7 +12,10 @@ await boss.deleteQueue('push').catch(() => {})
 await boss.createQueue('push')
 const ids = await findUserIds()
 for (let at = 0; at < ids.length; at += 1_000)
-  await boss.insert(ids.slice(at, at + 1_000).map((userId) => ({ name: 'push', data: { userId }, retryLimit: 1 })))
+  await boss.insert(
+    'push',
+    ids.slice(at, at + 1_000).map((userId) => ({ data: { userId }, retryLimit: 1 })),
+  )
 
 const stop = startClock()
 let left = ids.length
