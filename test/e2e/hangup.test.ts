@@ -62,20 +62,19 @@ test('a push whose terminal is closed finishes what is under way, records it and
 
 // Node.js takes back that nohup ignores SIGHUP
 test('under nohup, or a script that ignores SIGHUP, a push goes on', { skip: !isLinux }, async () => {
-  let gate = makeGate()
-  const house = await buildHouse({ leads, users: makeUsers(4), answer: () => gate.opened.then(() => 200) })
+  const house = await buildHouse({ leads, users: makeUsers(4) })
   const ways = [
     ['bash', ['-c', 'nohup "$@"', 'bash', ...program, 'push', '--all', '--concurrency', '1']],
     ['sh', ['-c', 'trap "" HUP; "$@"; exit $?', 'sh', ...program, 'push', '--all', '--force', '--concurrency', '1']],
   ] as const
   let users = 0
   for (const [file, args] of ways) {
+    const gate = makeGate()
+    house.receiver.answer = () => gate.opened.then(() => 200)
     const child = start(file, [...args], house)
     const ended = once(child, 'close')
     await requestsAtLeast(house.receiver, users + 1)
     process.kill(-(child.pid ?? 0), 'SIGHUP')
-    gate.open()
-    gate = makeGate()
     gate.open()
     assert.deepEqual(await ended, [0, null])
     users += 4

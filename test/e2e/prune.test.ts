@@ -16,6 +16,9 @@ const listings = (count: number, price = 100) =>
 /** So that listings are old as soon as anything else is. */
 const ageless = { LEADPUSH_MAX_LEAD_AGE: '1s' }
 
+const makeOlder = ({ pool }: OpenDatabase) =>
+  pool.query(`update lead_seen set seen_at = seen_at - interval '2 seconds'`)
+
 interface SeededHouse extends House {
   opened: OpenDatabase
 }
@@ -232,6 +235,7 @@ test('a delivery that waits for its second attempt gets it, byte for byte, whate
   await opened.pool.query(`
     update lead_versions set superseded_at = now() - interval '23 hours' where superseded_at is not null;
     update workers set lease_until = now(); update deliveries set due_at = now()`)
+  await makeOlder(opened)
   const { deliveries, leads, versions } = await prune()
   assert.deepEqual([deliveries, leads, versions], [0, 3, 0])
   const { code, stderr } = await call('push --resume')
@@ -297,6 +301,7 @@ test('prunes beside a push and imports harm neither', async () => {
 test('a prune waits for an import, rides out a short absence of the database, and ends on SIGHUP', async () => {
   const { opened, env } = shared
   await seedLeads(opened, listings(2))
+  await makeOlder(opened)
   const importing = await opened.pool.connect()
   await importing.query('select pg_advisory_lock(7310401)')
   const startWaiting = async () => {
