@@ -9,6 +9,18 @@ export function plural(value: number, noun: string): string {
   return `${formatCount(value)} ${value === 1 ? noun : isIes ? `${noun.slice(0, -1)}ies` : `${noun}s`}`
 }
 
+/** `a`, `a and b`, `a, b and c`. */
+export const listed = (items: readonly string[], joint = 'and'): string =>
+  [...items.slice(0, -2), items.slice(-2).join(` ${joint} `)].join(', ')
+
+/** Of a delivery that is one of several: `, part 2 of 3`; else nothing. */
+export const partOf = ({ part, parts }: { part: number; parts: number }): string =>
+  parts > 1 ? `, part ${part} of ${parts}` : ''
+
+/** What an attempt got: `HTTP 503`, or no answer. */
+export const answerOf = (httpStatus: number | null): string =>
+  httpStatus === null ? 'no answer' : `HTTP ${httpStatus}`
+
 const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB']
 
 /** A size in decimal units: 123456789 as `123.5 MB`. */
@@ -24,6 +36,17 @@ export function seconds(value: number): string {
   const whole = Math.round(value)
   return whole < 7_200 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${(value / 3_600).toFixed(1)} h`
 }
+
+/** Milliseconds as `0.4 ms`, `250 ms`, `1.2 s`, `2 min`. */
+export function milliseconds(value: number): string {
+  if (value < 1_000) return `${value < 10 ? Number(value.toFixed(1)) : Math.round(value)} ms`
+  const inSeconds = value / 1_000
+  if (inSeconds < 120) return `${Number(inSeconds.toPrecision(inSeconds < 10 ? 2 : 3))} s`
+  return `${Math.round(inSeconds / 60)} min`
+}
+
+/** The seconds from a moment of `performance` to now, to the millisecond. */
+export const secondsSince = (startedMs: number): number => Math.round(performance.now() - startedMs) / 1_000
 
 /** The shortest beginning of a UUID that names it on a command line, and the one that is shown. */
 export const idCharsMin = 8

@@ -329,6 +329,20 @@ export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
   return both as [A, B]
 }
 
+/** As `readSettings`, with the proxies where `names` has `proxies`: the problems of both are one error. */
+export function readNamed(
+  names: readonly (SettingName | 'proxies')[],
+  source: SettingsSource,
+  needed: { readonly [P in SettingName]?: string } = {},
+): Settings<SettingName> & { proxies: Proxies } {
+  const own = names.filter((name) => name !== 'proxies')
+  const [settings, proxies] = readTogether(
+    () => readSettings<SettingName>(own, source, needed),
+    () => (own.length < names.length ? readProxies(source) : {}),
+  )
+  return { ...settings, proxies }
+}
+
 /** Every setting in force, those of proxies too. Throws `usage` as `readSettings` does. */
 export function findInForce(source: Omit<SettingsSource, 'flags'>): SettingInForce[] {
   const findOwn = () => {

@@ -23,6 +23,10 @@ export class LeadpushError extends Error {
   }
 }
 
+/** Wrong arguments or settings; `hint` says what to do. */
+export const usageError = (message: string, hint?: string): LeadpushError =>
+  new LeadpushError('usage', message, hint === undefined ? {} : { hint })
+
 /** The message of anything that was thrown, on one line. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join('; ')

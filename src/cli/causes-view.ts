@@ -17,7 +17,7 @@ interface CausesOptions {
 export async function writeCauses(io: CommandIo, groups: readonly CauseGroup[], options: CausesOptions): Promise<void> {
   if (groups.length === 0) return
   const { title, causesShown, usersShown, arrived = 1 } = options
-  await io.out.line('', paint('bold', title))
+  await io.out.title(title)
   const width = Math.max(...groups.map(({ deliveries }) => formatCount(deliveries).length))
   const causes = forEverybody(groups, { arrived, users: groups[0]?.users.length ?? 0 })
   for (const group of causes.slice(0, causesShown)) await writeCause(io, group, width, usersShown)

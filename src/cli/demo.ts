@@ -1,34 +1,32 @@
 /**
- * `leadpush demo`: the main job end to end with nothing to set up: a throw-away database, the sample listings and users, a
- * strict receiver on loopback, a push, and what arrived. Leaves nothing behind.
+ * The main job end to end with nothing to set up: a throw-away database, the sample listings and users, a strict receiver on
+ * loopback, a push, and what arrived. Leaves nothing behind.
  */
 import { join } from 'node:path'
-import type { Command } from 'commander'
 import { bytes, formatCount, plural, seconds } from '../base/amounts.ts'
 import { packageRoot } from '../base/package-root.ts'
+import { numberColumns } from '../base/table.ts'
+import { startThrowAway } from '../db/embedded/throw-away.ts'
+import { migrate } from '../db/migrate.ts'
 import type { OpenDatabase } from '../db/open.ts'
-import { type Act, type ExitCode, settingsSource, withDatabase } from './command.ts'
+import { createHttp } from '../http/client.ts'
+import { importLeads } from '../leads/import.ts'
+import { runPush } from '../push/run-push.ts'
+import { startReceiver } from '../receiver-kit/receiver/receiver.ts'
+import { importUsers } from '../users/import.ts'
 import type { CommandIo } from './command-io.ts'
+import { withDatabase } from './database.ts'
+import type { At, ExitCode } from './describe.ts'
 import { paint } from './painted.ts'
-
-export function addDemo(program: Command, act: Act): void {
-  program
-    .command('demo')
-    .description('See it work: sample listings and users, a local receiver, a push. Leaves nothing behind.')
-    .option('--json', 'print the push as JSON lines')
-    .addHelpText('after', '\nExamples:\n  leadpush demo')
-    .action(act(demo))
-}
+import { createPushView } from './push/view.ts'
 
 const sample = (file: string) => join(packageRoot, 'demo', file)
 
-async function demo(io: CommandIo, options: { json?: true }): Promise<ExitCode> {
-  const { readSettings } = await import('../base/config.ts')
-  readSettings(['logFormat'], settingsSource(io))
-  const { startThrowAway } = await import('../db/embedded/throw-away.ts')
+export async function demo({ io, readSettings }: At): Promise<ExitCode> {
+  readSettings()
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: cleaning up.`))
   const say = async (...texts: string[]) => {
-    if (!options.json) await io.out.line(...texts)
+    if (!io.out.isJson) await io.out.line(...texts)
   }
   try {
     await say(paint('bold', 'leadpush demo: listings in, each user’s weekly delivery out'))
@@ -38,9 +36,8 @@ async function demo(io: CommandIo, options: { json?: true }): Promise<ExitCode> 
       const settings = { databaseUrl: server.url, home: server.home }
       await say('1. A throw-away PostgreSQL is running; its schema is in place.')
       const exitCode = await withDatabase(io, settings, { create: true, schema: 'any' }, async (opened) => {
-        const { migrate } = await import('../db/migrate.ts')
         await migrate(opened.db)
-        return await deliver(io, opened, options, stop.signal, say)
+        return await deliver(io, opened, stop.signal, say)
       })
       return stop.exitCode ?? exitCode
     } finally {
@@ -58,17 +55,9 @@ async function demo(io: CommandIo, options: { json?: true }): Promise<ExitCode> 
 async function deliver(
   io: CommandIo,
   opened: OpenDatabase,
-  { json }: { json?: true },
   stop: AbortSignal,
   say: (...texts: string[]) => Promise<void>,
 ): Promise<ExitCode> {
-  const { importLeads } = await import('../leads/import.ts')
-  const { importUsers } = await import('../users/import.ts')
-  const { startReceiver } = await import('../receiver-kit/receiver/receiver.ts')
-  const { createHttp } = await import('../http/client.ts')
-  const { runPush } = await import('../push/run-push.ts')
-  const { createPushView } = await import('./push/view.ts')
-
   const leads = await importLeads(opened, [sample('leads.csv')], { signal: stop })
   const users = await importUsers(opened, [sample('users.json')], { signal: stop })
   if (stop.aborted) return 1
@@ -87,7 +76,7 @@ async function deliver(
   })
   await say(`3. A strict receiver listens on ${receiver.url}; pushing…`, '')
   const http = createHttp({ timeoutMs: 10_000, concurrency: 16 })
-  const view = await createPushView(io, { json: json ?? false, single: true })
+  const view = await createPushView(io, { single: true })
   try {
     const end = await runPush({
       db: opened.db,
@@ -112,7 +101,7 @@ async function deliver(
       },
     })
     view.stop()
-    if (json) await io.out.json(end.summary)
+    if (io.out.isJson) await io.out.json(end.summary)
     else if (!end.stopped) await tell(io, end.summary, arrived)
     return end.ok ? 0 : 1
   } finally {
@@ -132,16 +121,10 @@ async function tell(
     `4. What arrived: ${plural(summary.delivered, 'request')} with ${plural(summary.leads, 'lead')} in ${seconds(summary.seconds)}.`,
     '',
   )
-  await io.out.table(
-    [
-      { head: 'status' },
-      { head: 'queries', align: 'right' },
-      { head: 'leads', align: 'right' },
-      { head: 'bytes', align: 'right' },
-      { head: 'answer', wide: true },
-    ],
-    arrived,
-  )
+  await io.out.table({
+    columns: [{ head: 'status' }, ...numberColumns('queries', 'leads', 'bytes'), { head: 'answer', wide: true }],
+    rows: arrived,
+  })
   const leadpush = io.program.endsWith('.js') ? 'node bin/leadpush.js' : 'leadpush'
   await io.out.line(
     '',

@@ -1,9 +1,9 @@
 /** Bounds the growth of V8's heap in commands that handle much short-lived data. */
+import { setFlagsFromString } from 'node:v8'
 
 const growingPercent = 100
 
 /** Collects garbage at the latest when the heap has doubled: V8, its newer versions even more, would let it pile up. */
-export async function boundHeap(): Promise<void> {
-  const { setFlagsFromString } = await import('node:v8')
+export function boundHeap(): void {
   setFlagsFromString(`--heap-growing-percent=${growingPercent}`)
 }

@@ -1,25 +1,26 @@
 /** The database of an import: made where there is none, but for a dry run, which works in one that is gone afterwards. */
-import type { OpenDatabase } from '../db/open.ts'
-import { waiting, withDatabase } from './command.ts'
-import type { CommandIo } from './command-io.ts'
 
-/** As `withDatabase`. */
-export async function withImportDatabase<T>(
-  io: CommandIo,
-  settings: Parameters<typeof withDatabase>[1],
-  { dryRun = false }: { dryRun?: boolean },
-  work: (opened: OpenDatabase) => Promise<T>,
+import { startThrowAway } from '../db/embedded/throw-away.ts'
+import { hasEmbedded } from '../db/embedded.ts'
+import { migrate } from '../db/migrate.ts'
+import type { OpenDatabase } from '../db/open.ts'
+import { withDatabase } from './database.ts'
+import type { AtDatabase, Name, ReadSettings } from './describe.ts'
+
+/** As `open` of a command. */
+export async function openForImport<K extends Name, T>(
+  { io, readSettings, open }: AtDatabase<K>,
+  { dryRun }: { dryRun?: true | undefined },
+  work: (opened: OpenDatabase, settings: ReadSettings<K | 'databaseUrl' | 'home'>) => Promise<T>,
 ): Promise<T> {
-  const { hasEmbedded } = await import('../db/embedded.ts')
-  const isThere = settings.databaseUrl !== undefined || (await hasEmbedded(settings.home))
-  if (!dryRun || isThere) return await withDatabase(io, settings, { create: true, ...waiting(io) }, work)
-  const { startThrowAway } = await import('../db/embedded/throw-away.ts')
+  const settings = readSettings()
+  const { databaseUrl, home }: ReadSettings<'databaseUrl' | 'home'> = settings
+  if (!dryRun || databaseUrl !== undefined || (await hasEmbedded(home))) return await open(work, { create: true })
   const server = await startThrowAway()
   try {
-    return await withDatabase(io, { ...settings, databaseUrl: server.url }, { schema: 'any' }, async (opened) => {
-      const { migrate } = await import('../db/migrate.ts')
+    return await withDatabase(io, { home, databaseUrl: server.url }, { schema: 'any' }, async (opened) => {
       await migrate(opened.db)
-      return await work(opened)
+      return await work(opened, settings)
     })
   } finally {
     await server.leave()

@@ -2,6 +2,7 @@
 import { bytes, formatCount, plural } from '../base/amounts.ts'
 import { LeadpushError } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
+import { formatAwayMax } from '../db/away.ts'
 import {
   type ImportCounts,
   type ImportOptions,
@@ -10,13 +11,13 @@ import {
   RefusedImport,
   type Rejected,
 } from '../records/import-each.ts'
-import type { ExitCode } from './command.ts'
 import type { CommandIo } from './command-io.ts'
+import type { ExitCode } from './describe.ts'
 import { boundHeap } from './heap.ts'
 import { paint } from './painted.ts'
+import { startProgress } from './progress.ts'
 import { openRejects } from './rejects-file.ts'
 
-const plainProgressMs = 10_000
 /** So many rejected records are shown to a person; the rest are counted, and in --rejects. */
 const shownMax = 50
 
@@ -46,7 +47,6 @@ type Summary = ImportOutcome<ImportCounts & OwnCounts>['summary'] & {
 
 export interface ImportViewOptions {
   files: readonly string[]
-  json?: true
   rejects?: string
   mapFile?: string
   /** Nothing is written: it says so first. */
@@ -56,41 +56,32 @@ export interface ImportViewOptions {
 async function createImportView(io: CommandIo, options: ImportViewOptions): Promise<ImportView> {
   const { rejects: path } = options
   const rejects = path === undefined ? undefined : openRejects(io, path, options)
-  const spinner = await io.out.openSpinner(io.log.format, options.json)
-  let toldAt = performance.now()
+  let text: string | undefined
   let shown = 0
-  if (options.dryRun && !options.json) await io.out.line('Dry run: nothing is written. An import would do this:')
+  const progress = await startProgress(io, () => text && spellOut(text))
+  const { isJson } = io.out
+  if (options.dryRun && !isJson) await io.out.line('Dry run: nothing is written. An import would do this:')
   return {
     onProgress({ file, phase, records, bytesRead, bytesTotal }) {
       const share = bytesTotal ? `, ${Math.min(100, Math.floor((100 * bytesRead) / bytesTotal))} %` : ''
-      const text =
+      text =
         phase === 'merging'
           ? `${file}: merging ${plural(records, 'record')}`
           : `${file}: ${plural(records, 'record')}, ${bytes(bytesRead)}${share}`
-      if (spinner) {
-        spinner.text = spellOut(text)
-        if (!spinner.isSpinning) spinner.start()
-      } else if (performance.now() - toldAt > plainProgressMs) {
-        toldAt = performance.now()
-        io.log.info(text)
-      }
     },
     async onRejected(rejected) {
       await rejects?.add(rejected)
       const { file, line, path, message } = rejected
-      if (options.json) await io.out.json({ type: 'rejected', file, line, path, message })
+      if (isJson) await io.out.json({ type: 'rejected', file, line, path, message })
       else if (++shown <= shownMax)
         await io.out.line(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
     },
     async end(summary) {
       rejects?.begin()
-      spinner?.stop()
-      if (options.json)
-        return await io.out.json({ type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) })
-      if (shown > shownMax)
-        await io.out.line(
-          `… and ${plural(shown - shownMax, 'rejected record')} more${rejects ? '' : '; --json lists all, --rejects FILE keeps them'}`,
-        )
+      progress.stop()
+      if (isJson) return await io.out.json({ type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) })
+      const where = rejects ? '' : '; --json lists all, --rejects FILE keeps them'
+      await io.out.more(shown - shownMax, 'rejected record', where)
       for (const [path, { file, line, message }] of Object.entries(summary.examples ?? {})) {
         const what = path === 'postalCode' ? 'unplaced' : 'unreadable'
         await io.out.line(`${file}:${line}  ${paint('yellow', what)}  ${path} ${message}`)
@@ -101,7 +92,7 @@ async function createImportView(io: CommandIo, options: ImportViewOptions): Prom
       await rejects?.finish()
     },
     async close() {
-      spinner?.stop()
+      progress.stop()
       await rejects?.close()
     },
   }
@@ -170,13 +161,12 @@ export async function runImport(
     options: ImportOptions & { onNote(text: string): void },
   ) => Promise<Omit<ImportOutcome<ImportCounts>, 'summary'> & { summary: Summary }>,
 ): Promise<ExitCode> {
-  await boundHeap()
+  boundHeap()
   const view = await createImportView(io, options)
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: nothing of the file under way is taken in.`))
   try {
     const { onRejected, onProgress } = view
     const onNote = (text: string) => io.log.info(text)
-    const { formatAwayMax } = await import('../db/away.ts')
     const onAway = () =>
       io.log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`)
     const stdin = options.files.includes('-') ? io.openStdin() : undefined

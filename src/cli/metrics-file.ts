@@ -15,8 +15,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { codeOf, messageOf } from '../base/errors.ts'
-import { usageError } from './command.ts'
+import { codeOf, messageOf, usageError } from '../base/errors.ts'
 import type { CommandIo } from './command-io.ts'
 
 /** How often the file is written while a push runs. */
@@ -70,10 +69,15 @@ interface Metrics {
 }
 
 /**
- * Keeps the file until the process exits; `make` gets the text that an earlier run left in it. Throws `usage` if the file cannot be written;
- * a later failure is only a warning.
+ * Keeps the file, if one is named, until the process exits; `make` gets the text that an earlier run left in it. Throws `usage` if the
+ * file cannot be written; a later failure is only a warning.
  */
-export function keepMetricsFile<M extends Metrics>(io: CommandIo, file: string, make: (before: string) => M): M {
+export function keepMetricsFile<M extends Metrics>(
+  io: CommandIo,
+  file: string | undefined,
+  make: (before: string) => M,
+): M | undefined {
+  if (file === undefined) return undefined
   let before: string
   try {
     before = openFile(file)

@@ -6,8 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
-import { usageError } from './command.ts'
+import { codeOf, LeadpushError, messageOf, usageError } from '../base/errors.ts'
 import type { CommandIo } from './command-io.ts'
 
 /** What a file is to hold. */

@@ -4,16 +4,22 @@
  */
 import { once } from 'node:events'
 import type { Ora } from 'ora'
+import { formatCount, plural } from '../base/amounts.ts'
 import { codeOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
+import type { Column, Table } from '../base/table.ts'
 import { isPlain } from '../base/terminal.ts'
 import { gather } from './gather.ts'
 import type { Io } from './io.ts'
 import { escapeControls, lineBreak, paint, seenLength, spellUnsealed } from './painted.ts'
-import { type Column, layOutTable } from './table.ts'
+import { layOutTable } from './table.ts'
 
 /** An object as one line, with control characters escaped for terminals. */
 export const toJsonLine = (value: object): string => `${spellOut(JSON.stringify(value))}\n`
+
+type Row = Table['rows'][number]
+
+const rowsPerTable = 200
 
 type OutputIo = Pick<Io, 'stdout' | 'stderr' | 'env' | 'onExit'>
 
@@ -21,6 +27,9 @@ export class Output {
   private readonly io: OutputIo
   private readonly hasColours: boolean
   private isUnread = false
+  /** Whether results are JSON lines. */
+  isJson = false
+  private logFormat: 'pretty' | 'json' = 'pretty'
   private lost: string | undefined
   private readonly gathered = gather((text) => void this.put(text))
 
@@ -28,6 +37,12 @@ export class Output {
     this.io = io
     this.hasColours = io.stdout.isTTY === true && !isPlain(io.env)
     io.onExit(this.gathered.flush)
+  }
+
+  /** A command begins; `logFormat` is that of its diagnostics. */
+  begin({ isJson, logFormat }: { isJson: boolean; logFormat: 'pretty' | 'json' }): void {
+    this.isJson = isJson
+    this.logFormat = logFormat
   }
 
   /** The reader has gone: later output is dropped. */
@@ -97,6 +112,24 @@ export class Output {
     await this.write(toJsonLine(value))
   }
 
+  /** A result: with `--json` the object, else what people read of it: lines, or what writes them. */
+  async result(value: object, text: string | readonly string[] | (() => Promise<void>)): Promise<void> {
+    if (this.isJson) await this.json(value)
+    else if (typeof text === 'function') await text()
+    else await this.line(...[text].flat())
+  }
+
+  /** Counts what is not shown, where there is any; `plural` things, or just so many. */
+  async more(count: number, noun?: string, where = '; --json lists all'): Promise<void> {
+    if (count > 0)
+      await this.line(`… and ${noun === undefined ? formatCount(count) : plural(count, noun)} more${where}`)
+  }
+
+  /** A heading, after a blank line. */
+  async title(text: string): Promise<void> {
+    await this.line('', paint('bold', text))
+  }
+
   /** Two columns: names and values. */
   async facts(facts: readonly (readonly [string, string])[]): Promise<void> {
     const width = Math.max(...facts.map(([name]) => name.length))
@@ -104,9 +137,25 @@ export class Output {
   }
 
   /** A table that fits the terminal: wide columns cut long texts with an ellipsis. */
-  async table(columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
+  async table(table: Table): Promise<void> {
     const { hasColours } = this
-    await this.write(await layOutTable(columns, rows, { room: this.io.stdout.columns || undefined, hasColours }))
+    await this.write(await layOutTable(table, { room: this.io.stdout.columns || undefined, hasColours }))
+  }
+
+  /** Rows without end: a table must have all its rows before it is printed, so that many of them are several tables. */
+  tables(columns: readonly Column[]): { add(...more: Row[]): Promise<void>; end(): Promise<void> } {
+    let rows: Row[] = []
+    const write = async (atLeast: number) => {
+      for (; rows.length >= atLeast; rows = rows.slice(rowsPerTable))
+        await this.table({ columns, rows: rows.slice(0, rowsPerTable) })
+    }
+    return {
+      async add(...more) {
+        rows.push(...more)
+        await write(rowsPerTable)
+      },
+      end: () => write(1),
+    }
   }
 
   /** Text, painted or not, in lines that fit the terminal, if there is one; the second and further ones are indented by `indent` spaces. */
@@ -124,14 +173,14 @@ export class Output {
   }
 
   /**
-   * A spinner on standard error, which moves once it is started, or undefined where nothing may move: beside a log of JSON (`format`),
-   * beside JSON lines (`json`) on the same terminal, or on a terminal that says it has no columns (one that `script` or a container
-   * made), where ora would clear lines without end.
+   * A spinner on standard error, which moves once it is started, or undefined where nothing may move: beside a log of JSON, beside JSON
+   * lines on the same terminal, or on a terminal that says it has no columns (one that `script` or a container made), where ora would
+   * clear lines without end.
    */
-  async openSpinner(format: 'pretty' | 'json', json = false): Promise<Ora | undefined> {
+  async openSpinner(): Promise<Ora | undefined> {
     const { stdout, stderr, env } = this.io
     const isLively = stderr.isTTY === true && (stderr.columns ?? 0) > 0 && !isPlain(env)
-    if (!isLively || format === 'json' || (json && stdout.isTTY)) return undefined
+    if (!isLively || this.logFormat === 'json' || (this.isJson && stdout.isTTY)) return undefined
     const { default: ora } = await import('ora')
     return ora({ stream: stderr, discardStdin: false })
   }

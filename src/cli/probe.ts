@@ -1,87 +1,44 @@
-/** `leadpush probe`: for whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
-import type { Command } from 'commander'
+/** For whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
 import { plural, seconds } from '../base/amounts.ts'
-import type { CheckLine, SummaryLine } from '../receiver-kit/probe/run-probe.ts'
+import { usageError } from '../base/errors.ts'
+import { type CheckLine, planned, runProbe, type SummaryLine } from '../receiver-kit/probe/run-probe.ts'
+import { openVault } from '../secrets/vault.ts'
+import { findReceiverKey } from '../users/users.ts'
 import { agrees, canAsk } from './ask.ts'
-import { createCheckView } from './check-view.ts'
-import { type Act, type ExitCode, inShort, openSecrets, settingsSource, usageError, withDatabase } from './command.ts'
 import type { CommandIo } from './command-io.ts'
+import type { AtDatabase, ExitCode } from './describe.ts'
 import { paint, type Style } from './painted.ts'
 
-interface ProbeCommandOptions {
-  user?: string
-  yes?: true
-  json?: true
-}
+type Setting =
+  | 'receiverUrl'
+  | 'clientCert'
+  | 'clientKey'
+  | 'dataSource'
+  | 'timeoutMs'
+  | 'ratePerSecond'
+  | 'secretKey'
+  | 'proxies'
 
-export function addProbe(program: Command, act: Act): void {
-  program
-    .command('probe')
-    .description('Try a receiver with made-up deliveries, and print a graded report. Nothing of yours is sent.')
-    .option('--user <email>', 'send with the receiver key of this user, not with a made-up one')
-    .option('--yes', 'send without asking first')
-    .option('--json', 'print one JSON object a line')
-    .addHelpText(
-      'after',
-      `
-It sends to LEADPUSH_RECEIVER_URL. All listings are made up and say so: their
-hrefs begin with https://example.com/leadpush-probe/. To see a wrong key refused
-it sends the key leadpush-key-that-is-never-valid: give it to no user.
-
-What a repeated key or a null did is visible only if the receiver tells it. One
-whose 2xx answers are JSON with the counts of the leads that were \`new\`,
-\`changed\` and \`unchanged\` by this delivery, such as
-  {"new":0,"changed":1,"unchanged":299}
-is graded by them; otherwise these checks come to \`not visible\`.
-
-Exit code: 1 if a check failed, else 0.
-
-Examples:
-  LEADPUSH_RECEIVER_URL=http://127.0.0.1:9000 leadpush probe
-  leadpush probe --user user@example.com --yes --json`,
-    )
-    .action(act(probe))
-}
-
-async function probe(io: CommandIo, options: ProbeCommandOptions): Promise<ExitCode> {
-  const { readProxies, readSettings, readTogether } = await import('../base/config.ts')
-  const { planned, runProbe } = await import('../receiver-kit/probe/run-probe.ts')
-  const source = settingsSource(io)
-  const names = [
-    'receiverUrl',
-    'clientCert',
-    'clientKey',
-    'dataSource',
-    'timeoutMs',
-    'ratePerSecond',
-    'databaseUrl',
-    'home',
-    'secretKey',
-    'logFormat',
-  ] as const
-  const needed = { receiverUrl: 'it names the receiver to try' }
-  const [settings, proxies] = readTogether(
-    () =>
-      readSettings(
-        names.filter((name) => options.user !== undefined || !databaseNames.has(name)),
-        source,
-        needed,
-      ),
-    () => readProxies(source),
-  )
-  const { receiverUrl = '', clientCert, clientKey, dataSource, timeoutMs, ratePerSecond } = settings
-  const receiverKey = options.user === undefined ? undefined : await findKey(io, settings, options.user)
+export async function probe(
+  { io, readSettings, open }: AtDatabase<Setting, 'receiverUrl'>,
+  { user, yes }: { user?: string; yes?: true },
+): Promise<ExitCode> {
+  const { receiverUrl, clientCert, clientKey, dataSource, timeoutMs, ratePerSecond, proxies } = readSettings()
+  const receiverKey =
+    user === undefined
+      ? undefined
+      : await open(async ({ db }, settings) => findReceiverKey(db, await openVault(db, settings), user))
 
   const { host } = new URL(receiverUrl)
-  const whose = options.user === undefined ? 'a made-up key' : `the key of ${options.user}`
+  const whose = user === undefined ? 'a made-up key' : `the key of ${user}`
   const what =
     `About to send up to ${planned.requests} requests, ${planned.megabytes} MB together, to the receiver at ${host} with ${whose}.\n` +
     'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.'
-  if (options.yes || !canAsk(io)) io.log.info(what)
+  if (yes || !canAsk(io)) io.log.info(what)
   else if (!(await agrees(io, what, 'Send them?')))
     throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
 
-  const view = await createCheckView(io, options.json === true, (line: CheckLine) => writeCheck(io, line))
+  const spinner = await io.out.openSpinner()
   try {
     const summary = await runProbe({
       receiverUrl,
@@ -92,29 +49,18 @@ async function probe(io: CommandIo, options: ProbeCommandOptions): Promise<ExitC
       clientCert,
       clientKey,
       receiverKey,
-      onBegin: (title) => view.begin(title),
-      onCheck: (line) => view.show(line),
+      onBegin: (title) => void spinner?.start(title),
+      async onCheck(line) {
+        spinner?.stop()
+        await io.out.result(line, () => writeCheck(io, line))
+      },
     })
-    view.stop()
-    if (options.json) await io.out.json(summary)
-    else await writeSummary(io, summary)
+    spinner?.stop()
+    await io.out.result(summary, () => writeSummary(io, summary))
     return summary.failed > 0 ? 1 : 0
   } finally {
-    view.stop()
+    spinner?.stop()
   }
-}
-
-const databaseNames: ReadonlySet<string> = new Set(['databaseUrl', 'home', 'secretKey'])
-
-async function findKey(
-  io: CommandIo,
-  settings: { databaseUrl: string | undefined; home: string; secretKey: Buffer | undefined },
-  email: string,
-): Promise<string> {
-  const { findReceiverKey } = await import('../users/users.ts')
-  return await withDatabase(io, settings, inShort, async ({ db }) =>
-    findReceiverKey(db, await openSecrets(db, settings), email),
-  )
 }
 
 const styleOf: Record<CheckLine['grade'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', 'not visible': 'dim' }

@@ -1,44 +1,46 @@
 /** The command line: which commands there are, and the one map from what happened to an exit code. */
 import { Command, CommanderError, type Option } from 'commander'
-import { LeadpushError } from '../base/errors.ts'
+import { LeadpushError, usageError } from '../base/errors.ts'
+import { nearestNames } from '../base/nearest.ts'
 import { packageVersion } from '../base/package-root.ts'
-import { type Act, type ExitCode, usageError } from './command.ts'
 import { openIo, openLog } from './command-io.ts'
-import { addCompletion } from './completion/command.ts'
-import { addDb } from './db.ts'
-import { addDeliveries } from './deliveries/command.ts'
-import { addDemo } from './demo.ts'
-import { addExplain } from './explain/command.ts'
-import { addIntegrations } from './integrations.ts'
+import { completion } from './commands/completion.ts'
+import { db } from './commands/db.ts'
+import { deliveries } from './commands/deliveries.ts'
+import { demo } from './commands/demo.ts'
+import { explain } from './commands/explain.ts'
+import { integrations } from './commands/integrations.ts'
+import { leads } from './commands/leads.ts'
+import { migrate } from './commands/migrate.ts'
+import { openapi } from './commands/openapi.ts'
+import { preview } from './commands/preview.ts'
+import { probe } from './commands/probe.ts'
+import { prune } from './commands/prune.ts'
+import { push } from './commands/push.ts'
+import { receiver } from './commands/receiver.ts'
+import { report } from './commands/report.ts'
+import { serve } from './commands/serve.ts'
+import { settings } from './commands/settings.ts'
+import { status } from './commands/status.ts'
+import { trigger } from './commands/trigger.ts'
+import { users } from './commands/users.ts'
+import { validate } from './commands/validate.ts'
+import { type Described, type ExitCode, RepeatedOption } from './describe.ts'
+import { runDescribed } from './frame.ts'
 import type { Io } from './io.ts'
-import { addLeads } from './leads/command.ts'
 import { type Log, logError } from './log.ts'
-import { addMigrate } from './migrate.ts'
-import { addOpenapi } from './openapi.ts'
-import { RepeatedOption } from './options.ts'
-import { addPreview } from './preview.ts'
-import { addProbe } from './probe.ts'
-import { addPrune } from './prune.ts'
-import { addPush } from './push/command.ts'
-import { addReceiver } from './receiver/command.ts'
-import { addReport } from './report.ts'
-import { addServe } from './serve.ts'
-import { addSettings } from './settings.ts'
-import { addStatus } from './status/command.ts'
-import { addTrigger } from './trigger/command.ts'
-import { addUsers } from './users/command.ts'
-import { addValidate } from './validate.ts'
+import { checkRules } from './rules.ts'
 
 export const exitCodeOf = { usage: 2, database: 3, failed: 1 } as const
 
 /** In the order of `--help`. */
-const groups: readonly (readonly [heading: string, adders: readonly ((program: Command, act: Act) => void)[]])[] = [
-  ['Listings and users:', [addLeads, addUsers]],
-  ['Deliveries:', [addPush, addPreview, addStatus, addDeliveries, addReport, addExplain]],
-  ['Automation platforms:', [addIntegrations, addTrigger, addServe, addOpenapi]],
-  ['Upkeep:', [addMigrate, addValidate, addSettings, addPrune, addDb]],
-  ["For the receiver's developers:", [addReceiver, addProbe]],
-  ['Help:', [addDemo, addCompletion]],
+const groups: readonly (readonly [heading: string, commands: readonly Described[]])[] = [
+  ['Listings and users:', [leads, users]],
+  ['Deliveries:', [push, preview, status, deliveries, report, explain]],
+  ['Automation platforms:', [integrations, trigger, serve, openapi]],
+  ['Upkeep:', [migrate, validate, settings, prune, db]],
+  ["For the receiver's developers:", [receiver, probe]],
+  ['Help:', [demo, completion]],
 ]
 
 /** Where help and complaints of the command line go. */
@@ -47,8 +49,11 @@ interface Writers {
   error(text: string): void
 }
 
-/** Builds the command line without running anything; `act` wraps each action. */
-export function buildProgram(act: Act, { out, error }: Writers): Command {
+/** Does what a command is for, with its arguments. */
+type Run = (described: Described, command: Command, given: readonly unknown[]) => Promise<void>
+
+/** Builds the command line without running anything. */
+export function buildProgram(run: Run, { out, error }: Writers): Command {
   const program = new Command('leadpush')
     .description("Deliver each user's for-sale-by-owner leads to the service that the user works with.")
     .version(packageVersion, '-V, --version', 'print the version')
@@ -77,12 +82,29 @@ Exit code: 0 all that was asked happened; 1 it ran, and something did not
 succeed; 2 wrong usage or settings, nothing was done; 3 the database cannot be
 used; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM.`,
     )
-  for (const [heading, adders] of groups) {
+  for (const [heading, commands] of groups) {
     program.commandsGroup(heading)
-    for (const add of adders) add(program, act)
+    for (const described of commands) add(program, described, run)
   }
   inherit(program, program)
   return program
+}
+
+function add(parent: Command, described: Described, run: Run): void {
+  const command = parent.command(described.name).description(described.about)
+  for (const each of described.arguments ?? []) command.addArgument(each)
+  for (const each of described.options ?? []) {
+    if (typeof each === 'string') command.optionsGroup(each)
+    else command.addOption(each)
+  }
+  if (described.help !== '') command.addHelpText('after', described.help)
+  if (described.work) {
+    command.action(async () => {
+      checkRules(described.rules ?? [], command)
+      await run(described, command, command.processedArgs)
+    })
+  }
+  for (const each of described.commands ?? []) add(command, each, run)
 }
 
 function inherit(parent: Command, root: Command): void {
@@ -111,13 +133,11 @@ export async function runProgram(io: Io): Promise<ExitCode> {
   let exitCode: ExitCode = 0
   let log: Log | undefined
   let usage = ''
-  const act: Act =
-    (action) =>
-    async (...given) => {
-      log = await openLog(io)
-      exitCode = await action({ ...unlogged, log }, ...given)
-    }
-  const program = buildProgram(act, {
+  const run: Run = async (described, command, given) => {
+    log = await openLog(io)
+    exitCode = await runDescribed({ ...unlogged, log }, described, command, given)
+  }
+  const program = buildProgram(run, {
     out: (text) => void unlogged.out.writeNow(text),
     error: (text) => {
       usage += text
@@ -131,7 +151,7 @@ export async function runProgram(io: Io): Promise<ExitCode> {
       if (error.exitCode === 0) return 0
       log ??= await openLog(io)
       const commandWords = findCommandWords(program, args)
-      reportUsage(log, await hideValue(usage, program, commandWords), args, commandWords)
+      reportUsage(log, hideValue(usage, program, commandWords), args, commandWords)
       return 2
     }
     logError(log ?? (await openLog(io)), error)
@@ -147,10 +167,9 @@ function findCommandWords(program: Command, args: readonly string[]): string[] {
 }
 
 /** Without the value of an unknown option, which may be a secret: commander shows `--apikey=KEY` whole, and finds no name like it. */
-async function hideValue(usage: string, program: Command, commandWords: readonly string[]): Promise<string> {
+function hideValue(usage: string, program: Command, commandWords: readonly string[]): string {
   const name = /^error: unknown option '(-[^=]*)=/.exec(usage)?.[1]
   if (name === undefined) return usage
-  const { nearestNames } = await import('../base/nearest.ts')
   const command = commandWords.reduce((one, word) => one.commands.find((each) => each.name() === word) ?? one, program)
   const known = command.options.flatMap(({ long }) => long ?? [])
   if (known.includes(name)) return `error: option '${name}' takes no value`

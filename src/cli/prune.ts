@@ -1,17 +1,14 @@
-/** `leadpush prune`: deletes what is old and needed no more. */
-import type { Command } from 'commander'
+/** What is old and needed no more is deleted. */
 import { formatCount } from '../base/amounts.ts'
 import { messageOf } from '../base/errors.ts'
+import { parseDuration } from '../base/setting-values.ts'
+import { formatAwayMax, rideOut } from '../db/away.ts'
+import { findIndexes, findRows, findThinned, rebuildIndexes } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
-import type { PruneCounts, PrunedPart } from '../upkeep/prune/prune.ts'
-import { type Act, type ExitCode, settingsSource, usageError, waiting, withDatabase } from './command.ts'
+import { tidyTables } from '../db/tidy.ts'
+import { countDeleted, type PruneCounts, type PrunedPart, prune } from '../upkeep/prune/prune.ts'
 import type { CommandIo } from './command-io.ts'
-
-interface PruneOptions {
-  olderThan: string
-  dryRun?: true
-  json?: true
-}
+import { type AtDatabase, type ExitCode, wrongValue } from './describe.ts'
 
 const olderThanDaysMax = 36_500
 
@@ -29,55 +26,26 @@ const names: Record<PrunedPart, string> = {
   receiverDeliveries: 'received',
 }
 
-export function addPrune(program: Command, act: Act): void {
-  program
-    .command('prune')
-    .description('Delete old deliveries, stale listings and what only they needed; never what is still owed.')
-    .requiredOption('--older-than <duration>', 'delete what is older: a number and a unit, such as 90d')
-    .option('--dry-run', 'delete nothing; tell what would be deleted')
-    .option('--json', 'print one JSON object')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  leadpush prune --older-than 90d        for cron, monthly
-  leadpush prune --older-than 90d --dry-run
-
-Listings that were seen within LEADPUSH_MAX_LEAD_AGE stay, and so does what
-keeps a user from a second weekly delivery. At the end it rebuilds the indexes
-of tables that lost half of their rows. It may run beside pushes and imports.`,
-    )
-    .action(act(runPrune))
-}
-
-async function runPrune(io: CommandIo, options: PruneOptions): Promise<ExitCode> {
-  const { readSettings } = await import('../base/config.ts')
-  const { parseDuration } = await import('../base/setting-values.ts')
-  const settings = readSettings(
-    ['databaseUrl', 'home', 'databaseAwayMs', 'maxLeadAgeMs', 'logFormat'],
-    settingsSource(io),
-  )
-  const olderThanMs = parseDuration(options.olderThan) ?? 0
+export async function runPrune(
+  { io, open, readSettings }: AtDatabase<'maxLeadAgeMs'>,
+  { olderThan, dryRun = false }: { olderThan: string; dryRun?: boolean },
+): Promise<ExitCode> {
+  readSettings()
+  const olderThanMs = parseDuration(olderThan) ?? 0
   if (!(olderThanMs > 0 && olderThanMs <= olderThanDaysMax * 86_400_000)) {
-    throw usageError(
-      `--older-than: holds ${JSON.stringify(options.olderThan)}; allowed: a number with a unit (ms, s, m, h, d) above 0, up to ${olderThanDaysMax}d, such as 90d`,
-    )
+    const allowed = `a number with a unit (ms, s, m, h, d) above 0, up to ${olderThanDaysMax}d, such as 90d`
+    throw wrongValue('--older-than', olderThan, allowed)
   }
-  return await withDatabase(io, settings, waiting(io), (opened) =>
-    pruneAndTell(io, opened, { ...settings, olderThanMs }, options),
-  )
+  return await open((opened, { maxLeadAgeMs }) => pruneAndTell(io, opened, { maxLeadAgeMs, olderThanMs }, dryRun))
 }
 
 async function pruneAndTell(
   io: CommandIo,
   opened: OpenDatabase,
   settings: { olderThanMs: number; maxLeadAgeMs: number },
-  { json, dryRun = false }: { json?: true; dryRun?: boolean },
+  dryRun: boolean,
 ): Promise<ExitCode> {
-  const { formatAwayMax, rideOut } = await import('../db/away.ts')
-  const { countDeleted, prune } = await import('../upkeep/prune/prune.ts')
-  const { findIndexes, findRows, findThinned, rebuildIndexes } = await import('../db/indexes.ts')
-  const spinner = await io.out.openSpinner(io.log.format, json)
+  const spinner = await io.out.openSpinner()
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: ending after what is under way.`))
   try {
     const rows = await rideOut(() => findRows(opened.db))
@@ -98,10 +66,9 @@ async function pruneAndTell(
           onTrouble: (what, error) => io.log.warn(`While ${what}: ${messageOf(error)}.`),
         })
     spinner?.stop()
-    if (json) {
-      const rebuilt = indexes.length > 0 && { rebuilt: indexes }
-      await io.out.json({ type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: indexes.length, ...rebuilt })
-    } else await writeCounts(io, counts, indexes, dryRun)
+    const rebuilt = indexes.length > 0 && { rebuilt: indexes }
+    const line = { type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: indexes.length, ...rebuilt }
+    await io.out.result(line, () => writeCounts(io, counts, indexes, dryRun))
     return stop.exitCode ?? 0
   } finally {
     spinner?.stop()
@@ -112,7 +79,6 @@ async function pruneAndTell(
 /** Elsewhere autovacuum does it, and knows better when. */
 async function tidy(opened: OpenDatabase, counts: PruneCounts): Promise<void> {
   if (!opened.embedded) return
-  const { tidyTables } = await import('../db/tidy.ts')
   await tidyTables(opened, ['deliveries', 'claims'], counts.deliveries + counts.claims)
   await tidyTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions'], counts.leads + counts.versions)
 }

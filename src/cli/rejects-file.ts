@@ -13,10 +13,9 @@ import {
 } from 'node:fs'
 import { Socket } from 'node:net'
 import { PassThrough, type Writable } from 'node:stream'
-import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import { codeOf, LeadpushError, messageOf, usageError } from '../base/errors.ts'
 import { isOwnFile } from '../base/owners.ts'
 import type { Rejected } from '../records/import-each.ts'
-import { usageError } from './command.ts'
 import type { CommandIo } from './command-io.ts'
 import { type OutFile, openOutFile } from './out-file.ts'
 

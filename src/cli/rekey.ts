@@ -1,89 +1,39 @@
-/** `leadpush settings rekey`: changes the key that secrets in the database are encrypted with, or decrypts them. */
-import type { Command } from 'commander'
+/** Changes the key that secrets in the database are encrypted with, or decrypts them. */
 import { plural } from '../base/amounts.ts'
-import { messageOf } from '../base/errors.ts'
-import type { SealedCounts } from '../secrets/seal-stored.ts'
-import type { Vault } from '../secrets/vault.ts'
-import { type Act, type ExitCode, openSecrets, settingsSource, usageError, waiting, withDatabase } from './command.ts'
+import { usageError } from '../base/errors.ts'
+import { secretKey } from '../base/setting-values.ts'
+import { type SealedCounts, sealStored } from '../secrets/seal-stored.ts'
+import { changeSecretKey, openVault, type Vault } from '../secrets/vault.ts'
 import type { CommandIo } from './command-io.ts'
-
-interface RekeyOptions {
-  newKeyFile?: string
-  none?: true
-  json?: true
-}
-
-export function addRekey(settings: Command, act: Act): void {
-  settings
-    .command('rekey')
-    .description('Change LEADPUSH_SECRET_KEY: encrypt receiver keys and signing secrets with another key.')
-    .option('--new-key-file <file>', 'the file with the new key; - reads it from standard input')
-    .option('--none', 'decrypt them instead: from then on they are stored as they are')
-    .option('--json', 'print one JSON object')
-    .addHelpText(
-      'after',
-      `
-LEADPUSH_SECRET_KEY holds the key in force. The new one counts at once: commands
-with the old one then end with exit code 2, and a push under way ends so too,
-with nothing lost. Give every machine the new key, and run \`push --resume\`. One
-that was killed is gone on with by running it again, or by \`migrate\` with the
-new key. A backup that was made before needs the old key: keep it as long as the
-backup.
-
-Examples:
-  openssl rand -base64 32 > new.key
-  leadpush settings rekey --new-key-file new.key
-  leadpush settings rekey --none                   without encryption again`,
-    )
-    // --json is an option of `settings` too, which then has it
-    .action(act((io: CommandIo, _options: RekeyOptions, command: Command) => rekey(io, command.optsWithGlobals())))
-}
+import type { AtDatabase, ExitCode } from './describe.ts'
+import { fileOrInput } from './input.ts'
 
 /** More than any key is long. */
-const inputCharsMax = 1_000
-
-async function readInput(io: CommandIo): Promise<string> {
-  let text = ''
-  for await (const chunk of io.openStdin().setEncoding('utf8')) {
-    text += chunk
-    if (text.length > inputCharsMax) break
-  }
-  return text
-}
+const keyBytesMax = 1_000
 
 async function readNewKey(io: CommandIo, file: string): Promise<Buffer> {
-  const { readSmallFile } = await import('../base/small-file.ts')
-  const { secretKey } = await import('../base/setting-values.ts')
-  let text: string
-  try {
-    text = file === '-' ? await readInput(io) : readSmallFile(file)
-  } catch (error) {
-    throw usageError(`--new-key-file: ${JSON.stringify(file)} cannot be read: ${messageOf(error)}`)
-  }
-  const parsed = secretKey.safeParse(text.trim())
+  const flag = '--new-key-file'
+  const parsed = secretKey.safeParse((await fileOrInput(io, flag, file, keyBytesMax)).trim())
   if (parsed.success) return parsed.data
   throw usageError(
-    `--new-key-file: holds a value that is not allowed (and not shown); allowed: ${parsed.error.issues[0]?.message}`,
+    `${flag}: holds a value that is not allowed (and not shown); allowed: ${parsed.error.issues[0]?.message}`,
   )
 }
 
-async function rekey(io: CommandIo, { newKeyFile, none, json }: RekeyOptions): Promise<ExitCode> {
-  if ((newKeyFile === undefined) === (none === undefined))
-    throw usageError('Give either --new-key-file FILE or --none.')
-  const { readSettings } = await import('../base/config.ts')
-  const settings = readSettings(['databaseUrl', 'home', 'databaseAwayMs', 'secretKey', 'logFormat'], settingsSource(io))
+export async function rekey(
+  { io, open, readSettings }: AtDatabase<'secretKey'>,
+  { newKeyFile }: { newKeyFile?: string },
+): Promise<ExitCode> {
+  readSettings()
   const newKey = newKeyFile === undefined ? undefined : await readNewKey(io, newKeyFile)
-  return await withDatabase(io, settings, waiting(io), async (opened) => {
-    const { sealStored } = await import('../secrets/seal-stored.ts')
-    const { changeSecretKey } = await import('../secrets/vault.ts')
+  return await open(async (opened, settings) => {
     await changeSecretKey(opened.db, settings.secretKey, newKey)
-    const vault = await openSecrets(opened.db, { secretKey: newKey ?? settings.secretKey })
+    const vault = await openVault(opened.db, { secretKey: newKey ?? settings.secretKey })
     const changed = await sealStored(opened, vault)
-    if (json) await io.out.json({ type: 'rekey', ...changed })
-    else {
+    await io.out.result({ type: 'rekey', ...changed }, async () => {
       await writeSealed(io, changed, vault)
       await io.out.line(tellKey(newKey !== undefined, changed))
-    }
+    })
     return changed.damaged > 0 ? 1 : 0
   })
 }

@@ -1,11 +1,14 @@
-/** `leadpush serve`: the inbound endpoints for automation platforms, until it is told to stop. */
+/** The inbound endpoints for automation platforms, until it is told to stop. */
 
-import type { Command } from 'commander'
-import type { PushProcessEnd, RequestEntry } from '../server/start-server.ts'
-import { type Act, type ExitCode, openSecrets, settingsSource, withDatabase } from './command.ts'
+import { buildChildEnvironment } from '../base/config.ts'
+import { asDatabaseError } from '../db/away.ts'
+import { hookRulesOf } from '../integrations/hook-address.ts'
+import { openVault } from '../secrets/vault.ts'
+import { type PushProcessEnd, type RequestEntry, startServer } from '../server/start-server.ts'
 import type { CommandIo } from './command-io.ts'
+import type { AtDatabase, ExitCode } from './describe.ts'
 import { logError } from './log.ts'
-import { pushNeeds, pushSettingNames } from './push/command.ts'
+import type { PushNeed, PushSetting } from './push/settings.ts'
 
 /** A connection of the pool on which the database is silent for so long is given up, and whoever waits for it answered. */
 const databaseSilentMsMax = 4_000
@@ -15,70 +18,16 @@ const databaseAwayMsMax = 30_000
 /** contract 5.6: 10 s, with something to spare. */
 const endMsMax = 8_500
 
-interface ServeOptions {
-  host?: string
-  port?: string
-}
+type Setting = PushSetting | 'automation' | 'host' | 'port' | 'limitAddress' | 'limitKey' | 'trustProxy' | HookSetting
+type HookSetting = 'allowInsecureHooks' | 'hookHosts'
 
-export function addServe(program: Command, act: Act): void {
-  program
-    .command('serve')
-    .description('Serve the endpoints that automation platforms test, subscribe and unsubscribe with.')
-    .option('--host <address>', 'where to listen (127.0.0.1)')
-    .option('--port <port>', 'on which port; 0 takes a free one (8080)')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  leadpush serve
-  LEADPUSH_TRUST_PROXY=127.0.0.1 leadpush serve --port 9000
-
-serve speaks plain HTTP: put a proxy with TLS before it, which forwards only
-/api/extern/. /healthz, /readyz, /metrics and /openapi.json are for inside.`,
-    )
-    .action(act(serve))
-}
-
-async function readServeSettings(io: CommandIo, options: ServeOptions) {
-  const { readProxies, readSettings, readTogether } = await import('../base/config.ts')
-  const flags = {
-    ...(options.host !== undefined && { host: { flag: '--host', value: options.host } }),
-    ...(options.port !== undefined && { port: { flag: '--port', value: options.port } }),
-  }
-  const source = settingsSource(io, flags)
-  const names = [
-    ...pushSettingNames,
-    ...([
-      'automation',
-      'host',
-      'port',
-      'limitAddress',
-      'limitKey',
-      'trustProxy',
-      'allowInsecureHooks',
-      'hookHosts',
-    ] as const),
-  ] as const
-  // what pushes need is checked here too: their processes would only fail
-  const [settings] = readTogether(
-    () => readSettings(names, source, pushNeeds),
-    () => readProxies(source),
-  )
-  return settings
-}
-
-async function serve(io: CommandIo, options: ServeOptions): Promise<ExitCode> {
-  const settings = await readServeSettings(io, options)
-  const { buildChildEnvironment } = await import('../base/config.ts')
-  const { asDatabaseError } = await import('../db/away.ts')
-  const { hookRulesOf } = await import('../integrations/hook-address.ts')
-  const { startServer } = await import('../server/start-server.ts')
-  const awayMsMax = Math.min(databaseAwayMsMax, settings.databaseAwayMs)
+export async function serve({ io, open, readSettings }: AtDatabase<Setting, PushNeed>): Promise<ExitCode> {
+  const awayMsMax = Math.min(databaseAwayMsMax, readSettings().databaseAwayMs)
   const limits = { silentMsMax: databaseSilentMsMax, connectionsMax, awayMsMax }
-  return await withDatabase(io, settings, limits, async ({ db, description }) => {
+  return await open(async ({ db, description }, settings) => {
     io.log.info(`Database: ${description}`)
     // for the processes of subscription pushes, which would only fail; a request needs no secret
-    await openSecrets(db, settings)
+    await openVault(db, settings)
     if (settings.allowInsecureHooks) {
       io.log.warn('LEADPUSH_ALLOW_INSECURE_HOOKS is set: hook URLs may lead anywhere. For development only.')
     }
@@ -107,7 +56,7 @@ async function serve(io: CommandIo, options: ServeOptions): Promise<ExitCode> {
     await server.close(signal)
     stop.dispose()
     return 0
-  })
+  }, limits)
 }
 
 function logRequest(io: CommandIo, { method, route, status, durationMs, integration, address }: RequestEntry): void {

@@ -1,11 +1,13 @@
-/** Lays out tables for people. */
-import { escapeControls, paint } from './painted.ts'
+/** Lays out tables on a terminal. */
+import type { Cell, Table, Tone } from '../base/table.ts'
+import { escapeControls, paint, type Style } from './painted.ts'
 
-export interface Column {
-  head: string
-  align?: 'right'
-  /** Shrinks first where the terminal is narrow. */
-  wide?: boolean
+const styleOf: Record<Tone, Style> = { good: 'green', bad: 'red', doubtful: 'yellow', faint: 'dim' }
+
+/** As it is printed, where its colour is decided. */
+function paintCell(cell: Cell): string {
+  if (typeof cell === 'string') return cell
+  return cell.tone ? paint(styleOf[cell.tone], cell.text) : cell.text
 }
 
 const gap = 3
@@ -13,8 +15,7 @@ const ascii = /^[ -~]*$/
 
 /** The lines of a table in `room` characters, or more where the columns that are not wide need more. */
 export async function layOutTable(
-  columns: readonly Column[],
-  rows: readonly (readonly string[])[],
+  { columns, rows }: Table,
   { room = Number.POSITIVE_INFINITY, hasColours = false }: { room?: number | undefined; hasColours?: boolean },
 ): Promise<string> {
   const [{ default: stringWidth }, { default: cliTruncate }] = await Promise.all([
@@ -26,7 +27,7 @@ export async function layOutTable(
   const heads = columns.map(({ head }) => paint('dim', head))
   const cells = [heads, ...rows].map((row) =>
     columns.map((_, at) => {
-      const text = escapeControls(row[at] ?? '', hasColours)
+      const text = escapeControls(paintCell(row[at] ?? ''), hasColours)
       return { text, width: widthOf(text) }
     }),
   )
@@ -48,7 +49,7 @@ export async function layOutTable(
       const most = widths[at] ?? 0
       const shown = width > most ? cut(text, most) : text
       const blanks = ' '.repeat(most - (width > most ? widthOf(shown) : width))
-      return columns[at]?.align === 'right' ? blanks + shown : shown + blanks
+      return columns[at]?.isNumber ? blanks + shown : shown + blanks
     })
     return `${fitted.join(' '.repeat(gap)).replace(/[ \t]+$/, '')}\n`
   })

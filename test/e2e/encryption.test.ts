@@ -340,8 +340,8 @@ test('rekey refuses what is no key, and both or none of its options', async () =
   for (const [args, said] of [
     [['--new-key-file', keyFile('short')], /--new-key-file: holds a value that is not allowed \(and not shown\)/],
     [['--new-key-file', join(testHome(), 'nowhere')], /--new-key-file: ".*nowhere" cannot be read/],
-    [['--new-key-file', keyFile(first), '--none'], /Give either --new-key-file FILE or --none/],
-    [[], /Give either/],
+    [['--new-key-file', keyFile(first), '--none'], /--new-key-file and --none exclude each other/],
+    [[], /What shall the secrets be encrypted with\?/],
   ] as const) {
     const { code, stderr } = await house.call(['settings', 'rekey', ...args], withKey(first))
     assert.equal(code, 2)

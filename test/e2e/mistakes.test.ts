@@ -37,7 +37,12 @@ test('a word that is no command, option or argument is told with what was meant 
     /^error: unknown option '--al'; did you mean --all\?\n {7}Run `leadpush push --help` /,
   )
   // it was told that 1 or more is allowed
-  await meets(['leads', 'list', '--limit', '1000000000'], {}, 2, /'1000000000' is invalid\. .* from 1 to 999999999\.\n/)
+  await meets(
+    ['leads', 'list', '--limit', '1000000000'],
+    {},
+    2,
+    /--limit: holds "1000000000"; allowed: .* from 1 to 999999999\n/,
+  )
   // a page of help came, and nothing told why
   await meets(['help', 'improt'], {}, 2, /^error: unknown command 'improt'\n {7}Run `leadpush --help` /)
   await meets(['leads', 'help', 'improt'], {}, 2, /^error: unknown command 'improt'\n {7}Run `leadpush leads --help` /)

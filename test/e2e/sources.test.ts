@@ -26,9 +26,9 @@ test('wrong usage of --source, --complete and --accept is told, and nothing is d
   const path = file('usage', lead(1))
   const name = 'a'.repeat(51)
   for (const [args, pattern] of [
-    ['--complete', /--complete .* needs --source\./],
-    ['--accept', /--accept goes with --complete\./],
-    ['--source mls --accept', /--accept goes with --complete\./],
+    ['--complete', /--complete goes with --source only\./],
+    ['--accept', /--accept goes with --complete only\./],
+    ['--source mls --accept', /--accept goes with --complete only\./],
     ['--source m/s', /--source: "m\/s" is no name of a source\./],
     [`--source ${name}`, /is no name of a source/],
     ['--source=', /is no name of a source/],

@@ -226,8 +226,8 @@ test('--again sends what was abandoned, with the hook named or not; wrong option
   const [shownId = ''] = new RegExp(`${lost.id.slice(0, 8)}`).exec(asText) ?? []
   assert.match((await house.call('status')).stdout, /1 abandoned, switched off/)
   for (const [options, message] of [
-    [['--hook', lost.id], /go with --again/],
-    [['--since', '2d'], /go with --again/],
+    [['--hook', lost.id], /--hook goes with --again only/],
+    [['--since', '2d'], /--since goes with --again only/],
     [['--again', '--since', '31d'], /--since: holds "31d"; allowed: .* to 30d/],
     [['--again', '--since', 'soon'], /--since: holds "soon"/],
     [['--again', '--hook', 'x'], /There is no hook "x"/],

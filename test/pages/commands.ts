@@ -8,7 +8,7 @@ import { buildProgram } from '../../src/cli/program.ts'
 
 export const commandsPage = 'docs/commands.md'
 
-export const buildWithoutRunning = (): Command => buildProgram(() => async () => {}, { out: () => {}, error: () => {} })
+export const buildWithoutRunning = (): Command => buildProgram(async () => {}, { out: () => {}, error: () => {} })
 
 /** Every command that does something, by its words. */
 export function leavesOf(command: Command, words: string[] = []): Map<string, Command> {

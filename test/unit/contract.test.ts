@@ -49,7 +49,7 @@ test('every clause that code, SQL, tests, examples and pages cite is there', () 
 
 test('it names no command that the program has not, and no exit code', () => {
   const program = buildProgram(
-    () => async () => {},
+    async () => {},
     { out: () => {}, error: () => {} },
   )
   const words = spansOf(findTable(contract, 'command').map(([cell = '']) => cell).join(' '))

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Command } from 'commander'
 import { definitions } from '../../src/base/config.ts'
+import { LeadpushError } from '../../src/base/errors.ts'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { buildWithoutRunning, commandsPage, formatCommands, helpOf, leavesOf } from '../pages/commands.ts'
 import { documents, findTable, manual, readExampleLines, spansOf } from '../support/markdown.ts'
@@ -44,6 +45,8 @@ async function findRefusal(args: string[]): Promise<string | undefined> {
     await buildWithoutRunning().exitOverride().parseAsync(args, { from: 'user' })
     return undefined
   } catch (error) {
+    // a text may name a command that wants an option
+    if (error instanceof LeadpushError && commands.has(args.join(' '))) return undefined
     return (error as { exitCode: number }).exitCode === 0 ? undefined : (error as Error).message
   }
 }

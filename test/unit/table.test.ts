@@ -4,9 +4,9 @@ import { test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { layOutTable } from '../../src/cli/table.ts'
 
-const columns = [{ head: 'e-mail', wide: true }, { head: 'leads', align: 'right' }, { head: 'why' }] as const
+const columns = [{ head: 'e-mail', wide: true }, { head: 'leads', isNumber: true }, { head: 'why' }] as const
 const layOut = async (rows: string[][], room = Number.POSITIVE_INFINITY) =>
-  stripVTControlCharacters(await layOutTable(columns, rows, { room })).split('\n')
+  stripVTControlCharacters(await layOutTable({ columns, rows }, { room })).split('\n')
 
 test('columns are as wide as their longest text, and no line ends with blanks', async () => {
   assert.deepEqual(
@@ -41,5 +41,5 @@ test('a wide character counts as two, and is not cut in two', async () => {
 })
 
 test('what would move the cursor or colour the terminal is shown, not obeyed', async () => {
-  assert.match(await layOutTable(columns, [['\u001b[2J', '7', '']], { room: 80 }), /^\\u001b\[2J/m)
+  assert.match(await layOutTable({ columns, rows: [['\u001b[2J', '7', '']] }, { room: 80 }), /^\\u001b\[2J/m)
 })

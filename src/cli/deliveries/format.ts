@@ -1,5 +1,5 @@
 /** A delivery as one line for people, as a push and the list of deliveries print it. */
-import { bytes, plural } from '../../base/amounts.ts'
+import { bytes, partOf, plural } from '../../base/amounts.ts'
 import type { DeliveryLine } from '../../index.ts'
 import { paintStatus } from '../painted.ts'
 
@@ -9,8 +9,7 @@ export const userOf = (email: string | null): string => email ?? '(removed user)
 
 /** `why`: what went wrong, in one line. */
 export function formatDelivery(line: Told, why: string | null): string {
-  const part = line.parts > 1 ? `, part ${line.part} of ${line.parts}` : ''
-  const what = `${plural(line.leads, 'lead')}, ${bytes(line.bytes)}${part}`
+  const what = `${plural(line.leads, 'lead')}, ${bytes(line.bytes)}${partOf(line)}`
   const how = line.attempts > 1 ? `, ${line.attempts} attempts` : ''
   return `${userOf(line.user)}  ${paintStatus(line.status)}  ${line.kind}, ${what}${how}${why === null ? '' : `: ${why}`}`
 }

@@ -1,18 +1,16 @@
-/** `leadpush deliveries list`: lines for people, CSV or NDJSON, a page at a time. */
+/** The ledger as lines for people, CSV or NDJSON, a page at a time. */
 
 import { timeFormat } from '../../base/amounts.ts'
-import { readSettings } from '../../base/config.ts'
 import { spellOut } from '../../base/printable.ts'
 import { type DeliveryFilter, type ListedDelivery, listDeliveries } from '../../inspect/delivery/list-deliveries.ts'
 import { toDeliveryLine } from '../../push/reporter.ts'
 import { findUser } from '../../users/users.ts'
-import { type ExitCode, settingsSource, usageError, withDatabase } from '../command.ts'
-import type { CommandIo } from '../command-io.ts'
-import { readDuration } from '../options.ts'
+import { type AtDatabase, type ExitCode, wrongValue } from '../describe.ts'
+import { readDuration } from '../option-values.ts'
 import { toJsonLine } from '../output.ts'
 import { formatDelivery } from './format.ts'
 
-export interface ListOptions {
+interface ListOptions {
   period?: string
   status?: NonNullable<DeliveryFilter['statuses']>
   kind?: NonNullable<DeliveryFilter['kinds']>
@@ -20,7 +18,6 @@ export interface ListOptions {
   since?: string
   limit?: number
   csv?: true
-  json?: true
 }
 
 /** The columns of CSV, which are the fields of `--json`. */
@@ -29,23 +26,23 @@ const csvColumns = [
   ...(['attempts', 'httpStatus', 'error', 'firstAt', 'lastAt', 'cause'] as const),
 ]
 
-export async function list(io: CommandIo, options: ListOptions): Promise<ExitCode> {
-  const { period, status: statuses, kind: kinds, user, since, limit, csv, json } = options
+export async function list({ io, open }: AtDatabase<'timeZone'>, options: ListOptions): Promise<ExitCode> {
+  const { period, status: statuses, kind: kinds, user, since, limit, csv } = options
+  const { isJson } = io.out
   if (period !== undefined && !/^\d{4}-W\d{2}$/.test(period))
-    throw usageError(`--period: holds ${JSON.stringify(period)}; allowed: a year and its week, such as 2026-W47.`)
-  const sinceMs = since === undefined ? undefined : await readDuration('--since', since, '1s', '3650d')
-  const settings = readSettings(['databaseUrl', 'home', 'timeZone', 'logFormat'], settingsSource(io))
-  return await withDatabase(io, settings, {}, async (opened) => {
+    throw wrongValue('--period', period, 'a year and its week, such as 2026-W47')
+  const sinceMs = since === undefined ? undefined : readDuration('--since', since, '1s', '3650d')
+  return await open(async (opened, settings) => {
     const userId = user === undefined ? undefined : (await findUser(opened.db, user)).user.id
     const time = timeFormat(settings.timeZone)
     let listed = 0
     if (csv) await io.out.write(`${csvColumns.join(',')}\n`)
     await listDeliveries(opened, { period, statuses, kinds, userId, sinceMs, limit }, async (page) => {
       listed += page.length
-      if (csv || json) await io.out.write(page.map(csv ? toCsvLine : toNdjson).join(''))
+      if (csv || isJson) await io.out.write(page.map(csv ? toCsvLine : toNdjson).join(''))
       else await io.out.line(...page.map((found) => toText(found, time)))
     })
-    if (listed === 0 && !csv && !json) await io.out.line('No delivery is like that.')
+    if (listed === 0 && !csv && !isJson) await io.out.line('No delivery is like that.')
     return 0
   })
 }

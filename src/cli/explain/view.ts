@@ -1,6 +1,6 @@
 /** An explanation in sentences: the answer first, then what it rests on. Pure. */
 
-import { formatCount, plural, span } from '../../base/amounts.ts'
+import { formatCount, listed, partOf, plural, span } from '../../base/amounts.ts'
 import { bodyBytesMax, importDays, leadsPerQueryMax } from '../../base/limits.ts'
 import type { ExplainedDelivery } from '../../inspect/explain/deliveries.ts'
 import type { Explanation } from '../../inspect/explain/explain.ts'
@@ -10,8 +10,6 @@ import { tellTrigger } from './triggers-view.ts'
 type Time = (at: Date) => string
 
 const quote = (text: string) => JSON.stringify(text)
-const list = (items: readonly string[], joint = 'and') =>
-  [...items.slice(0, -2), items.slice(-2).join(` ${joint} `)].join(', ')
 const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 
 function ordinal(value: number): string {
@@ -38,7 +36,7 @@ function describePlace({ from, isOwn, inPlace, distanceMiles, radius }: Explaine
 function describeWords({ words }: ExplainedQuery): string {
   const say = (found: boolean, joint: string) => {
     const said = words.filter((each) => each.found === found)
-    return list(
+    return listed(
       said.map(({ word, stem }) => `${quote(word)}${stem === word ? '' : ` (as ${quote(stem)})`}`),
       joint,
     )
@@ -82,12 +80,11 @@ const nameOf = ({ kind, period }: ExplainedDelivery) =>
       : `a ${kind} delivery in ${period}`
 
 const describeChanges = ({ changed }: ExplainedDelivery) =>
-  `since then ${list(changed)} ${changed.length === 1 ? 'has' : 'have'} changed`
+  `since then ${listed(changed)} ${changed.length === 1 ? 'has' : 'have'} changed`
 
 function tellDelivery(delivery: ExplainedDelivery, time: Time): string {
-  const { createdAt, part, parts, idempotencyKey, status, attemptLog, error, changed } = delivery
+  const { createdAt, idempotencyKey, status, attemptLog, error, changed } = delivery
   const state = changed.length === 0 ? 'it as it is now' : `an earlier state of it (${describeChanges(delivery)})`
-  const which = parts > 1 ? `, part ${part} of ${parts}` : ''
   const attempts = attemptLog.map(({ at, error, httpStatus }) => {
     const came = error ?? (httpStatus === null ? 'no outcome yet' : `HTTP ${httpStatus}`)
     return `${time(at)} ${came}`
@@ -96,7 +93,7 @@ function tellDelivery(delivery: ExplainedDelivery, time: Time): string {
   const why = error === null || error === attemptLog.at(-1)?.error ? [] : [error]
   const log = [...attempts, ...why].join('; ')
   const outcome = `It is ${status}${log && ` (${log})`}`
-  return `${capital(nameOf(delivery))}${which}, begun ${time(createdAt)}, key ${idempotencyKey}, held ${state}. ${outcome}.`
+  return `${capital(nameOf(delivery))}${partOf(delivery)}, begun ${time(createdAt)}, key ${idempotencyKey}, held ${state}. ${outcome}.`
 }
 
 const order = ['delivered', 'pending', 'unknown', 'failed'] as const
@@ -188,12 +185,12 @@ function tellListing(explanation: Explanation, maxAge: string, time: Time): stri
 
 /** Which sources lack it, and since when. */
 const describeGone = ({ sources }: Explanation, time: Time) =>
-  list(sources.flatMap(({ source, goneAt }) => (goneAt ? [`it left the source ${source} on ${time(goneAt)}`] : [])))
+  listed(sources.flatMap(({ source, goneAt }) => (goneAt ? [`it left the source ${source} on ${time(goneAt)}`] : [])))
 
 /** Ends the sentences on a listing that has sources. */
 function describeSources(explanation: Explanation, time: Time): string {
   const { sources } = explanation
-  const having = list(sources.flatMap(({ source, goneAt }) => (goneAt ? [] : [source])))
+  const having = listed(sources.flatMap(({ source, goneAt }) => (goneAt ? [] : [source])))
   const left = describeGone(explanation, time)
   return `${having && ` It comes from ${having}.`}${left && ` ${capital(left)}.`}`
 }
@@ -219,7 +216,7 @@ export function tell(explanation: Explanation, maxLeadAgeMs: number, time: Time)
   const part =
     planned && planned.parts > 1 ? [`A push now would send it in part ${planned.part} of ${planned.parts}.`] : []
   const matchingFirst = [...queries].sort((a, b) => Number(b.matches) - Number(a.matches))
-  const notKept = `Of ${plural(untold.length, 'delivery')} it cannot be told (${list([...new Set(untold)])}): what was in them is not kept any more.`
+  const notKept = `Of ${plural(untold.length, 'delivery')} it cannot be told (${listed([...new Set(untold)])}): what was in them is not kept any more.`
   return {
     answer: answer + before,
     listing: tellListing(explanation, maxAge, time),

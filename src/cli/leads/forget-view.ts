@@ -53,9 +53,6 @@ export async function tellForgotten(io: CommandIo, forgotten: Forgotten, dryRun:
     await io.out.line(`${plural(underWay, 'request')} with it may still be under way in other processes.`)
 }
 
-/** Tells which responses are to be uploaded. */
-export async function tellResponses(io: CommandIo, responses: readonly Response[]): Promise<void> {
-  for (const { file, deleted, notFound } of responses) {
-    await io.out.line(`${file}: ${formatCount(deleted)} deleted, ${formatCount(notFound)} not found`)
-  }
-}
+/** A response that is to be uploaded. */
+export const tellResponse = ({ file, deleted, notFound }: Response): string =>
+  `${file}: ${formatCount(deleted)} deleted, ${formatCount(notFound)} not found`

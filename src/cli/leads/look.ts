@@ -1,63 +1,18 @@
-/** `leadpush leads list`, `leads show` and `leads count`: listings to look at. Contacts are shown only where they are asked for. */
-import type { Command } from 'commander'
+/** Listings to look at. Contacts are shown only where they are asked for. */
 import { formatCount, plural, timeFormat } from '../../base/amounts.ts'
-import type { ListedLead } from '../../inspect/listings/browse.ts'
-import type { FieldChange, ShownLead } from '../../inspect/listings/show-lead.ts'
-import type { Lead, LeadField } from '../../leads/lead.ts'
-import { type Act, type ExitCode, settingsSource, withDatabase } from '../command.ts'
+import { numberColumns } from '../../base/table.ts'
+import { findPeriod } from '../../deliveries/runs.ts'
+import { countLeads, type ListedLead, listLeads } from '../../inspect/listings/browse.ts'
+import { type FieldChange, type ShownLead, showLead } from '../../inspect/listings/show-lead.ts'
+import { isLeadField, type Lead, type LeadField } from '../../leads/lead.ts'
+import { parseWhere } from '../../leads/where.ts'
 import type { CommandIo } from '../command-io.ts'
-import { parseCount, RepeatedOption } from '../options.ts'
+import type { AtDatabase, ExitCode } from '../describe.ts'
 import { paint } from '../painted.ts'
 
 interface LookOptions {
   where?: string[]
-  limit: number
   contacts?: true
-  json?: true
-}
-
-const whereHelp = 'only listings with this; FIELD!=VALUE: without it; may be repeated'
-
-export function addLooks(leads: Command, act: Act): void {
-  leads
-    .command('list')
-    .description('Show listings, the most recently new or changed first.')
-    .addOption(new RepeatedOption('--where <field=value>', whereHelp))
-    .option('--limit <number>', 'so many at most', parseCount, 20)
-    .option('--contacts', 'with the name, phone and e-mail address of the contact')
-    .option('--json', 'print one JSON object a line')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  leadpush leads list
-  leadpush leads list --where city=Austin --where bedrooms!=1 --limit 100
-  leadpush leads list --where contactPhone= --json
-
-Values are compared as text, upper and lower case alike; what is unknown is the
-empty text. postalCode, city, state, address and propertyType are looked up by
-an index; a condition on another field reads all listings, until there are
-enough.`,
-    )
-    .action(act(list))
-  leads
-    .command('show')
-    .description('Show a listing: its states over time, where it lies, its search words, and whose queries match it.')
-    .argument('<href>', 'the URL of the listing, as it was imported')
-    .option('--contacts', 'with the name, phone and e-mail address of the contact')
-    .option('--json', 'print one JSON object')
-    .addHelpText('after', '\nExamples:\n  leadpush leads show https://listings.example/1')
-    .action(act(show))
-  leads
-    .command('count')
-    .description('Count the listings, of any age.')
-    .addOption(new RepeatedOption('--where <field=value>', whereHelp))
-    .option('--json', 'print one JSON object')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  leadpush leads count\n  leadpush leads count --where state=TX --where price!=',
-    )
-    .action(act(count))
 }
 
 const contactFields: ReadonlySet<LeadField> = new Set(['contactName', 'contactPhone', 'contactEmail'])
@@ -66,42 +21,31 @@ const contactFields: ReadonlySet<LeadField> = new Set(['contactName', 'contactPh
 const shownFields = (lead: Lead, contacts: true | undefined): object =>
   Object.fromEntries(Object.entries(lead).filter(([name]) => contacts || !contactFields.has(name as LeadField)))
 
-async function prepare(io: CommandIo, { where = [] }: LookOptions) {
-  const { readSettings } = await import('../../base/config.ts')
-  const { isLeadField } = await import('../../leads/lead.ts')
-  const { parseWhere } = await import('../../leads/where.ts')
-  const settings = readSettings(
-    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'sameHouse', 'logFormat'],
-    settingsSource(io),
-  )
-  return { settings, conditions: parseWhere(where, isLeadField), time: timeFormat(settings.timeZone) }
-}
-
-/** So many listings are a table; more of them are several. */
-const tableRowsMax = 100
-
-async function list(io: CommandIo, options: LookOptions): Promise<ExitCode> {
-  const { settings, conditions, time } = await prepare(io, options)
-  return await withDatabase(io, settings, {}, async ({ db }) => {
-    const { listLeads } = await import('../../inspect/listings/browse.ts')
-    let rows: string[][] = []
+export async function list(
+  { io, open, readSettings }: AtDatabase<'timeZone'>,
+  { where = [], limit, contacts }: LookOptions & { limit: number },
+): Promise<ExitCode> {
+  const time = timeFormat(readSettings().timeZone)
+  const conditions = parseWhere(where, isLeadField)
+  return await open(async ({ db }) => {
+    const tables = io.out.tables([
+      { head: 'last seen' },
+      ...numberColumns('price'),
+      { head: 'bed/bath' },
+      { head: 'place', wide: true },
+      ...(contacts ? [{ head: 'contact', wide: true }] : []),
+      { head: 'href', wide: true },
+    ])
     let listed = 0
-    const flush = async () => {
-      if (rows.length > 0) await writeLeads(io, rows, options.contacts)
-      rows = []
-    }
-    for await (const found of listLeads(db, conditions, options.limit)) {
+    for await (const found of listLeads(db, conditions, limit)) {
       listed++
       const { lead, lastSeenAt, sources } = found
-      if (options.json) {
-        await io.out.json({ type: 'lead', ...shownFields(lead, options.contacts), lastSeenAt, sources })
-      } else rows.push(toRow(found, options.contacts, time))
-      if (rows.length >= tableRowsMax) await flush()
+      if (io.out.isJson) await io.out.json({ type: 'lead', ...shownFields(lead, contacts), lastSeenAt, sources })
+      else await tables.add(toRow(found, contacts, time))
     }
-    await flush()
-    if (listed === 0 && !options.json) {
+    await tables.end()
+    if (listed === 0 && !io.out.isJson)
       await io.out.line(conditions.length > 0 ? 'No listing is like that.' : 'There are no listings yet.')
-    }
     return 0
   })
 }
@@ -118,44 +62,30 @@ function toRow({ lead, lastSeenAt }: ListedLead, contacts: true | undefined, tim
   return [time(lastSeenAt), formatPrice(price), rooms, place, ...(contacts ? [contactOf(lead)] : []), href]
 }
 
-async function writeLeads(io: CommandIo, rows: string[][], contacts: true | undefined): Promise<void> {
-  await io.out.table(
-    [
-      { head: 'last seen' },
-      { head: 'price', align: 'right' },
-      { head: 'bed/bath' },
-      { head: 'place', wide: true },
-      ...(contacts ? [{ head: 'contact', wide: true }] : []),
-      { head: 'href', wide: true },
-    ],
-    rows,
-  )
-}
-
-async function count(io: CommandIo, options: LookOptions): Promise<ExitCode> {
-  const { settings, conditions } = await prepare(io, options)
-  return await withDatabase(io, settings, {}, async ({ db }) => {
-    const { countLeads } = await import('../../inspect/listings/browse.ts')
-    const { findPeriod } = await import('../../deliveries/runs.ts')
+export async function count(
+  { io, open, readSettings }: AtDatabase<'timeZone' | 'maxLeadAgeMs' | 'sameHouse'>,
+  { where = [] }: LookOptions,
+): Promise<ExitCode> {
+  readSettings()
+  const conditions = parseWhere(where, isLeadField)
+  return await open(async ({ db }, settings) => {
     const { seenSince } = await findPeriod(db, settings)
     const { leads, sameHouse } = await countLeads(db, conditions, { seenSince, sameHouse: settings.sameHouse })
-    if (options.json) await io.out.json({ type: 'count', leads, sameHouse })
-    else if (sameHouse === undefined) await io.out.line(plural(leads, 'listing'))
-    else
-      await io.out.line(
-        `${plural(leads, 'listing')}, of which ${formatCount(sameHouse)} left out: another of the house counts`,
-      )
+    const others =
+      sameHouse === undefined ? '' : `, of which ${formatCount(sameHouse)} left out: another of the house counts`
+    await io.out.result({ type: 'count', leads, sameHouse }, `${plural(leads, 'listing')}${others}`)
     return 0
   })
 }
 
-async function show(io: CommandIo, href: string, options: LookOptions): Promise<ExitCode> {
-  const { settings, time } = await prepare(io, options)
-  return await withDatabase(io, settings, {}, async ({ db }) => {
-    const { showLead } = await import('../../inspect/listings/show-lead.ts')
+export async function show(
+  { io, open }: AtDatabase<'timeZone'>,
+  href: string,
+  { contacts }: LookOptions,
+): Promise<ExitCode> {
+  return await open(async ({ db }, { timeZone }) => {
     const shown = await showLead(db, href)
-    if (options.json) await io.out.json(toLine(shown, options.contacts))
-    else await writeShown(io, shown, options.contacts, time)
+    await io.out.result(toLine(shown, contacts), () => writeShown(io, shown, contacts, timeFormat(timeZone)))
     return 0
   })
 }
@@ -195,7 +125,7 @@ async function writeShown(
     ...(sources.length > 0 ? [['sources', sources.join(', ')] as const] : []),
     ['words', io.out.wrap(searchWords.slice(0, wordsShown).join(' ') + (words > wordsShown ? ' …' : ''), 16)],
   ])
-  await io.out.line('', paint('bold', 'Over time'))
+  await io.out.title('Over time')
   for (const { since, changes } of states) {
     const what = changes.map((change) => describeChange(hide(change, contacts))).join(', ')
     await io.out.line(
@@ -218,13 +148,13 @@ function describeChange({ field, from, to }: Partial<FieldChange>): string {
 
 async function writeUsers(io: CommandIo, { users, complete }: ShownLead['owners']): Promise<void> {
   const count = `${complete ? '' : 'at least '}${plural(users.length, 'user')}`
-  await io.out.line('', paint('bold', `Matched by the queries of ${count}`))
+  await io.out.title(`Matched by the queries of ${count}`)
   for (const { email, subscribed, query } of users.slice(0, usersShown)) {
     const radius = query.radius > 0 ? `, ${query.radius} mi` : ''
     const not = subscribed ? '' : paint('dim', ' (not subscribed)')
     await io.out.line(`  ${email}${not}  ${query.type} ${JSON.stringify(query.value)}${radius}`)
   }
-  if (users.length > usersShown) await io.out.line(`  … ${formatCount(users.length - usersShown)} more with --json`)
+  await io.out.more(users.length - usersShown)
   if (users.length > 0)
     await io.out.line('`leadpush explain --user EMAIL HREF` tells whether it is among those that are sent.')
 }

@@ -1,17 +1,10 @@
-/** The progress of a push: on a terminal one moving line that never wraps, elsewhere a log line every 10 s. */
-
-import type { Ora } from 'ora'
+/** What is shown of a push while it goes on. */
 import { formatCount, formatRate, plural, seconds } from '../../base/amounts.ts'
 import type { PushLine } from '../../index.ts'
 import type { PushReporter } from '../../push/reporter.ts'
-import type { CommandIo } from '../command-io.ts'
 
-const plainProgressMs = 10_000
-const livelyProgressMs = 200
 /** The rate covers the last one to two windows. */
 const rateWindowMs = 10_000
-/** The spinner, a space, and the last column, at which some terminals wrap. */
-const besideChars = 3
 
 /** Counts the events of a push, and formats the progress line. */
 export class ProgressCount {
@@ -94,44 +87,5 @@ export class ProgressCount {
     const [older, newer] = this.marks
     if (ms - newer.ms >= rateWindowMs) this.marks = [newer, { ms, done: this.done }]
     return ((this.done - older.done) * 1_000) / Math.max(ms - older.ms, 1)
-  }
-}
-
-export class Progress {
-  readonly count = new ProgressCount()
-  private readonly io: CommandIo
-  private timer: NodeJS.Timeout | undefined
-  private spinner: Ora | undefined
-
-  constructor(io: CommandIo) {
-    this.io = io
-  }
-
-  async start(json: boolean): Promise<void> {
-    const { io } = this
-    this.spinner = await io.out.openSpinner(io.log.format, json)
-    if (this.spinner) {
-      this.spinner.start(this.livelyText())
-      this.timer = setInterval(this.render, livelyProgressMs)
-      io.stderr.on('resize', this.render)
-    } else {
-      this.timer = setInterval(() => io.log.info(this.count.text(Number.POSITIVE_INFINITY)), plainProgressMs)
-    }
-    this.timer.unref()
-  }
-
-  private readonly render = () => {
-    if (this.spinner) this.spinner.text = this.livelyText()
-  }
-
-  private livelyText(): string {
-    return this.count.text((this.io.stderr.columns ?? 0) - besideChars)
-  }
-
-  stop(): void {
-    clearInterval(this.timer)
-    this.io.stderr.off('resize', this.render)
-    this.spinner?.stop()
-    this.spinner = undefined
   }
 }

@@ -12,7 +12,8 @@ import type { CommandIo } from '../command-io.ts'
 import { formatDelivery } from '../deliveries/format.ts'
 import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
-import { Progress } from './progress.ts'
+import { startProgress } from '../progress.ts'
+import { ProgressCount } from './progress.ts'
 
 /** How many lines of each type a person is shown; further ones are counted. */
 const shownMax = 20
@@ -44,9 +45,9 @@ function describeLine(line: Exclude<PushLine, SummaryLine>, answer: string | und
 
 export async function createPushView(
   io: CommandIo,
-  { json, single, again }: { json: boolean; single: boolean; again?: string | undefined },
+  { single, again }: { single: boolean; again?: string | undefined },
 ): Promise<PushView> {
-  const progress = new Progress(io)
+  const count = new ProgressCount()
   const causes = new CauseTally(usersShown)
   const answers = new Map<string, string>()
   const takeAnswer = (key: string | null) => {
@@ -57,27 +58,27 @@ export async function createPushView(
   // deliveries that went well never take the lines of those that did not
   const shown = { delivery: 0, trouble: 0, skip: 0, warning: 0 }
   const showsAll = single || io.stdout.isTTY === true
-  await progress.start(json)
+  const progress = await startProgress(io, (columns) => count.text(columns))
   const show = (line: Exclude<PushLine, SummaryLine>, answer: string | undefined): void => {
     const type = line.type === 'delivery' && isTrouble(line) ? 'trouble' : line.type
-    if (json) io.out.writeSoon(toJsonLine(line))
+    if (io.out.isJson) io.out.writeSoon(toJsonLine(line))
     else if (type === 'delivery' && !showsAll) return
     else if (++shown[type] <= shownMax) io.out.lineSoon(describeLine(line, answer))
   }
   const reporter: PushReporter = {
     line(line) {
       if (line.type === 'summary') return
-      progress.count.add(line)
+      count.add(line)
       const answer = line.type === 'delivery' ? takeAnswer(line.idempotencyKey) : undefined
       if (line.type === 'delivery' && isTrouble(line)) causes.add({ ...line, answer })
       show(line, answer)
     },
     note: (text) => io.log.warn(text),
-    waits: (what) => progress.count.waits(what),
-    pace: (ratePerSecond) => progress.count.setPace(ratePerSecond),
-    total: (users) => progress.count.setTotal(users),
+    waits: (what) => count.waits(what),
+    pace: (ratePerSecond) => count.setPace(ratePerSecond),
+    total: (users) => count.setTotal(users),
     attempt(attempt) {
-      progress.count.noteAttempt(attempt)
+      count.noteAttempt(attempt)
       const { runId, idempotencyKey, durationMs, httpStatus, error, answer } = attempt
       if (answer === undefined) answers.delete(idempotencyKey)
       else if (answers.size < answersMax) answers.set(idempotencyKey, answer)
@@ -95,10 +96,10 @@ export async function createPushView(
     reporter,
     async end(summary, { held, toldBefore }) {
       progress.stop()
-      if (json) return await io.out.json(summary)
+      if (io.out.isJson) return await io.out.json(summary)
       if (toldBefore) return
       const unshown = Object.values(shown).reduce((sum, lines) => sum + Math.max(0, lines - shownMax), 0)
-      if (unshown > 0) await io.out.line(`… and ${formatCount(unshown)} more; --json lists all`)
+      await io.out.more(unshown)
       await writeSummary(io, summary)
       // for a single user the line above names the cause
       if (!single) {

@@ -57,11 +57,12 @@ class Totals {
   }
 }
 
-export async function createReceiverView(io: CommandIo, { json }: { json: boolean }): Promise<ReceiverView> {
+export async function createReceiverView(io: CommandIo): Promise<ReceiverView> {
+  const json = io.out.isJson
   const totals = new Totals()
   let unshown = 0
   let timer: NodeJS.Timeout | undefined
-  const spinner = json ? undefined : await io.out.openSpinner(io.log.format)
+  const spinner = json ? undefined : await io.out.openSpinner()
   if (spinner) {
     spinner.start(totals.text())
     timer = setInterval(() => {

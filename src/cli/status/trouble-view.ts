@@ -2,7 +2,7 @@
  * Prints the deliveries and hooks of `status` as paragraphs that wrap, so that a narrow terminal cuts no e-mail and no cause.
  */
 
-import { bytes, formatCount, plural, shortId } from '../../base/amounts.ts'
+import { bytes, formatCount, partOf, plural, shortId } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import { describeLast, type HookInTrouble } from '../../inspect/status/hooks-in-trouble.ts'
 import { causesShown, findEnded, findStuck, usersShown } from '../../inspect/status/not-delivered.ts'
@@ -10,7 +10,7 @@ import type { Status } from '../../inspect/status/status.ts'
 import type { AttemptReport, UserDelivery } from '../../inspect/status/user-deliveries.ts'
 import { writeCauses } from '../causes-view.ts'
 import type { CommandIo } from '../command-io.ts'
-import { paint, paintStatus } from '../painted.ts'
+import { paintStatus } from '../painted.ts'
 
 type Time = (at: Date | null) => string
 
@@ -39,7 +39,7 @@ export async function writeEnded(
 }
 
 export async function writeHooks(io: CommandIo, hooks: HookInTrouble[], total: number, time: Time): Promise<void> {
-  await io.out.line('', paint('bold', 'Hooks in trouble'))
+  await io.out.title('Hooks in trouble')
   for (const hook of hooks) {
     const { id, lastAt, user, url, failing, abandoned, dropped, offSince, error, answer } = hook
     const counts = [
@@ -55,19 +55,17 @@ export async function writeHooks(io: CommandIo, hooks: HookInTrouble[], total: n
     )
     if (error !== null && answer !== null) await writeAnswer(io, answer, 2)
   }
-  if (total > hooks.length) await io.out.line(`… and ${plural(total - hooks.length, 'hook')} more.`)
+  await io.out.more(total - hooks.length, 'hook', ': leadpush integrations list')
 }
 
 const writeAnswer = (io: CommandIo, answer: string, margin: number) =>
   io.out.line(`${' '.repeat(margin)}${io.out.wrap(`It said: ${answer}`, margin + 2)}`)
 
-const partOf = ({ part, parts }: { part: number; parts: number }) => (parts > 1 ? ` ${part}/${parts}` : '')
-
 /** The deliveries of one user, each with its attempts below it. */
 export async function writeDeliveries(io: CommandIo, deliveries: UserDelivery[], time: Time): Promise<void> {
   for (const delivery of deliveries) {
     const { period, kind, leads, status, attemptLog, error } = delivery
-    const what = `${kind}${partOf(delivery)}, ${plural(leads, 'lead')}, ${bytes(delivery.bytes)}`
+    const what = `${kind}, ${plural(leads, 'lead')}, ${bytes(delivery.bytes)}${partOf(delivery)}`
     await io.out.line(`${period}  ${paintStatus(status)}  ${what}`)
     await writeAttempts(io, attemptLog, error, time)
   }

@@ -1,10 +1,9 @@
 /** The e-mails that a command is given: one, several, or `-` for those on standard input, one a line. */
 import { addAbortSignal } from 'node:stream'
-import { LeadpushError } from '../../base/errors.ts'
+import { LeadpushError, usageError } from '../../base/errors.ts'
 import { emailCharsMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
-import type { FoundUser } from '../../users/users.ts'
-import { usageError } from '../command.ts'
+import { type FoundUser, findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
 import { paint } from '../painted.ts'
 import type { StopCode } from '../signals.ts'
@@ -60,10 +59,8 @@ export async function forEachUser(
   io: CommandIo,
   db: Database,
   given: readonly string[],
-  { json }: { json?: true },
   work: (found: FoundUser) => Promise<void>,
 ): Promise<Done> {
-  const { findUser } = await import('../../users/users.ts')
   // a push within `work` tells of the stop; without one the summary follows at once
   const stop = io.stops.listen(() => {})
   let unknown = 0
@@ -76,8 +73,8 @@ export async function forEachUser(
       if (found) await work(found)
       else {
         unknown++
-        if (json) await io.out.json({ type: 'unknown', email })
-        else await io.out.line(`${email}  ${paint('yellow', 'unknown')}  There is no such user.`)
+        const text = `${email}  ${paint('yellow', 'unknown')}  There is no such user.`
+        await io.out.result({ type: 'unknown', email }, text)
       }
     }
     return { unknown, stopCode: stop.exitCode }

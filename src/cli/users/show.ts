@@ -1,31 +1,27 @@
 /** One user with everything but the receiver key: `users show`, and `status --user`. */
 
-import { plural, timeFormat } from '../../base/amounts.ts'
-import type { UserFacts } from '../../inspect/user/find-user-facts.ts'
-import { type ExitCode, inShort, settingsSource, withDatabase } from '../command.ts'
+import { answerOf, plural, timeFormat } from '../../base/amounts.ts'
+import { findUserFacts, type UserFacts } from '../../inspect/user/find-user-facts.ts'
+import { toDeliveryLine } from '../../push/reporter.ts'
 import type { CommandIo } from '../command-io.ts'
-import { paint } from '../painted.ts'
+import type { AtDatabase, ExitCode } from '../describe.ts'
+import { writeDeliveries } from '../status/trouble-view.ts'
 
 /** A user may have 1,000 queries. */
 const queriesShown = 50
 
-export async function show(io: CommandIo, email: string, { json }: { json?: true }): Promise<ExitCode> {
-  const { readSettings } = await import('../../base/config.ts')
-  const settings = readSettings(
-    ['databaseUrl', 'home', 'timeZone', 'maxLeadAgeMs', 'guard', 'keepAnswers', 'logFormat'],
-    settingsSource(io),
-  )
-  return await withDatabase(io, settings, inShort, async ({ db }) => {
-    const { findUserFacts } = await import('../../inspect/user/find-user-facts.ts')
+export async function show(
+  { io, open }: AtDatabase<'timeZone' | 'maxLeadAgeMs' | 'guard' | 'keepAnswers'>,
+  email: string,
+): Promise<ExitCode> {
+  return await open(async ({ db }, settings) => {
     const facts = await findUserFacts(db, email, settings)
-    if (json) await io.out.json(await toLine(facts))
-    else await writeUser(io, facts, timeFormat(settings.timeZone))
+    await io.out.result(toLine(facts), () => writeUser(io, facts, timeFormat(settings.timeZone)))
     return 0
   })
 }
 
-async function toLine({ deliveries, ...facts }: UserFacts): Promise<object> {
-  const { toDeliveryLine } = await import('../../push/reporter.ts')
+function toLine({ deliveries, ...facts }: UserFacts): object {
   const shown = deliveries.map(({ attemptLog: _, createdAt, recipe: __, ...delivery }) => ({
     ...toDeliveryLine(delivery),
     createdAt,
@@ -44,26 +40,20 @@ export async function writeUser(io: CommandIo, facts: UserFacts, time: (at: Date
     ['owed', `${owes}${held === null ? '' : `, held: ${held}`}`],
     ['this week', servedAt === null ? `nothing yet in ${period}` : `served ${time(servedAt)}`],
   ])
-  await writeTitle(io, 'Last deliveries')
+  await io.out.title('Last deliveries')
   if (deliveries.length === 0) await io.out.line('No delivery yet.')
-  else await (await import('../status/trouble-view.ts')).writeDeliveries(io, deliveries, time)
+  else await writeDeliveries(io, deliveries, time)
   if (facts.moreDeliveries) await io.out.line(`… \`leadpush deliveries list --user ${email}\` shows all`)
-  await writeTitle(io, plural(queries.length, 'query'))
+  await io.out.title(plural(queries.length, 'query'))
   for (const { type, value, radius } of queries.slice(0, queriesShown))
     await io.out.line(`  ${type} ${JSON.stringify(value)}${radius > 0 ? `, ${radius} mi` : ''}`)
-  if (queries.length > queriesShown)
-    await io.out.line(`  … and ${queries.length - queriesShown} more; \`users show --json\` shows all`)
-  await writeTitle(io, plural(integrations.length, 'integration'))
+  await io.out.more(queries.length - queriesShown, undefined, '; `users show --json` lists all')
+  await io.out.title(plural(integrations.length, 'integration'))
   for (const { id, createdAt, hooks } of integrations) {
     await io.out.line(`  ${id}, made ${time(createdAt)}, ${plural(hooks.length, 'hook')}`)
     for (const { url, lastStatus, lastAt } of hooks) {
-      const last =
-        lastAt === null
-          ? 'no trigger yet'
-          : `${time(lastAt)} ${lastStatus === null ? 'no answer' : `HTTP ${lastStatus}`}`
+      const last = lastAt === null ? 'no trigger yet' : `${time(lastAt)} ${answerOf(lastStatus)}`
       await io.out.line(`    ${url}  ${last}`)
     }
   }
 }
-
-const writeTitle = (io: CommandIo, title: string) => io.out.line('', paint('bold', title))

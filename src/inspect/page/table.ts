@@ -1,28 +1,11 @@
 /** Builds tables that are complete without a script; the page's script adds sorting and, to long tables, a search. */
+import type { Cell, Column, Table } from '../../base/table.ts'
 import { type Html, html } from './html.ts'
 
-export interface Column {
-  head: string
-  /** Aligned to the right, and sorted by value, the largest first. */
-  isNumber?: boolean
-  /** Long text, which may break anywhere. */
-  wide?: boolean
-}
-
-export interface Cell {
-  text: string
-  /** The value to sort by, where that is not the text. */
-  sort?: number | string
-  tone?: 'good' | 'bad' | 'doubtful'
-}
-
-export interface TableParts {
+export interface TableParts extends Table {
   /** Names the table: read out, and shown as a heading unless `captionHidden`. */
   caption: string
   captionHidden?: boolean
-  columns: readonly Column[]
-  /** The first cell of a row is its heading. */
-  rows: readonly (readonly (string | Cell)[])[]
   /** How many rows were left out. */
   more?: string | undefined
 }
@@ -33,8 +16,8 @@ const searchedRowsMin = 20
 /** On a narrow page a row with this many columns, or with a long text, becomes a paragraph: nothing of it is off the screen. */
 const stackedColumnsMin = 5
 
-function buildCell(cell: string | Cell, column: Column | undefined, isHead: boolean): Html {
-  const { text, sort, tone }: Cell = typeof cell === 'string' ? { text: cell } : cell
+function buildCell(cell: Cell, column: Column | undefined, isHead: boolean): Html {
+  const { text, sort, tone }: Exclude<Cell, string> = typeof cell === 'string' ? { text: cell } : cell
   const names = [column?.isNumber && 'number', column?.wide && 'wide', tone].filter(Boolean).join(' ')
   const attributes = html`${names && html` class="${names}"`}${!isHead && html` data-head="${column?.head ?? ''}"`}${sort !== undefined && html` data-sort="${sort}"`}`
   return isHead ? html`<th scope="row"${attributes}>${text}</th>` : html`<td${attributes}>${text}</td>`

@@ -2,6 +2,7 @@
 import { bytes, formatCount, plural, timeFormat } from '../../base/amounts.ts'
 import { bodyBytesMax, leadsPerQueryMax } from '../../base/limits.ts'
 import { packageVersion } from '../../base/package-root.ts'
+import { numberColumns } from '../../base/table.ts'
 import { buildDocument, buildKeyFigures, buildSection, type KeyFigure } from '../page/document.ts'
 import { type Html, html } from '../page/html.ts'
 import { buildMap } from '../page/map.ts'
@@ -101,10 +102,7 @@ function buildQueries({ queries }: DryRun, times: Times): Html {
       columns: [
         { head: 'query' },
         { head: 'searches for', wide: true },
-        { head: 'matches', isNumber: true },
-        { head: 'sent', isNumber: true },
-        { head: 'repeats', isNumber: true },
-        { head: 'too old', isNumber: true },
+        ...numberColumns('matches', 'sent', 'repeats', 'too old'),
         { head: 'cut off', wide: true },
       ],
       rows: queries.map((query) => [

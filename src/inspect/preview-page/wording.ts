@@ -1,5 +1,5 @@
 /** The words of a dry run: its answer in one sentence, what it depends on, and how a query is called. */
-import { bytes, formatCount, plural } from '../../base/amounts.ts'
+import { bytes, formatCount, partOf, plural } from '../../base/amounts.ts'
 import { leadsPerQueryMax } from '../../base/limits.ts'
 import type { BegunDelivery, DryRun } from './find-dry-run.ts'
 import type { DryQuery } from './queries.ts'
@@ -44,7 +44,7 @@ export function describeKind(run: DryRun, { moment }: Times): string {
 }
 
 const describeBegun = ({ kind, period, part, parts, leads, createdAt }: BegunDelivery, { moment }: Times) =>
-  `A ${kind} delivery of ${period}${parts > 1 ? `, part ${part} of ${parts}` : ''}, begun on ${moment(createdAt)} with ${listings(leads)}, has an attempt left: \`push --resume\` makes it. It is not part of this.`
+  `A ${kind} delivery of ${period}${partOf({ part, parts })}, begun on ${moment(createdAt)} with ${listings(leads)}, has an attempt left: \`push --resume\` makes it. It is not part of this.`
 
 /** What somebody should know before sending, the most important first. */
 export function findAlarms({ subscribed, held, begun, tooLarge }: DryRun, times: Times): string[] {

@@ -2,6 +2,7 @@
  * A probe of a receiver: made-up deliveries, one check after the other, each graded by what could be seen from outside. Writes
  * nothing anywhere; what it sends is bounded in number, size and time.
  */
+import { secondsSince } from '../../base/amounts.ts'
 import { bodyChecks, example } from './body-checks.ts'
 import { type Check, type Grade, notVisible, type ProbeContext, type Verdict, warn } from './check.ts'
 import { keyChecks } from './key-checks.ts'
@@ -84,7 +85,7 @@ export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: Pr
       const verdict = await run(check)
       grades[verdict.grade]++
       const { name, title, clause, sends } = check
-      const seconds = Math.round(performance.now() - beganMs) / 1_000
+      const seconds = secondsSince(beganMs)
       await onCheck({ type: 'check', check: name, title, clause, sent: sends, ...verdict, seconds })
       if (sender.unanswered >= unansweredMax) over ??= `${unansweredMax} requests in a row had no answer`
       if (performance.now() - startedMs > probeMsMax) over ??= 'the probe took too long'
@@ -102,6 +103,6 @@ export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: Pr
     notVisible: grades['not visible'],
     requests: sender.requests,
     probe: context.madeUp.id,
-    seconds: Math.round(performance.now() - startedMs) / 1_000,
+    seconds: secondsSince(startedMs),
   }
 }

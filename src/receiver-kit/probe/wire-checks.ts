@@ -1,7 +1,6 @@
 /** Grades how fast all answers came and how connections were kept (contract 4.5). Sends nothing. */
+import { milliseconds } from '../../base/amounts.ts'
 import { type Check, fail, notVisible, pass, warn } from './check.ts'
-
-const ms = (value: number) => (value < 1_000 ? `${Math.round(value)} ms` : `${(value / 1_000).toFixed(1)} s`)
 
 export const buildWireChecks = (timeoutMs: number): readonly Check[] => [
   {
@@ -10,13 +9,13 @@ export const buildWireChecks = (timeoutMs: number): readonly Check[] => [
     clause: '4.5',
     sends: 'nothing of its own',
     async run({ sender: { answers, slowestMs, timeouts, requests } }) {
-      const limit = `the limit is LEADPUSH_TIMEOUT, ${ms(timeoutMs)}`
+      const limit = `the limit is LEADPUSH_TIMEOUT, ${milliseconds(timeoutMs)}`
       if (timeouts > 0) {
         const advice = 'Answer sooner, and do what takes long after the leads are committed.'
         return fail({ received: `${timeouts} of ${requests} answers did not come in time; ${limit}` }, advice)
       }
       if (answers === 0) return notVisible('nothing was answered')
-      const received = `the slowest took ${ms(slowestMs)}; ${limit}`
+      const received = `the slowest took ${milliseconds(slowestMs)}; ${limit}`
       if (slowestMs <= timeoutMs / 2) return pass({ received })
       return warn({ received }, 'That is more than half of it: on a busy day it will be too much.')
     },

@@ -1,11 +1,10 @@
 /** The page of a report, from its figures. Pure: what it shows comes in, and nothing of it is a key or a lead's contact. */
-import { seconds } from '../../../base/amounts.ts'
 import { packageVersion } from '../../../base/package-root.ts'
 import { buildDocument, buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildHatches } from '../../page/plot.ts'
 import { buildTable } from '../../page/table.ts'
-import { runNames } from '../../status/status.ts'
+import { runsTable } from '../../status/tables.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { buildHeader, buildHeadline, isEmpty } from './headline.ts'
 import { buildListings } from './listings.ts'
@@ -14,39 +13,12 @@ import { buildTroubles } from './troubles.ts'
 import { buildWeeks } from './weeks.ts'
 import { createWording, type Wording } from './wording.ts'
 
-function buildRuns({ runs }: Figures, { time }: Wording): Html {
-  const tones: Partial<Record<string, 'good' | 'doubtful'>> = {
-    complete: 'good',
-    failures: 'doubtful',
-    interrupted: 'doubtful',
-  }
-  return buildSection({
+const buildRuns = ({ runs }: Figures, { time }: Wording): Html =>
+  buildSection({
     id: 'runs',
     title: 'The last runs',
-    body: buildTable({
-      caption: 'The last runs',
-      captionHidden: true,
-      columns: [
-        { head: 'begun' },
-        { head: 'run' },
-        { head: 'week' },
-        { head: 'outcome' },
-        { head: 'took', isNumber: true },
-      ],
-      rows: runs.map(({ startedAt, endedAt, command, period, outcome }) => {
-        const took = endedAt === null ? undefined : (endedAt.getTime() - startedAt.getTime()) / 1_000
-        const tone = tones[outcome]
-        return [
-          time(startedAt),
-          runNames[command],
-          period,
-          { text: outcome, ...(tone && { tone }) },
-          took === undefined ? '' : { text: seconds(took), sort: took },
-        ]
-      }),
-    }),
+    body: buildTable({ caption: 'The last runs', captionHidden: true, ...runsTable(runs, time) }),
   })
-}
 
 function buildFooter({ madeAt, isSampled, users, hooks }: Figures, { time, timeZone }: Wording): Html {
   const namesUsers = users.total + hooks.total > 0

@@ -1,11 +1,13 @@
 /** The listings of a report: what came in a day, and where they are. */
 
 import { formatCount, plural } from '../../../base/amounts.ts'
+import { counted, numberColumns } from '../../../base/table.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildMap } from '../../page/map.ts'
 import { buildBars, buildFigure } from '../../page/plot.ts'
 import { buildTable } from '../../page/table.ts'
+import { sourcesTable } from '../../status/tables.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { weeksLookedAt } from '../figures/kept.ts'
 import { short, shortDay, type Wording } from './wording.ts'
@@ -35,14 +37,11 @@ function buildDays({ days }: Figures): Html {
       : html``,
     table: {
       caption: 'New and changed listings a day',
-      columns: [
-        { head: 'day' },
-        ...['imports', 'new', 'changed', 'rejected'].map((head) => ({ head, isNumber: true })),
-      ],
+      columns: [{ head: 'day' }, ...numberColumns('imports', 'new', 'changed', 'rejected')],
       rows: days
         .map(({ day, imports, inserted, updated, rejected }) => [
           day,
-          ...[imports, inserted, updated, rejected].map((n) => ({ text: formatCount(n), sort: n })),
+          ...[imports, inserted, updated, rejected].map((n) => counted(n)),
         ])
         .toReversed(),
     },
@@ -74,38 +73,14 @@ function buildWhere({ where }: Figures): Html {
     }),
     table: {
       caption: 'Listings and users by state',
-      columns: [{ head: 'state' }, { head: 'listings', isNumber: true }, { head: 'users', isNumber: true }],
-      rows: states.map(({ state, leads, users }) => [
-        state,
-        { text: formatCount(leads), sort: leads },
-        { text: formatCount(users), sort: users },
-      ]),
+      columns: [{ head: 'state' }, ...numberColumns('listings', 'users')],
+      rows: states.map(({ state, leads, users }) => [state, counted(leads), counted(users)]),
     },
   })
 }
 
-function buildSources({ status: { sources } }: Figures, { time }: Wording): Html {
-  const count = (n: number) => ({ text: formatCount(n), sort: n })
-  return buildTable({
-    caption: 'Listings by source',
-    columns: [
-      { head: 'source' },
-      { head: 'imported' },
-      { head: 'complete' },
-      ...['live', 'gone', 'too old'].map((head) => ({ head, isNumber: true })),
-    ],
-    rows: sources
-      .slice(0, sourcesShown)
-      .map(({ source, importedAt, completedAt, live, gone, tooOld }) => [
-        source,
-        time(importedAt),
-        completedAt === null ? 'never' : time(completedAt),
-        count(live),
-        count(gone),
-        count(tooOld),
-      ]),
-  })
-}
+const buildSources = ({ status: { sources } }: Figures, { time }: Wording): Html =>
+  buildTable({ caption: 'Listings by source', ...sourcesTable(sources.slice(0, sourcesShown), time) })
 
 /** Undefined where nothing was kept from anybody. */
 function describeKept({ kept: { sameHouse = 0, gone, heldWeeks } }: Figures): string | undefined {

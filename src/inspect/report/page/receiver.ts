@@ -1,10 +1,11 @@
 /** The receiver of a report: how long attempts took, and whether that changes. */
-import { formatCount, plural } from '../../../base/amounts.ts'
+import { formatCount, milliseconds, plural } from '../../../base/amounts.ts'
+import { numberColumns } from '../../../base/table.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildBars, buildDistribution, buildFigure } from '../../page/plot.ts'
 import type { Figures } from '../figures/find-figures.ts'
-import { milliseconds, short, shortWeek } from './wording.ts'
+import { short, shortWeek } from './wording.ts'
 
 /** Words a mark of the axis, which goes from milliseconds to timeouts in steps of ten times. */
 const decade = (ms: number) => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`)
@@ -27,7 +28,7 @@ function buildSpread({ latency, isSampled }: Figures, all: NonNullable<Figures['
     }),
     table: {
       caption: 'How long an attempt took',
-      columns: [{ head: 'took' }, { head: 'attempts', isNumber: true }],
+      columns: [{ head: 'took' }, ...numberColumns('attempts')],
       rows: latency.bars.map((bar) => [
         { text: `${milliseconds(bar.fromMs)} to ${milliseconds(bar.toMs)}`, sort: bar.fromMs },
         { text: formatCount(bar.count), sort: bar.count },
@@ -53,7 +54,7 @@ function buildTrend({ latency, weeks }: Figures): Html {
     }),
     table: {
       caption: 'Attempts by week',
-      columns: [{ head: 'week' }, ...['attempts', 'p50', 'p95', 'p99'].map((head) => ({ head, isNumber: true }))],
+      columns: [{ head: 'week' }, ...numberColumns('attempts', 'p50', 'p95', 'p99')],
       rows: latency.weeks
         .map(({ period, attempts, p50, p95, p99 }) => [
           period,

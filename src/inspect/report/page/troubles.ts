@@ -1,19 +1,14 @@
 /** What did not arrive, in a report: causes with what to do, users, hooks. */
-import { formatCount, plural } from '../../../base/amounts.ts'
+import { plural } from '../../../base/amounts.ts'
+import { counted, numberColumns } from '../../../base/table.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
-import { buildTable, type Cell } from '../../page/table.ts'
+import { buildTable } from '../../page/table.ts'
 import { causeOf, forEverybody, formatAnswer } from '../../status/causes.ts'
 import { describeLast } from '../../status/hooks-in-trouble.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import type { Cut } from '../figures/troubles.ts'
 import type { Wording } from './wording.ts'
-
-const number = (value: number, tone?: 'bad' | 'doubtful'): Cell => ({
-  text: formatCount(value),
-  sort: value,
-  ...(value > 0 && tone && { tone }),
-})
 
 const moreOf = ({ total, first }: Cut<unknown>, noun: string) =>
   total > first.length ? `… and ${plural(total - first.length, noun)} more.` : undefined
@@ -30,17 +25,15 @@ function buildCauses({ causes: found, users, weeks }: Figures, { time }: Wording
     columns: [
       { head: 'cause', wide: true },
       { head: 'what to do', wide: true },
-      { head: 'failed', isNumber: true },
-      { head: 'unknown', isNumber: true },
-      { head: 'this week', isNumber: true },
+      ...numberColumns('failed', 'unknown', 'this week'),
       { head: 'last' },
     ],
     rows: causes.map(({ what, toDo, failed, unknown, thisPeriod, last, answers }) => [
       withAnswers(what, answers.map(formatAnswer)),
       toDo,
-      number(failed, 'bad'),
-      number(unknown, 'doubtful'),
-      number(thisPeriod),
+      counted(failed, 'bad'),
+      counted(unknown, 'doubtful'),
+      counted(thisPeriod),
       time(last),
     ]),
   })
@@ -51,17 +44,15 @@ function buildUsers({ users }: Figures, { time }: Wording): Html {
     caption: 'Users in trouble',
     columns: [
       { head: 'user' },
-      { head: 'failed', isNumber: true },
-      { head: 'unknown', isNumber: true },
-      { head: 'stuck', isNumber: true },
+      ...numberColumns('failed', 'unknown', 'stuck'),
       { head: 'last' },
       { head: 'why', wide: true },
     ],
     rows: users.first.map(({ email, failed, unknown, stuck, last, error, answer }) => [
       email,
-      number(failed, 'bad'),
-      number(unknown, 'doubtful'),
-      number(stuck, 'bad'),
+      counted(failed, 'bad'),
+      counted(unknown, 'doubtful'),
+      counted(stuck, 'bad'),
       time(last),
       error === null ? '' : withAnswers(causeOf({ error, httpStatus: null }).what, answer === null ? [] : [answer]),
     ]),
@@ -78,9 +69,7 @@ function buildHooks({ hooks }: Figures, { time }: Wording): Html {
     columns: [
       { head: 'user' },
       { head: 'hook', wide: true },
-      { head: 'failing', isNumber: true },
-      { head: 'given up', isNumber: true },
-      { head: 'dropped', isNumber: true },
+      ...numberColumns('failing', 'given up', 'dropped'),
       { head: 'off since' },
       { head: 'last attempt' },
       { head: 'why', wide: true },
@@ -88,9 +77,9 @@ function buildHooks({ hooks }: Figures, { time }: Wording): Html {
     rows: hooks.first.map((hook) => [
       hook.user,
       `${hostOf(hook.url)}, ${hook.id}`,
-      number(hook.failing, 'doubtful'),
-      number(hook.abandoned, 'bad'),
-      number(hook.dropped, 'doubtful'),
+      counted(hook.failing, 'doubtful'),
+      counted(hook.abandoned, 'bad'),
+      counted(hook.dropped, 'doubtful'),
       time(hook.offSince),
       time(hook.lastAt),
       // a hook with dropped listings may have had no attempt, which is no reason

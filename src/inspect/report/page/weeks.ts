@@ -1,5 +1,6 @@
 /** The weeks of a report: how deliveries ended, what they carried, how long a week's push took. */
 import { formatCount, plural, seconds } from '../../../base/amounts.ts'
+import { numberColumns } from '../../../base/table.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { buildBars, buildFigure, type Series } from '../../page/plot.ts'
@@ -32,7 +33,7 @@ function buildEnds(figures: Figures, wording: Wording): Html {
     columns: [
       { head: 'week' },
       { head: 'from Monday' },
-      ...['delivered', 'failed', 'unknown', 'skipped users'].map((head) => ({ head, isNumber: true })),
+      ...numberColumns('delivered', 'failed', 'unknown', 'skipped users'),
     ],
     rows: weeks
       .map((week, at) => [
@@ -96,7 +97,7 @@ function buildAmount(
     }),
     table: {
       caption: title,
-      columns: [{ head: 'week' }, { head: title.toLowerCase(), isNumber: true }],
+      columns: [{ head: 'week' }, ...numberColumns(title.toLowerCase())],
       rows: weeks
         .map((week) => {
           const value = amountOf(week)
@@ -135,7 +136,7 @@ function buildPace({ weeks, isSampled }: Figures): Html {
     }),
     table: {
       caption: 'Time from the beginning of the first run of the week to its first and its last weekly delivery',
-      columns: [{ head: 'week' }, { head: 'first after', isNumber: true }, { head: 'last after', isNumber: true }],
+      columns: [{ head: 'week' }, ...numberColumns('first after', 'last after')],
       rows: weeks
         .map(({ period, firstSeconds, lastSeconds }) => [
           period,

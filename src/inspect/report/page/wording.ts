@@ -34,14 +34,6 @@ export function createWording(timeZone: string): Wording {
 export const short = (value: number): string =>
   new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 }).format(value)
 
-/** Milliseconds as `250 ms`, `1.2 s`, `2 min`. */
-export function milliseconds(value: number): string {
-  if (value < 1_000) return `${Math.round(value)} ms`
-  const inSeconds = value / 1_000
-  if (inSeconds < 120) return `${Number(inSeconds.toPrecision(inSeconds < 10 ? 2 : 3))} s`
-  return `${Math.round(inSeconds / 60)} min`
-}
-
 /** `2026-W47` as `W47`. */
 export const shortWeek = (period: string): string => period.slice(5)
 

@@ -1,31 +1,32 @@
-/**
- * The frame of every command: settings are read before any work, the database is closed in every case, the result is an exit
- * code. Commands import their modules when they run, so that `--help` and `--version` load nothing.
- */
-
-import type { SettingsSource } from '../base/config.ts'
-import { LeadpushError } from '../base/errors.ts'
+/** The database of a command: opened by its settings, and closed in every case, also when the process ends early. */
 import { databaseSilentMsMax } from '../base/limits.ts'
-import type { Database, OpenDatabase, OpenOptions } from '../db/open.ts'
-import type { SecretSettings, Vault } from '../secrets/vault.ts'
+import { asDatabaseError } from '../db/away.ts'
+import { type Database, type OpenDatabase, type OpenOptions, openDatabase } from '../db/open.ts'
+import { hasOutdated, resolveOutdated } from '../matching/searches.ts'
+import { findPlaces } from '../places/places.ts'
 import type { CommandIo } from './command-io.ts'
-
-/** 0, 1, 2, 3, 129, 130 or 143 (contract 3). */
-export type ExitCode = number
-
-/** Registers an action that returns an exit code; commander itself knows only success. */
-export type Act = <A extends unknown[]>(
-  action: (io: CommandIo, ...args: A) => Promise<ExitCode>,
-) => (...args: A) => Promise<void>
-
-/** The environment and the working folder, with the values of `flags`. Throws `usage` where the folder is gone. */
-export function settingsSource({ env, folder }: CommandIo, flags: SettingsSource['flags'] = {}): SettingsSource {
-  if (folder !== undefined) return { env, cwd: folder, flags }
-  throw usageError('The working directory was removed.', 'Change to one that is there (`cd`), and run it again.')
-}
+import type { DatabaseUse } from './describe.ts'
 
 /** For commands of short statements: a database that is silent for longer counts as away. */
-export const inShort: OpenOptions = { silentMsMax: databaseSilentMsMax }
+const inShort: OpenOptions = { silentMsMax: databaseSilentMsMax }
+
+/** For commands that wait for a database that is away when they start (contract 2, `LEADPUSH_DATABASE_AWAY`). */
+const waiting = ({ log, ending }: CommandIo): OpenOptions => ({
+  onAway(text) {
+    ending.noteWaiting(log)
+    log.warn(text)
+  },
+})
+
+const uses: Record<DatabaseUse, (io: CommandIo) => OpenOptions> = {
+  reads: () => inShort,
+  'reads long': () => ({}),
+  changes: () => ({ ...inShort, writes: true }),
+  works: waiting,
+  sends: (io) => ({ ...inShort, ...waiting(io) }),
+}
+
+export const optionsOf = (use: DatabaseUse, io: CommandIo): OpenOptions => uses[use](io)
 
 interface Held {
   opening: Promise<OpenDatabase>
@@ -33,19 +34,11 @@ interface Held {
   release(): Promise<void>
 }
 
-/** For commands that wait for a database that is away when they start (contract 2, `LEADPUSH_DATABASE_AWAY`). */
-export const waiting = ({ log, ending }: CommandIo): OpenOptions => ({
-  onAway(text) {
-    ending.noteWaiting(log)
-    log.warn(text)
-  },
-})
-
 /** A command that only looks makes a broken connection anew for so long, but waits for no database that is away at its start. */
 const brokenMsMax = 2_000
 
 /** Where the database is; without `databaseAwayMs` the command only looks. */
-interface DatabaseSettings {
+export interface DatabaseSettings {
   databaseUrl: string | undefined
   home: string
   databaseAwayMs?: number
@@ -55,7 +48,7 @@ interface DatabaseSettings {
 export function holdDatabase(io: CommandIo, settings: DatabaseSettings, options: OpenOptions): Held {
   const onHang = (text: string) => io.log.warn(text)
   const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, onHang, env: io.env, ...options }
-  const opening = import('../db/open.ts').then(({ openDatabase }) => openDatabase(settings, limited))
+  const opening = openDatabase(settings, limited)
   const watched = io.ending.watchOpening(opening)
   let closing: Promise<void> | undefined
   const close = async () => {
@@ -79,7 +72,6 @@ export async function withDatabase<T>(
   options: OpenOptions,
   work: (opened: OpenDatabase) => Promise<T>,
 ): Promise<T> {
-  const { asDatabaseError } = await import('../db/away.ts')
   const { opening, release } = holdDatabase(io, settings, options)
   try {
     const opened = await opening
@@ -94,24 +86,7 @@ export async function withDatabase<T>(
   }
 }
 
-/** The vault of the database, as `openVault` has it, for a command that reads or writes secrets. */
-export async function openSecrets(
-  db: Database,
-  settings: SecretSettings,
-  options?: { begins?: boolean },
-): Promise<Vault> {
-  const { openVault } = await import('../secrets/vault.ts')
-  return await openVault(db, settings, options)
-}
-
 /** After a migration: an older program, with other places, may have settled the meaning of queries. */
 export async function resolveSearches(db: Database): Promise<void> {
-  const { hasOutdated, resolveOutdated } = await import('../matching/searches.ts')
-  if (!(await hasOutdated(db))) return
-  const { findPlaces } = await import('../places/places.ts')
-  await resolveOutdated(db, await findPlaces(db))
-}
-
-export function usageError(message: string, hint?: string): LeadpushError {
-  return new LeadpushError('usage', message, hint === undefined ? {} : { hint })
+  if (await hasOutdated(db)) await resolveOutdated(db, await findPlaces(db))
 }

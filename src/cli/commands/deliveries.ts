@@ -1,0 +1,72 @@
+/** `leadpush deliveries`: the ledger as a list, and one delivery of it. */
+import type { DeliveryLine } from '../../index.ts'
+import {
+  argument,
+  countOption,
+  describe,
+  describeGroup,
+  jsonLines,
+  jsonObject,
+  option,
+  RepeatedOption,
+} from '../describe.ts'
+import { exclude } from '../rules.ts'
+
+const statuses: DeliveryLine['status'][] = ['delivered', 'failed', 'unknown', 'pending']
+const kinds: DeliveryLine['kind'][] = ['weekly', 'forced', 'single', 'subscription']
+
+const list = describe({
+  name: 'list',
+  about: 'List the deliveries of the ledger, the newest first, each with its attempts and its cause.',
+  options: [
+    option('--period <week>', 'of this period, such as 2026-W47'),
+    new RepeatedOption('--status <status>', 'with this status; may be repeated', statuses),
+    new RepeatedOption('--kind <kind>', 'of this kind; may be repeated', kinds),
+    option('--user <email>', 'of this user'),
+    option('--since <duration>', 'whose last attempt is no longer ago, such as 2d'),
+    countOption('--limit <n>', 'so many at most'),
+    option('--csv', 'print CSV with a header'),
+    jsonLines(),
+  ],
+  help: `
+Examples:
+  leadpush deliveries list --limit 20
+  leadpush deliveries list --status failed --status unknown --since 2d
+  leadpush deliveries list --period 2026-W47 --csv > week.csv
+
+A line has the times of the first and the last attempt, the period, and what
+\`push\` prints of a delivery. Without --limit the list has no end but the
+ledger's.`,
+  rules: [exclude(['--csv', '--json'])],
+  settings: ['timeZone'],
+  database: 'reads long',
+  work: async () => (await import('../deliveries/list.ts')).list,
+})
+
+const show = describe({
+  name: 'show',
+  about: 'Show one delivery: its attempts, what the receiver said, and with --body what was sent.',
+  arguments: [argument('<key>', 'its X-Idempotency-Key')],
+  options: [option('--body', 'print its body, byte for byte as it went'), jsonObject()],
+  help: `
+The key stands in the X-Idempotency-Key of the request, and in the lines of
+--json. The body is built again from the listings as they were then, also that
+of a past week. Once one of its listings was erased, or deleted by
+\`leadpush prune\`, --body exits 1.
+
+Examples:
+  leadpush deliveries list --user me@example.com --json | jq -r .idempotencyKey
+  leadpush deliveries show 5f0c…
+  leadpush deliveries show 5f0c… --body | jq '.fsbos | length'
+  leadpush deliveries show 5f0c… --json | jq '.attemptLog[].answer'`,
+  rules: [exclude(['--body', '--json'])],
+  settings: ['timeZone', 'keepAnswers'],
+  database: 'reads',
+  work: async () => (await import('../deliveries/show.ts')).show,
+})
+
+export const deliveries = describeGroup({
+  name: 'deliveries',
+  about: 'List deliveries, and show one with what was sent.',
+  commands: [list, show],
+})

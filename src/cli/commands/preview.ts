@@ -1,0 +1,49 @@
+/** `leadpush preview`. */
+import { countOption, describe, jsonLines, option } from '../describe.ts'
+import { exclude, goesWith } from '../rules.ts'
+
+export const preview = describe({
+  name: 'preview',
+  about: 'Show what a push would send now. Nothing is sent, nothing is written.',
+  options: [
+    option('--user <email>', 'what `push --user` would send'),
+    option('--force', 'what `push --all --force` would send'),
+    option('--failed', 'what `push --failed` would send'),
+    option('--unknown', 'with --failed: also for deliveries that may have arrived'),
+    countOption('--limit <n>', 'list only the first n users; the summary counts all'),
+    option('--body', 'print each body, one to a line, byte for byte'),
+    option('--diff', 'with --user: what is new, changed and gone against the last weekly delivery that arrived'),
+    option('--out <file>', 'with --user: also write a page to look at, with the listings; - is standard output'),
+    jsonLines(),
+  ],
+  help: `
+Users are listed in the order in which a push comes to them: interrupted
+deliveries, subscription pushes, then by where their first query lies. The
+summary counts all of them, and names who would get the fewest and the most
+leads. --limit shortens the output of --body and --json too.
+
+The page of --out is one file that loads nothing: what each query matches,
+brings and leaves out and why, the requests' sizes, a map, and up to 1,000
+listings as cards. It holds no contact of a listing and no key. Only its owner
+may read the file. It changes nothing about what is printed.
+
+Examples:
+  leadpush preview --limit 20            a look at a few, and the summary of all
+  leadpush preview --user user@example.com --body | jq '.fsbos | length'
+  leadpush preview --user user@example.com --diff
+  leadpush preview --user user@example.com --out preview.html`,
+  rules: [
+    exclude(['--user', '--force', '--failed']),
+    exclude(['--limit', '--user']),
+    goesWith('--unknown', '--failed'),
+    exclude(['--body', '--json'], 'A body is a line of JSON already.'),
+    goesWith('--diff', '--user', 'It compares what one user would get: name the user.'),
+    exclude(['--diff', '--body']),
+    exclude(['--diff', '--out']),
+    goesWith('--out', '--user', 'A page shows what one user would get: name the user.'),
+    exclude(['--out', '--body'], 'A body is for programs, a page for people.'),
+  ],
+  settings: ['timeZone', 'maxLeadAgeMs', 'sameHouse', 'guard'],
+  database: 'reads',
+  work: async () => (await import('../preview/preview.ts')).preview,
+})

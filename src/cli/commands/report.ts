@@ -1,0 +1,25 @@
+/** `leadpush report`. */
+import { describe, jsonObject, option } from '../describe.ts'
+
+export const report = describe({
+  name: 'report',
+  about: 'Write one HTML page: how the weeks went, what did not arrive and why, the receiver, the listings.',
+  options: [
+    option('--out <file>', 'write the page to this file, replacing it; - is standard output').makeOptionMandatory(),
+    jsonObject(),
+  ],
+  help: `
+The page is one file that loads nothing, and can be sent by mail. It holds the
+e-mail addresses of users in trouble, no key and no contact of a listing; only
+its owner may read the file.
+
+Examples:
+  leadpush report --out report.html
+  leadpush report --out - | ssh web.example.com 'cat > report.html'
+
+--json prints {"type":"report","file","bytes","period","seconds","sampled",
+"findings"}.`,
+  settings: ['timeZone', 'maxLeadAgeMs', 'sameHouse', 'feedMaxAgeMs', 'keepAnswers'],
+  database: 'reads long',
+  work: async () => (await import('../report.ts')).report,
+})

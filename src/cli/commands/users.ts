@@ -1,0 +1,112 @@
+/** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
+import { argument, describe, describeGroup, dryRun, jsonLines, jsonObject, option } from '../describe.ts'
+import { pushNeeds, pushSettings } from '../push/settings.ts'
+import { goesWith } from '../rules.ts'
+import { mapOptions } from './record-options.ts'
+
+const imports = describe({
+  name: 'import',
+  about: 'Import users from NDJSON, a JSON array or CSV; - reads standard input. Sends nothing.',
+  arguments: [argument('<file...>', 'files, taken in one after the other')],
+  options: [
+    option('--complete', 'the files are all users there are: unsubscribe those who are in none of them'),
+    option('--accept', 'with --complete: even if the files have fewer than half of the subscribed users'),
+    ...mapOptions,
+    dryRun('tell what the import would do, and write nothing'),
+    option('--rejects <file>', 'keep the rejected records in a file, as they came'),
+    jsonLines(),
+  ],
+  help: `
+Examples:
+  leadpush users import users.ndjson
+  leadpush users import users.csv --complete      the whole export, nightly
+  leadpush users import users.csv --complete --dry-run
+  leadpush users import crm.csv --map receiverApiKey='API key' --map value=ZIP
+
+A record: {"email":"user@example.com","receiverApiKey":"…","subscribed":true,
+           "queries":[{"type":"zipcode","value":"78704","radius":25},
+                      {"type":"text","value":"pool"}]}
+A field that is left out keeps its value. Given queries replace the user's.
+
+CSV has a line for each query; lines with one e-mail are one user. Its columns,
+in any order and case: email, receiverApiKey, subscribed (true, yes, y, 1, on or
+the opposite), type, value, radius. An empty cell keeps the value. Without a
+type a postal code is a zipcode, any other value a text. A line that cannot be
+read rejects its user. If your columns have other names, run the import without
+--map: it prints the options to use.`,
+  rules: [goesWith('--accept', '--complete')],
+  settings: ['secretKey'],
+  database: 'works',
+  work: async () => (await import('../users/import.ts')).importFiles,
+})
+
+const list = describe({
+  name: 'list',
+  about: 'Show the users and their queries, never a key.',
+  options: [jsonLines()],
+  help: '\nExamples:\n  leadpush users list\n  leadpush users list --json | wc -l',
+  database: 'reads',
+  work: async () => (await import('../users/list.ts')).list,
+})
+
+const show = describe({
+  name: 'show',
+  about: 'Show a user: queries, subscription, what is owed, the last deliveries, integrations; never the key.',
+  arguments: [argument('<email>', 'the user')],
+  options: [jsonObject()],
+  help: '\nExamples:\n  leadpush users show user@example.com',
+  settings: ['timeZone', 'maxLeadAgeMs', 'guard', 'keepAnswers'],
+  database: 'reads',
+  work: async () => (await import('../users/show.ts')).show,
+})
+
+const emails = [argument('<email...>', 'the users; - reads them from standard input')]
+
+/** Below a command that changes each of several users in the same way. */
+const helpOf = (name: string) => `
+Examples:
+  leadpush users ${name} user@example.com
+  leadpush users ${name} - < emails.txt
+
+Name several users, or give - and their e-mails on standard input, one a line:
+each is done, and a summary follows. If a user does not exist, the exit code is
+1, or 2 if it is the only one.`
+
+const subscribe = describe({
+  name: 'subscribe',
+  about: 'Subscribe users to the lead push. Who was not subscribed gets the subscription push now.',
+  arguments: emails,
+  options: [jsonLines()],
+  help: helpOf('subscribe'),
+  settings: pushSettings,
+  needs: pushNeeds,
+  database: 'changes',
+  work: async () => (await import('../users/change.ts')).subscribe,
+})
+
+const unsubscribe = describe({
+  name: 'unsubscribe',
+  about: 'End a subscription, and all that is owed by it and was not begun. Second attempts are still made.',
+  arguments: emails,
+  options: [jsonLines()],
+  help: helpOf('unsubscribe'),
+  database: 'changes',
+  work: async () => (await import('../users/change.ts')).unsubscribe,
+})
+
+const remove = describe({
+  name: 'remove',
+  about: 'Remove users, end all that is owed to them, and revoke their integrations; the platforms are told.',
+  arguments: emails,
+  options: [jsonLines(), dryRun('remove nobody: tell what would go')],
+  help: helpOf('remove'),
+  settings: ['allowInsecureHooks', 'hookHosts'],
+  database: 'changes',
+  work: async () => (await import('../users/change.ts')).remove,
+})
+
+export const users = describeGroup({
+  name: 'users',
+  about: 'Import, list, subscribe, unsubscribe and remove users.',
+  commands: [imports, list, show, subscribe, unsubscribe, remove],
+})

@@ -1,0 +1,193 @@
+/** What a push would send, without sending or writing anything. */
+
+import { bytes, formatCount, plural, secondsSince } from '../../base/amounts.ts'
+import { numberColumns } from '../../base/table.ts'
+import type { Database } from '../../db/open.ts'
+import type { DeliveryLine, LeadsPerUser } from '../../index.ts'
+import { Preview, type PreviewSettings } from '../../push/preview/preview.ts'
+import { findUser } from '../../users/users.ts'
+import type { CommandIo } from '../command-io.ts'
+import type { AtDatabase, ExitCode } from '../describe.ts'
+import { type OutFile, openOutFile } from '../out-file.ts'
+import { paint } from '../painted.ts'
+import { writeDiff } from './diff.ts'
+
+interface PreviewOptions {
+  user?: string
+  force?: true
+  failed?: true
+  unknown?: true
+  limit?: number
+  body?: true
+  diff?: true
+  out?: string
+}
+
+type Settings = 'timeZone' | 'maxLeadAgeMs' | 'sameHouse' | 'guard'
+
+export async function preview(
+  { io, open, readSettings }: AtDatabase<Settings>,
+  options: PreviewOptions,
+): Promise<ExitCode> {
+  readSettings()
+  const { out } = options
+  const file = out === undefined ? undefined : openOutFile(io, out, { isTaken: io.out.isJson, option: '--out' })
+  try {
+    return await open(({ db }, settings) => show(io, db, options, settings, file))
+  } finally {
+    file?.discard()
+  }
+}
+
+async function show(
+  io: CommandIo,
+  db: Database,
+  options: PreviewOptions,
+  settings: PreviewSettings,
+  file?: OutFile,
+): Promise<ExitCode> {
+  const startedAt = performance.now()
+  const { user: email } = options
+  const user = email === undefined ? undefined : await findUser(db, email)
+  const planned = await Preview.create(
+    db,
+    user
+      ? { what: 'user', ...user }
+      : options.failed
+        ? { what: 'failed', unknown: options.unknown ?? false }
+        : { what: 'all', force: options.force ?? false },
+    settings,
+  )
+  if (options.diff && user) {
+    await passOver(io, planned)
+    await writeDiff(io, db, user, planned.versionIds, planned.period)
+    return 0
+  }
+  const isPrinted = options.out !== '-'
+  const print = options.body ? showBodies : io.out.isJson ? showJson : isPrinted ? showTable : passOver
+  await print(io, planned, options.limit)
+  const seconds = secondsSince(startedAt)
+  const summary = planned.summary(seconds)
+  // what draws the page takes a quarter of a start
+  const size = file && user && (await (await import('./page.ts')).writePage(db, user, planned, settings, file))
+  const leadsPerUser = planned.spread.get()
+  if (io.out.isJson) await io.out.json({ ...summary, ...(leadsPerUser && { leadsPerUser }) })
+  else if (!options.body && isPrinted) await writeSummary(io, summary, leadsPerUser)
+  if (size !== undefined && !io.out.isJson && isPrinted)
+    await io.out.line(`${paint('bold', options.out ?? '')}  ${bytes(size)}`)
+  return 0
+}
+
+type Found = Preview extends { lines(): AsyncGenerator<infer F> } ? F : never
+
+/** The lines of the first `limit` users; the others are read for the summary alone. */
+async function* firstOf(planned: Preview, limit = Number.POSITIVE_INFINITY): AsyncGenerator<Found> {
+  let last: string | null | undefined
+  let users = 0
+  for await (const found of planned.lines()) {
+    const { user } = 'line' in found ? found.line : (found as { user?: string })
+    if (user !== last) users++
+    last = user
+    if (users <= limit) yield found
+  }
+}
+
+async function passOver(_io: CommandIo, planned: Preview): Promise<void> {
+  for await (const _ of planned.lines());
+}
+
+async function showBodies(io: CommandIo, planned: Preview, limit?: number): Promise<void> {
+  for await (const found of firstOf(planned, limit)) {
+    if (!('line' in found)) continue
+    await io.out.write(await found.readBody())
+    await io.out.write('\n')
+  }
+}
+
+async function showJson(io: CommandIo, planned: Preview, limit?: number): Promise<void> {
+  for await (const found of firstOf(planned, limit)) await io.out.json('line' in found ? found.line : found)
+}
+
+/** The most skipped users and left-out listings that are printed without --json; the rest are counted. */
+const notesShown = 20
+
+async function showTable(io: CommandIo, planned: Preview, limit?: number): Promise<void> {
+  const tables = io.out.tables([
+    { head: 'kind' },
+    ...numberColumns('queries', 'matches', 'leads', 'bytes', 'parts'),
+    { head: 'user' },
+  ])
+  const notes: string[] = []
+  let unshown = 0
+  let tabled = 0
+  for await (const found of firstOf(planned, limit)) {
+    if ('line' in found) {
+      await tables.add(toRow(found.line, found.matches))
+      tabled++
+    } else if (notes.length >= notesShown) unshown++
+    else if (found.type === 'skip')
+      notes.push(`${found.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${found.reason}`)
+    else if (found.type === 'warning')
+      notes.push(`${found.user}  ${paint('yellow', 'warning')}  ${found.href ?? 'all of it'}: ${found.message}`)
+  }
+  await tables.end()
+  if (notes.length > 0) await io.out.line(...(tabled > 0 ? [''] : []), ...notes)
+  await io.out.more(unshown)
+}
+
+function toRow(line: DeliveryLine, matches: number | null): string[] {
+  const { user, kind, queries, leads, part, parts, attempts } = line
+  // the e-mail comes last, where it is not cut for want of room
+  return [
+    `${kind}${attempts > 0 ? ', 2nd attempt' : ''}`,
+    formatCount(queries),
+    matches === null ? '' : formatCount(matches),
+    formatCount(leads),
+    bytes(line.bytes),
+    parts > 1 ? `${part}/${parts}` : '1',
+    user ?? '',
+  ]
+}
+
+async function writeSummary(
+  io: CommandIo,
+  summary: {
+    period: string
+    users: number
+    deliveries: number
+    skipped: number
+    leads: number
+    bytes: number
+    sameHouse?: number
+  },
+  leadsPerUser: LeadsPerUser | undefined,
+): Promise<void> {
+  if (summary.deliveries === 0) {
+    await io.out.line(`Nothing would be sent in ${summary.period}.`)
+    return
+  }
+  const skipped = summary.skipped > 0 ? `, ${formatCount(summary.skipped)} skipped` : ''
+  await io.out.line(
+    '',
+    io.out.wrap(
+      `${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
+      0,
+    ),
+  )
+  if (summary.sameHouse)
+    await io.out.line(
+      io.out.wrap(`Left out, since another listing of the house counts: ${plural(summary.sameHouse, 'listing')}.`, 0),
+    )
+  // one user has nobody to be compared with
+  if (leadsPerUser === undefined || summary.users < 2) return
+  const { withoutLeads, smallest, median, largest } = leadsPerUser
+  const name = ({ user, leads }: typeof smallest) => `${formatCount(leads)} (${user})`
+  await io.out.line(
+    io.out.wrap(
+      `Leads a user: smallest ${name(smallest)}, median ${formatCount(median)}, largest ${name(largest)}.`,
+      0,
+    ),
+  )
+  if (withoutLeads > 0)
+    await io.out.line(paint('yellow', `${plural(withoutLeads, 'user')} would get a delivery with no lead.`))
+}

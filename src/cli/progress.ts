@@ -1,0 +1,34 @@
+/** How far a command is, on standard error: on a terminal one moving line that never wraps, elsewhere a log line every 10 s. */
+import type { CommandIo } from './command-io.ts'
+
+const plainProgressMs = 10_000
+const livelyProgressMs = 200
+/** The spinner, a space, and the last column, at which some terminals wrap. */
+const besideChars = 3
+
+/** Shows what `text` says until `stop`; it is asked for a text that fits, and for undefined nothing is shown yet. */
+export async function startProgress(
+  io: CommandIo,
+  text: (columns: number) => string | undefined,
+): Promise<{ stop(): void }> {
+  const spinner = await io.out.openSpinner()
+  const render = () => {
+    const shown = text(spinner ? (io.stderr.columns ?? 0) - besideChars : Number.POSITIVE_INFINITY)
+    if (shown === undefined) return
+    if (!spinner) io.log.info(shown)
+    else if (spinner.isSpinning) spinner.text = shown
+    else spinner.start(shown)
+  }
+  if (spinner) {
+    render()
+    io.stderr.on('resize', render)
+  }
+  const timer = setInterval(render, spinner ? livelyProgressMs : plainProgressMs).unref()
+  return {
+    stop() {
+      clearInterval(timer)
+      io.stderr.off('resize', render)
+      spinner?.stop()
+    },
+  }
+}

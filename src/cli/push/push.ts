@@ -1,0 +1,171 @@
+/** Deliveries to all users, to one user, after failures, or after an interruption. */
+import { plural } from '../../base/amounts.ts'
+import { inspectSettings, readProxies, type SettingsSource } from '../../base/config.ts'
+import { usageError } from '../../base/errors.ts'
+import type { Database } from '../../db/open.ts'
+import { onCommitsHang } from '../../db/silence.ts'
+import { findPeriod, type RunCommand } from '../../deliveries/runs.ts'
+import { createHttp } from '../../http/client.ts'
+import { countUsersOfPass } from '../../push/database/users-left.ts'
+import { tellAll } from '../../push/reporter.ts'
+import { type PushRequest, runPush } from '../../push/run-push.ts'
+import { forcedPass } from '../../push/whom/pass.ts'
+import { openVault, type Vault } from '../../secrets/vault.ts'
+import { findUser } from '../../users/users.ts'
+import { agrees, canAsk } from '../ask.ts'
+import type { CommandIo } from '../command-io.ts'
+import type { AtDatabase, ExitCode } from '../describe.ts'
+import { boundHeap } from '../heap.ts'
+import { keepMetricsFile } from '../metrics-file.ts'
+import { PushMetrics } from './metrics.ts'
+import { Ping } from './ping.ts'
+import type { PushNeed, PushSetting, PushSettings } from './settings.ts'
+import { createPushView } from './view.ts'
+
+interface PushOptions {
+  all?: true
+  user?: string
+  resume?: true
+  failed?: true
+  unknown?: true
+  /** For `serve`: sends only what is owed by subscribing, to all users or, with `user`, to one. */
+  owed?: true
+  force?: true
+  yes?: true
+  limit?: number
+  accept?: true
+  metricsFile?: string
+}
+
+export async function push(
+  { io, source, readSettings, open }: AtDatabase<PushSetting, PushNeed>,
+  options: PushOptions,
+): Promise<ExitCode> {
+  // contract 2: a push of a part is no whole one, as `status --check` has it
+  const ping = options.all && options.limit === undefined ? openPing(io, source) : undefined
+  // a signal that comes before the push listens for it
+  const forget = ping && io.ending.before(() => ping.endStopped())
+  try {
+    const metrics = keepMetricsFile(
+      io,
+      options.metricsFile,
+      (before) => new PushMetrics(commandOf(options), before, io.nowMs()),
+    )
+    readSettings()
+    await ping?.start()
+    const exitCode = await open(async (opened, settings) => {
+      io.log.info(`Database: ${opened.description}`)
+      const vault = await openVault(opened.db, settings)
+      if (options.force && !options.yes) await agreeToForce(io, opened.db, settings, options.limit)
+      const { request, again } = await findRequest(io, opened.db, options)
+      return await sendPush(io, opened, settings, request, { vault, accept: options.accept, metrics, ping, again })
+    })
+    forget?.()
+    await ping?.end(exitCode)
+    return exitCode
+  } catch (error) {
+    forget?.()
+    await ping?.endBroken(error)
+    throw error
+  }
+}
+
+/** Asks a person at a terminal whether so many users shall get a further delivery; a push without a terminal is not held up. */
+async function agreeToForce(
+  io: CommandIo,
+  db: Database,
+  settings: { timeZone: string; maxLeadAgeMs: number },
+  limit: number | undefined,
+): Promise<void> {
+  if (!canAsk(io)) return
+  const { period } = await findPeriod(db, settings)
+  const { free, held } = await countUsersOfPass(db, forcedPass(period))
+  const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
+  if (users === 0) return
+  const what = `${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`
+  if (await agrees(io, what, 'Send them?')) return
+  throw usageError(
+    'Nothing was sent: it was not agreed to.',
+    'With --yes it does not ask; without --force nobody gets two.',
+  )
+}
+
+function commandOf({ all, force, resume, failed, user }: PushOptions): RunCommand {
+  if (all) return force ? 'force' : 'all'
+  if (resume) return 'resume'
+  if (failed) return 'failed'
+  return user === undefined ? 'owed' : 'user'
+}
+
+/** What is asked for. `again`: the command for what failed, where `push --failed` would not serve the user. */
+async function findRequest(
+  io: CommandIo,
+  db: Database,
+  options: PushOptions,
+): Promise<{ request: PushRequest; again?: string }> {
+  if (options.all) return { request: { what: 'all', force: options.force ?? false, limit: options.limit } }
+  if (options.resume) return { request: { what: 'resume' } }
+  if (options.failed) return { request: { what: 'failed', unknown: options.unknown ?? false } }
+  if (options.user === undefined) return { request: { what: 'owed' } }
+  const { user, owed, subscribed } = await findUser(db, options.user)
+  if (options.owed) return { request: { what: 'user', user, owed, owedOnly: true } }
+  const request: PushRequest = { what: 'user', user, owed }
+  if (subscribed) return { request }
+  io.log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
+  return { request, again: `push --user ${user.email}` }
+}
+
+/** Runs a push with its output: lines, progress, log and metrics. */
+export async function sendPush(
+  io: CommandIo,
+  { db }: { db: Database },
+  settings: PushSettings,
+  request: PushRequest,
+  {
+    vault,
+    accept,
+    metrics,
+    ping,
+    again,
+  }: {
+    vault: Vault
+    accept?: true | undefined
+    metrics?: PushMetrics | undefined
+    ping?: Ping | undefined
+    again?: string | undefined
+  },
+): Promise<ExitCode> {
+  boundHeap()
+  const http = createHttp(settings)
+  const view = await createPushView(io, { single: request.what === 'user' && !request.further, again })
+  const stop = io.stops.listen((signal) => {
+    view.reporter.waits('what is under way')
+    io.log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
+  })
+  const forget = onCommitsHang((hangs) => view.reporter.waits(hangs ? 'a synchronous standby' : undefined))
+  try {
+    const reporter = tellAll(view.reporter, ...[metrics, ping?.reporter].filter((each) => each !== undefined))
+    const end = await runPush({ db, http, vault, settings, request, accept, reporter, stop: stop.signal })
+    metrics?.noteEnd(end)
+    await view.end(end.summary, end)
+    return stop.exitCode ?? (end.ok ? 0 : 1)
+  } finally {
+    view.stop()
+    forget()
+    stop.dispose()
+    await http.close()
+  }
+}
+
+/** Goes by its own settings alone: it tells of others that are bad too. */
+function openPing(io: CommandIo, source: SettingsSource): Ping | undefined {
+  const { pingUrl, pingBody = 'off' } = inspectSettings(['pingUrl', 'pingBody'], source).settings
+  if (pingUrl === undefined) return undefined
+  let proxies = {}
+  try {
+    proxies = readProxies(source)
+  } catch {
+    // the push tells of it
+  }
+  return new Ping(io.log, { pingUrl, pingBody, proxies })
+}

@@ -1,0 +1,119 @@
+/** A strict reference receiver, for developers of receivers and for trying a sender. */
+import { messageOf, usageError } from '../../base/errors.ts'
+import { parseDuration } from '../../base/setting-values.ts'
+import type { Database } from '../../db/open.ts'
+import { type Faults, parseFail, parseStatus } from '../../receiver-kit/receiver/faults.ts'
+import { startReceiver } from '../../receiver-kit/receiver/receiver.ts'
+import { parseLimit } from '../../receiver-kit/receiver/token-bucket.ts'
+import { openVault, type SecretSettings } from '../../secrets/vault.ts'
+import { receiverKeySchema } from '../../users/user.ts'
+import { isReceiverKey } from '../../users/users.ts'
+import type { CommandIo } from '../command-io.ts'
+import { type AtDatabase, type ExitCode, readCount, wrongValue } from '../describe.ts'
+import { fileOrInput } from '../input.ts'
+import { createReceiverView } from './view.ts'
+
+const delayMsMax = 600_000
+const keysBytesMax = 16 * 1024 * 1024
+
+interface ReceiverOptions {
+  keys?: string
+  fail?: string[]
+  delay?: string
+  drop?: string | true
+  limit?: string
+  refuse?: string
+  html?: true
+}
+
+export async function receive(
+  { io, open, readSettings }: AtDatabase<'host' | 'port' | 'secretKey'>,
+  options: ReceiverOptions,
+): Promise<ExitCode> {
+  const { host, port } = readSettings()
+  const faults = readFaults(options)
+  const chooseKeys = await readKeys(io, options)
+  return await open(
+    async (opened, settings) => {
+      const stop = io.stops.listen(() => {})
+      const knowsKey = await chooseKeys(opened.db, settings)
+      const view = await createReceiverView(io)
+      try {
+        const receiver = await startReceiver({
+          db: opened,
+          host,
+          port,
+          faults,
+          ...(knowsKey && { knowsKey }),
+          onDelivery: (delivery) => view.show(delivery),
+          onTrouble: (error) => io.log.error(messageOf(error)),
+        })
+        await io.out.line(`leadpush receiver listening on ${receiver.url}`)
+        await new Promise<void>((resolve) => {
+          if (stop.signal.aborted) resolve()
+          else stop.signal.addEventListener('abort', () => resolve(), { once: true })
+        })
+        await receiver.close()
+        return 0
+      } finally {
+        view.stop()
+        stop.dispose()
+      }
+    },
+    { create: true, writes: true },
+  )
+}
+
+type KnowsKey = (key: string) => boolean | Promise<boolean>
+type ChooseKeys = (db: Database, settings: SecretSettings) => Promise<KnowsKey | undefined>
+
+/** Decides which receiver keys are taken, once there is a database. Keys come from a file, since arguments show in the list of processes. */
+async function readKeys(io: CommandIo, { keys }: ReceiverOptions): Promise<ChooseKeys> {
+  if (keys === undefined) return async () => undefined
+  if (keys === 'users') {
+    return async (db, settings) => {
+      const vault = await openVault(db, settings)
+      return (key) => isReceiverKey(db, vault, key)
+    }
+  }
+  const text = await fileOrInput(io, '--keys', keys, keysBytesMax)
+  const known = new Set<string>()
+  for (const [at, line] of text.split('\n').entries()) {
+    const key = line.trim()
+    if (key === '') continue
+    const parsed = receiverKeySchema.safeParse(key)
+    if (!parsed.success) throw usageError(`--keys: line ${at + 1} ${parsed.error.issues[0]?.message}`)
+    known.add(key)
+  }
+  return async () => (key) => known.has(key)
+}
+
+function readFaults({ fail = [], delay, drop, limit, refuse, html }: ReceiverOptions): Faults {
+  const faults: Faults = {
+    fail: fail.map((text) => {
+      const parsed = parseFail(text)
+      if (parsed) return parsed
+      throw wrongValue('--fail', text, 'a status from 300 to 599 and how often, such as 503:2')
+    }),
+    html: html ?? false,
+  }
+  if (delay !== undefined) {
+    const delayMs = parseDuration(delay)
+    if (delayMs === undefined || delayMs > delayMsMax)
+      throw wrongValue('--delay', delay, 'a duration up to 10m, such as 2s')
+    faults.delayMs = delayMs
+  }
+  if (drop !== undefined) faults.drop = readCount('--drop', drop === true ? '1' : drop)
+  if (limit !== undefined) {
+    const size = parseLimit(limit)
+    const allowed = 'requests a second or minute and a burst, such as 20/s:20 or 600/m'
+    if (size === undefined) throw wrongValue('--limit', limit, allowed)
+    faults.limit = size
+  }
+  if (refuse !== undefined) {
+    const status = parseStatus(refuse)
+    if (status === undefined) throw wrongValue('--refuse', refuse, 'a status from 300 to 599, such as 401')
+    faults.refuse = status
+  }
+  return faults
+}

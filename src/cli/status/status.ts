@@ -1,0 +1,137 @@
+/** How the period and the last runs went, one user's deliveries, and a check for a monitor. */
+import { formatCount, plural, timeFormat } from '../../base/amounts.ts'
+import type { Database } from '../../db/open.ts'
+import { type Finding, toFindingLine } from '../../inspect/finding.ts'
+import { findAlarms } from '../../inspect/status/alarms.ts'
+import { findLastRuns, findStatus, findTroubledHooks, type Status } from '../../inspect/status/status.ts'
+import { runsTable, sourcesTable } from '../../inspect/status/tables.ts'
+import { findUserDeliveries } from '../../inspect/status/user-deliveries.ts'
+import { findUserFacts } from '../../inspect/user/find-user-facts.ts'
+import { toDeliveryLine } from '../../push/reporter.ts'
+import { findUser } from '../../users/users.ts'
+import type { CommandIo } from '../command-io.ts'
+import type { AtDatabase, ExitCode, ReadSettings } from '../describe.ts'
+import { writeFinding } from '../findings-view.ts'
+import { paint } from '../painted.ts'
+import { writeUser } from '../users/show.ts'
+import { writeEnded, writeHooks, writeStuck } from './trouble-view.ts'
+
+interface StatusOptions {
+  user?: string
+  check?: true
+  quiet?: true
+}
+
+type Setting = 'timeZone' | 'maxLeadAgeMs' | 'feedMaxAgeMs' | 'keepAnswers' | 'guard'
+type StatusSettings = ReadSettings<Setting>
+
+/** So many sources are printed without --json. */
+const sourcesShown = 20
+
+export async function status({ io, open }: AtDatabase<Setting>, options: StatusOptions): Promise<ExitCode> {
+  const { user } = options
+  return await open(({ db }, settings) =>
+    user === undefined ? showStatus(io, db, settings, options) : showUser(io, db, user, settings),
+  )
+}
+
+async function showStatus(
+  io: CommandIo,
+  db: Database,
+  settings: StatusSettings,
+  { check, quiet }: StatusOptions,
+): Promise<ExitCode> {
+  const found = await findStatus(db, settings)
+  const findings = await findAlarms(db, found, settings)
+  await io.out.result(toStatusLine(found, findings), async () => {
+    for (const finding of findings) await writeFinding(io, finding)
+    if (findings.length === 0 && !quiet) await io.out.line(paint('green', 'All is well.'))
+    if (!quiet) await writeStatus(io, db, found, settings)
+  })
+  return check && findings.length > 0 ? 1 : 0
+}
+
+/** contract 3. */
+function toStatusLine(found: Status, findings: readonly Finding[]): object {
+  const { period, subscribed, delivered, failed, unknown, owed, hooksInTrouble, lastRun } = found
+  const { pending, stuck, held, refused, down, lost, sources } = found
+  return {
+    ...{
+      type: 'status',
+      period,
+      subscribed,
+      delivered,
+      failed,
+      unknown,
+      owed,
+      lastRun: lastRun ?? null,
+      hooksInTrouble,
+    },
+    ...{ pending, stuck },
+    ...(held && { held: { reason: held.reason, users: held.users } }),
+    ...(refused && { refused }),
+    ...(down && { down }),
+    ...(lost && { lost }),
+    ...(sources.length > 0 && { sources }),
+    findings: findings.map(toFindingLine),
+  }
+}
+
+async function writeStatus(
+  io: CommandIo,
+  db: Database,
+  found: Status,
+  { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
+): Promise<void> {
+  const time = timeFormat(timeZone)
+  await io.out.line('')
+  await io.out.facts(describeStatus(found, timeZone))
+  const runs = await findLastRuns(db)
+  if (runs.length > 0) {
+    await io.out.title('Last runs')
+    await io.out.table(runsTable(runs, time))
+  }
+  if (found.sources.length > 0) {
+    await io.out.title('Sources of listings')
+    await io.out.table(sourcesTable(found.sources.slice(0, sourcesShown), time))
+    await io.out.more(found.sources.length - sourcesShown, 'source')
+  }
+  if (found.stuck > 0) await writeStuck(io, db, time, keepAnswers)
+  if (found.failed + found.unknown > 0) await writeEnded(io, db, found, keepAnswers)
+  if (found.hooksInTrouble > 0)
+    await writeHooks(io, await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
+  const { subscribed, owed, held, refused, lost, stuck, lastRun } = found
+  if (subscribed === 0) await io.out.line('', 'Nobody is subscribed yet: leadpush users import FILE')
+  // otherwise what is wrong has said what to do
+  else if (owed > 0 && !held && !refused && !lost && stuck === 0 && lastRun?.outcome !== 'running')
+    await io.out.line('', 'To serve the users that are owed a delivery: leadpush push --all')
+}
+
+function describeStatus(found: Status, timeZone: string): [string, string][] {
+  const facts: [string, string][] = [
+    ['period', `${found.period} (${timeZone})`],
+    ['subscribed', plural(found.subscribed, 'user')],
+    ['delivered', paint('green', plural(found.delivered, 'delivery'))],
+    ['failed', found.failed > 0 ? paint('red', plural(found.failed, 'delivery')) : '0'],
+    ['unknown', found.unknown > 0 ? paint('yellow', plural(found.unknown, 'delivery')) : '0'],
+  ]
+  if (found.pending > 0) {
+    const stuck = found.stuck > 0 ? `, ${paint('red', `${formatCount(found.stuck)} stuck`)}` : ''
+    facts.push(['pending', `${plural(found.pending, 'delivery')}${stuck}`])
+  }
+  facts.push(['owed', found.owed > 0 ? paint('yellow', plural(found.owed, 'user')) : '0 users'])
+  return facts
+}
+
+async function showUser(io: CommandIo, db: Database, email: string, settings: StatusSettings): Promise<ExitCode> {
+  if (!io.out.isJson) {
+    await writeUser(io, await findUserFacts(db, email, settings), timeFormat(settings.timeZone))
+    return 0
+  }
+  const { user } = await findUser(db, email)
+  for await (const delivery of findUserDeliveries(db, user.id, settings.keepAnswers)) {
+    const { attemptLog, createdAt } = delivery
+    await io.out.json({ ...toDeliveryLine(delivery), createdAt, attemptLog })
+  }
+  return 0
+}

@@ -1,0 +1,132 @@
+/** Events of leads to the hooks of automation platforms. */
+import { formatCount, idCharsMin, plural, seconds } from '../../base/amounts.ts'
+import { usageError } from '../../base/errors.ts'
+import { apiKeyCharsMin, lostKeptDays } from '../../base/limits.ts'
+import type { Database, OpenDatabase } from '../../db/open.ts'
+import type { TriggerLine, TriggerSummaryLine } from '../../index.ts'
+import { findHookIds } from '../../integrations/hooks.ts'
+import { openVault, type Vault } from '../../secrets/vault.ts'
+import type { LostToRenew } from '../../triggers/lost-triggers.ts'
+import { runTriggers } from '../../triggers/triggers.ts'
+import type { CommandIo } from '../command-io.ts'
+import type { AtDatabase, ExitCode } from '../describe.ts'
+import { keepMetricsFile } from '../metrics-file.ts'
+import { readDuration } from '../option-values.ts'
+import { toJsonLine } from '../output.ts'
+import { paint } from '../painted.ts'
+import { startProgress } from '../progress.ts'
+import { TriggerMetrics } from './metrics.ts'
+import type { TriggerSetting, TriggerSettings } from './settings.ts'
+
+/** So many triggers that were not delivered are shown to a person; the rest are counted. */
+const shownMax = 50
+
+const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+/** Of a text that may be an API key the beginning is shown. */
+const nameOf = (id: string) =>
+  id.length < apiKeyCharsMin || uuid.test(id)
+    ? JSON.stringify(id)
+    : `${JSON.stringify(`${id.slice(0, 4)}…`)} (${id.length} characters)`
+
+/** The id of the one hook that `given` names, by its whole id or the beginning of it. Throws `usage`. */
+async function findHook(db: Database, given: string): Promise<string> {
+  const [id, another] = await findHookIds(db, given)
+  if (id !== undefined && another === undefined) return id
+  throw another === undefined
+    ? usageError(
+        `There is no hook ${nameOf(given)}: an id is a UUID, or its first ${idCharsMin} characters or more.`,
+        '`leadpush integrations list` shows them.',
+      )
+    : usageError(
+        `Several hooks have ids that begin with ${nameOf(given)}.`,
+        '`leadpush integrations list --json` shows whole ids.',
+      )
+}
+
+interface TriggerOptions {
+  again?: true
+  hook?: string
+  since?: string
+  metricsFile?: string
+}
+
+export async function trigger(
+  { io, readSettings, open }: AtDatabase<TriggerSetting>,
+  { again, hook, since, metricsFile }: TriggerOptions,
+): Promise<ExitCode> {
+  const command = again ? 'again' : 'trigger'
+  const metrics = keepMetricsFile(io, metricsFile, (before) => new TriggerMetrics(command, before, io.nowMs()))
+  readSettings()
+  const sinceMs = since === undefined ? undefined : readDuration('--since', since, '1s', `${lostKeptDays}d`)
+  return await open(async (opened, settings) => {
+    const vault = await openVault(opened.db, settings)
+    const hookId = hook === undefined ? undefined : await findHook(opened.db, hook)
+    return await sendTriggers(io, opened, settings, { vault, again: again && { hookId, sinceMs }, metrics })
+  })
+}
+
+/** Runs `trigger` with everything that a person or a machine sees of it. */
+export async function sendTriggers(
+  io: CommandIo,
+  opened: OpenDatabase,
+  settings: TriggerSettings,
+  { vault, again, metrics }: { vault: Vault; again?: LostToRenew | undefined; metrics?: TriggerMetrics | undefined },
+): Promise<ExitCode> {
+  const stop = io.stops.listen((signal) =>
+    io.log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
+  )
+  let done = 0
+  let undelivered = 0
+  const progress = await startProgress(io, () => `${plural(done, 'trigger')} sent`)
+  try {
+    const summary = await runTriggers({
+      opened,
+      vault,
+      settings,
+      stop: stop.signal,
+      again,
+      onNote: (text) => io.log.warn(text),
+      onOff: () => metrics?.off(),
+      onTrigger(line, durationMs) {
+        done++
+        metrics?.line(line, durationMs)
+        const { integration, webhookId, hook, attempts, httpStatus, error } = line
+        const what = error === null ? 'trigger delivered' : 'trigger not delivered'
+        io.log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
+        if (io.out.isJson) io.out.writeNow(toJsonLine(line))
+        else if (line.status !== 'delivered' && ++undelivered <= shownMax) io.out.lineNow(describe(line))
+      },
+    })
+    progress.stop()
+    metrics?.noteEnd(summary, stop.signal.aborted)
+    await io.out.result(summary, async () => {
+      await io.out.more(undelivered - shownMax)
+      await writeSummary(io, summary)
+    })
+    return stop.exitCode ?? (summary.abandoned > 0 ? 1 : 0)
+  } finally {
+    progress.stop()
+    stop.dispose()
+  }
+}
+
+function describe({ hook, href, status, attempts, error }: TriggerLine): string {
+  const painted = paint(status === 'abandoned' ? 'red' : 'yellow', status)
+  return `${href}  ${painted}  hook ${hook}, attempt ${attempts}${error === null ? '' : `: ${error}`}`
+}
+
+async function writeSummary(io: CommandIo, summary: TriggerSummaryLine): Promise<void> {
+  const { due, delivered, failed, abandoned, removed, dropped, waiting } = summary
+  const facts: [string, string][] = [
+    ['due', plural(due, 'trigger')],
+    ['delivered', paint('green', formatCount(delivered))],
+  ]
+  if (failed > 0) facts.push(['failed', `${paint('yellow', formatCount(failed))}, to be tried again by later runs`])
+  if (abandoned > 0) facts.push(['abandoned', `${paint('red', formatCount(abandoned))} after their last attempt`])
+  if (removed > 0) facts.push(['removed', `${formatCount(removed)}: the platform has ended the hook`])
+  if (dropped > 0) facts.push(['dropped', `${formatCount(dropped)} beyond the newest of a hook`])
+  if (waiting > 0) facts.push(['waiting', `${formatCount(waiting)} for the end of a pause of their hooks`])
+  facts.push(['took', seconds(summary.seconds)])
+  await io.out.facts(facts)
+  if (abandoned > 0) await io.out.line('Which hooks are in trouble, and why: leadpush status')
+}
