@@ -151,7 +151,7 @@ test('what is not there is refused from then on; what is no href or contact is r
   ]
   assert.deepEqual(await importAgain(house, other), { code: 0, counts: [1, 0, 0, 0, 0, 3] })
   for (const [args, message] of [
-    ['', /one of --href, --contact, --list and --drop/],
+    ['', /one of --href, --contact, --list or --drop/],
     [`--href ${hrefOf(1)} --contact ${email}`, /--href and --contact exclude each other/],
     ['--contact owner', /--contact: must be one e-mail address, or one phone number of 7 to 15 digits/],
     ['--contact 123456', /7 to 15/],
