@@ -1,8 +1,11 @@
 /** `leads forget` (contract 3): what it erases, that it holds, and that from its end on nothing goes out with what it erased. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { test } from 'node:test'
+import { createGunzip, createGzip } from 'node:zlib'
+import { writeBackup } from '../../src/db/backup.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { makeGate } from '../support/gate.ts'
@@ -113,6 +116,67 @@ test('the statistics of PostgreSQL keep no e-mail of a user who was removed', as
   await opened.pool.query('analyze')
   assert.equal((await house.call('users remove user-1@example.com')).code, 0)
   assert.equal(await rowsWith(opened, 'user-1@example.com'), 0)
+})
+
+test('an erased contact is in nothing that is kept or shown: tables, statistics, backup, pages, lines, the log of PostgreSQL', async () => {
+  const contact = { contactName: 'Quiet', contactPhone: '(512) 555-0187', contactEmail: 'Quiet-Owner@example.com' }
+  const forms = [contact.contactEmail, contact.contactPhone, '512-555-0187', '5125550187']
+  const formsIn = (text: string | Buffer) =>
+    forms.filter((form) => text.toString('latin1').toLowerCase().includes(form.toLowerCase()))
+  const quiet = listing('quiet', contact)
+  const house = await buildHouse({
+    users: makeUsers(2),
+    leads: [listing('kept'), quiet],
+    // a receiver that refuses a delivery and says why
+    answer: ({ plain }) => ({ status: 400, body: plain.toString() }),
+  })
+  const opened = await house.database.open()
+  const backUp = async () => {
+    const gzip = createGzip()
+    const [pieces] = await Promise.all([gzip.pipe(createGunzip()).toArray(), writeBackup(opened, gzip)])
+    return Buffer.concat(pieces)
+  }
+  const file = writeInput('quiet.ndjson', toLines([quiet, listing('bad', { ...contact, price: -1 })]))
+  const rejects = writeInput('quiet-rejects.ndjson', '')
+  const call = async (...args: string[]) => {
+    const { stdout, stderr } = await house.call(args, { env: { LEADPUSH_LOG_FORMAT: 'json' } })
+    return `${stdout}\n${stderr}`
+  }
+  const showAll = async () => {
+    const told = [
+      await call('push', '--all', '--force', '--json'),
+      await call('leads', 'import', file, '--strict', '--rejects', rejects),
+    ]
+    const [{ idempotency_key: key }] = (
+      await opened.pool.query('select idempotency_key from deliveries order by created_at desc limit 1')
+    ).rows
+    const looks = [
+      'status',
+      'status --json',
+      'report --out -',
+      'preview --user user-1@example.com --out -',
+      `deliveries show ${key}`,
+    ]
+    const more = [
+      `deliveries show ${key} --body`,
+      `leads show ${hrefOf('quiet')}`,
+      `explain user-1@example.com ${hrefOf('quiet')}`,
+    ]
+    for (const look of [...looks, ...more]) told.push(await call(...look.split(' ')))
+    return told
+  }
+  const told = await showAll()
+  await opened.pool.query('analyze')
+  // or this test could not fail
+  assert.ok(formsIn(await backUp()).length > 1)
+  assert.ok(formsIn(told.join()).length > 0)
+  for (const given of ['quiet-owner@example.com', '512 555 0187'])
+    await house.call(['leads', 'forget', '--contact', '-'], { input: given })
+  for (const text of [...(await showAll()), readFileSync(rejects), await backUp()])
+    assert.deepEqual(formsIn(text), [], text.toString())
+  for (const form of forms) assert.equal(await rowsWith(opened, form), 0, form)
+  const [{ folder }] = (await opened.pool.query(`select current_setting('data_directory') as folder`)).rows
+  assert.deepEqual(formsIn(readFileSync(join(dirname(folder), 'postgres.log'))), [])
 })
 
 // the import looked up once, before it read the file, whether anything had ever been erased
