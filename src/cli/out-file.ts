@@ -30,7 +30,8 @@ const reasons: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder',
 }
 
-const explain = (name: string, error: unknown) =>
+/** In plain words. `name`: what was to be written, as the operator named it. */
+export const explain = (name: string, error: unknown) =>
   `${name} cannot be written: ${reasons[codeOf(error) ?? ''] ?? messageOf(error)}.`
 
 const refuse = (name: string, error: unknown) =>

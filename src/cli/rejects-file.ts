@@ -13,11 +13,11 @@ import {
 } from 'node:fs'
 import { Socket } from 'node:net'
 import { PassThrough, type Writable } from 'node:stream'
-import { codeOf, LeadpushError, messageOf, usageError } from '../base/errors.ts'
+import { codeOf, LeadpushError, usageError } from '../base/errors.ts'
 import { isOwnFile } from '../base/owners.ts'
 import type { Rejected } from '../records/import-each.ts'
 import type { CommandIo } from './command-io.ts'
-import { type OutFile, openOutFile } from './out-file.ts'
+import { explain, type OutFile, openOutFile } from './out-file.ts'
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
 class RejectsFile {
@@ -76,9 +76,7 @@ class RejectsFile {
 }
 
 const describeTrouble = (path: string, trouble: unknown) =>
-  trouble instanceof LeadpushError
-    ? trouble.message
-    : `--rejects: ${path} cannot be written (${codeOf(trouble) ?? messageOf(trouble)}).`
+  trouble instanceof LeadpushError ? trouble.message : explain(`--rejects ${path}`, trouble)
 
 const anothers = (path: string) =>
   usageError(
