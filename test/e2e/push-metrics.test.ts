@@ -28,7 +28,7 @@ function read(command: string) {
 
 test('the file has the figures of the summary, the log a line an attempt, and neither a secret', async () => {
   receiver.answer = ({ headers }) => (headers['x-service-api-key'] === 'key-1' ? 401 : 200)
-  const { code, json, stderr } = await house.run(['push', '--all', '--json', '--metrics-file', file], {
+  const { code, json, stderr } = await house.call(['push', '--all', '--json', '--metrics-file', file], {
     env: { LEADPUSH_LOG_FORMAT: 'json' },
   })
   assert.equal(code, 1, stderr)
@@ -69,7 +69,7 @@ test('the file has the figures of the summary, the log a line an attempt, and ne
 
 test('whatever ends a push is in its file, with what was good before', async () => {
   receiver.answer = () => 200
-  assert.equal((await house.run(['push', '--failed', '--metrics-file', file])).code, 0)
+  assert.equal((await house.call(['push', '--failed', '--metrics-file', file])).code, 0)
   const good = read('failed')('last_success_timestamp_seconds') ?? 0
   assert.ok(good > 0)
   const endsWith = (exitCode: number) => {
@@ -78,12 +78,12 @@ test('whatever ends a push is in its file, with what was good before', async () 
     assert.equal(of('last_success_timestamp_seconds'), good)
     assert.ok((of('last_end_timestamp_seconds') ?? 0) > good)
   }
-  const away = await house.run(['push', '--failed', '--metrics-file', file], {
+  const away = await house.call(['push', '--failed', '--metrics-file', file], {
     env: { DATABASE_URL: 'postgresql://127.0.0.1:1/none', LEADPUSH_DATABASE_AWAY: '0s' },
   })
   assert.equal(away.code, 3)
   endsWith(3)
-  assert.equal((await house.run(['push', '--failed', '--metrics-file', file, '--rate', 'x'])).code, 2)
+  assert.equal((await house.call(['push', '--failed', '--metrics-file', file, '--rate', 'x'])).code, 2)
   endsWith(2)
   const user = ['push', '--user', 'user-1@example.com', '--metrics-file', file]
   for (const [signals, exitCode, answer] of [
@@ -130,7 +130,7 @@ test('a file that cannot be written is an error before any work; when it cannot 
     writeFileSync(folder, 'in the way')
     return 200
   }
-  const { code, stderr } = await house.run(['push', '--user', 'user-2@example.com', '--metrics-file', file])
+  const { code, stderr } = await house.call(['push', '--user', 'user-2@example.com', '--metrics-file', file])
   assert.equal(code, 0, stderr)
   assert.match(stderr, /warning: --metrics-file .* could not be written: /)
 })

@@ -12,7 +12,7 @@ import { addHook } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines } from '../support/import-files.ts'
 import { lackingScript } from '../support/installed.ts'
-import { cleanEnvironment, runProgram, testHome } from '../support/program.ts'
+import { callProgram, cleanEnvironment, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 
 // the moving line once divided by the columns of the terminal, and cleared lines without end where it has none
@@ -80,10 +80,10 @@ test('what a file holds for a terminal to obey is shown, not obeyed; JSON lines 
   const value = 'po\u001b[2J\u009bol'
   const record = { email: 'user@example.com', receiverApiKey: 'key-1', queries: [{ type: 'text', value, radius: 0 }] }
   const input = toLines([{ ...record, 'x\u001b]0;title\u0007': 1 }])
-  const imported = await runProgram(['users', 'import', '-'], { env, input })
+  const imported = await callProgram(['users', 'import', '-'], { env, input })
   assert.match(imported.stdout, /unknown field: x\\u001b\]0;title\\u0007$/m)
-  assert.match((await runProgram(['users', 'list'], { env })).stdout, /po\\u001b\[2J\\u009bol/)
-  assert.equal((await runProgram(['users', 'list', '--json'], { env })).json[0].queries[0].value, value)
+  assert.match((await callProgram(['users', 'list'], { env })).stdout, /po\\u001b\[2J\\u009bol/)
+  assert.equal((await callProgram(['users', 'list', '--json'], { env })).json[0].queries[0].value, value)
 })
 
 /** What it writes to a terminal of so many columns. */

@@ -38,7 +38,7 @@ export interface StartedProgram {
   stdout(): string
   stderr(): string
   kill(signal?: NodeJS.Signals): void
-  /** Waits for the first match in either stream; rejects when the process ends, or after `timeoutMs`, without one. */
+  /** Waits for the first match in either stream; rejects when the process ends, or after `timeoutMs`, without one. The time is for a machine that stalls. */
   waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>
   done: Promise<ProgramResult>
 }
@@ -110,7 +110,7 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
     stdout: () => written.stdout,
     stderr: () => written.stderr,
     kill: (signal = 'SIGTERM') => void child.kill(signal),
-    waitFor: (pattern, timeoutMs = 20_000) => waitFor(child, written, pattern, timeoutMs),
+    waitFor: (pattern, timeoutMs = 60_000) => waitFor(child, written, pattern, timeoutMs),
     done,
   }
 }
