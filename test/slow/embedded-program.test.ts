@@ -1,6 +1,6 @@
 /** The embedded database through the program, longer (contract 2, 3): how to connect, what leaves no server behind, and what is wrong. */
 import assert from 'node:assert/strict'
-import { appendFileSync, existsSync, readFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
@@ -85,4 +85,26 @@ test('where the embedded server cannot be started again, the message names valid
   assert.equal(code, 3, stderr)
   assert.match(stderr, /`leadpush validate` says what is wrong with the embedded PostgreSQL/)
   assert.doesNotMatch(stderr, /DATABASE_URL/)
+})
+
+test('a dry run tells what an import would do, and leaves no database behind', async () => {
+  // it left 52 MB in the home
+  const dry = join(testHome(), 'dry')
+  const users = writeInput('dry-users.ndjson', toLines(makeUsers(2)))
+  const leads = writeInput('dry-leads.ndjson', toLines([{ href: hrefOf(1), postalCode: '78704' }]))
+  for (const [command, inserted] of [
+    [`users import ${users}`, 2],
+    [`leads import ${leads}`, 1],
+  ] as const) {
+    const { code, json, stderr } = await call(`${command} --dry-run --json`, { env: { LEADPUSH_HOME: dry } })
+    assert.deepEqual([code, json.at(-1).inserted, existsSync(dry)], [0, inserted, false], stderr)
+  }
+})
+
+test('a home may have a long name, with quotes and letters of any language', async () => {
+  const deep = join(testHome(), 'd'.repeat(120), "quote's and ü")
+  mkdirSync(deep, { recursive: true })
+  const made = await run('migrate --json', { env: { LEADPUSH_HOME: deep } })
+  assert.equal(made.code, 0, made.stderr)
+  assert.equal((await run('users list', { env: { LEADPUSH_HOME: deep } })).code, 0)
 })
