@@ -7,6 +7,7 @@ import { createHttp } from '../../src/http/client.ts'
 import type { PushLine } from '../../src/index.ts'
 import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
 import { createDatabase } from '../support/database.ts'
+import { makeGate } from '../support/gate.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 import { testPushSettings } from '../support/push-settings.ts'
 import { requestsAtLeast, startTestReceiver, type TestReceiver } from '../support/receiver.ts'
@@ -16,7 +17,13 @@ const all: PushRequest = { what: 'all', force: false, limit: undefined }
 
 async function push(db: Database, receiver: TestReceiver, more: Partial<PushSettings> = {}): Promise<PushLine[]> {
   const lines: PushLine[] = []
-  const settings = testPushSettings(receiver.url, { retryDelayMs: 300, concurrency: 8, leaseMs: 1_000, ...more })
+  const settings = testPushSettings(receiver.url, {
+    retryDelayMs: 300,
+    concurrency: 8,
+    leaseMs: 1_000,
+    timeoutMs: 30_000,
+    ...more,
+  })
   const http = createHttp({ timeoutMs: settings.timeoutMs, concurrency: settings.concurrency })
   const reporter = collectingReporter(lines)
   try {
@@ -45,9 +52,13 @@ const endLeases = (db: Database) => sql`update workers set lease_until = now() -
 // A process that came back as a new worker took its own attempts under way for another's, and sent them a second time while the
 // first attempts were still waiting for their answers.
 test('a process that lost its lease does not take from itself what it is still sending', async (t) => {
-  const { db, receiver } = await build(t, ['slow@example.com', 'retried@example.com'], ({ headers }, nth) =>
-    headers['x-service-api-key'] === 'slow@example.com' ? { status: 200, delayMs: 1_800 } : nth <= 2 ? 500 : 200,
-  )
+  const gate = makeGate()
+  const { db, receiver } = await build(t, ['slow@example.com', 'retried@example.com'], async ({ headers }, nth) => {
+    // by the third request it is a new worker
+    if (nth === 3) gate.open()
+    if (headers['x-service-api-key'] === 'slow@example.com') return gate.opened.then(() => 200)
+    return nth <= 2 ? 500 : 200
+  })
   const pushing = push(db, receiver)
   await requestsAtLeast(receiver, 2)
   await endLeases(db)
@@ -59,8 +70,9 @@ test('a process that lost its lease does not take from itself what it is still s
 })
 
 test('a delivery taken over from a process that lost its lease goes out twice at most, and a late success counts', async (t) => {
+  const gate = makeGate()
   const { db, receiver } = await build(t, ['slow@example.com'], (_, nth) =>
-    nth === 1 ? { status: 200, delayMs: 1_200 } : 500,
+    nth === 1 ? gate.opened.then(() => 200) : 500,
   )
   const pushing = push(db, receiver)
   await requestsAtLeast(receiver, 1)
@@ -69,6 +81,7 @@ test('a delivery taken over from a process that lost its lease goes out twice at
   assert.equal(receiver.requests.length, 2)
   assert.equal(new Set(receiver.requests.map(({ key }) => key)).size, 1)
   assert.ok(receiver.requests[0]?.body.equals(receiver.requests[1]?.body ?? Buffer.alloc(0)))
+  gate.open()
   await pushing
   assert.equal(receiver.requests.length, 2)
   const row = await db.selectFrom('deliveries').selectAll().executeTakeFirstOrThrow()

@@ -444,6 +444,20 @@ test('what a dead process had begun gets its second attempt once its lease is ov
   assert.equal(resumed.summary.users, 2)
 })
 
+// The second attempt was answered; nobody knows what came of the first.
+test('what a dead process had begun ends unknown, and not failed, where the second attempt is refused', async (t) => {
+  const house = await build(t, { answer: () => 422 })
+  await house.push()
+  await sql`
+    with dead as (insert into workers (host, process_id, lease_until) values ('gone', 1, now()) returning id)
+    update deliveries set status = 'pending', under_way = true, attempts = 1, worker_id = dead.id, first_status = null, first_error = null,
+      second_status = null, second_error = null from dead
+  `.execute(house.db)
+  const { deliveries, summary } = await house.push({ what: 'resume' })
+  assert.deepEqual(deliveries.map(({ status, attempts, httpStatus }) => [status, attempts, httpStatus]), [['unknown', 2, 422]]) // biome-ignore format: short
+  assert.deepEqual([summary.unknown, summary.failed], [1, 0])
+})
+
 test('a user counts once, whatever of theirs a run goes on with, begins and ends', async (t) => {
   const house = await build(t, { users: users(3) })
   await house.push()

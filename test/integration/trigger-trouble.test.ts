@@ -4,6 +4,7 @@ import { after, beforeEach, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openDatabase } from '../../src/db/open.ts'
 import { createDatabase } from '../support/database.ts'
+import { makeGate } from '../support/gate.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, runTrigger } from '../support/hooks.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
@@ -52,12 +53,14 @@ for (const [what, asked] of [
 }
 
 test('a process that lost its lease does not send again what it is still sending, and goes on with the rest', async () => {
-  platform.answer = (_, nth) => ({ status: 200, delayMs: nth <= 3 ? 2_000 : 50 })
+  const gate = makeGate()
+  platform.answer = (_, nth) => (nth <= 3 ? gate.opened.then(() => 200) : 200)
   const running = runTrigger(opened, { settings: { leaseMs: 1_000 } })
   await platform.atLeast(3)
   await opened.pool.query(`update workers set lease_until = now() - interval '1 second'`)
-  const other = runTrigger(opened)
-  const [mine, theirs] = await Promise.all([running, other])
+  const theirs = await runTrigger(opened)
+  gate.open()
+  const mine = await running
   assert.equal(mine.counts.delivered + theirs.counts.delivered, platform.calls.length)
   // the other process could not know only of the three under way
   assert.equal(distinct(), 36)
@@ -66,13 +69,15 @@ test('a process that lost its lease does not send again what it is still sending
 })
 
 test('a process that lost its lease, with nobody beside it, sends everything once', async () => {
-  platform.answer = (_, nth) => ({ status: 200, delayMs: nth <= 3 ? 1_500 : 50 })
+  const gate = makeGate()
+  platform.answer = (_, nth) => (nth <= 3 ? gate.opened.then(() => 200) : 200)
   const running = runTrigger(opened, { settings: { leaseMs: 1_000 } })
   await platform.atLeast(3)
   for (let times = 0; times < 4; times++) {
     await opened.pool.query(`update workers set lease_until = now() - interval '1 second'`)
     await sleep(400)
   }
+  gate.open()
   const { counts } = await running
   assert.deepEqual(counts, { ...noTriggers, due: 36, delivered: 36 })
   assert.deepEqual([platform.calls.length, distinct()], [36, 36])

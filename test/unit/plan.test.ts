@@ -207,3 +207,10 @@ test('many random plans keep every promise: parts within the limit, no lead lost
     )
   }
 })
+
+test('a lead that fills a part to its last byte is sent, and one that is a byte longer is left out', () => {
+  const queries = [query('a', [3, 2, 1])]
+  const bytesMax = countBodyBytes(1, Buffer.byteLength(queries[0]?.json ?? ''), 1, 500)
+  const { deliveries, tooLarge } = plan(queries, sizes((id) => 498 + id), bytesMax) // biome-ignore format: short
+  assert.deepEqual([deliveries.map(({ versionIds }) => versionIds), tooLarge], [[[2], [1]], [3]])
+})
