@@ -1,17 +1,13 @@
 /** Mistakes of an operator: each gets a sentence with what to do and the right exit code, never a stack. */
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { spawnSync } from 'node:child_process'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { packageRoot } from '../../src/base/package-root.ts'
 import { openDatabase } from '../../src/db/open.ts'
 import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { callProgram, cleanEnvironment, runProgram, testHome } from '../support/program.ts'
+import { callProgram, runProgram, testHome } from '../support/program.ts'
 
 async function meets(
   args: string[],
@@ -259,30 +255,4 @@ test('a full disk under the file for rejected records ends the import, in a sent
     /--rejects \/dev\/full cannot be written: there is no room left\./,
     /Nothing of this file went in/,
   )
-})
-
-test('a Ctrl-C or a closed terminal during the demo leaves no error, no result, no file, and exits with 130 or 129', async (t) => {
-  const temporary = mkdtempSync(join(tmpdir(), 'leadpush-test-'))
-  chmodSync(temporary, 0o711)
-  t.after(() => rmSync(temporary, { recursive: true, force: true }))
-  for (const [ms, signal, exitCode] of [
-    [150, 'SIGINT', 130],
-    [700, 'SIGHUP', 129],
-  ] as const) {
-    const child = spawn(process.execPath, [join(packageRoot, 'bin/leadpush.js'), 'demo'], {
-      env: cleanEnvironment({ TMPDIR: temporary }),
-      detached: true,
-    })
-    let said = ''
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
-    await once(child.stdout, 'data')
-    await sleep(ms)
-    // the whole group gets it
-    process.kill(-(child.pid ?? 0), signal)
-    const [code] = await once(child, 'close')
-    assert.equal(code, exitCode, said)
-    assert.match(said, new RegExp(`^${signal}: cleaning up\\.$`, 'm'))
-    assert.doesNotMatch(said, /error|What arrived/)
-    assert.deepEqual(readdirSync(temporary), [])
-  }
 })

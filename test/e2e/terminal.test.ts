@@ -1,11 +1,10 @@
 /** What a terminal does to the program, and the program to a terminal. */
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { packageRoot } from '../../src/base/package-root.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
@@ -14,20 +13,6 @@ import { toLines } from '../support/import-files.ts'
 import { lackingScript } from '../support/installed.ts'
 import { callProgram, cleanEnvironment, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
-
-// the moving line once divided by the columns of the terminal, and cleared lines without end where it has none
-test('a terminal without columns, as containers make them, gets plain lines', { skip: lackingScript }, () => {
-  const command = `stty cols 0 rows 0; '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' demo`
-  const { status, stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
-    cwd: testHome(),
-    env: cleanEnvironment(),
-    stdio: ['ignore', 'pipe', 'inherit'],
-    timeout: 90_000,
-    killSignal: 'SIGKILL',
-  })
-  assert.equal(status, 0)
-  assert.match(stdout.toString(), /What arrived: 5 requests/)
-})
 
 /** What a terminal obeys, what turns a line around, and what looks like a line or a colour of the program's own. */
 const hidden = 'po\r\n\u001b[8m\u001b[31m\u009b2J\u007f\u200f\u202e\u2066\u2028ol'
