@@ -1,20 +1,18 @@
 /**
- * Takes the pictures of the report and of the preview page that README and the pages show: `npm run pictures`. The listings and the
- * user of the preview are the demo's; the report shows made-up weeks, the same each time but for their dates. With `PICTURES=FOLDER`
- * it writes both pages at 1,280 and 390 pixels, light and dark, to look at.
+ * Takes the picture of the report that README and the pages show: `npm run pictures`. It is what the demo's listings and users come to:
+ * imported, pushed once to a strict receiver, reported. With `PICTURES=FOLDER` it writes that report, one of made-up weeks and the page of
+ * a preview at 1,280 and 390 pixels, light and dark, to look at.
  */
+import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import { test } from 'node:test'
-import { sql } from 'kysely'
 import { packageRoot } from '../../src/base/package-root.ts'
-import { importLeads } from '../../src/leads/import.ts'
-import { importUsers } from '../../src/users/import.ts'
+import { startReceiver } from '../../src/receiver-kit/receiver/receiver.ts'
 import { withPage } from '../support/browser.ts'
 import { createDatabase } from '../support/database.ts'
 import { fillHistory } from '../support/history.ts'
-import { runProgram, testHome } from '../support/program.ts'
+import { callProgram, testHome } from '../support/program.ts'
 
 type Scheme = 'light' | 'dark'
 
@@ -30,46 +28,46 @@ async function takePicture(
   )
 }
 
-async function writeReport(): Promise<string> {
+/** A report of many weeks, with trouble in them: the same each time but for their dates. */
+async function writeWeeks(): Promise<string> {
   const { url, open } = await createDatabase(undefined, { places: 'all' })
   const { db } = await open()
   await fillHistory(db, { leads: 6_000, users: 900, weeks: 13 })
-  // listings where users look for them, a feed that comes each night, and no platform in trouble
-  await sql`insert into imports (file) values ('listings.csv')`.execute(db)
-  await sql`delete from hooks`.execute(db)
-  await sql`
-    update leads l set postal_key = s.places[1]
-    from (select places, row_number() over (order by id) as at, count(*) over () as of_all from searches) s
-    where s.at = 1 + l.id % s.of_all
-  `.execute(db)
-  const file = join(testHome(), 'report.html')
-  await runProgram(['report', '--out', file], { env: { DATABASE_URL: url } })
+  const file = join(testHome(), 'weeks.html')
+  await callProgram(['report', '--out', file], { env: { DATABASE_URL: url } })
   return file
 }
 
-async function writePreview(): Promise<string> {
+/** What the demo's data come to, by the commands that an operator would give. */
+async function writeDemo(): Promise<{ report: string; preview: string }> {
   const { url, open } = await createDatabase(undefined, { places: 'all' })
-  const opened = await open()
-  for (const [importFiles, name] of [
-    [importLeads, 'leads.csv'],
-    [importUsers, 'users.json'],
-  ] as const) {
-    await importFiles(opened, [join(packageRoot, 'demo', name)], { stdin: Readable.from([]) })
+  const receiver = await startReceiver({ db: await open(), host: '127.0.0.1', port: 0 })
+  const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: receiver.url }
+  const [report, preview] = ['report.html', 'preview.html'].map((name) => join(testHome(), name)) as [string, string]
+  const demo = (name: string) => join(packageRoot, 'demo', name)
+  for (const args of [
+    ['leads', 'import', demo('leads.csv')],
+    ['users', 'import', demo('users.json')],
+    ['preview', '--user', 'austin@example.com', '--out', preview],
+    ['push', '--all'],
+    ['report', '--out', report],
+  ]) {
+    const { code, stderr } = await callProgram(args, { env })
+    assert.equal(code, 0, `${args.join(' ')}: ${stderr}`)
   }
-  const file = join(testHome(), 'preview.html')
-  await runProgram(['preview', '--user', 'austin@example.com', '--out', file], { env: { DATABASE_URL: url } })
-  return file
+  await receiver.close()
+  return { report, preview }
 }
 
 test('pictures', async () => {
-  const pages = { report: await writeReport(), preview: await writePreview() }
+  const demo = await writeDemo()
   const folder = process.env.PICTURES
   if (folder === undefined) {
-    await takePicture(pages.report, join(packageRoot, 'docs/pictures/report.png'), 1_100, 'light', 1_000)
+    await takePicture(demo.report, join(packageRoot, 'docs/pictures/report.png'), 1_100, 'light', 1_000)
     return
   }
   mkdirSync(folder, { recursive: true })
-  for (const [name, page] of Object.entries(pages))
+  for (const [name, page] of Object.entries({ ...demo, weeks: await writeWeeks() }))
     for (const width of [1_280, 390])
       for (const scheme of ['light', 'dark'] as const)
         await takePicture(page, join(folder, `${name}-${width}-${scheme}.png`), width, scheme)

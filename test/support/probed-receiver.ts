@@ -1,7 +1,6 @@
 /** A receiver in memory that is correct apart from the faults that a test gives it, which a probe must name. */
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { gzipSync } from 'node:zlib'
 import { neverValidReceiverKey } from '../../src/base/limits.ts'
 import { listen } from './sockets.ts'
 
@@ -26,7 +25,6 @@ export interface Faults {
   /** Remembers a key as soon as it sees it. */
   remembersBrokenOff?: true
   closesConnections?: true
-  compresses?: true
   tellsNoCounts?: true
   tellsAllAsChanged?: true
   redirects?: true
@@ -98,8 +96,7 @@ export async function startProbedReceiver(faults: Faults = {}) {
       const text = JSON.stringify({ ok: status === 200, msg, ...(faults.tellsNoCounts ? {} : counts) })
       if (faults.closesConnections) response.setHeader('Connection', 'close')
       if (faults.redirects) response.setHeader('Location', '/elsewhere')
-      if (faults.compresses) response.writeHead(status, { 'Content-Encoding': 'gzip' }).end(gzipSync(text))
-      else response.writeHead(status, { 'Content-Type': 'application/json' }).end(text)
+      response.writeHead(status, { 'Content-Type': 'application/json' }).end(text)
     }
     if (faults.hangs) return
     if (faults.answersBeforeReading) send({ status: 200, msg: 'Taken.' })

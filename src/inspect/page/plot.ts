@@ -1,8 +1,8 @@
 /**
- * Bars as SVG: stacked over weeks or days, or a distribution with its percentiles. Each plot is drawn twice, for a phone and for a
+ * Bars as SVG, stacked over weeks or days. Each plot is drawn twice, for a phone and for a
  * desk, so that its text stays readable; the style shows one. Colours are classes; hatching and the order tell them apart too.
  */
-import { scaleBand, scaleLinear, scaleLog } from 'd3-scale'
+import { scaleBand, scaleLinear } from 'd3-scale'
 import { type Html, html } from './html.ts'
 import { buildTable, type TableParts } from './table.ts'
 
@@ -107,48 +107,6 @@ function drawBars(parts: BarParts, width: number, size: 'narrow' | 'broad'): Htm
   return html`<svg class="${size}" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true">${buildGrid(y, ticks, width, format)}${bars}${labels}</svg>`
 }
 
-/** Counts by duration, on a logarithmic axis. */
-export interface DistributionParts {
-  bars: readonly { fromMs: number; toMs: number; count: number }[]
-  /** Upright lines with a name. */
-  marks: readonly { name: string; ms: number }[]
-  format(ms: number): string
-  formatCount(count: number): string
-  heightPx?: number
-  widthsPx?: readonly [narrow: number, broad: number]
-}
-
-/** From the name of one mark down to the name of the next. */
-const markPx = 20
-
-function drawDistribution(parts: DistributionParts, width: number, size: 'narrow' | 'broad'): Html {
-  const { bars, marks, format, formatCount, heightPx: height = 240 } = parts
-  const head = margin.top + markPx * marks.length
-  const least = Math.max(1, Math.min(...bars.map(({ fromMs }) => fromMs)))
-  const most = Math.max(least * 10, ...bars.map(({ toMs }) => toMs))
-  const x = scaleLog([least, most], [margin.left, width - margin.right]).clamp(true)
-  const y = scaleLinear([0, Math.max(1, ...bars.map(({ count }) => count))], [height - margin.bottom, head]).nice(4)
-  const ticks = y.ticks(4).filter(Number.isInteger)
-  const drawn = bars.map(({ fromMs, toMs, count }) => {
-    const [from, to] = [x(Math.max(fromMs, least)), x(Math.max(toMs, least))]
-    const barHeight = Math.max(y(0) - y(count), 1)
-    return html`<rect class="fill-accent" x="${px(from)}" y="${px(y(0) - barHeight)}" width="${px(Math.max(to - from - 1, 1))}" height="${px(barHeight)}"/>`
-  })
-  const decades = Array.from({ length: 9 }, (_, at) => 10 ** at).filter(
-    (ms) => ms >= least * 0.999 && ms <= most * 1.001,
-  )
-  const labels = decades.map(
-    (ms) => html`<text x="${px(x(ms))}" y="${height - 8}" text-anchor="middle">${format(ms)}</text>`,
-  )
-  const lines = marks.map(({ name, ms }, at) => {
-    const [left, top] = [px(x(ms)), margin.top + markPx * at]
-    // beside the line where there is room
-    const isLate = left > width * 0.7
-    return html`<line class="mark" x1="${left}" x2="${left}" y1="${top}" y2="${y(0)}"/><text class="value" x="${left + (isLate ? -6 : 6)}" y="${top + 5}" dy="0.32em" text-anchor="${isLate ? 'end' : 'start'}">${name}</text>`
-  })
-  return html`<svg class="${size}" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true">${buildGrid(y, ticks, width, formatCount)}${drawn}${labels}${lines}</svg>`
-}
-
 export interface FigureParts {
   title: string
   /** What the drawing shows, in words: printed beside it, and read out by screen readers. */
@@ -168,15 +126,11 @@ ${table && html`<details><summary>${title}: as a table</summary>${buildTable({ .
 `
 }
 
-function drawTwice<P extends { widthsPx?: readonly [number, number] }>(
-  parts: P,
-  name: string,
-  draw: (parts: P, width: number, size: 'narrow' | 'broad') => Html,
-): Html {
+function drawTwice(name: string, parts: BarParts): Html {
   const [narrow, broad] = parts.widthsPx ?? defaultWidths
   // by the room that the broad drawing needs
   const room = broad <= 520 ? 'half' : broad <= 700 ? 'full' : 'vast'
-  return html`<div class="plot ${room}" role="img" aria-label="${name}">${draw(parts, narrow, 'narrow')}${draw(parts, broad, 'broad')}</div>`
+  return html`<div class="plot ${room}" role="img" aria-label="${name}">${drawBars(parts, narrow, 'narrow')}${drawBars(parts, broad, 'broad')}</div>`
 }
 
 /** Stacked bars with their legend, or a word where there is nothing to draw; `name` is read out. */
@@ -184,9 +138,5 @@ export function buildBars(name: string, parts: BarParts): Html {
   const isNone = parts.series.every(({ values }) => values.every((value) => value <= 0))
   if (isNone) return html`<p class="note">None.</p>`
   const isSingle = parts.series.length === 1
-  return html`${drawTwice(parts, name, drawBars)}${!isSingle && buildLegend(parts.series)}`
+  return html`${drawTwice(name, parts)}${!isSingle && buildLegend(parts.series)}`
 }
-
-/** How many attempts took how long, on a logarithmic axis; `bars` may not be empty. */
-export const buildDistribution = (name: string, parts: DistributionParts): Html =>
-  drawTwice(parts, name, drawDistribution)

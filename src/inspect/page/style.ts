@@ -56,11 +56,7 @@ footer { margin-top: clamp(3rem, 6vw, 4.5rem); padding-top: 1.25rem; border-top:
 .figures .word { font-size: 1.1875rem; line-height: 2.03125rem; letter-spacing: -0.01em }
 .figures dd small { display: block; margin-top: 0.25rem; color: var(--muted); font-weight: 400; line-height: 1.4; letter-spacing: 0 }
 
-.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 0 clamp(2rem, 4vw, 3.5rem) }
 figure { margin: 1.5rem 0 0; min-width: 0 }
-.thirds { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 0 clamp(2rem, 4vw, 3.5rem) }
-:is(.columns, .thirds) > figure { display: grid; grid-row: span 3; grid-template-rows: subgrid; row-gap: 0; margin-top: 2.5rem; align-content: start }
-.intro + .columns > figure { margin-top: 1.5rem }
 .uneven { display: grid; gap: 0 clamp(2rem, 4vw, 3.5rem) }
 @media (min-width: 64rem) { .uneven { grid-template-columns: 1.6fr 1fr } }
 figcaption p { margin: 0.25rem 0 0; color: var(--muted); font-size: 0.9375rem }
@@ -72,8 +68,7 @@ svg { display: block; max-width: 100%; height: auto; overflow: visible }
 @container (min-width: 36rem) { .full .narrow { display: none } .full .broad { display: block } }
 @container (min-width: 42rem) { .vast .narrow { display: none } .vast .broad { display: block } }
 svg text { fill: var(--muted); font-size: 12px }
-svg .value { fill: var(--text); font-weight: 600; paint-order: stroke; stroke: var(--ground); stroke-width: 4px; stroke-linejoin: round }
-svg .grid { stroke: var(--line) } svg .base { stroke: var(--border) } svg .mark { stroke: var(--text); stroke-dasharray: 3 3 }
+svg .grid { stroke: var(--line) } svg .base { stroke: var(--border) }
 .fill-delivered { fill: var(--delivered) } .fill-failed { fill: var(--failed) } .fill-unknown { fill: var(--unknown) }
 .fill-skipped { fill: var(--skipped) } .fill-accent { fill: var(--bar) } .fill-soft { fill: var(--soft) }
 .hatch { stroke: var(--ground); stroke-width: 2; fill: none }
@@ -83,6 +78,8 @@ svg .grid { stroke: var(--line) } svg .base { stroke: var(--border) } svg .mark 
 details { margin-top: 0.75rem; font-size: 0.875rem }
 summary { width: fit-content; color: var(--accent); cursor: pointer }
 details .table { margin-top: 0.5rem }
+
+.table { margin-top: 0.5rem }
 
 .bars { display: grid; gap: 1rem; margin: 1.25rem 0 0; padding: 0; list-style: none; font-size: 0.9375rem }
 .bars p { max-width: none }
@@ -124,7 +121,7 @@ ${mapStyle}${cardsStyle}
 @media print {
   @page { margin: 15mm }
   body { padding: 0; max-width: none; font-size: 10pt }
-  h1 { font-size: 20pt } h2, .intro, .tools, thead { break-after: avoid } .columns { grid-template-columns: 1fr 1fr }
+  h1 { font-size: 20pt } h2, .intro, .tools, thead { break-after: avoid }
   section { margin-top: 2rem }
   figure, tr, .alarms li, .figures { break-inside: avoid }
   thead { display: table-header-group }

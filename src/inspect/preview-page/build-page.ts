@@ -19,9 +19,6 @@ import {
   type Times,
 } from './wording.ts'
 
-/** The most requests that are drawn as bars. */
-const barsMax = 24
-
 const sum = (values: readonly (number | null)[]) => values.reduce<number>((all, value) => all + (value ?? 0), 0)
 
 /** Text between backticks becomes `<code>`. */
@@ -42,7 +39,11 @@ function findFigures({ leads, parts, bytes: size, queries }: DryRun): KeyFigure[
       value: formatCount(leads),
       note: `of ${plural(queries.length, 'query')}`,
     },
-    { name: parts.length === 1 ? 'Request' : 'Requests', value: formatCount(parts.length), note: bytes(size) },
+    {
+      name: parts.length === 1 ? 'Request' : 'Requests',
+      value: formatCount(parts.length),
+      note: `${bytes(size)}, at most ${bytes(bodyBytesMax)} each`,
+    },
     { name: 'Cut off', value: atLeast(isCutOpen, cut), note: `beyond ${leadsPerQueryMax} a query` },
     { name: 'Repeats', value: formatCount(repeats), note: 'an earlier query brings them' },
     {
@@ -63,31 +64,6 @@ ${
   html`<ul class="alarms">${alarms.map((alarm) => html`<li>${withCode(alarm)}</li>`)}</ul>
 `
 }${run.queries.length > 0 && buildKeyFigures(findFigures(run))}`
-}
-
-/** Each request beside the size that one may have. */
-function buildRequests({ parts }: DryRun): Html {
-  const bars = parts.slice(0, barsMax).map(({ leads, queries, bytes: size }, at) => {
-    const percent = (100 * size) / bodyBytesMax
-    const name = parts.length === 1 ? 'The request' : `Part ${at + 1} of ${parts.length}`
-    const share = percent < 1 ? 'less than 1 %' : `${Math.floor(percent)} %`
-    return html`<li><p><b>${name}</b> ${bytes(size)}, ${share} of ${bytes(bodyBytesMax)}; ${plural(leads, 'listing')} of ${plural(queries, 'query')}</p>
-<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect class="ground" width="100" height="4"/><rect class="fill-accent" width="${Math.max(0.4, Math.round(percent * 10) / 10)}" height="4"/></svg></li>
-`
-  })
-  const more = parts.length - bars.length
-  return buildSection({
-    id: 'requests',
-    title: parts.length === 1 ? 'The request' : 'The requests',
-    intro: `A request has at most ${bytes(bodyBytesMax)}; what is more goes out in parts.`,
-    body: html`<ul class="bars">
-${bars}</ul>
-${
-  more > 0 &&
-  html`<p class="more">${plural(more, 'request')} more.</p>
-`
-}`,
-  })
 }
 
 function buildQueries({ queries }: DryRun, times: Times): Html {
@@ -171,7 +147,7 @@ export function buildDryRunPage(run: DryRun, timeZone: string): string {
     header: buildHeader(run, times, timeZone),
     main: isEmpty
       ? html``
-      : html`${buildRequests(run)}${buildQueries(run, times)}${buildWhere(run)}${run.leads > 0 && buildListings(run, times)}`,
+      : html`${buildQueries(run, times)}${buildWhere(run)}${run.leads > 0 && buildListings(run, times)}`,
     footer: footer(run.user, timeZone),
   })
 }

@@ -89,11 +89,6 @@ export const bodyChecks: readonly Check[] = [
     'Numbers go to 1e12, and may have fractions; an href has up to 2,048 bytes.',
   ),
   taken(
-    { name: 'leads-300', title: '300 leads of one query are taken', clause: '4.3', sends: '300 leads of one query' },
-    ({ madeUp }) => buildBody([query], madeUp.leads('many', leadsPerQueryMax)),
-    'One query may bring 300 leads.',
-  ),
-  taken(
     {
       name: 'leads-600',
       title: '600 leads of two queries are taken',
@@ -135,18 +130,6 @@ export const bodyChecks: readonly Check[] = [
         { received },
         'Take it, or answer 415: with LEADPUSH_COMPRESS=gzip the second attempt is uncompressed then.',
       )
-    },
-  },
-  {
-    name: 'unknown-field',
-    title: 'A field that is not known does no harm',
-    clause: '4.2',
-    sends: 'a lead with a further field, as a later version may have it',
-    async run({ sender, madeUp }) {
-      const lead = { ...madeUp.lead('unknown'), schemaVersion: 'v0.2.0', madeUpField: 'made up' }
-      const sent = await sender.send(buildBody([query], [lead]), { key: madeUp.newKey() })
-      const isClear = sent.ok || (sent.status !== null && sent.status >= 400 && sent.status < 500)
-      return isClear ? pass(sent) : fail(sent, 'Pass over a field that is not known, or refuse it with a 4xx.')
     },
   },
   {

@@ -2,14 +2,13 @@
  * A probe of a receiver: made-up deliveries, one check after the other, each graded by what could be seen from outside. Writes
  * nothing anywhere; what it sends is bounded in number, size and time.
  */
-import { secondsSince } from '../../base/amounts.ts'
+import { milliseconds, secondsSince } from '../../base/amounts.ts'
 import { bodyChecks, example } from './body-checks.ts'
-import { type Check, type Grade, notVisible, type ProbeContext, type Verdict, warn } from './check.ts'
+import { type Check, fail, type Grade, notVisible, type ProbeContext, pass, type Verdict, warn } from './check.ts'
 import { keyChecks } from './key-checks.ts'
 import { madeUpKey, makeUp } from './made-up.ts'
 import { refusalChecks } from './refusal-checks.ts'
 import { ProbeSender, type SenderOptions } from './sender.ts'
-import { buildWireChecks } from './wire-checks.ts'
 
 export interface CheckLine extends Verdict {
   type: 'check'
@@ -56,18 +55,36 @@ const adviceOnKey = 'The made-up key was refused: name a user of yours with --us
 const adviceOnSilence = 'Check that the receiver runs, and LEADPUSH_RECEIVER_URL; nothing else was tried.'
 const adviceOnThrottle = 'Some answers were 429: set LEADPUSH_RATE, and run the probe again.'
 
+/** The last check, which looks at the answers to all others. */
+const inTime: Check = {
+  name: 'in-time',
+  title: 'Every answer was complete in time',
+  clause: '4.5',
+  sends: 'nothing of its own',
+  async run({ sender: { answers, slowestMs, timeouts, requests, timeoutMs } }) {
+    const limit = `the limit is LEADPUSH_TIMEOUT, ${milliseconds(timeoutMs)}`
+    if (timeouts > 0) {
+      const advice = 'Answer sooner, and do what takes long after the leads are committed.'
+      return fail({ received: `${timeouts} of ${requests} answers did not come in time; ${limit}` }, advice)
+    }
+    if (answers === 0) return notVisible('nothing was answered')
+    const received = `the slowest took ${milliseconds(slowestMs)}; ${limit}`
+    if (slowestMs <= timeoutMs / 2) return pass({ received })
+    return warn({ received }, 'That is more than half of it: on a busy day it will be too much.')
+  },
+}
+
 export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: ProbeOptions): Promise<SummaryLine> {
   const startedMs = performance.now()
   const pauseMs = options.pauseMs ?? Math.min(1_000, options.timeoutMs / 3)
   const sender = new ProbeSender({ ...options, receiverKey: receiverKey ?? madeUpKey })
   const context: ProbeContext = { sender, madeUp: makeUp(), pauseMs, tellsUnchanged: undefined }
   const grades: Record<Grade, number> = { pass: 0, warn: 0, fail: 0, 'not visible': 0 }
-  const wireChecks = buildWireChecks(options.timeoutMs)
-  const checks = [example, ...keyChecks, ...bodyChecks, ...refusalChecks, ...wireChecks]
+  const checks = [example, ...keyChecks, ...bodyChecks, ...refusalChecks, inTime]
   let over: string | undefined
 
   const run = async (check: Check): Promise<Verdict> => {
-    if (over !== undefined && !wireChecks.includes(check)) return notVisible(`not tried: ${over}`)
+    if (over !== undefined && check !== inTime) return notVisible(`not tried: ${over}`)
     const { throttled } = sender
     const verdict = await check.run(context)
     if (sender.throttled > throttled && verdict.grade !== 'not visible') return warn(verdict, adviceOnThrottle)

@@ -67,13 +67,10 @@ export class ProbeSender {
   private readonly http: Http
   private readonly pace: Pace
   requests = 0
-  /** Requests that could have used a connection again, that did, and that broke one. */
-  readonly connections = { chances: 0, reused: 0, broken: 0 }
   /** Requests that were answered. */
   answers = 0
   slowestMs = 0
   timeouts = 0
-  compressed = 0
   /** An answer said that gzip may be sent. */
   acceptsGzip = false
   /** Requests in a row to which no answer came. */
@@ -81,8 +78,11 @@ export class ProbeSender {
   /** Whether the receiver asked to slow down. */
   throttled = 0
 
+  readonly timeoutMs: number
+
   constructor(options: SenderOptions) {
     this.options = options
+    this.timeoutMs = options.timeoutMs
     this.http = this.createOwnHttp()
     this.pace = new Pace(options.ratePerSecond)
   }
@@ -110,7 +110,6 @@ export class ProbeSender {
     const http = apart ? this.createOwnHttp() : this.http
     const outcome = await http.post(post)
     if (apart) void http.close()
-    else this.noteConnection(outcome)
     // how long a body in pieces takes is the probe's own doing
     const tookMs = Buffer.isBuffer(body) ? performance.now() - startedMs : 0
     if (outcome.kind === 'answer') this.slowestMs = Math.max(this.slowestMs, tookMs)
@@ -119,14 +118,6 @@ export class ProbeSender {
 
   close(): Promise<void> {
     return this.http.close()
-  }
-
-  private noteConnection(outcome: HttpOutcome): void {
-    const { connections } = this
-    if (this.requests > 1) connections.chances++
-    if (!outcome.reused) return
-    if (outcome.kind === 'answer') connections.reused++
-    else if (outcome.code !== 'TIMEOUT') connections.broken++
   }
 
   private read(outcome: HttpOutcome): Sent {
@@ -138,7 +129,6 @@ export class ProbeSender {
     }
     this.unanswered = 0
     this.answers++
-    if (outcome.contentEncoding !== undefined && outcome.contentEncoding !== 'identity') this.compressed++
     this.acceptsGzip ||= acceptsGzip(outcome.acceptEncoding)
     const { status } = outcome
     if (status === 429) this.throttled++

@@ -15,9 +15,8 @@ import { type FeedDay, findFeedDays } from './feed.ts'
 import { findKept, type Kept } from './kept.ts'
 import { findWhereAll, type WhereAll } from './places.ts'
 import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.ts'
-import { findSent, type Latency } from './sent.ts'
 import { type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
-import { buildWeeks, findEnds, showEnded, type Week } from './weeks.ts'
+import { buildWeeks, findAmounts, findEnds, showEnded, type Week } from './weeks.ts'
 
 /** The content of a report. */
 export interface Figures {
@@ -29,8 +28,7 @@ export interface Figures {
   withoutQueries: number
   runs: RunReport[]
   weeks: Week[]
-  latency: Latency
-  /** Whether leads, bytes, times and latency come from a part of the ledger. */
+  /** Whether leads and bytes come from a part of the ledger. */
   isSampled: boolean
   causes: NotDelivered[]
   users: Cut<UserInTrouble>
@@ -69,7 +67,7 @@ export async function findFigures(db: Database, settings: ReportSettings): Promi
   // the ledger is read from the first week on; only where that may be a week in which users were missed, their count comes first
   const [least, most] = [showEnded(ends, new Map()), showEnded(ends, new Map(doubtful.map((period) => [period, 1])))]
   const shown = least.length === most.length ? least : showEnded(ends, await missing)
-  const [missed, alarms, runs, { ledger, amounts, latency }, others, kept] = await Promise.all([
+  const [missed, alarms, runs, { ledger, amounts }, others, kept] = await Promise.all([
     missing,
     findAlarms(db, status, settings),
     findLastRuns(db, runsShown),
@@ -78,12 +76,12 @@ export async function findFigures(db: Database, settings: ReportSettings): Promi
     readSnapshot(db, (snapshot) => findKept(snapshot, live)),
   ])
   const weeks = buildWeeks(showEnded(ends, missed), amounts, ledger.share)
-  return { ...others, kept, status, alarms, runs, weeks, latency, isSampled: ledger.share < 1 }
+  return { ...others, kept, status, alarms, runs, weeks, isSampled: ledger.share < 1 }
 }
 
 async function readLedger(snapshot: Snapshot, { ledgerBytesMax }: ReportSettings, since: string) {
   const ledger = await findLedger(snapshot, ledgerBytesMax)
-  return { ledger, ...(await findSent(snapshot, ledger, since)) }
+  return { ledger, amounts: await findAmounts(snapshot, ledger, since) }
 }
 
 async function readOthers(snapshot: Snapshot, { timeZone, keepAnswers }: ReportSettings, troubled: readonly string[]) {

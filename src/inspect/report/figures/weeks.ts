@@ -1,8 +1,7 @@
-/** What became of each of the last weeks: how its deliveries ended, how much went out, and how soon. */
+/** What became of each of the last weeks: how its deliveries ended, and how much went out. */
 import { sql } from 'kysely'
 import { hasBegun } from '../../../deliveries/runs.ts'
-import type { Snapshot } from './reading.ts'
-import type { Amount } from './sent.ts'
+import type { Ledger, Snapshot } from './reading.ts'
 
 /** The figures of one week. */
 export interface Week {
@@ -19,9 +18,14 @@ export interface Week {
   /** Of all deliveries of the week; null where the sample has none of them. */
   leads: number | null
   bytes: number | null
-  /** Seconds from the start of its first weekly run that delivered, to its first and to its last weekly delivery. */
-  firstSeconds: number | null
-  lastSeconds: number | null
+}
+
+/** What the deliveries of a week, or those of it in a sample, come to. */
+interface Amount {
+  period: string
+  deliveries: number
+  leads: number
+  bytes: number
 }
 
 export const weeksShown = 13
@@ -70,6 +74,15 @@ export function showEnded(found: readonly Ends[], missed: ReadonlyMap<string, nu
   return all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
 }
 
+/** Reads all deliveries from the period `since` on; periods without one are left out. */
+export async function findAmounts(snapshot: Snapshot, { rows: ledger }: Ledger, since: string): Promise<Amount[]> {
+  const { rows } = await sql<Amount>`
+    select period, count(*) as deliveries, sum(leads)::bigint as leads, sum(bytes)::bigint as bytes
+    from ${ledger} where period >= ${since} group by period
+  `.execute(snapshot)
+  return rows
+}
+
 /** The weeks with what went out in each. `share`: the share of the ledger in which `amounts` were found. */
 export function buildWeeks(ended: readonly EndedWeek[], amounts: readonly Amount[], share: number): Week[] {
   const byPeriod = new Map(amounts.map((amount) => [amount.period, amount]))
@@ -80,7 +93,6 @@ export function buildWeeks(ended: readonly EndedWeek[], amounts: readonly Amount
     const scale = share === 1 ? 1 : deliveries / (found?.deliveries || 1)
     const amount = (sum: number | undefined) =>
       sum === undefined ? (deliveries === 0 ? 0 : null) : Math.round(sum * scale)
-    const { firstSeconds = null, lastSeconds = null } = found ?? {}
-    return { ...week, leads: amount(found?.leads), bytes: amount(found?.bytes), firstSeconds, lastSeconds }
+    return { ...week, leads: amount(found?.leads), bytes: amount(found?.bytes) }
   })
 }

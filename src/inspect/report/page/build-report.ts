@@ -8,8 +8,7 @@ import { runsTable } from '../../status/tables.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { buildHeader, buildHeadline, isEmpty } from './headline.ts'
 import { buildListings } from './listings.ts'
-import { buildReceiver } from './receiver.ts'
-import { buildTroubles } from './troubles.ts'
+import { buildTroubles, hasTroubles } from './troubles.ts'
 import { buildWeeks } from './weeks.ts'
 import { createWording, type Wording } from './wording.ts'
 
@@ -23,8 +22,7 @@ const buildRuns = ({ runs }: Figures, { time }: Wording): Html =>
 function buildFooter({ madeAt, isSampled, users, hooks }: Figures, { time, timeZone }: Wording): Html {
   const namesUsers = users.total + hooks.total > 0
   return html`<p>Made by leadpush ${packageVersion} on ${time(madeAt)}; times are those of ${timeZone}.${
-    isSampled &&
-    ' The ledger is long: leads, bytes, times and latencies are estimated from a part of it, all other figures are counted.'
+    isSampled && ' The ledger is long: leads and bytes are estimated from a part of it, all other figures are counted.'
   }${namesUsers && ' This page holds e-mail addresses of users: keep it as you keep those.'}</p>
 `
 }
@@ -34,12 +32,15 @@ export { buildHeadline }
 /** One file of HTML. */
 export function buildReport(figures: Figures, { timeZone }: { timeZone: string }): string {
   const wording = createWording(timeZone)
+  const [troubles, weeks] = [buildTroubles(figures, wording), buildWeeks(figures, wording)]
+  // what somebody has to do something about comes first
+  const troubled = hasTroubles(figures)
   return buildDocument({
     title: `leadpush report ${figures.status.period}`,
     header: buildHeader(figures, wording),
     main: isEmpty(figures)
       ? html``
-      : html`${buildHatches()}${buildWeeks(figures, wording)}${buildTroubles(figures, wording)}${buildReceiver(figures)}${buildListings(figures, wording)}${figures.runs.length > 0 && buildRuns(figures, wording)}`,
+      : html`${buildHatches()}${troubled ? [troubles, weeks] : [weeks, troubles]}${buildListings(figures, wording)}${figures.runs.length > 0 && buildRuns(figures, wording)}`,
     footer: buildFooter(figures, wording),
   })
 }

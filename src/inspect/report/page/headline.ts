@@ -11,23 +11,13 @@ import { size, type Wording } from './wording.ts'
 export const isEmpty = ({ status, runs, where, days }: Figures): boolean =>
   status.subscribed === 0 && runs.length === 0 && where.leads === 0 && days.every(({ imports }) => imports === 0)
 
-function list(parts: readonly string[]): string {
-  return parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`
-}
-
-/** Nobody reads a longer headline; the lines below it name all troubles. */
-const troublesNamed = 3
-
-function nameTroubles({ alarms }: Figures): string {
-  const named = alarms.slice(0, troublesNamed).map(({ about, what }) => about ?? what)
-  return list(alarms.length > troublesNamed ? [...named, `${alarms.length - troublesNamed} more`] : named)
-}
-
-/** Answers `is all well?`. */
+/** Answers `is all well?`. It names the first trouble; the lines below have all. */
 export function buildHeadline(figures: Figures): string {
   const { status, alarms } = figures
+  const [first, ...others] = alarms
   if (isEmpty(figures)) return 'There is nothing to report yet.'
-  if (alarms.length > 0) return `Somebody should look at ${nameTroubles(figures)}.`
+  if (first)
+    return `Somebody should look at ${first.about ?? first.what}${others.length > 0 ? ` and ${others.length} more` : ''}.`
   if (status.subscribed === 0) return 'All is well, and nobody is subscribed yet.'
   if (status.lastRun?.outcome === 'running') return 'All is well: a push is on its way.'
   if (status.owed > 0) return `All is well; ${plural(status.owed, 'user')} will get theirs with the next push.`

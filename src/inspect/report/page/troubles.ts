@@ -8,6 +8,7 @@ import { causeOf, forEverybody, formatAnswer } from '../../status/causes.ts'
 import { describeLast } from '../../status/hooks-in-trouble.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import type { Cut } from '../figures/troubles.ts'
+import { buildTroubledWeeks } from './weeks.ts'
 import type { Wording } from './wording.ts'
 
 const moreOf = ({ total, first }: Cut<unknown>, noun: string) =>
@@ -91,20 +92,24 @@ function buildHooks({ hooks }: Figures, { time }: Wording): Html {
   })
 }
 
+/** Whether anything of this week and the one before did not arrive, or a hook is in trouble. */
+export const hasTroubles = ({ causes, users, hooks }: Figures): boolean =>
+  causes.length > 0 || users.total > 0 || hooks.total > 0
+
 export function buildTroubles(figures: Figures, wording: Wording): Html {
   const { causes, users, hooks } = figures
-  const isNone = causes.length === 0 && users.total === 0 && hooks.total === 0
+  const weeks = buildTroubledWeeks(figures)
   return buildSection({
     id: 'troubles',
     title: 'What did not arrive',
-    intro: 'In this week and the one before.',
-    body: isNone
-      ? html`<p>Everything that was sent arrived, and no hook is in trouble.</p>
-`
-      : html`${causes.length > 0 && buildCauses(figures, wording)}${
+    ...(hasTroubles(figures) && { intro: 'Causes, users and hooks are those of this week and the one before.' }),
+    body: hasTroubles(figures)
+      ? html`${causes.length > 0 && buildCauses(figures, wording)}${
           users.total > 0 &&
           html`${buildUsers(figures, wording)}<p class="note">Users with a failed or unknown delivery, and no later one that arrived; their attempts: <code>leadpush status --user EMAIL</code></p>
 `
-        }${hooks.total > 0 && buildHooks(figures, wording)}`,
+        }${hooks.total > 0 && buildHooks(figures, wording)}${weeks}`
+      : html`<p>Everything that was sent in this week and the one before arrived, and no hook is in trouble.</p>
+${weeks}`,
   })
 }

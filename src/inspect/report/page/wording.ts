@@ -43,14 +43,8 @@ export const shortDay = (day: string): string =>
     new Date(`${day}T00:00:00Z`),
   )
 
-/** Bytes as `390 MB`, `1.2 GB`: for an axis, and for sums. */
+/** Bytes as `390 MB`, `1.2 GB`. */
 export function size(value: number): string {
   const [unit, of] = value < 1e6 ? ['kB', 1e3] : value < 1e9 ? ['MB', 1e6] : value < 1e12 ? ['GB', 1e9] : ['TB', 1e12]
   return value === 0 ? '0' : `${Number((value / of).toPrecision(3))} ${unit}`
-}
-
-/** The unit that durations of up to `most` seconds are told in, and how many seconds it has. */
-export function unitOf(most: number): { unit: string; seconds: number } {
-  if (most < 120) return { unit: 's', seconds: 1 }
-  return most < 7_200 ? { unit: 'min', seconds: 60 } : { unit: 'h', seconds: 3_600 }
 }
