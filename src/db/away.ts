@@ -7,6 +7,7 @@ import { DatabaseError } from 'pg'
 import { plural } from '../base/amounts.ts'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { databaseAwayMsDefault } from '../base/limits.ts'
+import { adviseOnDatabase, adviseOnReadOnly } from './trouble.ts'
 
 /** Errors of connections, and of the embedded server: those of another part of the program may have the same code and message. */
 const marked = new WeakSet<object>()
@@ -49,9 +50,6 @@ export class SilentDatabase extends DatabaseTrouble {
     super(`it did not answer for ${silentMs / 1_000} s`)
   }
 }
-
-const adviseOnReadOnly =
-  'DATABASE_URL must lead to the primary server: name all servers, and it is found, or the address that follows it.'
 
 /** What a server says about whether it can be written to. */
 export interface Writability {
@@ -112,37 +110,6 @@ const saysItself = (error: unknown) => beginAgain.test(codeOf(error) ?? '') || c
 
 const remedies = new Set<() => Promise<void>>()
 
-function adviseOn(code: string, message: string): string {
-  if (/no encryption|SSL off|SSL required/.test(message)) {
-    return 'The server demands TLS: add sslmode=verify-full to DATABASE_URL, or sslmode=require, which checks no certificate.'
-  }
-  if (code.startsWith('28') || /password must be a string/.test(message)) {
-    return 'Check the user name and the password in DATABASE_URL.'
-  }
-  if (code === '3D000') return 'Create it (`createdb`), or correct the name in DATABASE_URL.'
-  if (code === '42501') return 'The user in DATABASE_URL must own the tables of leadpush, or have all rights to them.'
-  if (code === '25006') return adviseOnReadOnly
-  if (code === lockTimeout) {
-    return 'Another program holds a lock on rows or a table of leadpush: wait for it, or end it (pg_stat_activity shows it); then run the command again: it continues where it stopped.'
-  }
-  if (timeLimits.test(code)) {
-    return 'Lift that limit for the user in DATABASE_URL, such as with `alter role … set statement_timeout = 0`; then run the command again: it continues where it stopped.'
-  }
-  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
-    return 'Put a host name that the certificate has into DATABASE_URL, or sslmode=verify-ca where names do not matter.'
-  }
-  if (/certificate/i.test(message)) {
-    return 'A certificate authority of your own goes into NODE_EXTRA_CA_CERTS, or as sslrootcert into DATABASE_URL.'
-  }
-  if (/server does not support SSL/.test(message)) {
-    return 'Turn ssl on in PostgreSQL, or take sslmode out of DATABASE_URL where the network to it is private.'
-  }
-  // of the embedded database alone there is a remedy
-  if (remedies.size > 0)
-    return '`leadpush validate` says what is wrong with the embedded PostgreSQL; then run the command again: it continues where it stopped.'
-  return 'Check that PostgreSQL runs and that DATABASE_URL is right; then run the command again: it continues where it stopped.'
-}
-
 /**
  * Turns trouble with the database into a `database` error with a sentence for the operator; returns any other error
  * unchanged.
@@ -154,7 +121,8 @@ export function asDatabaseError(error: unknown): unknown {
   // pg's own message about a missing password names a step of the protocol
   const what = /password must be a string/.test(message) ? 'it asks for a password, and none is given' : message
   return new LeadpushError('database', `The database cannot be used: ${what || codeOf(error)}`, {
-    hint: adviseOn(codeOf(error) ?? '', message),
+    // of the embedded database alone there is a remedy
+    hint: adviseOnDatabase(codeOf(error) ?? '', message, remedies.size > 0),
     cause: error,
   })
 }

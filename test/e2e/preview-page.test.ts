@@ -178,31 +178,15 @@ test('whatever a listing holds stays text, and fits a phone', { skip }, async ()
   }
 })
 
-test('listings are searched, sorted and filtered, by mouse and by keyboard', { skip }, async () => {
+test('listings are searched, and queries sorted', { skip }, async () => {
   await withPage(at('page.html'), {}, async (page) => {
     const cards = cardsOf(page)
-    const first = () => cards.first().innerText()
     const search = page.getByRole('searchbox', { name: /Search the listings/ })
     const said = page.locator('.cards output')
     await search.fill('POOL street')
     assert.deepEqual([await cards.count(), await said.innerText()], [2, '2 of 303'])
     await search.fill('')
     assert.deepEqual([await cards.count(), await said.innerText()], [303, ''])
-
-    await page.getByRole('combobox', { name: /^Query/ }).selectOption({ label: '2: 78704, 25 miles (1)' })
-    assert.deepEqual([await cards.count(), await first()], [1, '2 Pool Street, Austin, TX 78701'])
-    await page.getByRole('combobox', { name: /^Query/ }).selectOption({ label: 'all queries' })
-
-    await search.focus()
-    await page.keyboard.press('Tab')
-    await page.keyboard.press('ArrowDown')
-    assert.match(await first(), /^2 Pool Street/)
-    await page.keyboard.press('ArrowDown')
-    assert.match(await first(), /^299 Oak Street/)
-    // what has no price comes last
-    assert.equal(await page.locator('.cards li .figure').last().innerText(), 'No price')
-    await page.getByRole('combobox', { name: /^Sort/ }).selectOption({ label: 'nearest first' })
-    assert.match(await page.locator('.cards li .note').last().innerText(), /^query 3/)
 
     await page.getByRole('button', { name: 'repeats' }).click()
     assert.match(await page.locator('tbody tr').first().innerText(), /25 miles/)

@@ -1,14 +1,16 @@
 /** Checks the database: presence, writing, durability, schema, rights and connections. */
 import { parseDatabaseUrl } from '../../base/database-url.ts'
+import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
+import { isDatabaseError } from '../../db/away.ts'
 import { belongsToNobody } from '../../db/embedded/account.ts'
 import { findPaths } from '../../db/embedded/paths.ts'
 import { hasEmbedded } from '../../db/embedded.ts'
 import { schemaState, schemaTroubles } from '../../db/migrate.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { findRights, findServerFacts, type ServerFacts } from '../../db/survey.ts'
+import { adviseOnDatabase, findDatabaseTrouble } from '../../db/trouble.ts'
 import { type Found, note, problem } from '../finding.ts'
 import { type Check, type CheckContext, factsOf, openedOf } from './check.ts'
-import { judgeDatabaseError } from './database-trouble.ts'
 import { isLocalHost } from './settings.ts'
 import { judgeStandbys } from './standbys.ts'
 
@@ -43,6 +45,16 @@ async function checkDatabase(context: CheckContext): Promise<Found[]> {
   } catch (error) {
     return [judgeDatabaseError(error)]
   }
+}
+
+/** Words an error of opening the database; one of no known kind keeps its own message. */
+function judgeDatabaseError(error: unknown): Found {
+  const cause = error instanceof LeadpushError ? error.cause : error
+  const [code, message] = [codeOf(cause) ?? '', messageOf(cause)]
+  const trouble = cause !== undefined && isDatabaseError(cause) ? findDatabaseTrouble(code, message) : undefined
+  if (trouble) return problem(`${trouble.what} (${message || code})`, trouble.toDo)
+  const hint = error instanceof LeadpushError ? error.hint : undefined
+  return problem(messageOf(error), hint ?? adviseOnDatabase('', '', false))
 }
 
 /** `isShared`: its files belong to a user as whom other services may run. */

@@ -1,4 +1,4 @@
-/** Builds cards that are complete without a script; the page's script adds a search, sorting and a filter. */
+/** Builds cards that are complete without a script; the page's script adds a search. */
 import { type Html, html } from './html.ts'
 
 export interface Card {
@@ -12,29 +12,21 @@ export interface Card {
   text: string | null
   /** Small texts, below all else. */
   notes: readonly string[]
-  /** The `value` of the card's group in `groups`: the filter goes by it. */
-  group: string
-  /** Values to sort by, under the keys of `sorts`; a card with null comes last. */
-  values: Readonly<Record<string, number | null>>
 }
 
 export interface CardsParts {
   /** What the cards are, for screen readers: `the listings`. */
   name: string
   cards: readonly Card[]
-  /** The first is the order in which `cards` come. */
-  sorts: readonly { name: string; key: string; falls?: boolean }[]
-  groups: { name: string; all: string; options: readonly { value: string; name: string }[] }
   /** A sentence on the cards that were left out. */
   more?: string | undefined
 }
 
 const isLink = (href: string) => /^https?:\/\//i.test(href) && URL.canParse(href)
 
-function buildCard({ figure, title, href, facts, text, notes, group, values }: Card): Html {
-  const data = Object.entries(values).map(([key, value]) => value !== null && html` data-${key}="${value}"`)
+function buildCard({ figure, title, href, facts, text, notes }: Card): Html {
   const name = html`<bdi>${title}</bdi>`
-  return html`<li data-group="${group}"${data}>
+  return html`<li>
 <h3>${isLink(href) ? html`<a href="${href}" rel="noreferrer noopener">${name}</a>` : name}</h3>
 <p class="figure">${figure}</p>
 ${
@@ -51,9 +43,8 @@ ${
 }
 
 /** A list of cards; `more` is printed below it. */
-export function buildCards({ name, cards, sorts, groups, more }: CardsParts): Html {
-  const tools = JSON.stringify({ name, sorts, groups })
-  return html`<div class="cards" data-tools="${tools}">
+export function buildCards({ name, cards, more }: CardsParts): Html {
+  return html`<div class="cards"${cards.length > 1 && html` data-search="${name}"`}>
 <ul aria-label="${name}">
 ${cards.map(buildCard)}</ul>
 ${more && html`<p class="more">${more}</p>`}
@@ -72,55 +63,6 @@ export const cardsStyle = `
 .cards .facts span:not(:last-child)::after, .cards .note span:not(:last-child)::after { content: '\\a0\\b7' }
 .cards .text { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 4; line-clamp: 4; overflow: hidden; color: var(--muted) }
 .cards .note { margin-top: auto; padding-top: 0.625rem; font-size: 0.8125rem }
-.choice { display: flex; align-items: center; gap: 0.625rem; min-width: 0; color: var(--muted); font-size: 0.875rem }
-.choice select { min-width: 0; max-width: min(20rem, 60vw); padding: 0.375rem 0.5rem; border: 1px solid var(--skipped); border-radius: 6px; background: var(--ground); color: var(--text); font: inherit }
-.cards .tools { gap: 0.625rem 1.25rem; margin-bottom: 1rem }
-.cards .tools output { flex-basis: 100% }
+.cards .tools { margin-bottom: 1rem }
 @media print { .cards .tools { display: none } .cards ul { grid-template-columns: 1fr 1fr; gap: 0.75rem } .cards li { break-inside: avoid } }
-`
-
-export const cardsScript = `
-for (const box of document.querySelectorAll('.cards')) {
-  const { name, sorts, groups } = JSON.parse(box.dataset.tools)
-  const list = box.querySelector('ul')
-  const cards = [...list.children]
-  if (cards.length < 2) continue
-  const texts = new Map(cards.map((card) => [card, card.textContent.toLowerCase()]))
-  const make = (tag, properties, ...children) => {
-    const made = Object.assign(document.createElement(tag), properties)
-    made.append(...children)
-    return made
-  }
-  const choose = (text, options) => make('select', {}, ...options.map(({ name, value }) => make('option', { value, textContent: name })))
-  const field = make('input', { type: 'search', autocomplete: 'off', spellcheck: false })
-  const order = choose('Sort', sorts.map(({ name }, at) => ({ name, value: at })))
-  const group = choose(groups.name, [{ name: groups.all, value: '' }, ...groups.options])
-  const found = make('output', {})
-  const label = (className, text, control) => make('label', { className }, text, control)
-  const hint = make('span', { className: 'unseen', textContent: ' ' + name })
-  const search = make('label', { className: 'search' }, 'Search', hint, field)
-  const tools = make('div', { className: 'tools' }, search, label('choice', 'Sort', order))
-  if (groups.options.length > 1) tools.append(label('choice', groups.name, group))
-  tools.append(found)
-  box.prepend(tools)
-  const show = () => {
-    const words = field.value.toLowerCase().split(/\\s+/).filter(Boolean)
-    let shown = 0
-    for (const card of cards) {
-      const fits = group.value === '' || card.dataset.group === group.value
-      card.hidden = !fits || !words.every((word) => texts.get(card).includes(word))
-      if (!card.hidden) shown += 1
-    }
-    found.textContent = shown === cards.length ? '' : shown + ' of ' + cards.length
-  }
-  const sort = () => {
-    const { key, falls } = sorts[order.value]
-    const indexes = new Map(cards.map((card, at) => [card, at]))
-    const value = (card) => (card.dataset[key] === undefined ? Infinity : Number(card.dataset[key]) * (falls ? -1 : 1))
-    list.append(...[...cards].sort((a, b) => (value(a) === value(b) ? indexes.get(a) - indexes.get(b) : value(a) - value(b))))
-  }
-  field.addEventListener('input', show)
-  group.addEventListener('change', show)
-  order.addEventListener('change', sort)
-}
 `

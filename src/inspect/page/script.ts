@@ -1,9 +1,7 @@
 /**
- * The script of a page: sorts a table by the column whose head is pressed, and filters it by the typed words. It adds native
- * buttons and fields, so keyboards and screen readers work; without it the page is complete but for them.
+ * The script of a page: sorts a table by the column whose head is pressed, and filters long tables and lists of cards by the typed words.
+ * It adds native buttons and fields, so keyboards and screen readers work; without it the page is complete but for them.
  */
-import { cardsScript } from './cards.ts'
-
 export const script = `'use strict'
 for (const box of document.querySelectorAll('.table')) {
   const body = box.querySelector('tbody')
@@ -34,7 +32,9 @@ for (const box of document.querySelectorAll('.table')) {
       body.append(...sorted)
     })
   })
-  if (box.dataset.search === undefined) continue
+}
+for (const box of document.querySelectorAll('[data-search]')) {
+  const items = [...box.querySelector('tbody, ul').children]
   const label = document.createElement('label')
   label.className = 'search'
   const field = document.createElement('input')
@@ -45,15 +45,15 @@ for (const box of document.querySelectorAll('.table')) {
   label.append('Search', Object.assign(document.createElement('span'), { className: 'unseen', textContent: ' ' + box.dataset.search }), field)
   if (!box.querySelector('.tools')) box.prepend(Object.assign(document.createElement('div'), { className: 'tools' }))
   box.querySelector('.tools').append(found, label)
-  const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]))
+  const texts = new Map(items.map((item) => [item, item.textContent.toLowerCase()]))
   field.addEventListener('input', () => {
     const words = field.value.toLowerCase().split(/\\s+/).filter(Boolean)
     let shown = 0
-    for (const row of rows) {
-      row.hidden = !words.every((word) => texts.get(row).includes(word))
-      if (!row.hidden) shown += 1
+    for (const item of items) {
+      item.hidden = !words.every((word) => texts.get(item).includes(word))
+      if (!item.hidden) shown += 1
     }
-    found.textContent = words.length === 0 ? '' : shown + ' of ' + rows.length
+    found.textContent = words.length === 0 ? '' : shown + ' of ' + items.length
   })
 }
-${cardsScript}`
+`

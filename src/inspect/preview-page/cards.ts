@@ -51,8 +51,6 @@ function buildCard(lead: DryLead, query: string, { day }: Times): Card {
       last && last !== first && `changed ${last}`,
       describeContact(lead),
     ].filter((note) => typeof note === 'string'),
-    group: String(lead.query),
-    values: { price: price > 0 ? price : null, miles: miles === null ? null : Math.round(miles * 100) / 100 },
   }
 }
 
@@ -70,8 +68,6 @@ export function buildListings({ shown, queries, leads }: DryRun, times: Times): 
     if (size > cardsBytesMax) break
     cards.push(card)
   }
-  const used = new Map<string, number>()
-  for (const { group } of cards) used.set(group, (used.get(group) ?? 0) + 1)
   const more = leads - cards.length
   return buildSection({
     id: 'listings',
@@ -80,27 +76,6 @@ export function buildListings({ shown, queries, leads }: DryRun, times: Times): 
     body: buildCards({
       name: 'the listings',
       cards,
-      sorts: [
-        { name: 'newest first', key: 'newest' },
-        { name: 'lowest price first', key: 'price' },
-        { name: 'highest price first', key: 'price', falls: true },
-        { name: 'nearest first', key: 'miles' },
-      ],
-      groups: {
-        name: 'Query',
-        all: 'all queries',
-        options: queries.flatMap((query) => {
-          const n = used.get(String(query.number))
-          return n
-            ? [
-                {
-                  value: String(query.number),
-                  name: `${query.number}: ${clip(nameQuery(query), 60)} (${formatCount(n)})`,
-                },
-              ]
-            : []
-        }),
-      },
       ...(more > 0 && { more: `${plural(more, 'listing')} more: \`preview --user … --body\` prints all of them.` }),
     }),
   })
