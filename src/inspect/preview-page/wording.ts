@@ -1,6 +1,7 @@
 /** The words of a dry run: its answer in one sentence, what it depends on, and how a query is called. */
 import { bytes, formatCount, partOf, plural } from '../../base/amounts.ts'
 import { leadsPerQueryMax } from '../../base/limits.ts'
+import { toDoWithHeld } from '../status/causes.ts'
 import type { BegunDelivery, DryRun } from './find-dry-run.ts'
 import type { DryQuery } from './queries.ts'
 
@@ -49,7 +50,8 @@ const describeBegun = ({ kind, period, part, parts, leads, createdAt }: BegunDel
 /** What somebody should know before sending, the most important first. */
 export function findAlarms({ subscribed, held, begun, tooLarge }: DryRun, times: Times): string[] {
   return [
-    held !== null && `The guard holds the weekly delivery back: ${held}`,
+    held !== null &&
+      `The guard holds the weekly delivery back: ${held.replace(/^held: /, '')}. ${toDoWithHeld('users')}`,
     ...begun.map((delivery) => describeBegun(delivery, times)),
     !subscribed &&
       'The user is not subscribed to the lead push: `push --all` leaves them out, `push --user` sends all the same.',
