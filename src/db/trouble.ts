@@ -53,7 +53,7 @@ const troubles: readonly Trouble[] = [
   {
     is: (code, message) => code === 'ERR_TLS_CERT_ALTNAME_INVALID' || /does not match certificate/i.test(message),
     what: "TLS: the server's certificate is for another host name",
-    toDo: 'Put a name that the certificate has into DATABASE_URL, or sslmode=verify-ca where names do not matter.',
+    toDo: 'Put a host name that the certificate has into DATABASE_URL, or sslmode=verify-ca where names do not matter.',
   },
   {
     is: (_, message) => /certificate/i.test(message),

@@ -28,7 +28,7 @@ test('leadpush receiver is all green to it, without a database and without a use
     stderr,
     /^About to send up to \d+ requests, \d+ MB together, to the receiver at 127\.0\.0\.1:\d+ with a made-up key\./,
   )
-  assert.match(stdout, /^pass {9}300 leads of one query are taken: HTTP 200 – “Taken\.”$/m)
+  assert.match(stdout, /^pass {9}600 leads of two queries are taken: HTTP 200 – “Taken\.”$/m)
   assert.match(stdout, /^grade {3}pass: all is well\nchecks {2}26 checks: 26 pass, 0 warn, 0 fail, 0 not visible\n/m)
   assert.equal((await reference.done).code, 0)
 })
