@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
+import { endAbandoned } from '../../src/deliveries/ledger.ts'
 import type { PushLine } from '../../src/index.ts'
 import { Preview } from '../../src/push/preview/preview.ts'
 import { rangeScopeOf, weeklyPass } from '../../src/push/whom/pass.ts'
@@ -406,6 +407,12 @@ async function endLease({ db }: PushHouse): Promise<200> {
   return 200
 }
 
+/** As if the attempts that were recorded had been taken back before they were made. */
+const takeBack = ({ db }: PushHouse) =>
+  sql`
+    update deliveries set status = 'pending', attempts = 0, under_way = false, worker_id = null, due_at = now(), first_status = null
+  `.execute(db)
+
 test('what a dead process had begun gets its second attempt once its lease is over, and what it had attempted twice ends unknown', async (t) => {
   const house = await build(t, { users: users(3) })
   await house.push({ what: 'all', force: false, limit: 2 }, { concurrency: 1 })
@@ -457,6 +464,31 @@ test('what a dead process had begun ends unknown, and not failed, where the seco
   const { deliveries, summary } = await house.push({ what: 'resume' })
   assert.deepEqual(deliveries.map(({ status, attempts, httpStatus }) => [status, attempts, httpStatus]), [['unknown', 2, 422]]) // biome-ignore format: short
   assert.deepEqual([summary.unknown, summary.failed], [1, 0])
+})
+
+test('what --user had recorded and not made is sent to whoever is not subscribed too', async (t) => {
+  const house = await build(t, { users: users(1, { subscribed: false }) })
+  const email = 'user-0000@example.com'
+  await house.push(await house.userRequest(email))
+  await takeBack(house)
+  const { deliveries } = await house.push({ what: 'resume' })
+  assert.deepEqual(deliveries.map(({ user, kind, status }) => [user, kind, status]), [[email, 'single', 'delivered']]) // biome-ignore format: short
+})
+
+test('what nobody was sent in a week that is over is forgotten, but not while the process lives that has it in hand', async (t) => {
+  const house = await build(t)
+  await house.push()
+  await takeBack(house)
+  await sql`
+    with living as (insert into workers (host, process_id, lease_until) values ('gone', 1, ${inAnHour()}) returning id)
+    update deliveries set period = '2020-W01', worker_id = living.id from living
+  `.execute(house.db)
+  const count = async () => (await house.opened.pool.query('select from deliveries')).rowCount
+  await endAbandoned(house.db)
+  assert.equal(await count(), 1)
+  await endLease(house)
+  await endAbandoned(house.db)
+  assert.equal(await count(), 0)
 })
 
 test('a user counts once, whatever of theirs a run goes on with, begins and ends', async (t) => {
