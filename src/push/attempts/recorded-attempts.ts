@@ -76,6 +76,8 @@ export class RecordedAttempts {
   private hasTakenOver = false
   /** Ends that a repeated statement told: where an earlier try had gone through, an erasure may have noted them to be told too. */
   private readonly toldOnRepeat = new Set<string>()
+  /** Deliveries that others have ended while an attempt is in hand here: what comes of that is told, or else these. */
+  private readonly endedInHand = new Map<string, LedgerDelivery>()
   /** Of deliveries that wait for an attempt, by their keys: the ledger has none of a user who was removed meanwhile. */
   private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
@@ -149,9 +151,15 @@ export class RecordedAttempts {
     const { ledger, worker, takeover } = this.context
     const ended = await ledger.attempts.endAbandoned({ workerIds: worker.ids, takeover, known: this.knownKeys() })
     await this.countUsers(ended)
-    // the ledger has no e-mail of a user who was removed meanwhile
-    for (const delivery of ended.filter((one) => !this.toldOnRepeat.delete(one.idempotencyKey)))
-      this.tell({ ...delivery, email: delivery.email ?? this.emails.get(delivery.idempotencyKey) ?? null })
+    const inHand = new Set(ended.length > 0 ? this.knownKeys() : [])
+    for (const delivery of ended) {
+      const key = delivery.idempotencyKey
+      if (this.toldOnRepeat.delete(key)) continue
+      // the ledger has no e-mail of a user who was removed meanwhile
+      const told = { ...delivery, email: delivery.email ?? this.emails.get(key) ?? null }
+      if (inHand.has(key)) this.endedInHand.set(key, told)
+      else this.tell(told)
+    }
     await ledger.rideOut(() => worker.renew())
   }
 
@@ -261,6 +269,7 @@ export class RecordedAttempts {
 
   private noteState(state: DeliveryState, outcomes: readonly RecordedOutcome[]): void {
     const attempt = this.underWay.get(state.idempotencyKey)
+    this.endedInHand.delete(state.idempotencyKey)
     const outcome = outcomes.find(({ idempotencyKey }) => idempotencyKey === state.idempotencyKey)
     if (attempt && state.status !== 'pending') this.tell({ ...attempt, ...state })
     else if (attempt) {
@@ -276,6 +285,7 @@ export class RecordedAttempts {
     const ended = await ledger.attempts.endErased(worker.ids, attempt)
     for (const delivery of ended) this.tell({ ...delivery, email })
     this.underWay.delete(idempotencyKey)
+    this.noteUnmade([idempotencyKey])
     // a first attempt is due again, without the listing
     this.due.at = 0
   }
@@ -293,7 +303,15 @@ export class RecordedAttempts {
       this.tell({ ...ended, email: emailOf.get(ended.idempotencyKey) ?? null })
     }
     this.takingBack = this.takingBack.filter((key) => !emailOf.has(key))
+    this.noteUnmade(emailOf.keys())
     this.due.at = 0
+  }
+
+  private noteUnmade(keys: Iterable<string>): void {
+    for (const key of keys) {
+      const ended = this.endedInHand.get(key)
+      if (ended && this.endedInHand.delete(key)) this.tell(ended)
+    }
   }
 
   /** Gives back the deliveries that this process still has: due now, or `then`, when they would have been. */
