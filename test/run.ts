@@ -16,6 +16,7 @@ import { buildVariable, programVariable, scripts } from './support/scripts.ts'
 const concurrency = 4
 /** They take longest, most of them waiting; begun late, they would be waited for alone. */
 const longest = [
+  'simulation',
   'push',
   'trigger',
   'guard',

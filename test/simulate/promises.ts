@@ -1,0 +1,408 @@
+/** What every push promises, whatever happens (contract 4.4, 4.5, 4.7, 4.12, 4.14), checked on what a simulated run has come to. */
+
+import { LeadpushError } from '../../src/base/errors.ts'
+import {
+  alikeInARow,
+  alikeMin,
+  comparedLeadsMin,
+  outagePauseMs,
+  retryAfterMsMax,
+  userFall,
+} from '../../src/base/limits.ts'
+import { asksForLess } from '../../src/push/receiver/pace.ts'
+import { emailOf, epochMs, type Outcome, period, periodBefore, receiverUrl } from './carry-out.ts'
+import { claimKey, type DeliveryRow } from './ledger-state.ts'
+import type { SimulatedProcess } from './process.ts'
+import type { OnWire } from './receiver.ts'
+
+/** The promises that were broken, as sentences; none: all is well. */
+export function findBroken(outcome: Outcome): string[] {
+  const broken: string[] = []
+  const say = (text: string) => {
+    if (broken.length < 20) broken.push(text)
+  }
+  const unended = outcome.processes.filter(({ isOver }) => !isOver)
+  if (outcome.isEndless) {
+    say(`a push never ends: ${unended.map(({ nth, request }) => `${nth} ${request.what}`).join(', ')}`)
+    return broken
+  }
+  const facts = new Facts(outcome)
+  checkWire(facts, say)
+  for (const process of outcome.processes) {
+    checkEnd(facts, process, say)
+    checkSummary(process, say)
+    if (heeds(process)) checkReceiver(facts, process, say)
+    checkPace(facts, process, say)
+    checkPunctuality(facts, process, say)
+  }
+  checkCompression(facts, say)
+  if (!outcome.lost) checkLedger(facts, say)
+  checkCalm(facts, say)
+  return broken
+}
+
+type Say = (text: string) => void
+
+/** A push that takes trouble of the receiver for its own. */
+const heeds = ({ request, accept }: SimulatedProcess) => request.what !== 'user' && !accept
+
+class Facts {
+  readonly outcome: Outcome
+  readonly byKey = new Map<string, OnWire[]>()
+  readonly byPush = new Map<number, OnWire[]>()
+  /** Nothing but the receiver was in trouble. */
+  readonly isSmooth: boolean
+
+  constructor(outcome: Outcome) {
+    this.outcome = outcome
+    for (const attempt of outcome.receiver.attempts) {
+      put(this.byKey, attempt.key, attempt)
+      put(this.byPush, attempt.push, attempt)
+    }
+    this.isSmooth = !outcome.scenario.events.some(({ is }) => is === 'away' || is === 'lose' || is === 'freeze')
+  }
+
+  /** The attempt is its key's first on the wire. */
+  isFirst(attempt: OnWire): boolean {
+    return this.byKey.get(attempt.key)?.[0] === attempt
+  }
+}
+
+function put<Key, Value>(groups: Map<Key, Value[]>, key: Key, value: Value): void {
+  const group = groups.get(key)
+  if (group) group.push(value)
+  else groups.set(key, [value])
+}
+
+/** At most two attempts a key, with one body; one weekly delivery a user. */
+function checkWire({ outcome, byKey }: Facts, say: Say): void {
+  if (outcome.lost) return
+  for (const [key, [first, second, ...more]] of byKey) {
+    if (more.length > 0) say(`${key} was ${2 + more.length} times on the wire`)
+    if (first === undefined || second === undefined) continue
+    if (first.body !== second.body) say(`${key} went out with two bodies`)
+    const was415 = first.told?.kind === 'answer' && first.told.status === 415
+    // of a 415 that nobody recorded nobody knows
+    const isKnown = !was415 || outcome.processes[first.push]?.end?.is === 'ended'
+    if (isKnown && second.gzip !== (first.gzip && !was415)) say(`${key} changed its encoding`)
+    if (first.toldMs === undefined && outcome.processes[first.push]?.end?.is === 'ended')
+      say(`${key} was tried again before its first attempt had ended`)
+  }
+  const groups = new Map<string, DeliveryRow[]>()
+  for (const delivery of outcome.model.state.deliveries.values())
+    if (delivery.part === 1) put(groups, `${delivery.kind} ${delivery.userId}`, delivery)
+  const pushes = outcome.processes.map(({ request }) => request)
+  const forced = pushes.filter((it) => it.what === 'failed' || (it.what === 'all' && it.force)).length
+  const { events } = outcome.scenario
+  for (const [group, deliveries] of groups) {
+    const [kind, userId] = group.split(' ')
+    const single = pushes.filter((it) => it.what === 'user' && it.user.id === Number(userId) && !it.owedOnly).length
+    const owed = events.filter((it) => it.is === 'subscribe' && it.user + 1 === Number(userId)).length
+    const most = { weekly: 1, forced, single, subscription: owed }[kind as DeliveryRow['kind']]
+    if (deliveries.length > most) say(`user ${userId} got ${deliveries.length} ${kind} deliveries instead of ${most}`)
+  }
+}
+
+function checkEnd({ outcome, byPush, isSmooth }: Facts, process: SimulatedProcess, say: Say): void {
+  const { nth, end, request, lines, settings, wasStopped } = process
+  const isCalm = nth >= outcome.pushes
+  if (end?.is === 'failed') {
+    const { error } = end
+    if (!(error instanceof LeadpushError && error.code === 'database')) {
+      say(`push ${nth} fails: ${error instanceof Error ? error.stack : error}`)
+      return
+    }
+    const isAway = outcome.scenario.events.some(
+      (event) => (event.is === 'away' || event.is === 'lose') && event.forMs >= settings.awayMs / 2,
+    )
+    if (!outcome.lost && !isAway) say(`push ${nth} fails although the database was there: ${error.message}`)
+    if (isCalm && !outcome.lost) say('a calm push fails')
+  }
+  if (end?.is !== 'ended') return
+  const { ok, toldBefore, summary, cameToEnd } = end.end
+  const statuses = lines.flatMap((line) => (line.type === 'delivery' ? [line.status] : []))
+  const bad = statuses.filter((status) => status !== 'delivered').length
+  const skips = lines.filter((line) => line.type === 'skip')
+  if (ok && !toldBefore && bad > 0 && request.what !== 'resume')
+    say(`push ${nth} is well although deliveries are not delivered`)
+  if (ok && wasStopped && !cameToEnd && request.what === 'all') say(`push ${nth} is well although it was stopped`)
+  // alone and without trouble, it looks for whoever comes until nobody is left
+  const isAlone =
+    outcome.pushes === 1 &&
+    isSmooth &&
+    !outcome.scenario.events.some(({ atMs, is }) => is !== 'erase' && atMs > (process.endMs ?? 0) - 500)
+  const isReasoned =
+    bad > 0 ||
+    wasStopped ||
+    skips.length > 0 ||
+    (summary.owed > 0 && !isAlone) ||
+    process.notes.some((note) => /still owed|giving up|slowing/.test(note))
+  if (!ok && !isReasoned) say(`push ${nth} is not well, and says nothing of why`)
+  const first = byPush.get(nth)?.length ?? 0
+  if (request.what === 'user' && ok && first === 0 && skips.length === 0 && !request.owedOnly)
+    say(`push ${nth} of one user says nothing`)
+}
+
+function checkSummary({ nth, end, lines, request }: SimulatedProcess, say: Say): void {
+  if (end?.is !== 'ended') return
+  const { summary } = end.end
+  const counts = { deliveries: 0, delivered: 0, failed: 0, unknown: 0, skipped: 0 }
+  const users = new Set<string>()
+  for (const line of lines) {
+    if ('user' in line && line.user && line.type !== 'warning') users.add(line.user)
+    if (line.type === 'skip' && line.user !== undefined) counts.skipped++
+    if (line.type !== 'delivery') continue
+    counts.deliveries++
+    if (line.status === 'delivered' || line.status === 'failed' || line.status === 'unknown') counts[line.status]++
+  }
+  for (const [name, count] of Object.entries(counts))
+    if (summary[name as keyof typeof counts] !== count)
+      say(`push ${nth} counts ${name} as ${summary[name as keyof typeof counts]} instead of ${count}`)
+  for (const name of ['users', 'already', 'elsewhere', 'owed'] as const)
+    if (summary[name] < 0) say(`push ${nth} counts ${summary[name]} ${name}`)
+  if (summary.users < users.size) say(`push ${nth} counts ${summary.users} users, and names ${users.size}`)
+  if (request.what === 'all' && request.limit === undefined && summary.owed === 0 && summary.users > 300)
+    say(`push ${nth} counts ${summary.users} users`)
+  const keys = lines.flatMap((line) =>
+    line.type === 'delivery' && line.status !== 'pending' ? [line.idempotencyKey] : [],
+  )
+  if (new Set(keys).size < keys.length) say(`push ${nth} tells the end of a delivery twice`)
+}
+
+type Sign = { is: 'well' | 'down' | 'empty' | 'refuses'; status: number | undefined }
+
+function signOf({ told }: OnWire): Sign {
+  if (told?.kind !== 'answer' || told.status >= 500) return { is: 'down', status: undefined }
+  if (told.status < 300) return { is: told.contentType === 'text/html' ? 'empty' : 'well', status: undefined }
+  return [408, 409, 425, 429].includes(told.status)
+    ? { is: 'well', status: undefined }
+    : { is: 'refuses', status: told.status }
+}
+
+/** Until another answer at most 20 first attempts; in an outage one attempt at a time. */
+function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void {
+  const { byPush, outcome } = facts
+  const { nth, settings } = process
+  const own = byPush.get(nth) ?? []
+  const told = own
+    .filter(({ toldMs }) => toldMs !== undefined)
+    .sort((a, b) => (a.toldMs as number) - (b.toldMs as number))
+  let begun = 0
+  for (const attempt of own) {
+    const known = told.filter(({ toldMs }) => (toldMs as number) < attempt.atMs).map(signOf)
+    const [kind] = known
+    const isLookedFor =
+      kind === undefined ||
+      kind.is === 'refuses' ||
+      kind.is === 'empty' ||
+      (kind.is === 'down' && settings.outageMs > 0)
+    const isAlike = known.every(({ is, status }) => is === kind?.is && status === kind.status)
+    if (!isAlike || !isLookedFor) break
+    // then tries come one by one
+    if (kind?.is === 'down' && known.length >= alikeInARow) break
+    if (facts.isFirst(attempt)) begun++
+    if (begun > alikeInARow) {
+      say(`push ${nth} makes ${begun} first attempts before another answer`)
+      return
+    }
+    const secondsMax = 1 + (attempt.atMs - process.startMs) / 3_600_000
+    const provenMs = told.filter((it) => facts.isFirst(it))[alikeMin - 1]?.toldMs ?? Number.POSITIVE_INFINITY
+    const isProven = kind?.is === 'down' && provenMs < attempt.atMs
+    if (
+      isProven &&
+      !outcome.lost &&
+      own.filter((it) => it.atMs > provenMs && it.atMs <= attempt.atMs && isSecondOf(facts, it)).length > secondsMax
+    ) {
+      say(`push ${nth} makes second attempts in an outage`)
+      return
+    }
+  }
+  checkOutage(own, told, process, say)
+}
+
+/** The same push has made the first attempt, and it ended. */
+const isSecondOf = ({ byKey }: Facts, attempt: OnWire) => {
+  const [first] = byKey.get(attempt.key) ?? []
+  return first !== undefined && first !== attempt && first.toldMs !== undefined && first.toldMs <= attempt.atMs
+}
+
+/** Once 20 attempts in a row got no answer below 500, the next ones come one by one, 10 s apart at least. */
+function checkOutage(
+  own: readonly OnWire[],
+  told: readonly OnWire[],
+  { nth, settings }: SimulatedProcess,
+  say: Say,
+): void {
+  if (settings.outageMs === 0) return
+  const known: { atMs: number; since: number | undefined }[] = []
+  let alike = 0
+  let since: number | undefined
+  for (const attempt of told) {
+    alike = signOf(attempt).is === 'down' ? alike + 1 : 0
+    // second attempts show less: twice as many are surely enough
+    if (alike === 2 * alikeInARow) since = attempt.toldMs
+    if (alike === 0) since = undefined
+    known.push({ atMs: attempt.toldMs as number, since })
+  }
+  let last: number | undefined
+  for (const attempt of own) {
+    const down = known.findLast(({ atMs }) => atMs < attempt.atMs)?.since
+    if (down === undefined || attempt.atMs < down + 1_000) {
+      last = undefined
+      continue
+    }
+    if (last !== undefined && attempt.atMs - last < outagePauseMs / 2) {
+      say(`push ${nth} makes attempts ${attempt.atMs - last} ms apart in an outage`)
+      return
+    }
+    last = attempt.atMs
+  }
+}
+
+/** No attempt begins within a pause that the receiver asked for. */
+function checkPace({ byPush, isSmooth }: Facts, { nth, request, settings }: SimulatedProcess, say: Say): void {
+  if (request.what === 'user' || !isSmooth) return
+  const own = byPush.get(nth) ?? []
+  for (const { told, toldMs } of own) {
+    if (told?.kind !== 'answer' || toldMs === undefined) continue
+    const retryAfterMs = told.retryAfter === undefined ? undefined : Number(told.retryAfter) * 1_000
+    if (!asksForLess({ status: told.status, retryAfterMs })) continue
+    const untilMs = toldMs + Math.min(retryAfterMs ?? settings.retryDelayMs, retryAfterMsMax)
+    const early = own.find(({ atMs }) => atMs > toldMs + 50 && atMs < untilMs - 1)
+    if (early) {
+      say(`push ${nth} begins an attempt ${untilMs - early.atMs} ms before a pause is over`)
+      return
+    }
+  }
+}
+
+/** Where a receiver fails now and then, a second attempt is made once it is due. */
+function checkPunctuality(
+  { byKey, isSmooth, outcome }: Facts,
+  { nth, settings, wasStopped, end }: SimulatedProcess,
+  say: Say,
+): void {
+  const [{ manner } = {}, ...later] = outcome.scenario.receiver
+  const isSteady = later.length === 0 && manner?.is === 'mixed' && manner.share <= 0.3 && manner.status !== 429
+  if (
+    !isSteady ||
+    !isSmooth ||
+    wasStopped ||
+    end?.is !== 'ended' ||
+    nth >= outcome.pushes ||
+    settings.ratePerSecond !== undefined
+  )
+    return
+  const slackMs = 5_000 + 2 * settings.timeoutMs + 30 * manner.latencyMs
+  for (const [first, second] of byKey.values()) {
+    if (first?.push !== nth || second?.push !== nth || first.toldMs === undefined) continue
+    const lateMs = second.atMs - first.toldMs - settings.retryDelayMs
+    if (lateMs > slackMs) {
+      say(`push ${nth} makes a second attempt ${Math.round(lateMs)} ms late`)
+      return
+    }
+  }
+}
+
+/** After a 415 no process sends compressed deliveries for a day, but with the setting. */
+function checkCompression({ outcome, isSmooth, byKey }: Facts, say: Say): void {
+  if (outcome.scenario.settings.compress !== 'auto' || !isSmooth) return
+  const [refused] = outcome.receiver.attempts.filter(
+    (it) => it.gzip && it.told?.kind === 'answer' && it.told.status === 415 && it.toldMs !== undefined,
+  )
+  if (refused === undefined) return
+  for (const attempt of outcome.receiver.attempts) {
+    if (!attempt.gzip || attempt.atMs < (refused.toldMs as number) + 5_000 || byKey.get(attempt.key)?.[0] !== attempt)
+      continue
+    if (attempt.atMs < (refused.toldMs as number) + 23 * 3_600_000) {
+      say(`push ${attempt.push} sends ${attempt.key} compressed after a 415`)
+      return
+    }
+  }
+}
+
+/** The ledger says of each delivery what happened. */
+function checkLedger({ outcome, byKey }: Facts, say: Say): void {
+  const { deliveries, claims, runs } = outcome.model.state
+  for (const [key, attempts] of byKey) {
+    const row = deliveries.get(key)
+    if (row === undefined) {
+      say(`the ledger has nothing of ${key}, which went out`)
+      continue
+    }
+    if (row.attempts < attempts.length)
+      say(`the ledger has ${row.attempts} attempts of ${key} instead of ${attempts.length}`)
+    const isSuccess = ({ told }: OnWire) => told?.kind === 'answer' && told.status < 300
+    if (row.status === 'delivered' && !attempts.some(isSuccess)) say(`${key} is delivered, and nobody took it`)
+    if (row.status === 'failed' && attempts.some(({ arrived }) => arrived))
+      say(`${key} is failed, and may have arrived`)
+    const wasHeard = attempts.some(
+      (it) => isSuccess(it) && it.toldMs !== undefined && outcome.processes[it.push]?.end?.is === 'ended',
+    )
+    if (wasHeard && row.status !== 'delivered') say(`${key} was taken, and is ${row.status}`)
+  }
+  for (const { id, resumable, command } of runs.values()) {
+    if (resumable || (command !== 'all' && command !== 'force')) continue
+    const served = new Set(
+      [...deliveries.values()]
+        .filter((it) => it.runId === id && it.kind !== 'subscription')
+        .map(({ userId }) => userId),
+    )
+    const limit = Math.max(
+      ...outcome.processes.map(({ request }) => (request.what === 'all' ? (request.limit ?? 0) : 0)),
+    )
+    if (served.size > limit) say(`a push of ${limit} users serves ${served.size}`)
+  }
+  if (
+    outcome.scenario.settings.guard === 'on' &&
+    !outcome.processes.some(({ accept }, nth) => accept && nth < outcome.pushes)
+  )
+    for (const [at] of outcome.scenario.users.entries()) {
+      const now = outcome.before?.claims.get(claimKey(`weekly:${period}`, emailOf(at)))
+      const then = claims.get(claimKey(`weekly:${periodBefore}`, emailOf(at)))
+      if (!now || !then || now.queriesMark !== then.queriesMark || now.leads === null || then.leads === null) continue
+      if (then.leads >= comparedLeadsMin && now.leads * userFall <= then.leads)
+        say(`user ${at + 1} gets ${now.leads} leads after ${then.leads}, unheld`)
+    }
+}
+
+/** In the end everybody is served, and whoever was not before was told. */
+function checkCalm({ outcome }: Facts, say: Say): void {
+  const { model, processes, pushes, scenario, before, lost } = outcome
+  const { users, deliveries, claims, receivers } = model.state
+  const isServed = (email: string) => claims.has(claimKey(`weekly:${period}`, email))
+  for (const user of users.values()) {
+    if (user.subscribed && user.places.length > 0 && !isServed(user.email)) say(`user ${user.id} is never served`)
+    if (user.owedAt !== null && user.places.length > 0) say(`user ${user.id} is owed a subscription push for ever`)
+  }
+  for (const { key, status } of deliveries.values()) if (status === 'pending') say(`${key} stays pending`)
+  const last = processes.at(-1)
+  if (last?.end?.is === 'ended' && !lost) {
+    const isBad = last.lines.some((line) => line.type === 'delivery' && line.status !== 'delivered')
+    if (!last.end.end.ok && !isBad) say('the last push is not well')
+    const made = outcome.receiver.attempts.some(({ push }) => push === last.nth)
+    if (made && receivers.get(receiverUrl)?.troubleSince != null)
+      say('the receiver counts as in trouble although it is well')
+  }
+  if (before === undefined || lost) return
+  const some = processes.slice(0, pushes)
+  const isEvery = some.every(({ end }) => end?.is === 'ended' && end.end.ok)
+  for (const process of some) {
+    const { request, end, nth } = process
+    if (end?.is !== 'ended' || !end.end.ok || end.end.toldBefore) continue
+    for (const { id, owedAt } of process.owedAtEnd) {
+      const looks = request.what === 'all' || request.what === 'owed' || request.what === 'resume'
+      const isTold = process.notes.some((note) => note.includes('still owed'))
+      if (looks && owedAt < epochMs + process.startMs && !isTold)
+        say(`push ${nth} is well, says nothing, and leaves user ${id} owed`)
+    }
+    if (request.what !== 'all' || request.limit !== undefined || ('only' in request && request.only)) continue
+    for (const [at, { places, subscribed }] of scenario.users.entries()) {
+      const isChanged = scenario.events.some((event) => 'user' in event && event.user === at)
+      if (isChanged || !subscribed || places.length === 0) continue
+      const isClaimed = before.claims.has(claimKey(`weekly:${period}`, emailOf(at)))
+      if (!isClaimed && (end.end.summary.elsewhere === 0 || isEvery))
+        say(`push ${nth} is well although user ${at + 1} was never served`)
+    }
+  }
+}

@@ -1,0 +1,41 @@
+/** Scenarios that once broke a promise, by what went wrong in them. */
+import type { Scenario } from './scenario.ts'
+
+const all = { what: 'all', force: false } as const
+const settings: Scenario['settings'] = {
+  ...{ timeoutMs: 1_000, retryDelayMs: 0, concurrency: 2, outageMs: 12_000, compress: 'auto' },
+  ...{ leaseMs: 1_000, guard: 'on', awayMs: 30_000 },
+}
+const users = (count: number) => Array.from({ length: count }, () => ({ places: ['10001'], subscribed: true }))
+
+export const regressions: Readonly<Record<string, Scenario>> = {
+  'a user who was held back, and is left to nobody in the end, is counted': {
+    seed: 379,
+    users: [...users(5), { places: ['10001'], subscribed: true, leadsBefore: 100 }],
+    listings: ['10001', '10001', '10001', '10001', '10001'],
+    settings,
+    receiver: [{ atMs: 0, manner: { is: 'well', latencyMs: 63 } }],
+    pushes: [
+      { ...all, atMs: 755 },
+      { ...all, atMs: 14 },
+      { ...all, atMs: 1_974 },
+      { what: 'failed', unknown: true, atMs: 29 },
+    ],
+    events: [{ is: 'away', forMs: 11_293, server: true, lostMs: 0, atMs: 34 }],
+  },
+  'an end that an erasure made between two tries of a statement is told once': {
+    seed: 999,
+    users: users(1),
+    listings: ['10001', '10001', '10001', '10001', '10001', '10001', '10001'],
+    settings: { ...settings, timeoutMs: 10_000, ratePerSecond: 11 },
+    receiver: [{ atMs: 0, manner: { is: 'breaks', latencyMs: 4 } }],
+    pushes: [
+      { ...all, atMs: 280 },
+      { ...all, atMs: 17 },
+    ],
+    events: [
+      { is: 'lose', forMs: 90, share: 0.5, atMs: 294 },
+      { is: 'erase', atMs: 378, listings: [0] },
+    ],
+  },
+}
