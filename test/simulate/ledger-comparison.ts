@@ -582,6 +582,7 @@ const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(pl
 function plainAnswer(what: string, value: unknown): unknown {
   const it = plain(value) as Record<string, unknown[]>
   if (what === 'findOthersAtWork') return (it as unknown as { id: number }[]).sort((a, b) => a.id - b.id)
+  if (what === 'erase') return { ...it, underWay: it.underWay?.toSorted() }
   if (what === 'attempts.recordPushes' && Array.isArray(it.begun)) {
     const byUser = (pushes: unknown[] = []) => (pushes as { userId: number }[]).sort((a, b) => a.userId - b.userId)
     return { ...it, begun: byUser(it.begun), busy: byUser(it.busy) }

@@ -1,0 +1,6 @@
+/** As `test/integration/ledger-model.test.ts`, for so many sequences that rare ones are among them. */
+import { test } from 'node:test'
+import { holdAgainstDatabase } from '../simulate/hold-against-database.ts'
+
+test('the ledger and its model answer 5,000 random sequences of calls alike', (t) =>
+  holdAgainstDatabase(t, 1_000, 5_000))
