@@ -159,12 +159,8 @@ export class PlannedPushes {
     range: Cursor | undefined,
   ): AsyncGenerator<UserPush> {
     for await (const plan of plans) {
-      const hold = judgePlan(plan)
-      if (hold) this.hold(plan, hold, range)
-      else await this.report(plan)
-      if (hold || plan.deliveries.length === 0) continue
-      this.sameHouse += plan.sameHouse
-      yield this.toPush(plan, by, range)
+      const push = await this.toPush(plan, by, range)
+      if (push) yield push
     }
   }
 
@@ -186,21 +182,16 @@ export class PlannedPushes {
    */
   async again(pushes: readonly UserPush[], erasures: number): Promise<UserPush[]> {
     await this.planner.forgetErased(erasures)
-    const { sameHouse } = this
     const again: UserPush[] = []
-    for (const { userId, email, by, range, deliveries } of pushes) {
-      const keys = deliveries.map(({ idempotencyKey }) => idempotencyKey)
-      for await (const push of this.ofPlans(this.plansOf([{ id: userId, email }], by.compared), by, range))
-        again.push({
-          ...push,
-          deliveries: push.deliveries.map((delivery, at) => ({
-            ...delivery,
-            idempotencyKey: keys[at] ?? delivery.idempotencyKey,
-          })),
-        })
+    for (const by of new Set(pushes.map((push) => push.by))) {
+      const ofUser = new Map(pushes.flatMap((push) => (push.by === by ? [[push.userId, push] as const] : [])))
+      const users = [...ofUser.values()].map(({ userId: id, email }) => ({ id, email }))
+      for await (const plan of this.plansOf(users, by.compared)) {
+        const { range, deliveries } = ofUser.get(plan.user.id) ?? {}
+        const push = await this.toPush(plan, by, range, deliveries)
+        if (push) again.push(push)
+      }
     }
-    // they were counted when they were planned first
-    this.sameHouse = sameHouse
     return again
   }
 
@@ -219,18 +210,30 @@ export class PlannedPushes {
     }
   }
 
-  private toPush(
-    { user, deliveries, erasures, server, queriesMark }: UserPlan,
+  /** Undefined where the user gets nothing, which is told. `before`: the deliveries whose keys it keeps. */
+  private async toPush(
+    plan: UserPlan,
     by: PushKind,
     range: Cursor | undefined,
-  ): UserPush {
+    before?: UserPush['deliveries'],
+  ): Promise<UserPush | undefined> {
+    const hold = judgePlan(plan)
+    if (hold) this.hold(plan, hold, range)
+    else await this.report(plan)
+    const { user, deliveries, erasures, server, queriesMark } = plan
+    if (hold || deliveries.length === 0) return undefined
+    // planned anew, it was counted before
+    if (before === undefined) this.sameHouse += plan.sameHouse
     const { settings, run } = this.context
     const { kind, scope } = by
-    const keyOf = (part: number) =>
+    const newKey = (part: number) =>
       kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : uniqueKey()
     return {
       ...{ userId: user.id, email: user.email, kind, scope, by, range, erasures, server, queriesMark },
-      deliveries: deliveries.map((delivery) => ({ ...delivery, idempotencyKey: keyOf(delivery.part) })),
+      deliveries: deliveries.map((delivery, at) => ({
+        ...delivery,
+        idempotencyKey: before?.[at]?.idempotencyKey ?? newKey(delivery.part),
+      })),
     }
   }
 }

@@ -1,0 +1,53 @@
+/** Pushes planned anew after an erasure, on the model of the ledger. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { systemClock } from '../../src/base/clock.ts'
+import { Worker } from '../../src/db/leases.ts'
+import { PlannedPushes, type UserPush } from '../../src/push/whom/planned-pushes.ts'
+import { LedgerModel } from '../simulate/ledger-model.ts'
+import { modelLedger } from '../simulate/model-ledger.ts'
+import { collectingReporter } from '../support/push-reporter.ts'
+
+test('pushes are planned anew all at once: under their keys, without what was erased', async (t) => {
+  const model = new LedgerModel(() => 0)
+  const asked: string[] = []
+  const ledger = modelLedger(model, {
+    call: async (what, statement) => {
+      asked.push(what)
+      return statement()
+    },
+    rideOut: (work) => work(false),
+  })
+  const [erased, kept] = [model.addListing('1', '{"n":1}'), model.addListing('1', '{"n":2}')]
+  for (const id of [1, 2, 3])
+    model.addUser({ id, email: `${id}@example.com`, receiverKey: 'k', homeKey: '1', subscribed: true, places: ['1'] })
+  const worker = await Worker.start(ledger, 60_000, systemClock)
+  t.after(() => worker.stop())
+  const planned = new PlannedPushes({
+    ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
+    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
+    settings: { dataSource: 'leads', concurrency: 4, sameHouse: 'each' },
+    onHeld: () => assert.fail('nobody is held back'),
+  })
+  const pushes: UserPush[] = []
+  const users = [...model.state.users.values()]
+  for await (const push of planned.ofUsers(users, 'subscription')) pushes.push(push)
+  model.erase(erased)
+  asked.length = 0
+  const again = await planned.again(pushes, model.state.erasures)
+
+  const keysOf = (some: readonly UserPush[]) => some.map(({ deliveries }) => deliveries[0]?.idempotencyKey)
+  const leadsOf = (some: readonly UserPush[]) =>
+    some.map(({ deliveries }) => deliveries.flatMap(({ contents }) => contents.map(({ versionId }) => versionId)))
+  assert.deepEqual(
+    leadsOf(pushes),
+    users.map(() => [kept, erased]),
+  )
+  assert.deepEqual(
+    leadsOf(again),
+    users.map(() => [kept]),
+  )
+  assert.deepEqual(keysOf(again), keysOf(pushes))
+  // it was a list of its own for each user
+  assert.equal(asked.filter((what) => what === 'findQueries').length, 1)
+})
