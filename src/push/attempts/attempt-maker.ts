@@ -3,21 +3,21 @@ import { BodyBuffers, buildBody } from '../../deliveries/body.ts'
 import { GzipBodies } from '../../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import { isAtHand } from '../../leads/lead-store.ts'
+import type { AttemptsInHand } from './attempts-in-hand.ts'
 import type { LoopContext } from './loop-context.ts'
 import { damagedKey, openReceiverKey } from './open-receiver-key.ts'
-import type { RecordedAttempts } from './recorded-attempts.ts'
 
 export class AttemptMaker {
   /** The receiver keys are encrypted with a key that this process lacks: it comes to an end as on a stop, and then throws this. */
   lackOfKey: unknown
 
   private readonly context: LoopContext
-  private readonly attempts: RecordedAttempts
+  private readonly attempts: AttemptsInHand
   private readonly onLackOfKey: () => void
   private readonly buffers = new BodyBuffers()
   private readonly gzipBodies = new GzipBodies()
 
-  constructor(context: LoopContext, attempts: RecordedAttempts, onLackOfKey: () => void) {
+  constructor(context: LoopContext, attempts: AttemptsInHand, onLackOfKey: () => void) {
     this.context = context
     this.attempts = attempts
     this.onLackOfKey = onLackOfKey

@@ -8,27 +8,12 @@ import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { DeliveryKind, DeliveryState, LedgerDelivery, RecordedAttempt } from '../../deliveries/ledger.ts'
 import type { PlannedPush, RecordedOutcome, RecordedPushes } from '../../deliveries/record.ts'
-import type { Run } from '../../deliveries/runs.ts'
-import type { Ledger } from '../ledger.ts'
-import { type PushReporter, toDeliveryLine } from '../reporter.ts'
-import type { UserCount } from '../whom/user-count.ts'
-import { DueAttempts, type DueAttemptsContext } from './due-attempts.ts'
+import { toDeliveryLine } from '../reporter.ts'
+import { DueAttempts } from './due-attempts.ts'
+import type { LoopContext } from './loop-context.ts'
 import { OutcomeQueue } from './outcome-queue.ts'
 
-export interface RecordedAttemptsContext extends DueAttemptsContext {
-  ledger: Ledger
-  run: Run
-  /** Counts each user whose push is begun or resumed here. */
-  users: UserCount
-  settings: { retryDelayMs: number; concurrency: number }
-  reporter: PushReporter
-}
-
-export interface RecordedAttemptsEvents {
-  /** Whether first attempts that are recorded now go out compressed. */
-  usesGzip(): boolean
-  /** Attempts of another run were taken over, after a statement without such: that run may have found trouble of the receiver. */
-  onTakenOver(): Promise<void>
+export interface AttemptEvents {
   onAway(error: unknown): void
   /** Outcomes were recorded, or recording them failed for good. */
   onFlushed(failure?: unknown): void
@@ -62,12 +47,12 @@ const mayReturn = (kind: DeliveryKind) => kind === 'subscription' || kind === 's
  * An attempt that has its outcome stays in `underWay` until that is recorded. A statement whose answer was lost with the database
  * may have recorded attempts: `findRecordedUnheard` finds these, and they become `ready`.
  */
-export class RecordedAttempts {
+export class AttemptsInHand {
   ready: RecordedAttempt[] = []
   readonly due: DueAttempts
 
-  private readonly context: RecordedAttemptsContext
-  private readonly events: RecordedAttemptsEvents
+  private readonly context: LoopContext
+  private readonly events: AttemptEvents
   private busyMsLeft = busyMsMax
   private readonly underWay = new Map<string, RecordedAttempt>()
   private readonly outcomes: OutcomeQueue
@@ -81,7 +66,7 @@ export class RecordedAttempts {
   /** Of deliveries that wait for an attempt, by their keys: the ledger has none of a user who was removed meanwhile. */
   private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
-  constructor(context: RecordedAttemptsContext, events: RecordedAttemptsEvents) {
+  constructor(context: LoopContext, events: AttemptEvents) {
     this.context = context
     this.events = events
     this.due = new DueAttempts(context)
@@ -133,14 +118,17 @@ export class RecordedAttempts {
 
   /** Records up to `room` attempts that are due, and makes them ready. Returns how many. */
   async recordDue(room: number, only: AttemptKind | undefined = this.due.only): Promise<number> {
-    const { due, events } = this
-    const attempts = await due.take(room, only, () => this.knownKeys(), events.usesGzip, events.onAway)
+    const { due } = this
+    const { receiver, run, clock } = this.context
+    const gzip = () => receiver.usesGzip
+    const attempts = await due.take(room, only, () => this.knownKeys(), gzip, this.events.onAway)
     if (attempts.length === 0) await this.endAbandoned()
     if (attempts.length < room) await due.noteNext(only)
     // an attempt is due and could not be taken: its row is locked, or the lease was lost a moment ago
-    if (attempts.length === 0 && due.at !== undefined) due.at = Math.max(due.at, this.context.clock.now() + 100)
-    const hasTakenOver = attempts.some(({ runId }) => runId !== this.context.run.id)
-    if (hasTakenOver && !this.hasTakenOver) await events.onTakenOver()
+    if (attempts.length === 0 && due.at !== undefined) due.at = Math.max(due.at, clock.now() + 100)
+    const hasTakenOver = attempts.some(({ runId }) => runId !== run.id)
+    // the run that had them may have found trouble of the receiver
+    if (hasTakenOver && !this.hasTakenOver) await receiver.lookAnew()
     this.hasTakenOver = hasTakenOver
     await this.countUsers(attempts)
     this.ready.push(...attempts)
@@ -186,10 +174,10 @@ export class RecordedAttempts {
    * they were planned under another count of erasures than is `counted` now, or from another server.
    */
   async recordPushes<Push extends PlannedPush>(pushes: readonly Push[], room: number): Promise<PlanAnew<Push>> {
-    const { ledger, worker, run, records, clock } = this.context
+    const { ledger, worker, run, records, clock, receiver } = this.context
     const { erasures = 0, server = '' } = pushes[0] ?? {}
     const outcomes = this.outcomes.lend()
-    const gzip = this.events.usesGzip()
+    const gzip = receiver.usesGzip
     try {
       return await ledger.rideOut(async (isRepeat) => {
         if (isRepeat) for (const attempt of await this.due.findUnheard(this.knownKeys())) this.begin(attempt)

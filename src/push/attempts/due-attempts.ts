@@ -1,24 +1,14 @@
 /**
  * Which attempts are due to this process, as the ledger has it, and when the next one is, by its own clock.
  */
-import type { Clock } from '../../base/clock.ts'
-import type { Worker } from '../../db/leases.ts'
 import type { AttemptKind, DueFrom } from '../../deliveries/due.ts'
-import type { RecordedAttempt, Takeover } from '../../deliveries/ledger.ts'
-import type { Ledger } from '../ledger.ts'
-import type { RunRecords } from '../run/run-records.ts'
+import type { RecordedAttempt } from '../../deliveries/ledger.ts'
+import type { LoopContext } from './loop-context.ts'
 
-export interface DueAttemptsContext {
-  ledger: Pick<Ledger, 'attempts' | 'rideOut'>
-  clock: Clock
-  worker: Worker
-  /** Which abandoned deliveries the run may take over. */
-  takeover: Takeover
-  records: Pick<RunRecords, 'run' | 'note'>
-}
+type Context = Pick<LoopContext, 'ledger' | 'clock' | 'worker' | 'takeover' | 'records'>
 
 export class DueAttempts {
-  private readonly context: DueAttemptsContext
+  private readonly context: Context
   private nextAt: number | undefined
   /** How often `at` was set: what is learnt during a query is not overwritten by what the query found. */
   private timesSet = 0
@@ -28,7 +18,7 @@ export class DueAttempts {
   /** Second attempts were left out when `at` was determined. */
   private hasPassedOver = false
 
-  constructor(context: DueAttemptsContext) {
+  constructor(context: Context) {
     this.context = context
     this.at = context.takeover === 'own' ? undefined : 0
   }

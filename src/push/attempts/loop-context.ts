@@ -1,12 +1,19 @@
-/** What the loop around a push works with. */
+/** What the loop around a push works with, and all of its parts. */
 import type { ClientCertificate } from '../../base/client-certificate.ts'
+import type { Clock } from '../../base/clock.ts'
 import type { Proxies } from '../../base/config.ts'
+import type { Worker } from '../../db/leases.ts'
+import type { Takeover } from '../../deliveries/ledger.ts'
+import type { Run } from '../../deliveries/runs.ts'
 import type { Vault } from '../../secrets/vault.ts'
+import type { Ledger } from '../ledger.ts'
 import type { CompressMode } from '../receiver/compression.ts'
 import type { Receiver } from '../receiver/receiver.ts'
+import type { PushReporter } from '../reporter.ts'
+import type { RunRecords } from '../run/run-records.ts'
 import type { PlannedPushes } from '../whom/planned-pushes.ts'
+import type { UserCount } from '../whom/user-count.ts'
 import type { Wire } from '../wire.ts'
-import type { RecordedAttemptsContext } from './recorded-attempts.ts'
 
 export interface LoopSettings extends ClientCertificate {
   receiverUrl: string
@@ -21,9 +28,19 @@ export interface LoopSettings extends ClientCertificate {
   proxies?: Proxies
 }
 
-export interface LoopContext extends RecordedAttemptsContext {
-  settings: LoopSettings
+export interface LoopContext {
+  ledger: Ledger
   wire: Wire
+  clock: Clock
+  reporter: PushReporter
+  settings: LoopSettings
+  worker: Worker
+  run: Run
+  records: Pick<RunRecords, 'run' | 'note'>
+  /** Which abandoned deliveries the run may take over. */
+  takeover: Takeover
+  /** Counts each user whose push is begun or resumed. */
+  users: UserCount
   /** Opens the receiver keys. */
   vault: Vault
   /** Reads the leads of its plans, and plans pushes anew after an erasure. */

@@ -13,16 +13,16 @@ import type { Receiver } from '../receiver/receiver.ts'
 import type { LoopEnd } from '../run/run-end.ts'
 import { plannedMax, type UserPush } from '../whom/planned-pushes.ts'
 import { AttemptMaker } from './attempt-maker.ts'
+import { AttemptsInHand } from './attempts-in-hand.ts'
 import type { LoopContext } from './loop-context.ts'
 import { isWorthStatement } from './outcome-queue.ts'
-import { RecordedAttempts } from './recorded-attempts.ts'
 
 /** After a try that could not be recorded. */
 const againMs = 250
 
 export class PushLoop {
   private readonly context: LoopContext
-  private readonly attempts: RecordedAttempts
+  private readonly attempts: AttemptsInHand
   private readonly receiver: Receiver
   private readonly maker: AttemptMaker
   private readonly planned: UserPush[] = []
@@ -42,9 +42,7 @@ export class PushLoop {
     this.sleeper = new Sleeper(context.clock)
     this.planningSleeper = new Sleeper(context.clock)
     this.receiver = context.receiver
-    this.attempts = new RecordedAttempts(context, {
-      usesGzip: () => this.receiver.usesGzip,
-      onTakenOver: () => this.receiver.lookAnew(),
+    this.attempts = new AttemptsInHand(context, {
       onAway: (error) => this.noteAway(error),
       onFlushed: (failure) => {
         if (failure !== undefined) return this.fail(failure)
