@@ -13,6 +13,7 @@ import type { Ledger } from './ledger.ts'
 import type { PushContext, PushEnd, RunContext } from './push-request.ts'
 import { Receiver } from './receiver/receiver.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
+import { tellAbsence } from './run/absence.ts'
 import { beginRun } from './run/begin-run.ts'
 import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from './run/run-end.ts'
 import { RunRecords } from './run/run-records.ts'
@@ -62,10 +63,9 @@ class PushRun {
   private allowed: number | undefined
 
   constructor(context: RunContext, worker: Worker, run: Run, records: RunRecords, startedAt: number) {
-    const { ledger, wire, clock, settings, request, accept = false } = context
+    const { wire, clock, settings, request, accept = false } = context
     const stop = AbortSignal.any([context.stop, worker.lost])
     this.context = context
-    this.ledger = ledger
     this.request = request
     this.scope = scopeOf(request)
     this.stop = stop
@@ -85,6 +85,8 @@ class PushRun {
         context.reporter.pace(ratePerSecond)
       },
     }
+    const ledger = tellAbsence(context.ledger, this.reporter)
+    this.ledger = ledger
     this.receiver = new Receiver({
       ...{ ledger, wire, clock, settings, accepts: accept, reporter: this.reporter },
       looksFor: !this.scope.heedsReceiver ? 'nothing' : accept ? 'recovery' : 'trouble',

@@ -12,7 +12,9 @@ test('an attempt that becomes due while it is asked which is next is not forgott
   const { db } = await (await createDatabase(t)).open()
   await withWorker(databaseLeases(db), 60_000, async (worker) => {
     const records = { run: { runId: 0, server: worker.server }, note: () => {} }
-    const due = new DueAttempts({ ledger: databaseLedger(db), clock: systemClock, worker, takeover: 'own', records })
+    const receiver = { usesGzip: false }
+    const ledger = databaseLedger(db)
+    const due = new DueAttempts({ ledger, clock: systemClock, worker, takeover: 'own', records, receiver })
     const asking = due.noteNext(undefined)
     due.noteIn(5_000)
     await asking

@@ -13,12 +13,6 @@ import { DueAttempts } from './due-attempts.ts'
 import type { LoopContext } from './loop-context.ts'
 import { OutcomeQueue } from './outcome-queue.ts'
 
-export interface AttemptEvents {
-  onAway(error: unknown): void
-  /** Outcomes were recorded, or recording them failed for good. */
-  onFlushed(failure?: unknown): void
-}
-
 /** Pushes that must be planned anew; `counted`: how many erasures there are by now. */
 interface PlanAnew<Push> {
   pushes: readonly Push[]
@@ -52,7 +46,6 @@ export class AttemptsInHand {
   readonly due: DueAttempts
 
   private readonly context: LoopContext
-  private readonly events: AttemptEvents
   private busyMsLeft = busyMsMax
   private readonly underWay = new Map<string, RecordedAttempt>()
   private readonly outcomes: OutcomeQueue
@@ -66,16 +59,16 @@ export class AttemptsInHand {
   /** Of deliveries that wait for an attempt, by their keys: the ledger has none of a user who was removed meanwhile. */
   private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
-  constructor(context: LoopContext, events: AttemptEvents) {
+  /** `onFlushed`: outcomes were recorded, or recording them failed for good. */
+  constructor(context: LoopContext, onFlushed: (failure?: unknown) => void) {
     this.context = context
-    this.events = events
     this.due = new DueAttempts(context)
     this.outcomes = new OutcomeQueue({
       clock: context.clock,
       concurrency: context.settings.concurrency,
       underWay: () => this.underWay.size,
       record: (outcomes) => this.recordOutcomes(outcomes),
-      onRecorded: events.onFlushed,
+      onRecorded: onFlushed,
     })
   }
 
@@ -120,8 +113,7 @@ export class AttemptsInHand {
   async recordDue(room: number, only: AttemptKind | undefined = this.due.only): Promise<number> {
     const { due } = this
     const { receiver, run, clock } = this.context
-    const gzip = () => receiver.usesGzip
-    const attempts = await due.take(room, only, () => this.knownKeys(), gzip, this.events.onAway)
+    const attempts = await due.take(room, only, () => this.knownKeys())
     if (attempts.length === 0) await this.endAbandoned()
     if (attempts.length < room) await due.noteNext(only)
     // an attempt is due and could not be taken: its row is locked, or the lease was lost a moment ago
@@ -203,7 +195,7 @@ export class AttemptsInHand {
           this.busyMsLeft -= busyMs
           await pause(clock, busyMs)
         }
-      }, this.events.onAway)
+      })
     } finally {
       this.outcomes.takeBack()
     }
@@ -243,7 +235,7 @@ export class AttemptsInHand {
       const recorded = await ledger.attempts.recordOutcomes(run, outcomes)
       records.note(recorded.statement, run)
       this.noteRecorded(outcomes, recorded.told, isRepeat)
-    }, this.events.onAway)
+    })
   }
 
   /** `outcomes` are the first ones of the queue. */

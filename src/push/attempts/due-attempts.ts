@@ -3,9 +3,12 @@
  */
 import type { AttemptKind, DueFrom } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
+import type { Receiver } from '../receiver/receiver.ts'
 import type { LoopContext } from './loop-context.ts'
 
-type Context = Pick<LoopContext, 'ledger' | 'clock' | 'worker' | 'takeover' | 'records'>
+type Context = Pick<LoopContext, 'ledger' | 'clock' | 'worker' | 'takeover' | 'records'> & {
+  receiver: Pick<Receiver, 'usesGzip'>
+}
 
 export class DueAttempts {
   private readonly context: Context
@@ -56,16 +59,9 @@ export class DueAttempts {
     this.at = Math.min(this.at ?? Number.POSITIVE_INFINITY, this.context.clock.now() + ms)
   }
 
-  /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns; compressed with `gzip`. */
-  async take(
-    room: number,
-    only: AttemptKind | undefined,
-    inHand: () => string[],
-    gzip: () => boolean,
-    onAway: (error: unknown) => void,
-  ): Promise<RecordedAttempt[]> {
-    const look = () =>
-      this.context.ledger.rideOut((isRepeat) => this.takeOnce(room, only, isRepeat, inHand(), gzip()), onAway)
+  /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns. */
+  async take(room: number, only: AttemptKind | undefined, inHand: () => string[]): Promise<RecordedAttempt[]> {
+    const look = () => this.context.ledger.rideOut((isRepeat) => this.takeOnce(room, only, isRepeat, inHand()))
     const attempts = await look()
     if (attempts.length > 0 || this.from === undefined) return attempts
     // the look began where the last one ended: earlier rows that were locked then may be free now
@@ -78,12 +74,12 @@ export class DueAttempts {
     only: AttemptKind | undefined,
     isRepeat: boolean,
     inHand: string[],
-    gzip: boolean,
   ): Promise<RecordedAttempt[]> {
-    const { ledger, worker, takeover, records } = this.context
+    const { ledger, worker, takeover, records, receiver } = this.context
     const unheard = isRepeat ? await this.findUnheard(inHand) : []
     if (unheard.length > 0) return unheard
     const { run } = records
+    const gzip = receiver.usesGzip
     const look = { ...run, workerIds: worker.ids, limit: room, takeover, known: inHand, only, from: this.from, gzip }
     const { attempts, next, statement } = await ledger.attempts.recordDue(look)
     if (attempts.length > 0) records.note(statement, run)

@@ -5,7 +5,6 @@
  */
 import type { Timer } from '../../base/clock.ts'
 import { Sleeper } from '../../base/sleeper.ts'
-import { describeAbsence } from '../../db/away.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import type { Permission, Work } from '../receiver/health.ts'
@@ -35,20 +34,15 @@ export class PushLoop {
   private hasPacedSeconds = false
   private end: LoopEnd | undefined
   private failure: unknown
-  private awayNoted = false
 
   constructor(context: LoopContext) {
     this.context = context
     this.sleeper = new Sleeper(context.clock)
     this.planningSleeper = new Sleeper(context.clock)
     this.receiver = context.receiver
-    this.attempts = new AttemptsInHand(context, {
-      onAway: (error) => this.noteAway(error),
-      onFlushed: (failure) => {
-        if (failure !== undefined) return this.fail(failure)
-        this.noteBack()
-        this.sleeper.wake()
-      },
+    this.attempts = new AttemptsInHand(context, (failure) => {
+      if (failure === undefined) this.sleeper.wake()
+      else this.fail(failure)
     })
     this.maker = new AttemptMaker(context, this.attempts, () => this.wakeAll())
   }
@@ -185,7 +179,7 @@ export class PushLoop {
     // what is due comes first
     const next = this.attempts.isDue ? 'due' : this.planned.length > 0 ? 'planned' : undefined
     const room = next === undefined ? 0 : this.room(next, permission)
-    if (next !== undefined && room > 0) await this.recordNext(next, room)
+    if (next !== undefined && room > 0) await (next === 'due' ? this.attempts.recordDue(room) : this.beginPlanned(room))
     else if (next === undefined && this.attempts.isIdle && this.plannedAll) return await this.findEnd()
     else await this.sleeper.sleep(this.untilNextWork())
     return undefined
@@ -206,7 +200,7 @@ export class PushLoop {
   /** The receiver is in trouble: makes one attempt of that kind, if other processes leave it to this one. */
   private async tryOnce(kind: AttemptKind): Promise<void> {
     if (!(await this.receiver.takeTry(kind, this.context.stop))) return await this.sleeper.sleep(againMs)
-    await (this.planned.length > 0 ? this.recordNext('planned', 1) : this.recordOne(kind))
+    await (this.planned.length > 0 ? this.beginPlanned(1) : this.attempts.recordDue(1, kind))
     if (!this.work.isIdle) return
     // its user is gone, or busy, or was taken by another process
     await this.receiver.noteNotMade()
@@ -235,17 +229,6 @@ export class PushLoop {
     // a stop that came meanwhile has woken nobody
     if (!this.stopping) await this.sleeper.sleep(this.untilNextWork())
     return undefined
-  }
-
-  private async recordNext(next: 'due' | 'planned', room: number): Promise<void> {
-    if (next === 'due') await this.attempts.recordDue(room)
-    else await this.beginPlanned(room)
-    this.noteBack()
-  }
-
-  private async recordOne(kind: AttemptKind): Promise<void> {
-    await this.attempts.recordDue(1, kind)
-    this.noteBack()
   }
 
   private async beginPlanned(room: number): Promise<void> {
@@ -299,19 +282,5 @@ export class PushLoop {
         this.onWire--
         this.drain()
       })
-  }
-
-  private noteAway(error: unknown): void {
-    if (this.awayNoted) return
-    this.awayNoted = true
-    this.context.reporter.waits('the database')
-    this.context.reporter.note(describeAbsence(error))
-  }
-
-  private noteBack(): void {
-    if (!this.awayNoted) return
-    this.awayNoted = false
-    this.context.reporter.waits(undefined)
-    this.context.reporter.note('The database answers again: going on.')
   }
 }
