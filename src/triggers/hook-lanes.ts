@@ -39,10 +39,11 @@ const waitingPerHostMax = 8
 const unprovenAtOnceMax = triggersAtOnceMax * 0.75
 const spacingMs = 1_000 / triggersPerSecondMax
 
-const countHosts = (lanes: Iterable<Lane>): Map<string, number> => {
-  const counts = new Map<string, number>()
-  for (const { host } of lanes) counts.set(host, (counts.get(host) ?? 0) + 1)
-  return counts
+/** How many of the lanes each host has. */
+function countHosts(lanes: Iterable<Lane>, counts: (lane: Lane) => boolean = () => true): Map<string, number> {
+  const found = new Map<string, number>()
+  for (const lane of lanes) if (counts(lane)) found.set(lane.host, (found.get(lane.host) ?? 0) + 1)
+  return found
 }
 
 /** All hooks of this process, in the order in which they had their turn. */
@@ -99,7 +100,7 @@ export class HookLanes {
   /** The lanes that may get another trigger now, as many as there is room for; the one that has waited longest first. */
   findReady(nowMs: number): Lane[] {
     const ready: Lane[] = []
-    const waiting = countHosts(this.all.filter((lane) => lane.waiting !== null))
+    const waiting = countHosts(this.lanes.values(), (lane) => lane.waiting !== null)
     let unprovenRoom = unprovenAtOnceMax - this.unprovenOnWire
     for (const lane of this.lanes.values()) {
       if (ready.length >= this.room) break
@@ -145,7 +146,8 @@ export class HookLanes {
 
   /** In how many milliseconds the pace allows another trigger to some lane, or the run to let it go; infinite where no lane waits for that. */
   untilNextMs(nowMs: number): number {
-    const times = this.all.flatMap(({ nextAtMs }) => (nextAtMs > nowMs ? nextAtMs - nowMs : []))
-    return Math.min(Number.POSITIVE_INFINITY, ...times)
+    let untilMs = Number.POSITIVE_INFINITY
+    for (const { nextAtMs } of this.lanes.values()) if (nextAtMs > nowMs) untilMs = Math.min(untilMs, nextAtMs - nowMs)
+    return untilMs
   }
 }
