@@ -30,6 +30,7 @@ export interface Lane extends DueHook {
   nextAtMs: number
 }
 
+/** Each time hooks are found for half of them, all that is due is read. */
 export const lanesMax = 512
 /** One host's hooks never take all lanes: its pace would be that of all others. */
 const lanesPerHostMax = 64
@@ -66,9 +67,9 @@ export class HookLanes {
     return lanesMax - this.lanes.size
   }
 
-  /** Whether it is worth to look for more: those that are known may not keep all of the room busy. */
+  /** Whether it is time to look for more. */
   get hasHooksRoom(): boolean {
-    return this.hooksRoom >= triggersAtOnceMax
+    return this.hooksRoom >= lanesMax / 2
   }
 
   /** Whether nothing is being sent. */

@@ -166,9 +166,9 @@ export class TriggerLoop {
     this.dueUntil = dueUntil
     this.startedAt ||= dueUntil
     this.lookAgain()
-    const onLooked = ({ dropped }: Looked) => {
+    const onLooked = ({ found, dropped }: Looked) => {
       this.counts.dropped += dropped
-      this.lookAgain()
+      if (found > 0) this.lookAgain()
     }
     this.looks++
     const look = lookForLeads(opened, { upTo, ...settings, stop, onAway, onLooked })

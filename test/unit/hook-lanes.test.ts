@@ -88,11 +88,11 @@ test('a hook with nothing due is let go once nothing is under way to it and its 
   assert.deepEqual(readyIds(lanes, 1_000), ['b'])
 })
 
-test('a run knows 512 hooks at once at most, and looks for more where it may know 64 more', () => {
-  const lanes = lanesOf(many(448))
-  assert.deepEqual([lanes.hooksRoom, lanes.hasHooksRoom], [64, true])
+test('a run knows 512 hooks at once at most, and looks for more where it knows half of them', () => {
+  const lanes = lanesOf(many(256))
+  assert.deepEqual([lanes.hooksRoom, lanes.hasHooksRoom], [256, true])
   lanes.add([hookOf('one')])
-  assert.deepEqual([lanes.hooksRoom, lanes.hasHooksRoom], [63, false])
+  assert.deepEqual([lanes.hooksRoom, lanes.hasHooksRoom], [255, false])
 })
 
 test('of the hooks of one host, with any port, at most 8 wait for their turn, and no more than 64 are taken', () => {

@@ -177,17 +177,18 @@ const hooks = Array.from({ length: 2_400 }, (_, n): Hook => {
 })
 const of = (manner: Manner) => hooks.filter((hook) => hook.manner === manner)
 const imports: number[] = []
-/** Triggers that each hook was to get. */
-let triggers = 0
+/** Of an import most hooks get one trigger; some get three. */
+const perImport = ({ id }: Hook) => (Number(id) % 8 === 0 ? 3 : 1)
+const wanted = (hook: Hook) => imports.length * perImport(hook)
 
 before(async () => {
   for (let atMs = 0, id = 0; atMs < endMs; atMs += importsEveryMs) {
     clock.nowMs = Math.max(clock.nowMs, atMs)
     imports.push(clock.nowMs)
-    triggers += 2
     for (const hook of hooks) {
       if (hook.state === 'gone' || hook.state === 'off') continue
-      for (let n = 0; n < 2; n++) hook.due.push({ id: ++id, dueMs: clock.nowMs, attempts: 0, failingSinceMs: Infinity })
+      for (let n = 0; n < perImport(hook); n++)
+        hook.due.push({ id: ++id, dueMs: clock.nowMs, attempts: 0, failingSinceMs: Infinity })
     }
     // a run every five minutes for an hour, then every two hours
     for (let next = clock.nowMs; next < atMs + importsEveryMs; next += next < atMs + hour ? 5 * minute : 2 * hour) {
@@ -207,23 +208,25 @@ test('over three days no limit of the pace is passed, by any of thousands of hoo
   }
   const busy = hooks.slice(0, 120).flatMap(({ attempts }) => attempts.map(({ atMs }) => atMs)).sort((a, b) => a - b) // biome-ignore format: one
   for (const [at, atMs] of busy.entries()) assert.ok((busy[at + 30] ?? Number.POSITIVE_INFINITY) - atMs >= 1_000)
-  assert.ok(longestRunMs < 5 * minute && starts.length > 15_000, `${longestRunMs} ms, ${starts.length} attempts`)
+  assert.ok(longestRunMs < 5 * minute && starts.length > 10_000, `${longestRunMs} ms, ${starts.length} attempts`)
 })
 
 test('hooks that fail, hang or ask for pauses delay no other: each well one has all within seconds after an import', () => {
-  for (const { id, attempts } of of('well')) {
-    assert.deepEqual([attempts.length, attempts.every(({ ok }) => ok)], [triggers, true], `hook ${id}`)
+  for (const hook of of('well')) {
+    const { id, attempts } = hook
+    assert.deepEqual([attempts.length, attempts.every(({ ok }) => ok)], [wanted(hook), true], `hook ${id}`)
     const lateMs = Math.max(...attempts.map(({ atMs }) => Math.min(...imports.map((importMs) => atMs - importMs).filter((ms) => ms >= 0)))) // biome-ignore format: one
     assert.ok(lateMs < 90_000, `hook ${id}: ${lateMs} ms`)
   }
 })
 
 test('a hook that refuses one in three, or asks for pauses, has everything, and each trigger once', () => {
-  for (const { id, manner, attempts, due } of [...of('one in three'), ...of('asks')]) {
+  for (const hook of [...of('one in three'), ...of('asks')]) {
+    const { id, manner, attempts, due } = hook
     const delivered = attempts.filter(({ ok }) => ok).map((attempt) => attempt.id)
     assert.deepEqual(
       [delivered.length, new Set(delivered).size, due.length],
-      [triggers, triggers, 0],
+      [wanted(hook), wanted(hook), 0],
       `${manner} ${id}`,
     )
   }
