@@ -4,6 +4,7 @@ import { after, beforeEach, test } from 'node:test'
 import { findHooksInTrouble } from '../../src/inspect/status/hooks-in-trouble.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { findTriggerFigures } from '../../src/server/trigger-figures.ts'
+import { recordTriggers } from '../../src/triggers/record-triggers.ts'
 import { prune } from '../../src/upkeep/prune/prune.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
@@ -92,6 +93,33 @@ test('a hook that used up the schedule with nothing delivered is switched off; w
   assert.ok(again.lines.some(({ webhookId }) => webhookId === tried))
   assert.deepEqual(await stateOf(), { off: false, abandoned: 3, kept: 0 })
   assert.deepEqual((await runTrigger(opened, { again: all })).counts, noTriggers)
+})
+
+test('a hook that takes one trigger while it uses up the schedule of another stays on', async () => {
+  const { id } = await hook('/both')
+  await addLeads(2)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await passSchedule()
+  const { rows } = await opened.pool.query<{ versionId: number; leadId: number }>(
+    'update triggers set worker_id = 7 where hook_id = $1 returning version_id as "versionId", lead_id as "leadId"',
+    [id],
+  )
+  const outcomes = rows.map((row, at) => ({
+    ...{ ...row, hookId: id, kind: 'new_lead' as const, ok: at === 1, abandoned: at === 0, gone: false, failures: 0 },
+    ...{
+      httpStatus: at === 1 ? 200 : 500,
+      error: null,
+      retryAfterMs: null,
+      pauseMs: null,
+      timedOut: false,
+      durationMs: 1,
+    },
+  }))
+  assert.equal(outcomes.length, 2)
+  const { offIds } = await recordTriggers(opened.db, { ids: [7], dueUntil: new Date().toISOString() }, outcomes)
+  const state = await opened.pool.query('select off_since, abandoned from hooks where id = $1', [id])
+  assert.deepEqual([offIds, state.rows], [[], [{ off_since: null, abandoned: 1 }]])
 })
 
 test('a hook that took other triggers meanwhile is not switched off', async () => {
