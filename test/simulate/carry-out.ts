@@ -34,7 +34,7 @@ export interface Outcome {
   receiver: SimulatedReceiver
   model: LedgerModel
   /** The ledger when the last push of the scenario had ended. */
-  before: Pick<LedgerState, 'claims'> | undefined
+  before: Pick<LedgerState, 'claims' | 'receivers'> | undefined
   /** Confirmed rows were lost. */
   lost: boolean
   /** It did not come to its end. */
@@ -133,9 +133,9 @@ class Simulation {
     const pushes = scenario.pushes.length
     const isOver = () => processes.length >= pushes && processes.every((process) => process.isOver)
     let isEndless = !this.play(isOver)
-    let before: Pick<LedgerState, 'claims'> | undefined
+    let before: Outcome['before']
     if (!isEndless) {
-      before = { claims: new Map(model.state.claims) }
+      before = { claims: new Map(model.state.claims), receivers: structuredClone(model.state.receivers) }
       // what is still to happen to the rest of the scenario happens before the calm
       this.play(() => false, world.now + 61_000)
       this.calm()

@@ -50,6 +50,9 @@ export class SimulatedProcess {
   readonly startMs: number
   end: End | undefined
   endMs: number | undefined
+  private runId: number | undefined
+  /** Keys of deliveries that it had begun, and had under way when it ended. */
+  leftUnderWay: string[] = []
   /** Who was owed a subscription push when it ended, and since when. */
   owedAtEnd: { id: number; owedAt: number }[] = []
   wasFrozen = false
@@ -108,7 +111,17 @@ export class SimulatedProcess {
     if (this.end) return
     this.end = end
     this.around.tell(() => `  ${this.nth} is over: ${describeEnd(end)}`)
-    const { users } = this.around.model.state
+    const { users, deliveries, workers } = this.around.model.state
+    this.leftUnderWay = [...deliveries.values()]
+      .filter(
+        (it) =>
+          it.runId === this.runId &&
+          it.status === 'pending' &&
+          it.underWay &&
+          !workers.has(it.workerId ?? 0) &&
+          users.has(it.userId),
+      )
+      .map(({ key }) => key)
     this.owedAtEnd = [...users.values()]
       .filter(({ owedAt, places }) => owedAt !== null && places.length > 0)
       .map(({ id, owedAt }) => ({ id, owedAt: owedAt as number }))
@@ -205,6 +218,7 @@ export class SimulatedProcess {
           } catch (error) {
             return this.deliver(() => reject(error))
           }
+          if (name === 'start') this.runId = (answer as { id: number }).id
           if (what === 'lost') fail()
           else if (random.chance(0.7)) this.deliver(() => resolve(answer))
           else this.after(3 * random.next(), () => resolve(answer))

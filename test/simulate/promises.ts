@@ -36,6 +36,7 @@ export function findBroken(outcome: Outcome): string[] {
     checkPunctuality(facts, process, say)
   }
   checkCompression(facts, say)
+  checkTries(facts, say)
   if (!outcome.lost) checkLedger(facts, say)
   checkCalm(facts, say)
   return broken
@@ -120,6 +121,8 @@ function checkEnd({ outcome, byPush, isSmooth }: Facts, process: SimulatedProces
   }
   if (end?.is !== 'ended') return
   const { ok, toldBefore, summary, cameToEnd } = end.end
+  if (process.leftUnderWay.length > 0 && !outcome.lost)
+    say(`push ${nth} ends and leaves ${process.leftUnderWay.join()} under way`)
   const statuses = lines.flatMap((line) => (line.type === 'delivery' ? [line.status] : []))
   const bad = statuses.filter((status) => status !== 'delivered').length
   const skips = lines.filter((line) => line.type === 'skip')
@@ -302,6 +305,16 @@ function checkPunctuality(
       return
     }
   }
+}
+
+/** A try that was granted was made, unless its process died. */
+function checkTries({ outcome }: Facts, say: Say): void {
+  const row = outcome.before?.receivers.get(receiverUrl)
+  if (row?.troubleSince == null || outcome.lost) return
+  const since = row.troubleSince - epochMs
+  const made = outcome.receiver.attempts.filter(({ atMs, push }) => push < outcome.pushes && atMs >= since).length
+  const dead = outcome.processes.filter(({ end }) => end?.is !== 'ended').length
+  if (row.tries > made + dead) say(`of ${row.tries} tries ${made} were made`)
 }
 
 /** After a 415 no process sends compressed deliveries for a day, but with the setting. */
