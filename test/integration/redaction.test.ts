@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { withTransaction } from '../../src/db/transaction.ts'
 import { withoutContacts } from '../../src/leads/contacts.ts'
 import { standardiseEmail } from '../../src/leads/drop-format.ts'
+import { recordErasure } from '../../src/leads/erasures.ts'
 import { type Lead, type LeadPatch, serialiseLead } from '../../src/leads/lead.ts'
 import { recordWorkItems } from '../../src/leads/lists.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
@@ -80,3 +81,16 @@ for (const version of postgresVersions) {
     assert.equal((await importing(opened, feed)).summary.erased, 2_000)
   })
 }
+
+// One that was recorded again would have erased listings that were to be kept.
+test('an erasure that redacts stays one however often it is recorded, and takes nothing back from one that erases', async (t) => {
+  const opened = await (await createDatabase(t)).open()
+  const seen = []
+  for (const redacts of [true, true, false, true]) {
+    const href = 'https://listings.example/1'
+    const { isNew } = await withTransaction(opened, (connection) => recordErasure(connection, { href }, redacts))
+    const { rows } = await opened.pool.query('select redacts from erasures')
+    seen.push([isNew, ...rows.map((row) => row.redacts)])
+  }
+  assert.deepEqual(seen, [[true, true], [false, true], [true, false], [false, false]]) // biome-ignore format: short
+})
