@@ -1,4 +1,4 @@
-/** Runs a described command: its settings, its database, its work. What each needs is loaded at once. */
+/** Runs a described command: its settings, its database, its work. What each needs is loaded once it is known. */
 import type { Command } from 'commander'
 import type { SettingsSource } from '../base/config.ts'
 import { usageError } from '../base/errors.ts'
@@ -45,11 +45,10 @@ export async function runDescribed(
     typeof value === 'function' ? (value as (options: object) => T)(options) : value
   const database = by(described.database)
   if (!work) throw new Error(`${described.name} does nothing by itself`)
-  const [{ readNamed }, opens, run] = await Promise.all([
-    import('../base/config.ts'),
-    database && import('./database.ts'),
-    work(),
-  ])
+  // one after the other: Node.js opens all files of a module at once, and few may be allowed
+  const { readNamed } = await import('../base/config.ts')
+  const opens = database && (await import('./database.ts'))
+  const run = await work()
   io.out.begin({ isJson: options.json === true, logFormat: io.log.format })
   const source = findSource(io, command)
   // once: a NAME_FILE may be a pipe
