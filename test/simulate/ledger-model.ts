@@ -65,6 +65,8 @@ export class LedgerModel {
   state: LedgerState
   /** Among attempts that are due since the same moment, these go first, in any order: the ledger has none of its own. */
   preferred: ReadonlySet<string> = new Set()
+  /** Keys whose second attempt was recorded before the first one's outcome. */
+  readonly takenUnheard = new Set<string>()
 
   private readonly clock: () => number
 
@@ -504,6 +506,7 @@ export class LedgerModel {
       if (d.underWay) {
         d.first.maybeArrived = true
         d.first.error ??= outcomeLost
+        this.takenUnheard.add(d.key)
       }
       d.gzip = d.attempts === 0 ? gzip : d.gzip && d.first.status !== 415
       d.attempts++

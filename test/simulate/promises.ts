@@ -83,9 +83,9 @@ function checkWire({ outcome, byKey }: Facts, say: Say): void {
     if (first === undefined || second === undefined) continue
     if (first.body !== second.body) say(`${key} went out with two bodies`)
     const was415 = first.told?.kind === 'answer' && first.told.status === 415
-    // of a 415 that nobody recorded nobody knows
-    const isKnown = !was415 || outcome.processes[first.push]?.end?.is === 'ended'
-    if (isKnown && second.gzip !== (first.gzip && !was415)) say(`${key} changed its encoding`)
+    // of a 415 that was not recorded by then the second attempt knows nothing
+    const isKnown = was415 && !outcome.model.takenUnheard.has(key)
+    if (second.gzip !== (first.gzip && !isKnown)) say(`${key} changed its encoding`)
     if (first.toldMs === undefined && outcome.processes[first.push]?.end?.is === 'ended')
       say(`${key} was tried again before its first attempt had ended`)
   }
