@@ -38,4 +38,16 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       { is: 'erase', atMs: 378, listings: [0] },
     ],
   },
+  'a push that was planned while its records were looked for, and are gone, ends': {
+    seed: 47,
+    users: users(24),
+    listings: [],
+    settings: { ...settings, timeoutMs: 10_000, concurrency: 16, leaseMs: 60_000, awayMs: 120_000 },
+    receiver: [{ atMs: 0, manner: { is: 'hangs', latencyMs: 3 } }],
+    pushes: [{ ...all, atMs: 13 }],
+    events: [
+      { is: 'away', forMs: 11_608, server: false, lostMs: 0, atMs: 40 },
+      { is: 'away', forMs: 68, server: true, lostMs: 297, atMs: 68 },
+    ],
+  },
 }

@@ -184,6 +184,8 @@ export class AttemptsInHand {
           const isSeen = recorded.live && recorded.erasures === erasures
           if (isSeen) left = recorded.busy
           if (!recorded.live) await worker.renew()
+          // nothing more is begun: a push that was planned while the records were looked for could be tried for ever
+          if (worker.lost.aborted) return nothingAnew
           if (recorded.erasures !== erasures || worker.server !== server)
             return { pushes: left, counted: recorded.erasures }
           if (!isSeen) continue
