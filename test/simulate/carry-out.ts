@@ -7,7 +7,7 @@ import { LedgerModel } from './ledger-model.ts'
 import { claimKey, type LedgerState } from './ledger-state.ts'
 import { type Fate, SimulatedProcess, type Surroundings } from './process.ts'
 import { SimulatedReceiver } from './receiver.ts'
-import type { Event, Push, Scenario, SimulatedUser } from './scenario.ts'
+import type { Event, Moment, Push, Scenario, SimulatedUser } from './scenario.ts'
 import { World } from './world.ts'
 
 /** A Wednesday. */
@@ -41,6 +41,7 @@ export interface Outcome {
   isEndless: boolean
   trace: readonly string[]
   happenings: number
+  happened: readonly { event: Event; atMs: number }[]
 }
 
 export function carryOut(scenario: Scenario, traces = false): Outcome {
@@ -70,6 +71,11 @@ class Simulation {
   private isCalm = false
   private lost = false
   private servers = 1
+  /** Events that wait for a statement. */
+  private readonly aimed: { event: Event; moment: Moment }[] = []
+  /** How many statements of each push and name were sent. */
+  private readonly sent = new Map<string, number>()
+  private readonly happened: { event: Event; atMs: number }[] = []
 
   constructor(scenario: Scenario, world: World, random: Random, traces: boolean) {
     this.scenario = scenario
@@ -83,7 +89,7 @@ class Simulation {
       random,
       model: this.model,
       receiver: this.receiver,
-      fate: () => this.fate(),
+      fate: (push, statement) => this.fate(push, statement),
       tell: (text) => this.tell(text),
     }
     this.furnish()
@@ -121,9 +127,21 @@ class Simulation {
     })
   }
 
-  private fate(): Fate {
+  private fate(push: number, statement: string): Fate {
+    if (this.aimed.length > 0) this.noteStatement(push, statement)
     if (this.world.now < this.awayUntil) return 'away'
     return this.world.now < this.losing.untilMs && this.random.chance(this.losing.share) ? 'lost' : 'answered'
+  }
+
+  private noteStatement(push: number, statement: string): void {
+    const which = `${push} ${statement}`
+    const nth = (this.sent.get(which) ?? 0) + 1
+    this.sent.set(which, nth)
+    for (const { event, moment } of this.aimed) {
+      if (moment.push !== push || moment.statement !== statement || moment.nth !== nth) continue
+      if (moment.lagMs === 0) this.happen(event, () => undefined)
+      else this.world.after(moment.lagMs, () => this.happen(event, () => undefined))
+    }
   }
 
   run(): Outcome {
@@ -164,6 +182,7 @@ class Simulation {
       isEndless,
       trace: this.trace,
       happenings: world.happenings,
+      happened: this.happened,
     }
   }
 
@@ -218,7 +237,8 @@ class Simulation {
 
   private schedule(event: Event): void {
     const { world } = this
-    if (event.is === 'away' && event.server && event.lostMs > 0) {
+    if (event.aimed) this.aimed.push({ event, moment: event.aimed })
+    else if (event.is === 'away' && event.server && event.lostMs > 0) {
       let snapshot: LedgerState | undefined
       world.at(Math.max(0, event.atMs - event.lostMs), () => {
         snapshot = this.model.snapshot()
@@ -232,6 +252,7 @@ class Simulation {
     const { model, world, processes } = this
     const { state } = model
     this.tell(() => JSON.stringify(event))
+    this.happened.push({ event, atMs: world.now })
     switch (event.is) {
       case 'stop':
         processes[event.push]?.stop()

@@ -24,8 +24,8 @@ export interface Surroundings {
   random: Random
   model: LedgerModel
   receiver: SimulatedReceiver
-  /** Asked for each statement. */
-  fate(): Fate
+  /** Asked for each statement, which a push sends. */
+  fate(push: number, statement: string): Fate
   tell(text: () => string): void
 }
 
@@ -55,6 +55,8 @@ export class SimulatedProcess {
   leftUnderWay: string[] = []
   /** Who was owed a subscription push when it ended, and since when. */
   owedAtEnd: { id: number; owedAt: number }[] = []
+  /** Tries that may have been granted: the answers were lost. */
+  unheardTries = 0
   wasFrozen = false
   wasStopped = false
   private readonly around: Surroundings
@@ -208,7 +210,7 @@ export class SimulatedProcess {
         world.after(ms, () => {
           // what was sent before a process died is carried out, or not
           if (this.isDead && random.chance(0.5)) return
-          const what = fate()
+          const what = fate(this.nth, name)
           tell(() => `  ${this.nth} ${name} ${what}`)
           const fail = () => this.deliver(() => reject(new Absence(what)))
           if (what === 'away') return fail()
@@ -219,6 +221,7 @@ export class SimulatedProcess {
             return this.deliver(() => reject(error))
           }
           if (name === 'start') this.runId = (answer as { id: number }).id
+          if (what === 'lost' && name === 'takeTry') this.unheardTries++
           if (what === 'lost') fail()
           else if (random.chance(0.7)) this.deliver(() => resolve(answer))
           else this.after(3 * random.next(), () => resolve(answer))

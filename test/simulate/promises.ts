@@ -133,7 +133,7 @@ function checkEnd({ outcome, byPush, isSmooth }: Facts, process: SimulatedProces
   const isAlone =
     outcome.pushes === 1 &&
     isSmooth &&
-    !outcome.scenario.events.some(({ atMs, is }) => is !== 'erase' && atMs > (process.endMs ?? 0) - 500)
+    !outcome.happened.some(({ atMs, event }) => event.is !== 'erase' && atMs > (process.endMs ?? 0) - 500)
   const isReasoned =
     bad > 0 ||
     wasStopped ||
@@ -220,7 +220,7 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
       return
     }
   }
-  checkOutage(own, told, process, say)
+  checkOutage(facts, own, told, process, say)
 }
 
 /** The same push has made the first attempt, and it ended. */
@@ -229,8 +229,9 @@ const isSecondOf = ({ byKey }: Facts, attempt: OnWire) => {
   return first !== undefined && first !== attempt && first.toldMs !== undefined && first.toldMs <= attempt.atMs
 }
 
-/** Once 20 attempts in a row got no answer below 500, the next ones come one by one, 10 s apart at least. */
+/** Once 20 first attempts in a row got no answer below 500, the next ones come one by one, 10 s apart at least. */
 function checkOutage(
+  facts: Facts,
   own: readonly OnWire[],
   told: readonly OnWire[],
   { nth, settings }: SimulatedProcess,
@@ -238,12 +239,14 @@ function checkOutage(
 ): void {
   if (settings.outageMs === 0) return
   const known: { atMs: number; since: number | undefined }[] = []
-  let alike = 0
+  let [alike, firsts] = [0, 0]
   let since: number | undefined
   for (const attempt of told) {
-    alike = signOf(attempt).is === 'down' ? alike + 1 : 0
-    // second attempts show less: twice as many are surely enough
-    if (alike === 2 * alikeInARow) since = attempt.toldMs
+    const isDown = signOf(attempt).is === 'down'
+    alike = isDown ? alike + 1 : 0
+    firsts = isDown ? firsts + Number(facts.isFirst(attempt)) : 0
+    // second attempts show less: twice as many are surely enough, with so many first ones
+    if (alike >= 2 * alikeInARow && firsts >= alikeInARow) since ??= attempt.toldMs
     if (alike === 0) since = undefined
     known.push({ atMs: attempt.toldMs as number, since })
   }
@@ -314,7 +317,8 @@ function checkTries({ outcome }: Facts, say: Say): void {
   const since = row.troubleSince - epochMs
   const made = outcome.receiver.attempts.filter(({ atMs, push }) => push < outcome.pushes && atMs >= since).length
   const dead = outcome.processes.filter(({ end }) => end?.is !== 'ended').length
-  if (row.tries > made + dead) say(`of ${row.tries} tries ${made} were made`)
+  const unheard = outcome.processes.reduce((sum, { unheardTries }) => sum + unheardTries, 0)
+  if (row.tries > made + dead + unheard) say(`of ${row.tries} tries ${made} were made`)
 }
 
 /** After a 415 no process sends compressed deliveries for a day, but with the setting. */

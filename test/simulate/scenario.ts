@@ -51,7 +51,16 @@ export type Push = {
   | { what: 'user'; user: number; owedOnly: boolean }
 )
 
-export type Event = { atMs: number } & (
+/** `lagMs` after the `nth` statement of that name that a push sends; without a lag it comes first. */
+export interface Moment {
+  push: number
+  statement: string
+  nth: number
+  lagMs: number
+}
+
+/** `aimed`: it happens then, and not at `atMs`. */
+export type Event = { atMs: number; aimed?: Moment } & (
   | { is: 'stop' | 'kill'; push: number }
   | { is: 'freeze'; push: number; forMs: number }
   /** The database is away; `server`: another one answers afterwards, without what was committed in the last `lostMs`. */
@@ -71,8 +80,19 @@ const wide = (random: Random, min: number, max: number) => Math.round(min * (max
 const allPlaces = ['10001', '10002', '10003', '10004', '10005', '10006']
 
 /** What a run is about: some things happen together too rarely by chance. */
-const themes = ['anything', 'anything', 'anything', 'anything', 'one user', 'guard', 'newcomers', 'crowd'] as const
+const themes = [
+  ...(['anything', 'anything', 'anything', 'anything', 'one user', 'guard', 'newcomers', 'crowd'] as const),
+  ...(['aimed', 'aimed', 'aimed user', 'trouble', 'trouble', 'steady'] as const),
+]
 type Theme = (typeof themes)[number]
+
+/** Where it matters whether something happens before, within or after a statement. */
+const critical = [
+  ...['recordPushes', 'recordPushes', 'recordPushes', 'recordDue', 'recordDue', 'recordOutcomes', 'recordOutcomes'],
+  ...['takeRange', 'takeBack', 'giveBack', 'endAbandoned', 'findNextDue', 'findErasures', 'countOfPass'],
+  ...['end', 'closeInterrupted', 'endErased', 'releaseRanges'],
+]
+const criticalInTrouble = ['takeTry', 'takeTry', 'takeTry', 'tellReceiver', 'readReceiver', 'recordDue', 'recordPushes']
 
 class ScenarioMaker {
   private readonly random: Random
@@ -94,17 +114,17 @@ class ScenarioMaker {
   private countUsers(): number {
     const { random, theme } = this
     if (theme === 'crowd') return random.from(21, random.chance(0.1) ? 200 : 45)
+    if (theme === 'steady') return random.from(40, 120)
+    if (theme === 'trouble') return random.chance(0.5) ? random.from(2, 6) : random.from(7, 30)
+    if (theme === 'aimed user') return random.from(1, 2)
     return random.chance(0.85) ? random.from(1, 6) : random.from(7, 30)
   }
 
   make(seed: number): Scenario {
     const { random, theme, users, listings, spanMs, places } = this
-    const isAlone = theme === 'one user' || theme === 'newcomers'
-    const pushes = Array.from({ length: isAlone ? random.one([1, 1, 2]) : random.one([1, 1, 2, 2, 3, 4]) }, () =>
-      this.makePush(),
-    )
-    const phases = random.one([1, 1, 2, 3])
-    const events = random.chance(0.1) ? [] : Array.from({ length: random.from(0, 6) }, () => this.makeEvent(pushes))
+    const pushes = Array.from({ length: this.countPushes() }, () => this.makePush())
+    const phases = theme === 'steady' ? 1 : random.one([1, 1, 2, 3])
+    const events = this.makeEvents(pushes)
     if (theme === 'anything' && random.chance(0.06))
       events.push({
         ...{ is: 'away', forMs: wide(random, 10, 3_000), server: true, lostMs: wide(random, 20, 2_000) },
@@ -117,11 +137,65 @@ class ScenarioMaker {
       settings: this.makeSettings(),
       receiver: Array.from({ length: phases }, (_, n) => ({
         atMs: n === 0 ? 0 : random.from(0, spanMs),
-        manner: this.makeManner(),
+        manner: this.makeMannerOf(n),
       })).sort((a, b) => a.atMs - b.atMs),
       pushes,
       events,
     }
+  }
+
+  private countPushes(): number {
+    const { random, theme } = this
+    if (theme === 'steady') return 1
+    const isAlone = theme === 'one user' || theme === 'newcomers' || theme === 'aimed user'
+    if (isAlone) return random.one([1, 1, 2])
+    return theme === 'trouble' ? random.one([2, 2, 3, 4]) : random.one([1, 1, 2, 2, 3, 4])
+  }
+
+  private makeEvents(pushes: readonly Push[]): Event[] {
+    const { random, theme } = this
+    switch (theme) {
+      case 'steady':
+        return []
+      case 'aimed':
+      case 'aimed user':
+        return Array.from({ length: random.from(1, 2) }, () => this.aim(pushes, random.one(critical))).flat()
+      case 'trouble':
+        return Array.from({ length: random.from(0, 2) }, () => this.aim(pushes, random.one(criticalInTrouble))).flat()
+      default:
+        return random.chance(0.1) ? [] : Array.from({ length: random.from(0, 6) }, () => this.makeEvent(pushes))
+    }
+  }
+
+  /** One thing that keeps a statement from its answer, or its push from going on, and often another while it does. */
+  private aim(pushes: readonly Push[], statement: string): Event[] {
+    const { random, users, listings, theme } = this
+    const push = random.from(0, pushes.length - 1)
+    const by = pushes[push]
+    const user = by?.what === 'user' ? by.user : random.from(0, users - 1)
+    const aimed = { push, statement, nth: random.one([1, 1, 1, 2, 3]), lagMs: 0 }
+    const at = { atMs: by?.atMs ?? 0, aimed }
+    const later = { atMs: by?.atMs ?? 0, aimed: { ...aimed, lagMs: wide(random, 1, 150) } }
+    const soon = { ...at, aimed: { ...aimed, lagMs: random.from(0, 4) } }
+    const some: Event[] = [
+      ...[1, 2, 3].map((): Event => ({ is: 'lose', forMs: wide(random, 1, 30), share: 1, ...at })),
+      { is: 'away', forMs: wide(random, 10, 5_000), server: random.chance(0.5), lostMs: 0, ...at },
+      { is: 'lock', user, forMs: wide(random, 50, 10_000), ...at },
+      ...[1, 2].map((): Event => ({ is: 'stop', push, ...soon })),
+      { is: 'kill', push, ...soon },
+      { is: 'freeze', push, forMs: wide(random, 100, 20_000), ...soon },
+    ]
+    const others: Event[] = [
+      ...[1, 2].map((): Event => ({ is: 'erase', listings: [random.from(0, listings - 1)], ...later })),
+      { is: 'erase', listings: Array.from({ length: listings }, (_, n) => n), ...later },
+      { is: 'away', forMs: wide(random, 10, 500), server: true, lostMs: 0, ...later },
+      { is: random.one(['subscribe', 'unsubscribe', 'remove'] as const), user, ...later },
+      { is: 'stop', push, ...later },
+    ]
+    const owed: Event = { is: 'subscribe', user, atMs: 0 }
+    const isOwed = random.chance(theme === 'trouble' ? 0.1 : 0.3)
+    const event = random.one(some)
+    return [...(isOwed ? [owed] : []), event, ...(random.chance(0.7) ? [random.one(others)] : [])]
   }
 
   private makeUser(): SimulatedUser {
@@ -138,8 +212,8 @@ class ScenarioMaker {
     const { random, theme } = this
     return {
       timeoutMs: random.one([1_000, 5_000, 10_000]),
-      retryDelayMs: random.one([0, 100, 1_000, 5_000]),
-      concurrency: random.one([1, 2, 4, 16, 16, 64]),
+      retryDelayMs: theme === 'steady' ? random.one([10, 100, 300]) : random.one([0, 100, 1_000, 5_000]),
+      concurrency: random.one(theme === 'steady' ? [1, 2, 4] : [1, 2, 4, 16, 16, 64]),
       ratePerSecond: random.chance(0.1) ? wide(random, 1, 50) : undefined,
       outageMs: random.one([0, 12_000, 12_000, 12_000, 60_000, random.chance(0.1) ? 600_000 : 0]),
       compress: random.one(['auto', 'auto', 'gzip', 'off'] as const),
@@ -147,6 +221,20 @@ class ScenarioMaker {
       guard: theme === 'guard' ? 'on' : random.one(['on', 'on', 'off'] as const),
       awayMs: random.one([2_000, 30_000, 120_000]),
     }
+  }
+
+  private makeMannerOf(phase: number): Manner {
+    const { random, theme } = this
+    const latencyMs = wide(random, 20, 150)
+    const status = random.one([401, 404, 500, 503])
+    if (theme === 'steady')
+      return { is: 'mixed', share: random.one([0.05, 0.1, 0.2]), other: 'status', status: 500, latencyMs }
+    if (theme !== 'trouble') return this.makeManner()
+    if (phase > 0 && random.chance(0.5)) return { is: 'well', latencyMs }
+    return random.one<Manner>([
+      ...[1, 2].map((): Manner => ({ is: 'status', status, latencyMs })),
+      ...(['hangs', 'unreachable', 'breaks', 'page'] as const).map((is) => ({ is, latencyMs })),
+    ])
   }
 
   private makeManner(): Manner {
@@ -176,12 +264,24 @@ class ScenarioMaker {
 
   private makePush(): Push {
     const { random, users, theme } = this
-    const atMs = random.chance(0.5) ? random.from(0, 30) : random.from(0, this.spanMs)
+    const atMs = random.chance(0.5) ? random.from(1, 30) : random.from(0, this.spanMs)
     const accept = theme !== 'guard' && random.chance(0.06)
     const user = random.from(0, users - 1)
     const all = { what: 'all', force: false, atMs, accept } as const
     if (theme === 'newcomers') return all
-    if (theme === 'one user' && random.chance(0.7)) return { what: 'user', user, owedOnly: random.chance(0.2), atMs }
+    if (theme === 'steady') return { ...all, atMs: 0, accept: false }
+    if (theme === 'trouble') {
+      // an hour later the next try of a receiver that refuses is due
+      const later = random.chance(0.4) ? 3_600_000 + random.from(-90_000, 90_000) : 0
+      const push = { atMs: 1 + atMs + later, accept: false }
+      return random.one<Push>(
+        [1, 2, 3]
+          .map((): Push => ({ ...all, ...push }))
+          .concat({ what: 'resume', ...push }, { what: 'owed', atMs: push.atMs }),
+      )
+    }
+    if ((theme === 'one user' || theme === 'aimed user') && random.chance(0.7))
+      return { what: 'user', user, owedOnly: random.chance(0.2), atMs }
     return random.one<Push>([
       ...[all, all, all],
       { ...all, force: random.chance(0.3), limit: random.from(1, Math.max(1, users)) },

@@ -20,9 +20,12 @@ function* findSimpler(scenario: Scenario): Generator<Scenario> {
 }
 
 function withoutPush(scenario: Scenario, at: number): Scenario {
+  const isOf = ({ aimed, ...event }: Event) => aimed?.push === at || ('push' in event && event.push === at)
+  const moved = <Of extends { push: number }>(of: Of): Of => (of.push > at ? { ...of, push: of.push - 1 } : of)
   const events = scenario.events
-    .filter((event) => !('push' in event) || event.push !== at)
-    .map((event): Event => ('push' in event && event.push > at ? { ...event, push: event.push - 1 } : event))
+    .filter((event) => !isOf(event))
+    .map((event): Event => ('push' in event ? moved(event) : event))
+    .map((event): Event => (event.aimed ? { ...event, aimed: moved(event.aimed) } : event))
   return { ...scenario, pushes: scenario.pushes.toSpliced(at, 1), events }
 }
 
