@@ -2,6 +2,7 @@
  * `users import`: the transaction of a file stages its records and merges them into the users, whose queries are resolved to searches.
  * The files of a complete import share one. It sends nothing and owes no subscription push.
  */
+import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
@@ -105,7 +106,7 @@ export async function importUsers(
   options: UserImportOptions = {},
 ): Promise<UserImportOutcome> {
   const found = findRecordFiles(files, userFormats)
-  const resolver = new Resolver(await findPlaces(opened.db))
+  const resolver = new Resolver(await rideOut(() => findPlaces(opened.db), options.onAway))
   let folded: string | undefined
   const onFolded = ({ name }: RecordFile, { email, line }: FoldedRecord) => {
     folded ??= `${name}:${line}: ${email} has the same query twice, which is kept once.`

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import type { Rejected } from '../../src/records/import-each.ts'
 import { importUsers, type UserImportOptions } from '../../src/users/import.ts'
+import { afterStatement, answerLost } from '../support/after-statement.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 
@@ -67,6 +68,16 @@ for (const version of postgresVersions) {
         `${told('2 users')}single-2@example.com and single@example.com.`,
       ])
       await opened.pool.query("delete from users where email ~ '^(twin|single|stranger)'")
+    })
+
+    // A connection that broke while the postal codes were read ended the import with 3.
+    test('a database that goes away as an import begins is waited for', async () => {
+      const away: unknown[] = []
+      const db = afterStatement(opened.db, 'from postal_codes', () => Promise.reject(answerLost()))
+      const file = writeInput('early.ndjson', toLines([user('early', { queries: [austin] })]))
+      const { summary } = await importUsers({ ...opened, db }, [file], { onAway: (error) => void away.push(error) })
+      assert.deepEqual([summary.inserted, away.length], [1, 1])
+      await opened.pool.query("delete from users where email = 'early@example.com'")
     })
 
     test('a new user is subscribed, with their queries as they were given, and owed nothing', async () => {
