@@ -36,6 +36,7 @@ export function findBroken(outcome: Outcome): string[] {
     checkPunctuality(facts, process, say)
   }
   checkCompression(facts, say)
+  checkKnownTrouble(facts, say)
   checkTries(facts, say)
   if (!outcome.lost) checkLedger(facts, say)
   checkCalm(facts, say)
@@ -299,7 +300,8 @@ function checkPunctuality(
     settings.ratePerSecond !== undefined
   )
     return
-  const slackMs = 5_000 + 2 * settings.timeoutMs + 30 * manner.latencyMs
+  const slackMs =
+    manner.other === 'status' ? 1_000 + 10 * manner.latencyMs : 5_000 + 2 * settings.timeoutMs + 30 * manner.latencyMs
   for (const [first, second] of byKey.values()) {
     if (first?.push !== nth || second?.push !== nth || first.toldMs === undefined) continue
     const lateMs = second.atMs - first.toldMs - settings.retryDelayMs
@@ -307,6 +309,26 @@ function checkPunctuality(
       say(`push ${nth} makes a second attempt ${Math.round(lateMs)} ms late`)
       return
     }
+  }
+}
+
+/** Once a push has found a receiver that is the same throughout in trouble, a later one makes single attempts. */
+function checkKnownTrouble({ byPush, isSmooth, outcome }: Facts, say: Say): void {
+  const [, ...later] = outcome.scenario.receiver
+  if (later.length > 0 || !isSmooth) return
+  const some = outcome.processes.slice(0, outcome.pushes)
+  const finder = some.find(
+    ({ end, lines, notes }) =>
+      end?.is === 'ended' &&
+      (notes.some((note) => /^The receiver is down: /.test(note)) ||
+        lines.some((line) => line.type === 'skip' && line.reason.startsWith('held: the receiver refuses every'))),
+  )
+  if (!finder || some.some((it) => !heeds(it))) return
+  for (const { nth, startMs, endMs = startMs } of some) {
+    if (startMs <= (finder.endMs ?? 0)) continue
+    const made = byPush.get(nth)?.length ?? 0
+    if (made > 1 + Math.ceil((endMs - startMs) / outagePauseMs))
+      say(`push ${nth} makes ${made} attempts although the trouble was known`)
   }
 }
 
@@ -408,7 +430,8 @@ function checkCalm({ outcome }: Facts, say: Say): void {
     const { request, end, nth } = process
     if (end?.is !== 'ended' || !end.end.ok || end.end.toldBefore) continue
     for (const { id, owedAt } of process.owedAtEnd) {
-      const looks = request.what === 'all' || request.what === 'owed' || request.what === 'resume'
+      const isAsked = request.what === 'user' && request.owed && request.user.id === id
+      const looks = request.what === 'all' || request.what === 'owed' || request.what === 'resume' || isAsked
       const isTold = process.notes.some((note) => note.includes('still owed'))
       if (looks && owedAt < epochMs + process.startMs && !isTold)
         say(`push ${nth} is well, says nothing, and leaves user ${id} owed`)
