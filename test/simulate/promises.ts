@@ -301,7 +301,7 @@ function checkPunctuality(
   )
     return
   const slackMs =
-    manner.other === 'status' ? 1_000 + 10 * manner.latencyMs : 5_000 + 2 * settings.timeoutMs + 30 * manner.latencyMs
+    manner.other === 'status' ? 200 + 4 * manner.latencyMs : 5_000 + 2 * settings.timeoutMs + 30 * manner.latencyMs
   for (const [first, second] of byKey.values()) {
     if (first?.push !== nth || second?.push !== nth || first.toldMs === undefined) continue
     const lateMs = second.atMs - first.toldMs - settings.retryDelayMs

@@ -194,6 +194,19 @@ class ScenarioMaker {
     ]
     const owed: Event = { is: 'subscribe', user, atMs: 0 }
     const isOwed = random.chance(theme === 'trouble' ? 0.1 : 0.3)
+    // an erasure while a subscription push waits for its user
+    if (theme === 'aimed user' && random.chance(0.25))
+      return [
+        owed,
+        {
+          is: 'lock',
+          user,
+          forMs: wide(random, 200, 4_000),
+          ...at,
+          aimed: { ...aimed, statement: 'recordPushes', nth: 1 },
+        },
+        { is: 'erase', listings: [0], ...later, aimed: { ...later.aimed, statement: 'recordPushes', nth: 1 } },
+      ]
     const event = random.one(some)
     return [...(isOwed ? [owed] : []), event, ...(random.chance(0.7) ? [random.one(others)] : [])]
   }
@@ -228,7 +241,7 @@ class ScenarioMaker {
     const latencyMs = wide(random, 20, 150)
     const status = random.one([401, 404, 500, 503])
     if (theme === 'steady')
-      return { is: 'mixed', share: random.one([0.05, 0.1, 0.2]), other: 'status', status: 500, latencyMs }
+      return { is: 'mixed', share: random.one([0.03, 0.1]), other: 'status', status: 500, latencyMs }
     if (theme !== 'trouble') return this.makeManner()
     if (phase > 0 && random.chance(0.5)) return { is: 'well', latencyMs }
     return random.one<Manner>([
