@@ -113,9 +113,8 @@ test('a statement that is wrong is no trouble with the database, nor is a value 
   const { pool } = await (await createDatabase(t)).open()
   const circle: object[] = []
   circle.push(circle)
-  for (const failing of [pool.query('select * from nothing'), pool.query('select $1::jsonb', [{ circle }])]) {
-    assert.equal(isDatabaseError(await errorOf(failing)), false)
-  }
+  assert.equal(isDatabaseError(await errorOf(pool.query('select * from nothing'))), false)
+  assert.equal(isDatabaseError(await errorOf(pool.query('select $1::jsonb', [{ circle }]))), false)
 })
 
 test('a pool without a connection in time is an absence; one that was closed is a fault of the program', async (t) => {
