@@ -312,10 +312,13 @@ function checkPunctuality(
   }
 }
 
-/** Once a push has found a receiver that is the same throughout in trouble, a later one makes single attempts. */
+/**
+ * Once a push has found a receiver that is the same throughout in trouble, a later one makes single attempts. One that takes plain bodies
+ * alone is well for the next push.
+ */
 function checkKnownTrouble({ byPush, isSmooth, outcome }: Facts, say: Say): void {
-  const [, ...later] = outcome.scenario.receiver
-  if (later.length > 0 || !isSmooth) return
+  const [{ manner } = {}, ...later] = outcome.scenario.receiver
+  if (later.length > 0 || manner?.is === 'plain alone' || !isSmooth) return
   const some = outcome.processes.slice(0, outcome.pushes)
   const finder = some.find(
     ({ end, lines, notes }) =>
