@@ -72,7 +72,7 @@ async function validateEverything(
   const { quick = false } = options
   const how = { source, open, quick, signal, onHang }
   try {
-    const exitCode = await show(io, checkEverything(how, counts), counts)
+    const exitCode = await show(io, checkEverything(how, counts), counts, quick ? ['checks'] : undefined)
     // what still hangs would keep the process
     if (hangs) await io.ending.begin(exitCode)
     return exitCode
@@ -86,7 +86,13 @@ const describeCounts = (counts: Counts) =>
     .map(([what, value]) => `${formatCount(value)} ${what}`)
     .join(', ')
 
-async function show(io: CommandIo, findings: Findings, counts: Counts): Promise<ExitCode> {
+/** `counted`: the counts that people are told; by default all. */
+async function show(
+  io: CommandIo,
+  findings: Findings,
+  counts: Counts,
+  counted: readonly string[] = Object.keys(counts),
+): Promise<ExitCode> {
   const found = { problem: 0, note: 0, skipped: 0 }
   const progress = await startProgress(io, () => `Checked ${describeCounts(counts)}.`)
   try {
@@ -101,14 +107,20 @@ async function show(io: CommandIo, findings: Findings, counts: Counts): Promise<
   }
   const { problem: problems, note: notes } = found
   const line = { type: 'summary', problems, notes, ...counts }
-  await io.out.result(line, () => writeSummary(io, problems, notes, counts))
+  await io.out.result(line, () => writeSummary(io, problems, notes, counts, counted))
   return problems > 0 ? 1 : 0
 }
 
-async function writeSummary(io: CommandIo, problems: number, notes: number, counts: Counts): Promise<void> {
+async function writeSummary(
+  io: CommandIo,
+  problems: number,
+  notes: number,
+  counts: Counts,
+  counted: readonly string[],
+): Promise<void> {
   await io.out.more(problems - shownMax.problem, 'problem')
   await io.out.more(notes - shownMax.note, 'note')
-  const checked = Object.entries(counts).map(([what, value]): [string, string] => [what, formatCount(value)])
+  const checked = counted.map((what): [string, string] => [what, formatCount(counts[what] ?? 0)])
   await io.out.facts([
     ...checked,
     ['notes', notes > 0 ? paint('yellow', formatCount(notes)) : '0'],

@@ -69,6 +69,10 @@ test('what the imports took in is right, and everything of it is looked at', asy
   assert.deepEqual([json.length - 1, checks > 15], [notes, true])
   const quick = await callProgram(['validate', '--quick', '--json'], { env })
   assert.deepEqual([quick.code, quick.json.at(-1).checks, quick.json.at(-1).users], [0, checks, 0])
+  // people were told of 0 users, who were not looked at
+  const told = await callProgram(['validate', '--quick'], { env })
+  assert.match(told.stdout, /^checks +\d+\nnotes/m)
+  assert.doesNotMatch(told.stdout, /^users/m)
   assert.equal((await callProgram(['validate', '--quick', '-'])).code, 2)
 })
 
