@@ -49,10 +49,6 @@ export const isAuthorityCode = (code: string | undefined): boolean =>
 /** The alert with which a server ends a handshake for want of a client certificate, or for the one that it got. */
 const clientCertificateAlert = /^ERR_SSL_.*_ALERT_(?:(CERTIFICATE_REQUIRED)|\w*CERTIFICATE\w*|UNKNOWN_CA)$/
 
-/** Whether the peer wants a client certificate, or another one. */
-export const isClientCertificateCode = (code: string | undefined): boolean =>
-  code !== undefined && clientCertificateAlert.test(code)
-
 function describeAlert(code: string | undefined): string | undefined {
   const alert = clientCertificateAlert.exec(code ?? '')
   return alert ? (alert[1] ? 'it demands a client certificate' : 'it refused the client certificate') : undefined
