@@ -6,7 +6,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { copyInto } from '../db/copy.ts'
-import { fillEmpty } from '../db/fill-empty.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
@@ -42,9 +41,6 @@ export interface UserMergeCounts {
  * distinct queries fit its working memory.
  */
 const rowsPerPart = 30_000
-
-/** For fewer new users nobody is locked out. */
-const manyUsers = 10_000
 
 /** Limits the searches in memory at a time: 50 of them may mean 4,000 postal codes each. */
 const queriesPerFetch = 1_000
@@ -262,8 +258,7 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const changes = await collectChanges(db)
   const { inserted, updated, unchanged } = changes
   if (!options.isDryRun) {
-    const insert = () => insertParts(connection, changes, options)
-    await (inserted < manyUsers ? insert() : fillEmpty(connection, ['users', 'queries'], insert))
+    await insertParts(connection, changes, options)
     if (updated > 0) await applyUpdates(db)
   }
   return { inserted, updated, unchanged, rejected, repeated, folded }
