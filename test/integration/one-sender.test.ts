@@ -4,8 +4,10 @@ import http from 'node:http'
 import { after, beforeEach, test } from 'node:test'
 import { leaveDuty, takeDuty } from '../../src/db/duties.ts'
 import { databaseLeases, Worker } from '../../src/db/leases.ts'
+import { renewLost } from '../../src/triggers/lost-triggers.ts'
 import { triggerDuty } from '../../src/triggers/trigger-store.ts'
 import { createDatabase } from '../support/database.ts'
+import { makeGate } from '../support/gate.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, passPauses, runTrigger } from '../support/hooks.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
@@ -81,6 +83,41 @@ test('of runs that begin at once one sends, and each trigger goes once', async (
     assert.equal(runs.reduce((sum, { counts }) => sum + counts.delivered, 0), 1) // biome-ignore format: one
   }
   assert.deepEqual([platform.calls.length, distinct()], [5, 5])
+})
+
+// What was due stood in a column of the hook too, which a run set from a snapshot older than its lock: no run saw these triggers again.
+test('triggers that are renewed while the run records an answer of their hook are sent by that run', async () => {
+  const { id } = await hook('/renewed')
+  await addLeads(3)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await opened.pool.query('update triggers set attempts = 8')
+  await passPauses(opened)
+  for (let run = 0; run < 3; run++, await passPauses(opened)) await runTrigger(opened)
+  await opened.pool.query('update hooks set off_since = null, paused_until = null, failures = 0')
+  const { rows } = await opened.pool.query('select cardinality(lead_ids) as leads from lost_triggers')
+  assert.deepEqual(rows.reduce((sum, { leads }) => sum + leads, 0), 3) // biome-ignore format: short
+  await hook('/busy')
+  await addLeads(1)
+  const [answered, over] = [makeGate(), makeGate()]
+  platform.calls.length = 0
+  platform.answer = ({ path }) => (path === '/busy' ? over : answered).opened.then(() => 200)
+  const run = runTrigger(opened, { timeoutMs: 60_000 })
+  await until('the new lead is sent to both', () => platform.calls.length === 2)
+  await opened.db.transaction().execute(async (renewal) => {
+    await renewLost(renewal, { hookId: id, sinceMs: undefined })
+    answered.open()
+    await until('the run waits for the hook', async () => {
+      const waits = await opened.pool.query(`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%from hooks%for update%'`)
+      return waits.rowCount === 1
+    })
+  })
+  await runTrigger(opened, { again: { hookId: id, sinceMs: undefined } })
+  over.open()
+  assert.deepEqual((await run).counts, { ...noTriggers, due: 5, delivered: 5 })
+  assert.equal(distinct(), 5)
+  assert.deepEqual((await opened.pool.query('select from triggers')).rowCount, 0)
 })
 
 test('what a killed run had in hand is sent again with the same id once its lease is over; a run before that leaves it', async () => {
