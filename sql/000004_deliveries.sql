@@ -180,9 +180,8 @@ create table receivers (
   refused_gzip_at timestamptz
 );
 
--- Deliveries of a live process that an erasure has ended: the process reports them.
+-- Deliveries of a process that an erasure has ended: the process reports them, with what came of an attempt where one was under way.
 create table erased_deliveries (
-  worker_id bigint not null references workers on delete cascade,
-  idempotency_key text not null,
-  primary key (worker_id, idempotency_key)
+  idempotency_key text primary key,
+  worker_id bigint not null references workers on delete cascade
 );

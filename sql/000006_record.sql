@@ -40,6 +40,8 @@ begin
   -- a server that took over may lack the attempt: then another one may follow under the same key, and this outcome is not its own
   where d.idempotency_key = any (keys) and d.idempotency_key = o.key and d.attempts >= o.attempt
   returning d.idempotency_key, d.status, d.attempts, http_status_of(d), error_of(d);
+  -- the caller tells these states: an end that an erasure had made before is not told again
+  delete from erased_deliveries where idempotency_key = any (keys);
 end $$;
 
 -- Begins pushes, then records the outcomes of other attempts. A push is claimed in its scope, and its deliveries are written with the

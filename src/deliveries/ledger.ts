@@ -126,7 +126,8 @@ export const endsLost = (isLost: RawBuilder<boolean>) => sql`
  * Ends deliveries that get no further attempt: a dead worker left the second one without an outcome, the user was removed, a listing
  * was erased, or nothing was sent and the user has unsubscribed. Ends only deliveries of `workerIds` and abandoned ones within
  * `takeover`, since the process that has a delivery must end and report it; never those in `known`, whose attempts it is making.
- * Deletes deliveries that are too late. Returns the ended ones, and those of `workerIds` that an erasure has ended.
+ * Deletes deliveries that are too late. Returns the ended ones, and those of `workerIds` that an erasure has ended, but none in
+ * `known`: what comes of such an attempt takes the end along.
  */
 export async function endAbandoned(
   db: Database,
@@ -138,7 +139,8 @@ export async function endAbandoned(
 ): Promise<LedgerDelivery[]> {
   const { rows } = await sql<LedgerDelivery>`
     with forgotten as (delete from deliveries d where ${takeover === 'all'} and d.status = 'pending' and ${isTooLate}),
-    told as (delete from erased_deliveries where worker_id = any (${workerIds}) returning idempotency_key),
+    told as (delete from erased_deliveries where worker_id = any (${workerIds}) and idempotency_key <> all (${known})
+      returning idempotency_key),
     ended as (update deliveries d set
       ${endsLost(sql`d.under_way`)},
       end_reason = case when d.under_way and d.attempts = 2 then null when d.end_reason is not null then d.end_reason when gone.user_id is null then 'the user was removed' else 'the user unsubscribed before it was begun' end,
@@ -160,6 +162,21 @@ export async function endAbandoned(
   return rows
 }
 
+/** Those of the deliveries `keys` that an erasure has ended since `workerIds` had their attempts recorded; the caller tells them. */
+async function takeErased(
+  transaction: Database,
+  workerIds: readonly number[],
+  keys: readonly string[],
+): Promise<LedgerDelivery[]> {
+  const { rows } = await sql<LedgerDelivery>`
+    with told as (
+      delete from erased_deliveries where worker_id = any (${workerIds}) and idempotency_key = any (${keys}) returning idempotency_key
+    )
+    select ${ledgerColumns}, null as email from told join deliveries d on d.idempotency_key = told.idempotency_key
+  `.execute(transaction)
+  return rows
+}
+
 /** Whether this process has the first attempt under way; otherwise another may have taken it over and be sending it. */
 const isFirstOf =
   (workerIds: readonly number[]) =>
@@ -168,7 +185,7 @@ const isFirstOf =
 
 /**
  * Takes back attempts that were recorded and certainly not made: they are due at once. If a listing was erased meanwhile, a first
- * attempt is due without it and a second one ends its delivery. Returns the deliveries that ended.
+ * attempt is due without it and a second one ends its delivery. Returns the deliveries that ended, then or before.
  */
 export async function recordUnsent(
   db: Database,
@@ -190,13 +207,14 @@ export async function recordUnsent(
       where idempotency_key = u.key and attempts = u.attempt and status = 'pending' and under_way and worker_id = any (${workerIds})
       returning ${ledgerColumns}, null as email
     `.execute(transaction)
-    return rows.filter(({ status }) => status !== 'pending')
+    const keys = rows.length < unsent.length ? unsent.map(({ idempotencyKey }) => idempotencyKey) : []
+    return [...rows.filter(({ status }) => status !== 'pending'), ...(await takeErased(transaction, workerIds, keys))]
   })
 }
 
 /**
  * Takes back an attempt that was not made because a listing was erased: a first one is due at once, without the listing; a second one
- * ends its delivery, which is returned.
+ * ends its delivery. Returns the delivery if it ended, then or before.
  */
 export async function endErased(
   db: Database,
@@ -215,6 +233,8 @@ export async function endErased(
         and attempts = ${attempt}
       returning ${ledgerColumns}, null as email
     `.execute(transaction)
-    return rows.filter(({ status }) => status !== 'pending')
+    return rows.length === 0
+      ? await takeErased(transaction, workerIds, [idempotencyKey])
+      : rows.filter(({ status }) => status !== 'pending')
   })
 }

@@ -100,18 +100,18 @@ export interface DueLook {
 /** Deliveries and their attempts: `deliveries/` says what each does. */
 export interface AttemptStore {
   isAnythingAbandoned(): Promise<boolean>
-  /** Ends deliveries that get no further attempt, and returns those of them that this process must tell. */
+  /** Ends deliveries that get no further attempt. Returns those, and those that an erasure has ended, but for `known`: all to be told. */
   endAbandoned(of: {
     workerIds: readonly number[]
     takeover: Takeover
     known: readonly string[]
   }): Promise<LedgerDelivery[]>
-  /** Takes back attempts that were recorded and certainly not made; returns the deliveries that ended. */
+  /** Takes back attempts that were recorded and certainly not made. Returns the deliveries that ended, then or before: all to be told. */
   takeBack(
     workerIds: readonly number[],
     unsent: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
   ): Promise<LedgerDelivery[]>
-  /** Takes back an attempt that was not made because a listing was erased; returns the deliveries that ended. */
+  /** Takes back an attempt that was not made because a listing was erased. Returns the delivery if it ended, then or before. */
   endErased(
     workerIds: readonly number[],
     attempt: Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>,

@@ -447,6 +447,9 @@ export class LedgerModel {
 
   /** An outcome may come late: it is its own attempt's, and a success makes the delivery delivered. */
   private noteOutcomes(outcomes: readonly RecordedOutcome[]): DeliveryState[] {
+    const { state } = this
+    if (state.erased.length > 0)
+      state.erased = state.erased.filter(({ key }) => !outcomes.some(({ idempotencyKey }) => idempotencyKey === key))
     return outcomes.flatMap((outcome) => {
       const { idempotencyKey, attempt, ok, maybeArrived, httpStatus, error, retryDelayMs } = outcome
       const d = this.state.deliveries.get(idempotencyKey)
@@ -577,11 +580,7 @@ export class LedgerModel {
     const isOurs = (workerId: number | null) => workerId !== null && workerIds.includes(workerId)
     const emailOf = ({ userId }: DeliveryRow) => state.users.get(userId)?.email ?? null
     const tooLate = takeover === 'all' ? this.deliveries((d) => d.status === 'pending' && is.isTooLate(d)) : []
-    const told = state.erased
-      .filter(({ workerId }) => workerIds.includes(workerId))
-      .flatMap(({ key }) => state.deliveries.get(key) ?? [])
-      .map((d) => toLedgerDelivery(d, emailOf(d)))
-    state.erased = state.erased.filter(({ workerId }) => !workerIds.includes(workerId))
+    const told = this.takeErased(workerIds, (key) => !known.includes(key)).map((d) => toLedgerDelivery(d, emailOf(d)))
     const over = this.deliveries((d) => {
       if (d.status !== 'pending' || known.includes(d.key)) return false
       if (!isOurs(d.workerId) && !is.isAbandoned(d, takeover)) return false
@@ -599,6 +598,19 @@ export class LedgerModel {
     })
     for (const d of tooLate) if (d.status === 'pending') state.deliveries.delete(d.key)
     return [...ended, ...told]
+  }
+
+  /** Deliveries that an erasure has ended, and which the caller tells. */
+  private takeErased(workerIds: readonly number[], is: (key: string) => boolean): DeliveryRow[] {
+    const { state } = this
+    const taken = state.erased.filter(({ workerId, key }) => workerIds.includes(workerId) && is(key))
+    if (taken.length > 0) state.erased = state.erased.filter((it) => !taken.includes(it))
+    return taken.flatMap(({ key }) => state.deliveries.get(key) ?? [])
+  }
+
+  private takeErasedOf(workerIds: readonly number[], unsent: readonly Unsent[]): LedgerDelivery[] {
+    const isOf = (key: string) => unsent.some(({ idempotencyKey }) => idempotencyKey === key)
+    return this.takeErased(workerIds, isOf).map((d) => toLedgerDelivery(d, null))
   }
 
   /** Of an attempt under way nobody will record an outcome. */
@@ -634,7 +646,8 @@ export class LedgerModel {
       this.undo(d)
       if (d.endReason !== null) d.status = d.first.maybeArrived ? 'unknown' : 'failed'
     }
-    return ours.filter(({ status }) => status !== 'pending').map((d) => toLedgerDelivery(d, null))
+    const ended = ours.filter(({ status }) => status !== 'pending').map((d) => toLedgerDelivery(d, null))
+    return [...ended, ...this.takeErasedOf(workerIds, unsent)]
   }
 
   endErased(workerIds: readonly number[], attempt: Unsent): LedgerDelivery[] {
@@ -647,7 +660,8 @@ export class LedgerModel {
       }
       this.undo(d)
     }
-    return ours.filter(({ status }) => status !== 'pending').map((d) => toLedgerDelivery(d, null))
+    const ended = ours.filter(({ status }) => status !== 'pending').map((d) => toLedgerDelivery(d, null))
+    return [...ended, ...this.takeErasedOf(workerIds, [attempt])]
   }
 
   /** Without the listings that were erased, under its key. */

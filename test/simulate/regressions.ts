@@ -38,6 +38,22 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       { is: 'erase', atMs: 378, listings: [0] },
     ],
   },
+  'an end that an erasure made while the process was frozen is told once': {
+    seed: 628920,
+    users: [
+      { places: ['10003'], subscribed: true },
+      { places: ['10004'], subscribed: true },
+      { places: ['10001'], subscribed: true },
+    ],
+    listings: ['10005', '10006', '10001'],
+    settings: { ...settings, timeoutMs: 5_000, retryDelayMs: 5_000 },
+    receiver: [{ atMs: 0, manner: { is: 'hangs', latencyMs: 12 } }],
+    pushes: [{ ...all, force: true, atMs: 520, accept: false }],
+    events: [
+      { is: 'freeze', push: 0, forMs: 1_833, atMs: 612 },
+      { is: 'erase', atMs: 2_313, listings: [2] },
+    ],
+  },
   'a push that was planned while its records were looked for, and are gone, ends': {
     seed: 47,
     users: users(24),

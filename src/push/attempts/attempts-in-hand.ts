@@ -52,10 +52,6 @@ export class AttemptsInHand {
   /** Keys that are being taken back: until that is certain, their attempts must not be found or recorded again. */
   private takingBack: readonly string[] = []
   private hasTakenOver = false
-  /** Ends that a repeated statement told: where an earlier try had gone through, an erasure may have noted them to be told too. */
-  private readonly toldOnRepeat = new Set<string>()
-  /** Deliveries that others have ended while an attempt is in hand here: what comes of that is told, or else these. */
-  private readonly endedInHand = new Map<string, LedgerDelivery>()
   /** Of deliveries that wait for an attempt, by their keys: the ledger has none of a user who was removed meanwhile. */
   private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
@@ -131,15 +127,9 @@ export class AttemptsInHand {
     const { ledger, worker, takeover } = this.context
     const ended = await ledger.attempts.endAbandoned({ workerIds: worker.ids, takeover, known: this.knownKeys() })
     await this.countUsers(ended)
-    const inHand = new Set(ended.length > 0 ? this.knownKeys() : [])
-    for (const delivery of ended) {
-      const key = delivery.idempotencyKey
-      if (this.toldOnRepeat.delete(key)) continue
-      // the ledger has no e-mail of a user who was removed meanwhile
-      const told = { ...delivery, email: delivery.email ?? this.emails.get(key) ?? null }
-      if (inHand.has(key)) this.endedInHand.set(key, told)
-      else this.tell(told)
-    }
+    // the ledger has no e-mail of a user who was removed meanwhile
+    for (const delivery of ended)
+      this.tell({ ...delivery, email: delivery.email ?? this.emails.get(delivery.idempotencyKey) ?? null })
     await ledger.rideOut(() => worker.renew())
   }
 
@@ -178,7 +168,7 @@ export class AttemptsInHand {
           const by = { workerId: worker.id, server: on, runId: run.id, period: run.period, attemptsMax, gzip }
           const recorded = await ledger.attempts.recordPushes(by, left, outcomes)
           records.note(recorded.statement, by)
-          this.noteRecorded(outcomes.splice(0), recorded.told, isRepeat)
+          this.noteRecorded(outcomes.splice(0), recorded.told)
           this.noteBegun(recorded)
           attemptsMax -= recorded.attempts.length
           const isSeen = recorded.live && recorded.erasures === erasures
@@ -232,26 +222,23 @@ export class AttemptsInHand {
 
   private async recordOutcomes(outcomes: readonly RecordedOutcome[]): Promise<void> {
     const { ledger, records } = this.context
-    await ledger.rideOut(async (isRepeat) => {
+    await ledger.rideOut(async () => {
       const { run } = records
       const recorded = await ledger.attempts.recordOutcomes(run, outcomes)
       records.note(recorded.statement, run)
-      this.noteRecorded(outcomes, recorded.told, isRepeat)
+      this.noteRecorded(outcomes, recorded.told)
     })
   }
 
   /** `outcomes` are the first ones of the queue. */
-  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[], isRepeat: boolean): void {
+  private noteRecorded(outcomes: readonly RecordedOutcome[], told: readonly DeliveryState[]): void {
     this.outcomes.drop(outcomes.length)
     for (const state of told) this.noteState(state, outcomes)
-    if (isRepeat)
-      for (const { idempotencyKey, status } of told) if (status !== 'pending') this.toldOnRepeat.add(idempotencyKey)
     for (const { idempotencyKey } of outcomes) this.underWay.delete(idempotencyKey)
   }
 
   private noteState(state: DeliveryState, outcomes: readonly RecordedOutcome[]): void {
     const attempt = this.underWay.get(state.idempotencyKey)
-    this.endedInHand.delete(state.idempotencyKey)
     const outcome = outcomes.find(({ idempotencyKey }) => idempotencyKey === state.idempotencyKey)
     if (attempt && state.status !== 'pending') this.tell({ ...attempt, ...state })
     else if (attempt) {
@@ -267,7 +254,6 @@ export class AttemptsInHand {
     const ended = await ledger.attempts.endErased(worker.ids, attempt)
     for (const delivery of ended) this.tell({ ...delivery, email })
     this.underWay.delete(idempotencyKey)
-    this.noteUnmade([idempotencyKey])
     // a first attempt is due again, without the listing
     this.due.at = 0
   }
@@ -285,15 +271,7 @@ export class AttemptsInHand {
       this.tell({ ...ended, email: emailOf.get(ended.idempotencyKey) ?? null })
     }
     this.takingBack = this.takingBack.filter((key) => !emailOf.has(key))
-    this.noteUnmade(emailOf.keys())
     this.due.at = 0
-  }
-
-  private noteUnmade(keys: Iterable<string>): void {
-    for (const key of keys) {
-      const ended = this.endedInHand.get(key)
-      if (ended && this.endedInHand.delete(key)) this.tell(ended)
-    }
   }
 
   /** Gives back the deliveries that this process still has: due now, or `then`, when they would have been. */
