@@ -111,8 +111,6 @@ async function bundle(folder) {
 /** Writes the licences of the libraries in a bundle beside it. `inputs`: the files in the bundle. */
 function writeLicences(inputs, folder) {
   const packages = new Set(inputs.flatMap((path) => path.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []))
-  // the outlines on maps are made of it
-  packages.add('node_modules/us-atlas')
   const texts = [...packages].sort().map((path) => {
     const { name, version, license } = JSON.parse(readFileSync(join(root, path, 'package.json'), 'utf8'))
     const file = readdirSync(join(root, path)).find((entry) => /^licen[cs]e/i.test(entry))

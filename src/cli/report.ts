@@ -7,7 +7,7 @@ import type { AtDatabase, ExitCode } from './describe.ts'
 import { openOutFile } from './out-file.ts'
 import { paint } from './painted.ts'
 
-type Settings = 'timeZone' | 'maxLeadAgeMs' | 'sameHouse' | 'feedMaxAgeMs' | 'keepAnswers'
+type Settings = 'timeZone' | 'maxLeadAgeMs' | 'feedMaxAgeMs' | 'keepAnswers'
 
 export async function report(
   { io, open, readSettings }: AtDatabase<Settings>,

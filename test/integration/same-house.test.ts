@@ -6,8 +6,6 @@ import { sql } from 'kysely'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { explain } from '../../src/inspect/explain/explain.ts'
 import { countLeads } from '../../src/inspect/listings/browse.ts'
-import { findFigures } from '../../src/inspect/report/figures/find-figures.ts'
-import { buildReport } from '../../src/inspect/report/page/build-report.ts'
 import { isLeadField } from '../../src/leads/lead.ts'
 import { parseWhere } from '../../src/leads/where.ts'
 import type { Live } from '../../src/matching/listed.ts'
@@ -210,29 +208,4 @@ test('leads count says how many are left out, explain names the one that counts'
     (await explain(house.db, { email: 'ann@example.com', href: 'https://b.example/1' }, each)).sameHouse,
     null,
   )
-})
-
-test('a report tells what was kept from users: twins, listings that are gone, held weeks; and nothing where there is none', async (t) => {
-  const opened = await open(t, [at('a', 1), at('b', 2)])
-  const report = { ...settings, feedMaxAgeMs: undefined, keepAnswers: 'on' } as const
-  const find = async () => await findFigures(opened.db, report)
-  assert.deepEqual((await find()).kept, { gone: 0, heldWeeks: 0, sameHouse: 0 })
-  assert.doesNotMatch(buildReport(await find(), report), /Kept from users/)
-  await importRecords(opened, [at('b', 1), at('a', 2), at('c', 3)])
-  await opened.pool.query(`update lead_seen set gone = true where lead_id = (select max(lead_id) from lead_seen)`)
-  await opened.pool.query(
-    `insert into runs (command, period, time_zone, worker_id, resumable, outcome, held_users, held_by, held, accepted)
-     values ('all', '2026-W01', 'UTC', 0, true, 'complete', 1, null, null, false),
-       ('all', '2026-W01', 'UTC', 0, true, 'complete', 0, 'week', 'held: less', false),
-       ('all', '2026-W02', 'UTC', 0, true, 'complete', 0, 'week', 'held: less', true),
-       ('all', '2026-W03', 'UTC', 0, true, 'complete', 0, null, null, false)`,
-  )
-  const figures = await find()
-  assert.deepEqual(figures.kept, { gone: 1, heldWeeks: 1, sameHouse: 2 })
-  assert.match(
-    buildReport(figures, report),
-    /2 listings of a house that another listing stands for; 1 listing that left its feed; pushes of 1 week/,
-  )
-  const each = { ...report, sameHouse: 'each' } as const
-  assert.equal((await findFigures(opened.db, each)).kept.sameHouse, undefined)
 })

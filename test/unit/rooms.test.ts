@@ -140,7 +140,6 @@ const owners: Record<string, string> = {
   'string-width': 'cli/',
   fastify: 'server/',
   'd3-scale': 'inspect/page/',
-  'd3-geo': 'inspect/page/',
 }
 
 for (const [name, owner] of Object.entries(owners)) {

@@ -23,9 +23,9 @@ summary counts all of them, and names who would get the fewest and the most
 leads. --limit shortens the output of --body and --json too.
 
 The page of --out is one file that loads nothing: what each query matches,
-brings and leaves out and why, the requests' sizes, a map, and up to 1,000
-listings as cards. It holds no contact of a listing and no key. Only its owner
-may read the file. It changes nothing about what is printed.
+brings and leaves out, and up to 500 listings. It holds no contact of a listing
+and no key. Only its owner may read the file. It changes nothing about what is
+printed.
 
 Examples:
   leadpush preview --limit 20            a look at a few, and the summary of all

@@ -19,7 +19,7 @@ Examples:
 
 --json prints {"type":"report","file","bytes","period","seconds","sampled",
 "findings"}.`,
-  settings: ['timeZone', 'maxLeadAgeMs', 'sameHouse', 'feedMaxAgeMs', 'keepAnswers'],
+  settings: ['timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers'],
   database: 'reads long',
   work: async () => (await import('../report.ts')).report,
 })

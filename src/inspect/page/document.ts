@@ -3,7 +3,7 @@
  * mail attachment, and makes no request.
  */
 import { createHash } from 'node:crypto'
-import { type Html, html, trusted } from './html.ts'
+import { type Html, html, trusted, withCode } from './html.ts'
 import { script } from './script.ts'
 import { style } from './style.ts'
 
@@ -54,6 +54,28 @@ ${footer}
 </body>
 </html>
 `.text
+}
+
+/** The top of a page: the answer in one sentence, a paragraph about it, and what somebody should look at. */
+export function buildHeader({
+  kicker,
+  headline,
+  lead,
+  alarms,
+}: {
+  kicker: string
+  headline: string
+  lead: Html
+  alarms: readonly string[]
+}): Html {
+  return html`<p class="kicker">${kicker}</p>
+<h1>${headline}</h1>
+${lead}
+${
+  alarms.length > 0 &&
+  html`<ul class="alarms">${alarms.map((alarm) => html`<li>${withCode(alarm)}</li>`)}</ul>
+`
+}`
 }
 
 /** A part of the page with a heading of its own; `intro` says in a sentence what it shows. */

@@ -35,5 +35,9 @@ export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): 
   return new Html(strings.reduce((text, string, at) => text + render(parts[at - 1]) + string))
 }
 
+/** A sentence whose commands stand between backticks. */
+export const withCode = (sentence: string): Html[] =>
+  sentence.split('`').map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))
+
 /** Marks text of the program as HTML; never for data. */
 export const trusted = (text: string): Html => new Html(text)

@@ -1,5 +1,5 @@
 /**
- * The script of a page: sorts a table by the column whose head is pressed, and filters long tables and lists of cards by the typed words.
+ * The script of a page: sorts a table by the column whose head is pressed, and filters long tables by the typed words.
  * It adds native buttons and fields, so keyboards and screen readers work; without it the page is complete but for them.
  */
 export const script = `'use strict'
@@ -34,7 +34,7 @@ for (const box of document.querySelectorAll('.table')) {
   })
 }
 for (const box of document.querySelectorAll('[data-search]')) {
-  const items = [...box.querySelector('tbody, ul').children]
+  const items = [...box.querySelector('tbody').children]
   const label = document.createElement('label')
   label.className = 'search'
   const field = document.createElement('input')

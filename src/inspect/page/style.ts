@@ -2,21 +2,18 @@
  * The look of every page. Colours are variables with a light and a dark value; text on the ground or on a surface has a contrast
  * of 4.5 or more, marks one of 3. A printed page is always light.
  */
-import { cardsStyle } from './cards.ts'
-import { mapStyle } from './map/style.ts'
-
 export const style = `
 :root {
   color-scheme: light dark;
   --ground: #ffffff; --surface: #f4f6f8; --text: #171b22; --muted: #57606d; --line: #dde2e8; --accent: #1c5fb5;
   --delivered: #14776a; --failed: #c0351b; --unknown: #946200; --skipped: #78818e; --bar: #3f78c2; --soft: #b4cbea;
-  --land: #eceff3; --border: #c3cad3; --lead: #1c5fb5; --circle: #946200;
+  --border: #c3cad3;
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
     --ground: #0f1217; --surface: #181d24; --text: #e9ebef; --muted: #a3acb9; --line: #2a313b; --accent: #82b4f6;
     --delivered: #43bba5; --failed: #ff8266; --unknown: #e3b04b; --skipped: #8b94a2; --bar: #6d9fe0; --soft: #35557f;
-    --land: #1d232c; --border: #3c4552; --lead: #82b4f6; --circle: #e3b04b;
+    --border: #3c4552;
   }
 }
 *, ::before, ::after { box-sizing: border-box }
@@ -117,7 +114,6 @@ thead [aria-sort] { color: var(--text) }
   .stacked td:empty { display: none }
   .stacked td::before { content: attr(data-head) '\\a0 '; color: var(--muted); font-size: 0.875rem }
 }
-${mapStyle}${cardsStyle}
 @media print {
   @page { margin: 15mm }
   body { padding: 0; max-width: none; font-size: 10pt }

@@ -1,6 +1,6 @@
 /** Builds tables that are complete without a script; the page's script adds sorting and, to long tables, a search. */
 import type { Cell, Column, Table } from '../../base/table.ts'
-import { type Html, html } from './html.ts'
+import { type Html, html, withCode } from './html.ts'
 
 export interface TableParts extends Table {
   /** Names the table: read out, and shown as a heading unless `captionHidden`. */
@@ -10,6 +10,8 @@ export interface TableParts extends Table {
   more?: string | undefined
 }
 
+const isLink = (href: string) => /^https?:\/\//i.test(href) && URL.canParse(href)
+
 /** A table of this many rows or more gets a search. */
 const searchedRowsMin = 20
 
@@ -17,10 +19,13 @@ const searchedRowsMin = 20
 const stackedColumnsMin = 5
 
 function buildCell(cell: Cell, column: Column | undefined, isHead: boolean): Html {
-  const { text, sort, tone }: Exclude<Cell, string> = typeof cell === 'string' ? { text: cell } : cell
+  const { text, sort, tone, href }: Exclude<Cell, string> = typeof cell === 'string' ? { text: cell } : cell
   const names = [column?.isNumber && 'number', column?.wide && 'wide', tone].filter(Boolean).join(' ')
   const attributes = html`${names && html` class="${names}"`}${!isHead && html` data-head="${column?.head ?? ''}"`}${sort !== undefined && html` data-sort="${sort}"`}`
-  return isHead ? html`<th scope="row"${attributes}>${text}</th>` : html`<td${attributes}>${text}</td>`
+  // long texts come from data, and may run from right to left
+  const shown = column?.wide ? html`<bdi>${text}</bdi>` : text
+  const content = href && isLink(href) ? html`<a href="${href}" rel="noreferrer noopener">${shown}</a>` : shown
+  return isHead ? html`<th scope="row"${attributes}>${content}</th>` : html`<td${attributes}>${content}</td>`
 }
 
 /** The table with its heading; `more` is printed below it. */
@@ -45,7 +50,7 @@ ${rows.map(
 )}</tbody>
 </table>
 </div>
-${more && html`<p class="more">${more}</p>`}
+${more && html`<p class="more">${withCode(more)}</p>`}
 </div>
 `
 }

@@ -1,74 +1,41 @@
 /** The page of a dry run, from its facts. Pure. */
-import { bytes, formatCount, plural, timeFormat } from '../../base/amounts.ts'
-import { bodyBytesMax, leadsPerQueryMax } from '../../base/limits.ts'
+import { formatCount, plural, timeFormat } from '../../base/amounts.ts'
+import { leadsPerQueryMax } from '../../base/limits.ts'
 import { packageVersion } from '../../base/package-root.ts'
-import { numberColumns } from '../../base/table.ts'
-import { buildDocument, buildKeyFigures, buildSection, type KeyFigure } from '../page/document.ts'
-import { type Html, html } from '../page/html.ts'
-import { buildMap } from '../page/map.ts'
+import { type Cell, counted, numberColumns } from '../../base/table.ts'
+import { buildDocument, buildHeader, buildSection } from '../page/document.ts'
+import { type Html, html, withCode } from '../page/html.ts'
 import { buildTable } from '../page/table.ts'
-import { buildListings } from './cards.ts'
 import type { DryRun } from './find-dry-run.ts'
-import {
-  buildHeadline,
-  describeCut,
-  describeKind,
-  describeMatching,
-  findAlarms,
-  nameQuery,
-  type Times,
-} from './wording.ts'
+import type { DryQuery } from './queries.ts'
+import { buildHeadline, describeKind, findAlarms } from './wording.ts'
 
-const sum = (values: readonly (number | null)[]) => values.reduce<number>((all, value) => all + (value ?? 0), 0)
+const nameCharsMax = 100
+/** A longer one is left out: the page stays small. */
+const linkCharsMax = 500
 
-/** Text between backticks becomes `<code>`. */
-const withCode = (text: string): Html[] =>
-  text.split(/`([^`]+)`/).map((piece, at) => (at % 2 === 1 ? html`<code>${piece}</code>` : html`${piece}`))
-
-function findFigures({ leads, parts, bytes: size, queries }: DryRun): KeyFigure[] {
-  const cut = sum(queries.map(({ cut }) => cut?.count ?? null))
-  const isCutOpen = queries.some(({ cut }) => cut !== null && cut.count === null)
-  const old = sum(queries.map(({ tooOld }) => tooOld))
-  const isOldOpen = queries.some(({ tooOld }) => tooOld === null)
-  const repeats = sum(queries.map(({ repeats }) => repeats))
-  const atLeast = (isOpen: boolean, value: number) =>
-    isOpen ? (value === 0 ? '—' : `≥ ${formatCount(value)}`) : formatCount(value)
-  return [
-    {
-      name: leads === 1 ? 'Listing' : 'Listings',
-      value: formatCount(leads),
-      note: `of ${plural(queries.length, 'query')}`,
-    },
-    {
-      name: parts.length === 1 ? 'Request' : 'Requests',
-      value: formatCount(parts.length),
-      note: `${bytes(size)}, at most ${bytes(bodyBytesMax)} each`,
-    },
-    { name: 'Cut off', value: atLeast(isCutOpen, cut), note: `beyond ${leadsPerQueryMax} a query` },
-    { name: 'Repeats', value: formatCount(repeats), note: 'an earlier query brings them' },
-    {
-      name: 'Too old',
-      value: atLeast(isOldOpen, old),
-      note: isOldOpen ? 'not seen for too long; not counted for every query' : 'not seen for too long',
-    },
-  ]
+/** Cuts a text to `nameCharsMax` characters, with an ellipsis as the last one. */
+export function clip(text: string): string {
+  const characters = [...text.slice(0, nameCharsMax * 2 + 2)]
+  if (characters.length <= nameCharsMax) return text
+  return `${characters
+    .slice(0, nameCharsMax - 1)
+    .join('')
+    .trimEnd()}…`
 }
 
-function buildHeader(run: DryRun, times: Times, timeZone: string): Html {
-  const alarms = findAlarms(run, times)
-  return html`<p class="kicker">leadpush preview · ${run.period} · ${times.moment(run.madeAt)} (${timeZone})</p>
-<h1>${buildHeadline(run)}</h1>
-<p class="lead">${withCode(describeKind(run, times))} Nothing was sent.</p>
-${
-  alarms.length > 0 &&
-  html`<ul class="alarms">${alarms.map((alarm) => html`<li>${withCode(alarm)}</li>`)}</ul>
-`
-}${run.queries.length > 0 && buildKeyFigures(findFigures(run))}`
+/** `78704, 25 miles`. */
+function nameQuery({ value, radius, kind }: DryQuery): string {
+  if (kind === 'words') return `${clip(value)} (words)`
+  return radius === 0 ? clip(value) : `${clip(value)}, ${radius} ${radius === 1 ? 'mile' : 'miles'}`
 }
 
-function buildQueries({ queries }: DryRun, times: Times): Html {
-  const number = (value: number | null) => (value === null ? 'not counted' : { text: formatCount(value), sort: value })
-  return buildSection({
+/** `isOpen`: it was not counted to its end. */
+const atLeast = (value: number, isOpen: boolean): Cell =>
+  isOpen ? { text: value === 0 ? 'not counted' : `${formatCount(value)} or more`, sort: value } : counted(value)
+
+const buildQueries = ({ queries }: DryRun): Html =>
+  buildSection({
     id: 'queries',
     title: 'The queries',
     intro: `A query brings the newest ${leadsPerQueryMax} of what it matches, by when a listing came or last changed; a listing that two queries match goes with the first.`,
@@ -78,76 +45,77 @@ function buildQueries({ queries }: DryRun, times: Times): Html {
       columns: [
         { head: 'query' },
         { head: 'searches for', wide: true },
-        ...numberColumns('matches', 'sent', 'repeats', 'too old'),
-        { head: 'cut off', wide: true },
+        ...numberColumns('matches', 'sent', 'repeats', 'too old', 'cut off'),
       ],
-      rows: queries.map((query) => [
-        { text: String(query.number), sort: query.number },
-        `${nameQuery(query)}${query.kind === 'words' ? ' (words)' : ''}`,
-        { text: describeMatching(query), sort: query.matching ?? query.counted },
-        number(query.sent),
-        number(query.repeats),
-        number(query.tooOld),
-        { text: describeCut(query, times), sort: query.cut === null ? 0 : (query.cut.count ?? query.counted) },
+      rows: queries.map((query, at) => [
+        { text: String(at + 1), sort: at + 1 },
+        nameQuery(query),
+        atLeast(query.matching, query.hasMore),
+        counted(query.sent),
+        counted(query.repeats),
+        atLeast(query.tooOld ?? 0, query.tooOld === null),
+        atLeast(Math.max(0, query.matching - leadsPerQueryMax), query.hasMore),
       ]),
+    }),
+  })
+
+type Shown = DryRun['shown'][number]
+
+function nameLead({ address, secondAddress, city, state, postalCode, fullAddress }: Shown): string {
+  if (address === null && fullAddress !== null) return fullAddress
+  // many sources write the unit in both lines
+  const isTwice = secondAddress !== null && address?.toLowerCase().endsWith(secondAddress.toLowerCase())
+  const street = [address, !isTwice && secondAddress].filter(Boolean).join(' ')
+  return [street, city, [state, postalCode].filter(Boolean).join(' ')].filter(Boolean).join(', ')
+}
+
+/** Of a contact it says no more than whether it is there. */
+const describeContact = ({ hasName, hasPhone, hasEmail }: Shown) =>
+  [hasName && 'name', hasPhone && 'phone', hasEmail && 'e-mail'].filter(Boolean).join(', ') || 'none'
+
+const known = (value: number, unit = ''): Cell =>
+  value > 0 ? { text: `${unit}${formatCount(value)}`, sort: value } : { text: '', sort: '' }
+
+function buildListings({ shown, leads }: DryRun, time: (at: Date | null) => string): Html {
+  const more = leads - shown.length
+  return buildSection({
+    id: 'listings',
+    title: 'The listings',
+    intro: `The newest first.${more > 0 ? ` These are ${formatCount(shown.length)} of ${formatCount(leads)}.` : ''} A link leads to the page that the listing was found on.`,
+    body: buildTable({
+      caption: 'The listings',
+      captionHidden: true,
+      columns: [
+        { head: 'listing', wide: true },
+        ...numberColumns('price', 'beds', 'baths', 'sq ft', 'query'),
+        { head: 'first seen' },
+        { head: 'contact' },
+      ],
+      rows: shown.map((lead) => [
+        { text: clip(nameLead(lead)), ...(lead.href.length <= linkCharsMax && { href: lead.href }) },
+        known(lead.price, '$'),
+        ...[lead.bedrooms, lead.bathrooms, lead.sqft, lead.query].map((value) => known(value)),
+        time(lead.importedAt).slice(0, 10),
+        describeContact(lead),
+      ]),
+      ...(more > 0 && { more: `${plural(more, 'listing')} more: \`preview --user … --body\` prints all of them.` }),
     }),
   })
 }
 
-function buildWhere({ queries, points, unplaced, towns, leads }: DryRun): Html {
-  const circles = queries.flatMap((query) =>
-    query.centre ? [{ ...query.centre, radiusMiles: query.radius, name: `${query.number}: ${nameQuery(query)}` }] : [],
-  )
-  if (circles.length + points.length === 0) return html``
-  const words = queries.filter(({ centre }) => centre === null).length
-  const title = 'Where they are'
-  const description = `${plural(leads, 'listing')} of ${plural(queries.length, 'query')} at ${plural(points.length, 'postal code')}; most of them: ${
-    points
-      .slice(0, 5)
-      .map(({ name, count: n }) => `${name} (${formatCount(n)})`)
-      .join(', ') || 'none'
-  }.`
-  return buildSection({
-    id: 'where',
-    title,
-    intro: `A listing lies in the middle of its postal code; a radius is measured from the middle of the query's place.${words > 0 ? ` ${plural(words, 'query')} ${words === 1 ? 'has' : 'have'} no circle: words alone, or a postal code that is in no table.` : ''}`,
-    body: html`<figure>
-${buildMap({
-  id: 'map',
-  title,
-  description,
-  points: points.map(({ name, ...point }) => ({ ...point, name: `${name}: ${plural(point.count, 'listing')}` })),
-  counted: ['listing', 'listings'],
-  circles,
-  circled: 'radius of a query',
-  towns,
-  unplaced,
-})}</figure>
-`,
-  })
-}
-
-const footer = (
-  user: string,
-  timeZone: string,
-) => html`<p>Made by leadpush ${packageVersion}; times are those of ${timeZone}. Contacts of listings are left out: a card says no more than which of them a listing has. This page holds the e-mail address ${user} and listings: keep it as you keep those.</p>
-`
-
-function createTimes(timeZone: string): Times {
-  const moment = timeFormat(timeZone)
-  return { moment, day: (time) => moment(time).slice(0, 10) }
-}
-
 /** One file of HTML, at most some 3 MB. */
 export function buildDryRunPage(run: DryRun, timeZone: string): string {
-  const times = createTimes(timeZone)
-  const isEmpty = run.queries.length === 0
+  const time = timeFormat(timeZone)
   return buildDocument({
     title: `leadpush preview: ${run.user}`,
-    header: buildHeader(run, times, timeZone),
-    main: isEmpty
-      ? html``
-      : html`${buildQueries(run, times)}${buildWhere(run)}${run.leads > 0 && buildListings(run, times)}`,
-    footer: footer(run.user, timeZone),
+    header: buildHeader({
+      kicker: `leadpush preview · ${run.period} · ${time(run.madeAt)} (${timeZone})`,
+      headline: buildHeadline(run),
+      lead: html`<p class="lead">${withCode(describeKind(run, time))} Nothing was sent.</p>`,
+      alarms: findAlarms(run, time),
+    }),
+    main: html`${run.queries.length > 0 && buildQueries(run)}${run.leads > 0 && buildListings(run, time)}`,
+    footer: html`<p>Made by leadpush ${packageVersion}; times are those of ${timeZone}. Contacts of listings are left out: the page says no more than which of them a listing has. It holds the e-mail address ${run.user} and listings: keep it as you keep those.</p>
+`,
   })
 }

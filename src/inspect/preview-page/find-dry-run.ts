@@ -5,15 +5,13 @@
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { type DeliveryKind, isTooLate } from '../../deliveries/ledger.ts'
-import { distanceMiles } from '../../places/distance.ts'
-import { findTowns, type Town } from '../../places/towns.ts'
 import { findLeadsBefore } from '../../push/database/users-to-serve.ts'
 import { toReason } from '../../push/hold.ts'
 import type { Preview } from '../../push/preview/preview.ts'
 import { judgePlan } from '../../push/whom/guard.ts'
 import type { FoundUser } from '../../users/users.ts'
 import { findTurn } from '../explain/explain.ts'
-import { type DryLead, findDryLeads, findPlaced, type LeadsAt } from './leads.ts'
+import { type DryLead, findDryLeads } from './leads.ts'
 import { type DryQuery, findDryQueries, shareOut } from './queries.ts'
 
 /** The facts of the page, as plain data. */
@@ -23,7 +21,8 @@ export interface DryRun {
   kind: 'single' | 'subscription'
   period: string
   madeAt: Date
-  parts: { leads: number; queries: number; bytes: number }[]
+  /** How many requests. */
+  parts: number
   leads: number
   bytes: number
   queries: DryQuery[]
@@ -35,11 +34,8 @@ export interface DryRun {
   servedAt: Date | null
   /** Why the guard would hold back the weekly delivery that the user is owed. */
   held: string | null
-  /** The newest listings, each with the number of the query that brings it, and its distance from that query's place. */
-  shown: (DryLead & { query: number; miles: number | null })[]
-  points: LeadsAt[]
-  unplaced: number
-  towns: Town[]
+  /** The newest listings, each with the number of the query that brings it. */
+  shown: (DryLead & { query: number })[]
 }
 
 export interface BegunDelivery {
@@ -52,7 +48,7 @@ export interface BegunDelivery {
 }
 
 /** The most listings on a page. */
-export const shownMax = 1_000
+export const shownMax = 500
 const begunMax = 20
 
 async function findBegun(db: Database, userId: number): Promise<BegunDelivery[]> {
@@ -73,40 +69,28 @@ export async function findDryRun(
 ): Promise<DryRun> {
   const { lastPlan: plan, period, live } = planned
   if (plan === undefined) throw new Error('nothing was planned')
-  const queries = await findDryQueries(db, plan, live)
   const { servedAt, next, compared, heldRun } = await findTurn(db, user, period, settings)
   const before = await findLeadsBefore(db, [user], new Map([[user.id, plan.queriesMark]]), compared)
   const hold = heldRun ?? (next && judgePlan({ ...plan, leadsBefore: before.get(user.id) }))
   const { broughtBy } = shareOut(plan)
-  const versionIds = [...broughtBy.keys()].sort((a, b) => b - a)
-  const leads = await findDryLeads(db, versionIds.slice(0, shownMax))
-  const { points, unplaced } = await findPlaced(db, versionIds)
-  const circles = queries.flatMap(({ centre, radius }) => (centre ? [{ ...centre, radiusMiles: radius }] : []))
+  const newest = [...broughtBy.keys()].sort((a, b) => b - a).slice(0, shownMax)
   return {
     user: user.email,
     subscribed,
     kind: owed ? 'subscription' : 'single',
     period,
     madeAt: new Date(live.seenSince.getTime() + settings.maxLeadAgeMs),
-    parts: plan.deliveries.map(({ leads, queries, bytes }) => ({ leads, queries, bytes })),
+    parts: plan.deliveries.length,
     leads: plan.deliveries.reduce((sum, { leads }) => sum + leads, 0),
     bytes: plan.deliveries.reduce((sum, { bytes }) => sum + bytes, 0),
-    queries,
+    queries: await findDryQueries(db, plan, live),
     tooLarge: plan.tooLarge,
     begun: await findBegun(db, user.id),
     servedAt,
     held: hold ? toReason(hold) : null,
-    shown: leads.map((lead) => {
-      const query = broughtBy.get(lead.versionId) ?? 0
-      return { ...lead, query: query + 1, miles: measure(queries[query], lead) }
-    }),
-    points,
-    unplaced,
-    towns: points.length + circles.length > 0 ? await findTowns(db, [...points, ...circles]) : [],
+    shown: (await findDryLeads(db, newest)).map((lead) => ({
+      ...lead,
+      query: (broughtBy.get(lead.versionId) ?? 0) + 1,
+    })),
   }
-}
-
-function measure(query: DryQuery | undefined, { latitude, longitude }: DryLead): number | null {
-  if (!query?.centre || latitude === null || longitude === null) return null
-  return distanceMiles(query.centre, { latitude, longitude })
 }

@@ -5,15 +5,13 @@
 
 import type { Database } from '../../../db/open.ts'
 import { findPeriod } from '../../../deliveries/runs.ts'
-import type { Live } from '../../../matching/listed.ts'
 import type { Finding } from '../../finding.ts'
 import { findAlarms } from '../../status/alarms.ts'
 import { countMissed, findDoubtful } from '../../status/missed.ts'
 import type { NotDelivered } from '../../status/not-delivered.ts'
 import { findLastRuns, findStatus, type RunReport, type Status } from '../../status/status.ts'
 import { type FeedDay, findFeedDays } from './feed.ts'
-import { findKept, type Kept } from './kept.ts'
-import { findWhereAll, type WhereAll } from './places.ts'
+import { findPlaces, type Places } from './places.ts'
 import { findLedger, findMoment, readSnapshot, type Snapshot } from './reading.ts'
 import { type Cut, findCauses, findHooks, findUsersInTrouble, type UserInTrouble } from './troubles.ts'
 import { buildWeeks, findAmounts, findEnds, showEnded, type Week } from './weeks.ts'
@@ -34,8 +32,7 @@ export interface Figures {
   users: Cut<UserInTrouble>
   hooks: Awaited<ReturnType<typeof findHooks>>
   days: FeedDay[]
-  where: WhereAll
-  kept: Kept
+  places: Places
 }
 
 const runsShown = 12
@@ -45,7 +42,6 @@ const weeksOfTrouble = 2
 export interface ReportSettings {
   timeZone: string
   maxLeadAgeMs: number
-  sameHouse: Live['sameHouse']
   feedMaxAgeMs: number | undefined
   keepAnswers: 'on' | 'off'
   /** A larger ledger is sampled. */
@@ -55,8 +51,7 @@ export interface ReportSettings {
 /** Throws `usage` for a time zone that the database does not know. */
 export async function findFigures(db: Database, settings: ReportSettings): Promise<Figures> {
   // comes first, so that an unknown time zone is reported as such
-  const { seenSince } = await findPeriod(db, settings)
-  const live = { seenSince, sameHouse: settings.sameHouse }
+  await findPeriod(db, settings)
   const [status, ends] = await Promise.all([
     findStatus(db, settings),
     readSnapshot(db, (snapshot) => findEnds(snapshot, settings.timeZone)),
@@ -67,16 +62,15 @@ export async function findFigures(db: Database, settings: ReportSettings): Promi
   // the ledger is read from the first week on; only where that may be a week in which users were missed, their count comes first
   const [least, most] = [showEnded(ends, new Map()), showEnded(ends, new Map(doubtful.map((period) => [period, 1])))]
   const shown = least.length === most.length ? least : showEnded(ends, await missing)
-  const [missed, alarms, runs, { ledger, amounts }, others, kept] = await Promise.all([
+  const [missed, alarms, runs, { ledger, amounts }, others] = await Promise.all([
     missing,
     findAlarms(db, status, settings),
     findLastRuns(db, runsShown),
     readSnapshot(db, (snapshot) => readLedger(snapshot, settings, shown[0]?.period ?? '')),
     readSnapshot(db, (snapshot) => readOthers(snapshot, settings, periods.slice(-weeksOfTrouble))),
-    readSnapshot(db, (snapshot) => findKept(snapshot, live)),
   ])
   const weeks = buildWeeks(showEnded(ends, missed), amounts, ledger.share)
-  return { ...others, kept, status, alarms, runs, weeks, isSampled: ledger.share < 1 }
+  return { ...others, status, alarms, runs, weeks, isSampled: ledger.share < 1 }
 }
 
 async function readLedger(snapshot: Snapshot, { ledgerBytesMax }: ReportSettings, since: string) {
@@ -91,6 +85,6 @@ async function readOthers(snapshot: Snapshot, { timeZone, keepAnswers }: ReportS
     users: await findUsersInTrouble(snapshot, troubled, keepAnswers),
     hooks: await findHooks(snapshot, keepAnswers),
     days: await findFeedDays(snapshot, timeZone),
-    where: await findWhereAll(snapshot),
+    places: await findPlaces(snapshot),
   }
 }

@@ -1,15 +1,15 @@
 /** The top of a report: whether all is well, in one sentence, what to do if it is not, and the figures of the week. */
 import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { sentenceOf } from '../../finding.ts'
-import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
+import { buildKeyFigures, buildHeader as buildTop, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
 import { describeHeld, runNames } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { size, type Wording } from './wording.ts'
 
 /** Nothing was imported, nobody is subscribed, nothing was ever sent. */
-export const isEmpty = ({ status, runs, where, days }: Figures): boolean =>
-  status.subscribed === 0 && runs.length === 0 && where.leads === 0 && days.every(({ imports }) => imports === 0)
+export const isEmpty = ({ status, runs, places, days }: Figures): boolean =>
+  status.subscribed === 0 && runs.length === 0 && places.leads === 0 && days.every(({ imports }) => imports === 0)
 
 /** Answers `is all well?`. It names the first trouble; the lines below have all. */
 export function buildHeadline(figures: Figures): string {
@@ -98,11 +98,11 @@ function buildFigures(figures: Figures, wording: Wording): Html {
 
 export function buildHeader(figures: Figures, wording: Wording): Html {
   const { alarms, status, madeAt } = figures
-  return html`<p class="kicker">leadpush report · ${status.period} · ${wording.time(madeAt)} (${wording.timeZone})</p>
-<h1>${buildHeadline(figures)}</h1>
-${buildLead(figures)}${
-  alarms.length > 0 &&
-  html`<ul class="alarms">${alarms.map((alarm) => html`<li>${wording.code(sentenceOf(alarm))}</li>`)}</ul>
-`
-}${buildFigures(figures, wording)}`
+  const top = buildTop({
+    kicker: `leadpush report · ${status.period} · ${wording.time(madeAt)} (${wording.timeZone})`,
+    headline: buildHeadline(figures),
+    lead: buildLead(figures),
+    alarms: alarms.map(sentenceOf),
+  })
+  return html`${top}${buildFigures(figures, wording)}`
 }

@@ -1,6 +1,5 @@
 /** How a report words times and shares. */
 import { timeFormat } from '../../../base/amounts.ts'
-import { type Html, html } from '../../page/html.ts'
 
 export interface Wording {
   timeZone: string
@@ -8,8 +7,6 @@ export interface Wording {
   time(at: Date | null): string
   /** `99.2 %`; never 100 or 0 for what is only nearly that. */
   percent(share: number): string
-  /** A sentence whose commands stand between backticks. */
-  code(sentence: string): Html[]
 }
 
 function percent(share: number): string {
@@ -25,8 +22,6 @@ export function createWording(timeZone: string): Wording {
     timeZone,
     time: (at) => format(at).slice(0, 16),
     percent,
-    code: (sentence) =>
-      sentence.split('`').map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : html`${part}`)),
   }
 }
 
