@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Account, findAccount, runAs, spawnAs } from '../../src/db/embedded/account.ts'
 import { findPaths } from '../../src/db/embedded/paths.ts'
 import { signal } from '../chaos/postgres.ts'
-import { findClosedPort } from '../support/sockets.ts'
+import { findFreePort } from '../support/sockets.ts'
 import type { Cluster, Ridden } from './cluster.ts'
 import type { Failover, Kind } from './plan-round.ts'
 import { query, succeed } from './server.ts'
@@ -105,11 +105,11 @@ export class PatroniCluster implements Cluster {
     const folder = join(home, 'of-servers')
     await mkdir(folder)
     await chown(folder, account.uid, account.gid)
-    const [etcdPort, peerPort, frontPort] = [await findClosedPort(), await findClosedPort(), await findClosedPort()]
+    const [etcdPort, peerPort, frontPort] = [await findFreePort(), await findFreePort(), await findFreePort()]
     const members: Member[] = []
     for (const name of ['a', 'b', 'c']) {
       const [data, config] = [join(folder, name), join(home, `${name}.yml`)]
-      const member = { name, port: await findClosedPort(), apiPort: await findClosedPort(), data, config }
+      const member = { name, port: await findFreePort(), apiPort: await findFreePort(), data, config }
       await writeFile(config, JSON.stringify(memberConfig(member, etcdPort, folder)))
       members.push(member)
     }

@@ -5,7 +5,7 @@ import pg from 'pg'
 import { type Account, runAs, spawnAs } from '../../src/db/embedded/account.ts'
 import { hasEnded } from '../../src/db/embedded/postmaster.ts'
 import { signal } from '../chaos/postgres.ts'
-import { findClosedPort } from '../support/sockets.ts'
+import { findFreePort } from '../support/sockets.ts'
 
 /** Runs `statement` on a connection of its own, 20 s at most. */
 export async function query(url: string, statement: string, values: unknown[] = []): Promise<pg.QueryResultRow[]> {
@@ -69,7 +69,7 @@ export class Server {
   }
 
   static async make(place: Place, name: string): Promise<Server> {
-    return new Server(place, name, await findClosedPort())
+    return new Server(place, name, await findFreePort())
   }
 
   get data(): string {

@@ -10,6 +10,7 @@ import type { Proxies } from '../../src/base/config.ts'
 import { packageRoot, packageVersion } from '../../src/base/package-root.ts'
 import { type AttemptOutcome, sendAttempt } from '../../src/deliveries/attempt.ts'
 import { createHttp, type Http } from '../../src/http/client.ts'
+import { makeGate } from '../support/gate.ts'
 import {
   certificate,
   findClosedPort,
@@ -18,6 +19,7 @@ import {
   type RawRequest,
   readRequests,
 } from '../support/sockets.ts'
+import { until } from '../support/until.ts'
 
 const request = {
   idempotencyKey: 'key-1',
@@ -206,7 +208,7 @@ for (const [name, response, then, expected] of [
     const receiver = await answering(response, then)
     const outcome = await sendAttempt(newHttp(), target(receiver.port), request)
     assert.deepEqual(judgement(outcome), expected)
-    assert.ok(outcome.durationMs < 900, `took ${outcome.durationMs} ms`)
+    assert.doesNotMatch(outcome.error ?? '', /in time/)
     assert.equal(receiver.connections(), 1, 'sent once')
   })
 }
@@ -288,7 +290,7 @@ test('a refused connection was certainly not sent', async () => {
 })
 
 test('a host name that does not exist was certainly not sent', async () => {
-  const outcome = await sendAttempt(newHttp(), target('http://receiver.invalid/', 5_000), request)
+  const outcome = await sendAttempt(newHttp(), target('http://receiver.invalid/'), request)
   assert.deepEqual(judgement(outcome), unreached)
   assert.match(outcome.error ?? '', /host name/)
 })
@@ -549,14 +551,13 @@ test('of many targets the connections to those that were called last are kept, t
     socket.on('close', () => sockets.delete(socket))
     readRequests(socket, () => socket.write(ok))
   })
-  const sender = createHttp({ timeoutMs: 5_000, concurrency: 16, findAddresses: async () => ['127.0.0.1'] })
+  const sender = createHttp({ timeoutMs, concurrency: 16, findAddresses: async () => ['127.0.0.1'] })
   open.push(sender)
   const hosts = Array.from({ length: 320 }, (_, n) => `http://host-${n}.example:${receiver.port}/`)
-  const outcomes = await Promise.all(hosts.map((url) => sendAttempt(sender, target(url, 5_000), request)))
+  const outcomes = await Promise.all(hosts.map((url) => sendAttempt(sender, target(url), request)))
   assert.ok(outcomes.every((outcome) => outcome.ok))
   // one that made room is gone a moment later
-  for (let tries = 0; sockets.size > 256 && tries < 500; tries++) await pause(10)
-  assert.ok(sockets.size <= 256, `${sockets.size} at once`)
+  await until('256 are left', () => sockets.size <= 256)
 })
 
 const httpDate = (ms: number) => new Date(ms).toUTCString()
@@ -581,9 +582,9 @@ for (const [name, status, headers, expected] of [
 }
 
 test('Retry-After with a date, from a receiver that sends no Date, counts from the own clock', async () => {
-  const receiver = await answering(withStatus(503, `Retry-After: ${httpDate(Date.now() + 60_000)}\r\n`))
+  const receiver = await answering(withStatus(503, `Retry-After: ${httpDate(Date.now() + 250_000)}\r\n`))
   const { retryAfterMs } = await sendAttempt(newHttp(), target(receiver.port), request)
-  assert.ok(retryAfterMs !== null && retryAfterMs > 58_000 && retryAfterMs <= 60_000, String(retryAfterMs))
+  assert.ok(retryAfterMs !== null && retryAfterMs > 150_000 && retryAfterMs <= 250_000, String(retryAfterMs))
 })
 
 const tlsServer = (file: string) =>
@@ -605,7 +606,7 @@ test('a certificate that is not trusted was certainly not sent', async () => {
 
 test('https: to a receiver that speaks http:, and the other way round', async () => {
   const plain = await answering('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
-  const outcome = await sendAttempt(newHttp(), target(`https://127.0.0.1:${plain.port}/`, 300), request)
+  const outcome = await sendAttempt(newHttp(), target(`https://127.0.0.1:${plain.port}/`), request)
   assert.deepEqual(judgement(outcome), unreached)
   const secure = await listen(tlsServer('localhost.pem'))
   open.push(secure)
@@ -617,8 +618,8 @@ function attemptInProcess(url: string, env: Record<string, string>): Promise<Att
   const script = `
     import { sendAttempt } from './src/deliveries/attempt.ts'
     import { createHttp } from './src/http/client.ts'
-    const http = createHttp({ timeoutMs: 5000, concurrency: 1 })
-    const target = { receiverUrl: ${JSON.stringify(url)}, dataSource: 's', timeoutMs: 5000 }
+    const http = createHttp({ timeoutMs: ${timeoutMs}, concurrency: 1 })
+    const target = { receiverUrl: ${JSON.stringify(url)}, dataSource: 's', timeoutMs: ${timeoutMs} }
     const outcome = await sendAttempt(http, target, { idempotencyKey: 'k', receiverKey: 'r', body: Buffer.from('{}') })
     await http.close()
     console.log(JSON.stringify(outcome))`
@@ -772,7 +773,7 @@ test('a GET for a ping is sent as it stands, and judged by its caller', async ()
       socket.write(withStatus(404))
     }),
   )
-  const outcome = await newHttp().get(`http://127.0.0.1:${monitor.port}/ping/start?x=1`, 1_000)
+  const outcome = await newHttp().get(`http://127.0.0.1:${monitor.port}/ping/start?x=1`, timeoutMs)
   assert.equal(outcome.kind === 'answer' && outcome.status, 404)
   assert.deepEqual(seen[0]?.split('\r\n'), [
     'GET /ping/start?x=1 HTTP/1.1',
@@ -783,11 +784,19 @@ test('a GET for a ping is sent as it stands, and judged by its caller', async ()
 })
 
 test('closing waits for what is under way, and leaves no connection behind', async () => {
-  const receiver = await serve((socket) => readRequests(socket, () => setTimeout(() => socket.write(ok), 100)))
-  const sender = createHttp({ timeoutMs: 1_000, concurrency: 2 })
+  const [asked, answer] = [makeGate(), makeGate()]
+  const receiver = await serve((socket) =>
+    readRequests(socket, () => {
+      asked.open()
+      void answer.opened.then(() => socket.write(ok))
+    }),
+  )
+  const sender = createHttp({ timeoutMs, concurrency: 2 })
   const outcome = sendAttempt(sender, target(receiver.port), request)
-  await new Promise((resolve) => setTimeout(resolve, 20))
-  await sender.close()
+  await asked.opened
+  const closing = sender.close()
+  answer.open()
+  await closing
   assert.deepEqual(judgement(await outcome), success())
 })
 

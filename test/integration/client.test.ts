@@ -25,16 +25,9 @@ import {
 import { openDatabase } from '../../src/db/open.ts'
 import { createDatabase } from '../support/database.ts'
 import { startSecureWay } from '../support/secure-way.ts'
-import { listen } from '../support/sockets.ts'
+import { findClosedPort } from '../support/sockets.ts'
 import { until } from '../support/until.ts'
 import { startWay } from '../support/way.ts'
-
-/** A port of this machine at which nobody listens. */
-async function findClosedPort(): Promise<number> {
-  const { port, close } = await listen(net.createServer())
-  await close()
-  return port
-}
 
 const errorOf = (failing: Promise<unknown>): Promise<Error> =>
   failing.then(
@@ -118,7 +111,8 @@ test('a statement that is wrong is no trouble with the database, nor is a value 
 })
 
 test('a pool without a connection in time is an absence; one that was closed is a fault of the program', async (t) => {
-  const opened = await (await createDatabase(t)).open({ connectionsMax: 1, silentMsMax: 100 })
+  const opened = await (await createDatabase(t)).open({ connectionsMax: 1 })
+  opened.pool.options.connectionTimeoutMillis = 100
   const client = await opened.pool.connect()
   assert.ok(isAbsence(await errorOf(opened.pool.query('select'))))
   client.release()

@@ -92,7 +92,7 @@ test('what one process is taking, another that comes at the same moment leaves a
   await giveBack(db, one.ids)
   await db.transaction().execute(async (tx) => {
     assert.equal((await take(tx, one)).length, 1)
-    const late = sleep(10_000, 'it waits', { ref: false })
+    const late = sleep(60_000, 'it waits', { ref: false })
     assert.deepEqual(await Promise.race([take(db, other), late]), [])
   })
   assert.deepEqual(await take(db, other), [])

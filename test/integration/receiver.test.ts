@@ -11,7 +11,8 @@ import { parseFail } from '../../src/receiver-kit/receiver/faults.ts'
 import { type ReceivedDelivery, type ReceiverOptions, startReceiver } from '../../src/receiver-kit/receiver/receiver.ts'
 import { createTokenBucket, parseLimit } from '../../src/receiver-kit/receiver/token-bucket.ts'
 import { createDatabase } from '../support/database.ts'
-import { findClosedPort, sendRaw } from '../support/sockets.ts'
+import { findFreePort, sendRaw } from '../support/sockets.ts'
+import { until } from '../support/until.ts'
 
 const database = await createDatabase()
 const db = await database.open()
@@ -95,9 +96,9 @@ test('a delivery on any path is taken, kept and told of, without the key of the 
 
 test('leadpush’s own attempt is a right delivery, and its second one is applied once', async (t) => {
   const { url, seen } = await start(t)
-  const sender = createHttp({ timeoutMs: 2_000, concurrency: 2 })
+  const sender = createHttp({ timeoutMs: 30_000, concurrency: 2 })
   t.after(() => sender.close())
-  const target = { receiverUrl: url, dataSource: 'leadpush', timeoutMs: 2_000 }
+  const target = { receiverUrl: url, dataSource: 'leadpush', timeoutMs: 30_000 }
   const request = { idempotencyKey: newKey(), receiverKey: 'user-key-1', body: Buffer.from(bodyOf(lead(), lead())) }
   for (const applied of [2, undefined]) {
     assert.equal((await sendAttempt(sender, target, request)).httpStatus, 200)
@@ -130,14 +131,21 @@ test('null and a field left out never wipe out a value, and a user’s leads are
   )
 })
 
+const untilClaimed = (key: string) =>
+  until('the delivery is under way', async () => {
+    const { rows } = await sql`select from receiver_deliveries where idempotency_key = ${key}`.execute(db.db)
+    return rows.length > 0
+  })
+
 test('a key that comes while its first delivery is under way is a 409, at another receiver too', async (t) => {
-  const slow = await start(t, { faults: { delayMs: 500 } })
+  const slow = await start(t, { faults: { delayMs: 60_000 } })
   const other = await start(t)
   const headers = { 'X-Idempotency-Key': newKey() }
   const body = bodyOf(lead())
   const first = send(slow.port, body, { headers })
-  await new Promise((resolve) => setTimeout(resolve, 200))
+  await untilClaimed(headers['X-Idempotency-Key'])
   assert.equal((await send(other.port, body, { headers })).status, 409)
+  await slow.close()
   assert.equal((await first).status, 200)
   const again = await send(other.port, body, { headers })
   assert.deepEqual([again.status, again.json.repeated], [200, true])
@@ -213,8 +221,9 @@ test('--delay: every answer comes that late, and closing does not wait for it', 
   assert.ok(performance.now() - began >= 299)
   assert.deepEqual(warnings, [])
   const slow = await start(t, { faults: { delayMs: 60_000 } })
-  const answer = send(slow.port, bodyOf())
-  await new Promise((resolve) => setTimeout(resolve, 200))
+  const headers = { 'X-Idempotency-Key': newKey() }
+  const answer = send(slow.port, bodyOf(), { headers })
+  await untilClaimed(headers['X-Idempotency-Key'])
   await slow.close()
   assert.equal((await answer).status, 200)
 })
@@ -552,16 +561,14 @@ test('a sender that breaks off in the middle leaves nothing behind, and its key 
   const { port, seen } = await start(t)
   const body = bodyOf(lead())
   const headers = { 'X-Idempotency-Key': newKey() }
-  const socket = net.connect(port, '127.0.0.1')
+  const socket = net.connect(port, '127.0.0.1').on('error', () => {})
   socket.write(
     `POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Service-API-Key: k\r\nX-Data-Source: d\r\n`,
   )
-  socket.write(
-    `X-Idempotency-Key: ${headers['X-Idempotency-Key']}\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
-  )
-  await new Promise((resolve) => setTimeout(resolve, 100))
+  const beginning = `X-Idempotency-Key: ${headers['X-Idempotency-Key']}\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 20)}`
+  await new Promise((resolve) => socket.write(beginning, resolve))
   socket.destroy()
-  while (seen.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  await until('it is told of', () => seen.length > 0)
   assert.match(seen[0]?.msg ?? '', /broke off after 20 bytes/)
   const { status, json } = await send(port, body, { headers })
   assert.deepEqual([status, json.new], [200, 1])
@@ -624,7 +631,7 @@ test('a port that is taken is a wrong setting, with what to do', async (t) => {
   const { port } = await start(t)
   const again = startReceiver({ db, host: '127.0.0.1', port })
   await assert.rejects(again, { code: 'usage', message: new RegExp(`Cannot listen on 127.0.0.1, port ${port}`) })
-  const free = await findClosedPort()
+  const free = await findFreePort()
   const { url } = await start(t, { port: free })
   assert.equal(url, `http://127.0.0.1:${free}`)
 })

@@ -53,7 +53,7 @@ test('a stop ends the reading of a pipe through which no body comes', {
   const stop = new AbortController()
   const found = checkFiles(findFiles([pipe]), { files: 0, records: 0 }, stop.signal).next()
   setTimeout(() => stop.abort(), 100)
-  const { done } = await Promise.race([found, sleep(5_000, { done: undefined })])
+  const { done } = await Promise.race([found, sleep(60_000, { done: undefined }, { ref: false })])
   // or a thread would wait on
   closeSync(writer)
   assert.equal(done, true)

@@ -2,6 +2,7 @@
 import http from 'node:http'
 import type { Answer } from './receiver.ts'
 import { listen } from './sockets.ts'
+import { until } from './until.ts'
 
 export interface ReceivedHookCall {
   method: string
@@ -62,12 +63,7 @@ export async function startHookReceiver(answer: HookReceiver['answer'] = () => 2
     of: (path) => calls.filter((call) => path === undefined || call.path === path),
     peak: (path) => peaks.get(path) ?? 0,
     answer,
-    async atLeast(count) {
-      for (let tries = 0; calls.length < count; tries++) {
-        if (tries > 2_000) throw new Error(`${calls.length} calls came, ${count} were awaited`)
-        await new Promise((resolve) => setTimeout(resolve, 10))
-      }
-    },
+    atLeast: (count) => until(`${count} calls come`, () => calls.length >= count),
     close: () => listening.close(),
   }
   return receiver

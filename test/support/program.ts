@@ -16,7 +16,7 @@ export interface ProgramOptions {
   env?: Record<string, string | undefined>
   cwd?: string
   input?: string | Buffer
-  /** After so long the process is killed; by default 60 s. */
+  /** After so long the process is killed; by default 4 minutes. */
   timeoutMs?: number
   /** Whether it gets a process group of its own, as from a shell. */
   detached?: boolean
@@ -87,11 +87,11 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
     env: cleanEnvironment(options.env),
     stdio: 'pipe',
     detached: options.detached ?? false,
-    timeout: options.timeoutMs ?? 60_000,
+    timeout: options.timeoutMs ?? 240_000,
     killSignal: 'SIGKILL',
   })
   running.add(child)
-  const written = { stdout: '', stderr: '' }
+  const written = { stdout: '', stderr: '', isClosed: false }
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (text: string) => {
       written[name] += text
@@ -100,9 +100,13 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
   child.stdin.on('error', () => {}) // it may end before it has read all
   child.stdin.end(options.input)
 
+  child.once('close', () => {
+    written.isClosed = true
+  })
   const done = once(child, 'close').then(([code, signal]): ProgramResult => {
     running.delete(child)
-    return { code, signal, ...written, json: parseLines(written.stdout) }
+    const { stdout, stderr } = written
+    return { code, signal, stdout, stderr, json: parseLines(stdout) }
   })
   return {
     pid: child.pid ?? 0,
@@ -110,14 +114,14 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
     stdout: () => written.stdout,
     stderr: () => written.stderr,
     kill: (signal = 'SIGTERM') => void child.kill(signal),
-    waitFor: (pattern, timeoutMs = 60_000) => waitFor(child, written, pattern, timeoutMs),
+    waitFor: (pattern, timeoutMs = 120_000) => waitFor(child, written, pattern, timeoutMs),
     done,
   }
 }
 
 function waitFor(
   child: ChildProcess,
-  written: { stdout: string; stderr: string },
+  written: { stdout: string; stderr: string; isClosed: boolean },
   pattern: RegExp,
   timeoutMs: number,
 ): Promise<RegExpExecArray> {
@@ -142,7 +146,8 @@ function waitFor(
     for (const stream of streams) stream?.on('data', look)
     child.on('close', giveUp)
     look()
-    if (child.exitCode !== null || child.signalCode !== null) setImmediate(giveUp)
+    // what it wrote last may come after its end, and before the end of its streams
+    if (written.isClosed) giveUp()
   })
 }
 

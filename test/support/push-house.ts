@@ -1,10 +1,13 @@
 /** A push in this process, with a database and a receiver of its own. */
 import type { TestContext } from 'node:test'
 import { sql } from 'kysely'
+import { type Clock, systemClock } from '../../src/base/clock.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { createHttp } from '../../src/http/client.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../../src/index.ts'
-import { type PushRequest, type PushSettings, runPush } from '../../src/push/run-push.ts'
+import { databaseLedger } from '../../src/push/database/database-ledger.ts'
+import { carryOut, type PushRequest, type PushSettings } from '../../src/push/run-push.ts'
+import { httpWire } from '../../src/push/wire.ts'
 import { findUser } from '../../src/users/users.ts'
 import { createDatabase } from './database.ts'
 import { collectingReporter } from './push-reporter.ts'
@@ -41,6 +44,7 @@ export class PushHouse {
     settings: Partial<PushSettings> = {},
     stop = new AbortController(),
     accept = false,
+    clock: Clock = systemClock,
   ): Promise<Pushed> {
     const lines: PushLine[] = []
     const notes: string[] = []
@@ -48,8 +52,8 @@ export class PushHouse {
     const http = createHttp({ timeoutMs: full.timeoutMs, concurrency: full.concurrency })
     try {
       const reporter = collectingReporter(lines, notes)
-      const context = { db: this.db, http, settings: full, request, accept, reporter, stop: stop.signal }
-      const { ok, summary } = await runPush(context)
+      const world = { ledger: databaseLedger(this.db), wire: httpWire(http, full), clock, reporter }
+      const { ok, summary } = await carryOut({ ...world, settings: full, request, accept, stop: stop.signal })
       return { lines, deliveries: lines.filter((line) => line.type === 'delivery'), summary, ok, notes }
     } finally {
       await http.close()

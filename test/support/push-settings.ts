@@ -5,7 +5,7 @@ export function testPushSettings(receiverUrl: string, changes: Partial<PushSetti
   return {
     receiverUrl,
     dataSource: 'leadpush',
-    timeoutMs: 5_000,
+    timeoutMs: 30_000,
     retryDelayMs: 0,
     concurrency: 16,
     ratePerSecond: undefined,

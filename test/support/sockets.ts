@@ -56,11 +56,24 @@ export function readRequests(socket: net.Socket, onRequest: (request: RawRequest
   })
 }
 
-/** A port on which nothing listens, because it was just free. */
-export async function findClosedPort(): Promise<number> {
+/** Whether something on this machine takes connections at the port. */
+export async function isListening(port: number, host = '127.0.0.1'): Promise<boolean> {
+  const socket = net.connect(port, host)
+  return await new Promise<boolean>((resolve) => {
+    socket.on('connect', () => resolve(true)).on('error', () => resolve(false))
+  }).finally(() => socket.destroy())
+}
+
+/** A port that was just free. For a while nobody else is given it, which is no promise. */
+export async function findFreePort(): Promise<number> {
   const listening = await listen(net.createServer())
   await listening.close()
   return listening.port
+}
+
+/** A port on which nothing listens, nor will: the system gives none below 1024 to who asks for any, as tests do. */
+export async function findClosedPort(): Promise<number> {
+  for (let port = 1_000; ; port--) if (!(await isListening(port))) return port
 }
 
 /** Sends bytes, and returns the bytes that come back until the peer closes or resets. */

@@ -56,7 +56,7 @@ test('an answer must be read within its time, also by a client that goes on read
 })
 
 test('an answer that has been read in time ends no connection', async (t) => {
-  const { port } = await start(t, { answerMsMax: 100 })
+  const { port } = await start(t, { answerMsMax: 300 })
   const socket = net.connect(port, '127.0.0.1')
   let text = ''
   socket.on('data', (chunk) => {
@@ -64,7 +64,7 @@ test('an answer that has been read in time ends no connection', async (t) => {
   })
   socket.write(ask('/small').repeat(2))
   await until('both answers are there', () => text.split('small').length === 3)
-  await new Promise((resolve) => setTimeout(resolve, 150))
+  await new Promise((resolve) => setTimeout(resolve, 350))
   socket.write(ask('/small'))
   await until('the third is there', () => text.split('small').length === 4)
   socket.destroy()
