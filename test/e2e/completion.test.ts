@@ -28,7 +28,7 @@ before(async () => {
 })
 
 const run = (program: string, args: string[], input = '') => {
-  const ended = spawnSync(program, args, { cwd: folder, input, encoding: 'utf8', timeout: 30_000 })
+  const ended = spawnSync(program, args, { cwd: folder, input, encoding: 'utf8', timeout: 120_000 })
   assert.deepEqual([ended.status, ended.stderr], [0, ''], program)
   return ended.stdout
 }
@@ -121,7 +121,7 @@ async function press(command: string, prepare: string, typed: readonly string[])
   const child = spawn('script', ['-qec', command, '/dev/null'], {
     cwd: folder,
     stdio: ['pipe', 'pipe', 'ignore'],
-    timeout: 30_000,
+    timeout: 120_000,
     killSignal: 'SIGKILL',
   })
   let output = ''

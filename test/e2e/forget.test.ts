@@ -275,7 +275,7 @@ test('from its end on no push sends it: what waits ends, what is under way is wa
     },
   })
   const { receiver, env } = house
-  const settings = { ...env, LEADPUSH_RETRY_DELAY: '5s', LEADPUSH_CONCURRENCY: '2' }
+  const settings = { ...env, LEADPUSH_RETRY_DELAY: '5m', LEADPUSH_CONCURRENCY: '2' }
   const pushing = startProgram(['push', '--all', '--json'], { env: settings })
   await requestsAtLeast(receiver, 4)
   // two wait for their second attempt, two are under way; a few are recorded, the others planned

@@ -4,18 +4,16 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { cleanEnvironment, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
-import { findClosedPort } from '../support/sockets.ts'
+import { until } from '../support/until.ts'
 
 const skip = !existsSync('/dev/full')
 const users = makeUsers(12)
 const house = await buildHouse({
   users,
   leads: [{ href: hrefOf('a'), postalCode: '78704' }],
-  answer: () => ({ status: 200, delayMs: 50 }),
 })
 
 /** With one of its streams on a disk that is full: `> /dev/full`. */
@@ -29,7 +27,7 @@ function start(args: string, redirection: string, env: Record<string, string> = 
   after(() => void child.kill('SIGKILL'))
   let said = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
-  return { child, ended: once(child, 'close').then(([code]) => ({ code, said })) }
+  return { child, said: () => said, ended: once(child, 'close').then(([code]) => ({ code, said })) }
 }
 
 // the first line that could not be written ended the process, with attempts under way and a run that was never closed
@@ -56,16 +54,10 @@ test('diagnostics that cannot be written change nothing, in either format', { sk
 })
 
 test('serve answers, and ends with 0, while its log cannot be written', { skip }, async () => {
-  const port = await findClosedPort()
-  const { child, ended } = start(`serve --port ${port}`, '2> /dev/full')
-  const ask = () => fetch(`http://127.0.0.1:${port}/healthz`, { signal: AbortSignal.timeout(5_000) })
-  for (let tries = 0; ; tries++) {
-    const answer = await ask().catch(() => undefined)
-    if (answer?.status === 200) break
-    assert.ok(tries < 200, 'serve does not answer')
-    await sleep(50)
-  }
-  for (let times = 0; times < 3; times++) assert.equal((await ask()).status, 200)
+  const { child, said, ended } = start('serve --port 0', '2> /dev/full')
+  const find = () => /listening on (\S+)\n/.exec(said())?.[1]
+  await until('it listens', () => find() !== undefined)
+  for (let times = 0; times < 3; times++) assert.equal((await fetch(`${find()}/healthz`)).status, 200)
   child.kill('SIGTERM')
   assert.equal((await ended).code, 0)
 })

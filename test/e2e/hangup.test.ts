@@ -35,9 +35,10 @@ test('a push whose terminal is closed finishes what is under way, records it and
   skip: lackingScript,
 }, async () => {
   const gate = makeGate()
-  // the terminal takes what the push says with it: only that it begins no more shows that it heard of it
-  const answer = (_: unknown, nth: number) => (nth <= 4 ? gate.opened.then(() => 200) : { status: 200, delayMs: 1_000 })
-  const house = await buildHouse({ leads, users: makeUsers(12), answer })
+  // the terminal takes what the push says with it: only that it begins no more shows that it heard of it, with much left to begin
+  const users = 300
+  const answer = (_: unknown, nth: number) => (nth <= 4 ? gate.opened.then(() => 200) : { status: 200, delayMs: 300 })
+  const house = await buildHouse({ leads, users: makeUsers(users), answer })
   const terminal = start('script', ['-qec', 'bash --norc', '/dev/null'], house, { LEADPUSH_CONCURRENCY: '4' })
   const ended = join(testHome(), 'ended')
   const push = `${program.map((word) => `'${word}'`).join(' ')} push --all`
@@ -48,7 +49,7 @@ test('a push whose terminal is closed finishes what is under way, records it and
   await until('it ended', () => existsSync(ended))
   assert.equal(readFileSync(ended, 'utf8').trim(), '129')
   const { length } = house.receiver.requests
-  assert.ok(length < 12)
+  assert.ok(length < users)
   const { json } = await house.call('status --json')
   assert.deepEqual([json[0].delivered, json[0].unknown, json[0].lastRun.outcome], [length, 0, 'stopped'])
   house.receiver.answer = () => 200
@@ -56,7 +57,7 @@ test('a push whose terminal is closed finishes what is under way, records it and
   assert.equal(resumed.code, 0, resumed.stderr)
   assert.deepEqual(
     [...house.receiver.keys().values()].map((sent) => sent.length),
-    Array(12).fill(1),
+    Array(users).fill(1),
   )
 })
 

@@ -15,11 +15,11 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { buildHouse, hrefOf, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { startProgram, testHome } from '../support/program.ts'
+import { until } from '../support/until.ts'
 
 const house = await buildHouse({ places: 'all' })
 
@@ -366,13 +366,12 @@ test('a stop ends the import of a pipe to which nobody writes, and a database th
   const pipe = join(testHome(), 'pipe.ndjson')
   assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
   const { pool, close } = await house.database.open()
-  const ofCopy = `from pg_stat_activity where datname = current_database() and query like 'copy staged_%'`
+  const ofCopy = `from pg_stat_activity where datname = current_database() and state = 'active' and query like 'copy staged_%'`
+  const readers = async () => (await pool.query(`select 1 ${ofCopy}`)).rows.length
   const startReading = async (what = 'leads', ...more: string[]) => {
-    const program = startProgram([what, 'import', pipe, '--json', ...more], { env: house.env, timeoutMs: 20_000 })
-    for (let tries = 0; (await pool.query(`select 1 ${ofCopy}`)).rows.length === 0; tries++) {
-      assert.ok(tries < 500, program.stderr())
-      await sleep(20)
-    }
+    await until('the server is done with the one before', async () => (await readers()) === 0)
+    const program = startProgram([what, 'import', pipe, '--json', ...more], { env: house.env })
+    await until('it reads', async () => (await readers()) > 0)
     return program
   }
   // a stopped import ended with 1, as if a record had been rejected

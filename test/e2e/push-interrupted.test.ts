@@ -36,7 +36,9 @@ test('SIGTERM finishes what is under way, and --resume goes on without waiting',
 
 test('a second SIGTERM stops at once, and leaves a ledger that can be resumed', async () => {
   const gate = makeGate()
-  const { receiver, push, ends } = await build((_, nth) => (nth <= 4 || nth > 8 ? 200 : gate.opened.then(() => 200)))
+  const { opened, receiver, push, ends } = await build((_, nth) =>
+    nth <= 4 || nth > 8 ? 200 : gate.opened.then(() => 200),
+  )
   const program = push(['--all'])
   await requestsAtLeast(receiver, 8)
   program.kill('SIGTERM')
@@ -45,6 +47,7 @@ test('a second SIGTERM stops at once, and leaves a ledger that can be resumed', 
   const { code, stderr } = await program.done
   assert.equal(code, 143, stderr)
   gate.open()
+  await opened.pool.query('update workers set lease_until = now()')
   const next = await push(['--resume']).done
   assert.equal(next.code, 0, next.stderr)
   assert.equal(receiver.keys().size, users)
@@ -79,7 +82,7 @@ test('what the database did is not done again when its answer was lost, and noth
   const failing = (_: unknown, nth: number) => (nth > users && nth <= users + 3 ? 500 : 200)
   const { opened, receiver, push, ends } = await buildLongPush(url, failing, way.url)
   const check = async (args: string[], requests: number, delivered: number) => {
-    const { code, stderr, json } = await push(args, { LEADPUSH_LEASE: '60s' }).done
+    const { code, stderr, json } = await push(args).done
     assert.equal(code, 0, stderr)
     assert.equal(way.toLose(), 0)
     assert.deepEqual([receiver.requests.length, receiver.keys().size], [requests, delivered])

@@ -37,7 +37,7 @@ async function build(names: readonly string[], answer: TestReceiver['answer']): 
 
 const push = ({ env }: House, args: string, more: Record<string, string> = {}) =>
   startProgram(['push', ...args.split(' '), '--json'], {
-    env: { ...env, LEADPUSH_LEASE: '1s', LEADPUSH_CONCURRENCY: '4', ...more },
+    env: { ...env, LEADPUSH_CONCURRENCY: '4', ...more },
   })
 
 /** What each delivery of a push ended as, by the receiver key that its first request came with. */
@@ -75,6 +75,8 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   await requestsAtLeast(receiver, 6)
   first.kill('SIGKILL')
   await first.done
+  const endLeases = () => opened.pool.query('update workers set lease_until = now()')
+  await endLeases()
   await opened.pool.query("update deliveries set due_at = now() where status = 'pending' and not under_way")
   const { rows: begun } = await opened.pool.query(
     'select u.receiver_key as name from deliveries d join users u on u.id = d.user_id where d.under_way',
@@ -114,6 +116,7 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
       await second.waitFor(new RegExp(`"user":"${name}@.*"delivered"`))
   second.kill('SIGKILL')
   await second.done
+  await endLeases()
   for (const requests of receiver.keys().values()) {
     const [one, two] = requests
     const name = nameOf(one as { headers: Record<string, unknown> })

@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, wr
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readExposition } from '../support/exposition.ts'
+import { makeGate } from '../support/gate.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { startProgram, testHome } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
@@ -87,16 +88,18 @@ test('whatever ends a push is in its file, with what was good before', async () 
   endsWith(2)
   const user = ['push', '--user', 'user-1@example.com', '--metrics-file', file]
   for (const [signals, exitCode, answer] of [
-    [1, 143, { status: 200, delayMs: 500 }],
+    [1, 143, 200],
     [2, 143, 'hang'],
   ] as const) {
-    receiver.answer = () => answer
+    const isHeard = makeGate()
+    receiver.answer = () => isHeard.opened.then(() => answer)
     const before = receiver.requests.length
     const program = startProgram(user, { env: house.env })
     await requestsAtLeast(receiver, before + 1)
     program.kill('SIGTERM')
     await program.waitFor(/SIGTERM: finishing/)
     if (signals === 2) program.kill('SIGTERM')
+    else isHeard.open()
     const { code, stderr } = await program.done
     assert.equal(code, exitCode, stderr)
     const of = read('user')

@@ -7,6 +7,7 @@ import { after, test } from 'node:test'
 import { buildHouse, makeUsers } from '../support/house.ts'
 import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
 import { sendRaw } from '../support/sockets.ts'
+import { until } from '../support/until.ts'
 import { startWay } from '../support/way.ts'
 
 const house = await buildHouse({ users: makeUsers(2) })
@@ -89,8 +90,7 @@ test('what is wrong is looked for in the order of the contract', async () => {
     assert.equal(assertAnswer(await strict.ask({ path: '/readyz' })), 503)
     assert.match((await strict.ask({ path: '/metrics' })).text, /^leadpush_database_up 0$/m)
     way.mend()
-    for (const until = Date.now() + 20_000; (await strict.ask({ path: '/readyz' })).status !== 200; )
-      assert.ok(Date.now() < until)
+    await until('it is ready', async () => (await strict.ask({ path: '/readyz' })).status === 200)
     assert.equal(assertAnswer(await ask(fresh(), { key: 'unknown' })), 401)
     // an outage is told once, and its end
     await strict.program.waitFor(/The database answers again/)

@@ -20,13 +20,15 @@ before(async () => {
 })
 after(() => postgres.leave())
 
-const brief = { LEADPUSH_DATABASE_AWAY: '30s' }
+/** The lease is over as the next run begins, or before the database is back. */
+const lease = { LEADPUSH_LEASE: '1s' }
+const brief = { ...lease, LEADPUSH_DATABASE_AWAY: '30s' }
 const one = { LEADPUSH_CONCURRENCY: '1' }
 const attemptsOf = (receiver: TestReceiver) => [...receiver.keys().values()].map(({ length }) => length)
 
 test('a database that is killed and comes back in time costs nothing and doubles nothing', async () => {
   const { receiver, push, ends } = await buildLongPush(postgres.url('leadpush'), slowly)
-  const program = push(['--all'])
+  const program = push(['--all'], lease)
   await requestsAtLeast(receiver, 6)
   // for longer than the lease, too
   await postgres.kill(2_500)

@@ -38,7 +38,7 @@ export async function buildLongPush(
     DATABASE_URL: programUrl,
     LEADPUSH_RECEIVER_URL: receiver.url,
     LEADPUSH_CONCURRENCY: '4',
-    LEADPUSH_LEASE: '1s',
+    LEADPUSH_LEASE: '60s',
     LEADPUSH_RETRY_DELAY: '100ms',
     LEADPUSH_OUTAGE: '0s',
   }
