@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { createDatabase } from '../support/database.ts'
+import { makeGate } from '../support/gate.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers, zip } from '../support/house.ts'
@@ -72,19 +73,26 @@ test('what a file holds for a terminal to obey is shown, not obeyed; JSON lines 
 })
 
 /** What it writes to a terminal of so many columns. */
-async function showOn(columns: number, args: string, env: Record<string, string>, typed?: string): Promise<string> {
+async function showOn(
+  columns: number,
+  args: string,
+  env: Record<string, string>,
+  typed?: string,
+  onText = (_: string) => {},
+): Promise<string> {
   const program = `'${process.execPath}' '${findProgram()}' ${args}`
   const child = spawn('script', ['-qec', `stty cols ${columns} rows 24; ${program}; true`, '/dev/null'], {
     cwd: testHome(),
     env: cleanEnvironment(env),
     stdio: [typed === undefined ? 'ignore' : 'pipe', 'pipe', 'inherit'],
-    timeout: 60_000,
+    timeout: 240_000,
     killSignal: 'SIGKILL',
   })
   let text = ''
   child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
     if (!text.includes('[y/N]') && (text + chunk).includes('[y/N]')) child.stdin?.write(typed ?? '')
     text += chunk
+    onText(text)
   })
   await once(child, 'close')
   return text
@@ -96,10 +104,11 @@ test('a push shows a line that moves and never wraps, up to 20 users of each end
 }, async () => {
   const house = await buildHouse({ users: makeUsers(30), leads: [{ href: hrefOf('a'), postalCode: '78704' }] })
   // 25 of them are refused, and not all of the first
-  house.receiver.answer = ({ headers }) => ({
-    status: Number(String(headers['x-service-api-key']).slice(4)) % 6 > 0 ? 401 : 200,
-    delayMs: 250,
-  })
+  const isShown = makeGate()
+  house.receiver.answer = async ({ headers }, nth) => {
+    if (nth === 1) await isShown.opened
+    return Number(String(headers['x-service-api-key']).slice(4)) % 6 > 0 ? 401 : 200
+  }
   const env = { ...house.env, LEADPUSH_CONCURRENCY: '4', TERM: 'xterm-256color' }
   // the spinner has its colour, and what stands beside it has none
   const frames = (text: string) => {
@@ -109,7 +118,9 @@ test('a push shows a line that moves and never wraps, up to 20 users of each end
     )
   }
 
-  const narrow = await showOn(40, 'push --all', env)
+  const narrow = await showOn(40, 'push --all', env, undefined, (text) => {
+    if (frames(text).some((frame) => frame.includes('not delivered'))) isShown.open()
+  })
   assert.ok(frames(narrow).some((frame) => /^. \d+ of 30 users, .*not delivered/.test(frame)))
   for (const frame of frames(narrow)) assert.ok(frame.length < 40, frame)
   const plain = stripVTControlCharacters(narrow).replaceAll('\r', '')

@@ -45,7 +45,6 @@ test('machines whose clocks are wrong by weeks push beside a right one: nobody t
   const shifted = (days: number) => ({
     NODE_OPTIONS: `--import=${join(packageRoot, 'test/support/shifted-clock.js')}`,
     CLOCK_SHIFT_DAYS: String(days),
-    LEADPUSH_LEASE: '1s',
   })
   const ends = await Promise.all([-40, 0, 40].map((days) => startPush(house, `${days}`, '--all', shifted(days)).done))
   for (const { code, stderr } of ends) assert.equal(code, 0, stderr)
