@@ -17,7 +17,7 @@ interface Ended {
 
 function runNode(args: string[]): Promise<Ended> {
   return new Promise((done) => {
-    execFile(process.execPath, args, { env: cleanEnvironment(), timeout: 60_000 }, (error, stdout, stderr) =>
+    execFile(process.execPath, args, { env: cleanEnvironment(), timeout: 240_000 }, (error, stdout, stderr) =>
       done({ code: error ? Number(error.code ?? 1) : 0, stdout, stderr }),
     )
   })

@@ -21,7 +21,7 @@ function start(args: string, redirection: string, env: Record<string, string> = 
   const child = spawn('sh', ['-c', `exec "$0" "$1" ${args} ${redirection}`, process.execPath, findProgram()], {
     cwd: testHome(),
     env: cleanEnvironment({ ...house.env, LEADPUSH_CONCURRENCY: '4', ...env }),
-    timeout: 60_000,
+    timeout: 240_000,
     killSignal: 'SIGKILL',
   })
   after(() => void child.kill('SIGKILL'))

@@ -99,7 +99,7 @@ async function probeOnTerminal(typed: string, rest = ''): Promise<{ exitCode: un
     cwd: testHome(),
     env: { ...cleanEnvironment(env), TERM: 'xterm' },
     stdio: ['pipe', 'pipe', 'inherit'],
-    timeout: 60_000,
+    timeout: 240_000,
     killSignal: 'SIGKILL',
   })
   const done = new Promise((resolve) => child.once('close', resolve))

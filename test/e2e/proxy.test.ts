@@ -8,18 +8,18 @@ import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { buildHouse, makeUsers } from '../support/house.ts'
 import { lacking } from '../support/installed.ts'
 import { createKeys, type Serve, startServe } from '../support/serve.ts'
-import { findClosedPort } from '../support/sockets.ts'
+import { isListening } from '../support/sockets.ts'
+import { until } from '../support/until.ts'
 
 interface Proxy {
   program: string
   example: string
   /** Its file with ports of the test's own, without TLS, and what the system's own configuration brings beside it. */
-  adapt(text: string, ports: { own: number; serve: number }, folder: string): string
+  adapt(text: string, ports: { own: string; serve: number }, folder: string): string
   args(file: string, folder: string): string[]
   /** Ends it once the requests under way are done, and logged. */
   end: NodeJS.Signals
@@ -32,13 +32,14 @@ const replace = (text: string, what: string | RegExp, by: string) => {
   return replaced
 }
 const upstream = '127.0.0.1:8080'
+const proxyPort = 8_443
 
 const proxies: readonly Proxy[] = [
   {
     program: 'nginx',
     example: 'nginx.conf',
     adapt(text, { own, serve }, folder) {
-      const plain = replace(replace(text, 'listen 443 ssl', `listen 127.0.0.1:${own}`), /^ *ssl_.*\n/gm, '')
+      const plain = replace(replace(text, 'listen 443 ssl', `listen ${own}`), /^ *ssl_.*\n/gm, '')
       const site = replace(replace(plain, upstream, `127.0.0.1:${serve}`), '/var/log/nginx', folder)
       const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
         (name) => `${name}_temp_path ${folder}/${name};`,
@@ -54,7 +55,7 @@ const proxies: readonly Proxy[] = [
     example: 'Caddyfile',
     adapt(text, { own, serve }) {
       const site = replace(
-        replace(text, 'leadpush.example.com {', `http://127.0.0.1:${own} {`),
+        replace(text, 'leadpush.example.com {', `http://${own} {\nbind ${own.split(':')[0]}`),
         upstream,
         `127.0.0.1:${serve}`,
       )
@@ -68,7 +69,7 @@ const proxies: readonly Proxy[] = [
     program: 'haproxy',
     example: 'haproxy.cfg',
     adapt(text, { own, serve }) {
-      const plain = replace(text, /bind :443 ssl .*/, `bind 127.0.0.1:${own}`)
+      const plain = replace(text, /bind :443 ssl .*/, `bind ${own}`)
       return replace(replace(plain, upstream, `127.0.0.1:${serve}`), '/dev/log', 'stdout format raw')
     },
     args: (file) => ['-db', '-f', file],
@@ -84,7 +85,7 @@ process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
 
-async function startProxy(proxy: Proxy, ports: { own: number; serve: number }) {
+async function startProxy(proxy: Proxy, ports: { own: string; serve: number }) {
   const folder = mkdtempSync(join(tmpdir(), 'leadpush-proxy-'))
   after(() => rmSync(folder, { recursive: true, force: true }))
   mkdirSync(join(folder, 'home'))
@@ -97,13 +98,10 @@ async function startProxy(proxy: Proxy, ports: { own: number; serve: number }) {
   let said = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
   const closed = once(child, 'close').then(() => running.delete(child))
-  const isUp = () =>
-    new Promise<boolean>((resolve) => {
-      const socket = net.connect(ports.own, '127.0.0.1', () => resolve(true))
-      socket.on('error', () => resolve(false)).on('connect', () => socket.destroy())
-    })
-  for (const endAt = Date.now() + 20_000; !(await isUp()); await sleep(50))
-    assert.ok(running.has(child) && Date.now() < endAt, `${proxy.program} does not listen: ${said}`)
+  await until('it listens', async () => {
+    assert.ok(running.has(child), `${proxy.program} has ended: ${said}`)
+    return await isListening(proxyPort, ports.own.split(':')[0])
+  })
   return {
     /** Ends it; all that it wrote, to whatever file. */
     async stop(): Promise<string> {
@@ -126,11 +124,11 @@ interface Ask {
 }
 
 /** The status of the answer, from an address of this machine that is not the proxy's. */
-function ask(port: number, path: string, { method = 'GET', body, from = '127.0.0.2', headers = {} }: Ask = {}) {
+function ask(host: string, path: string, { method = 'GET', body, from = '127.0.0.2', headers = {} }: Ask = {}) {
   return new Promise<number>((resolve, reject) => {
     const length = body === undefined ? {} : { 'Content-Length': body.length }
     const request = http.request({
-      host: '127.0.0.1', port, path, method, agent: false, localAddress: from, headers: { ...length, ...headers }, timeout: 20_000,
+      host, port: proxyPort, path, method, agent: false, localAddress: from, headers: { ...length, ...headers }, timeout: 60_000,
     }) // biome-ignore format: short
     request.on('timeout', () => request.destroy(new Error(`${method} ${path.slice(0, 40)} had no answer`)))
     request.on('error', reject).on('response', (response) => {
@@ -146,27 +144,27 @@ function findTrusted({ example }: Proxy): string {
   return /^# .*LEADPUSH_TRUST_PROXY=([\d.]+)/m.exec(text)?.[1] ?? ''
 }
 
-async function sendEveryKind(proxy: Proxy, serve: Serve, port: number): Promise<void> {
+async function sendEveryKind(proxy: Proxy, serve: Serve, host: string): Promise<void> {
   const pathOf = (name: string, apiKey = key) => `/api/extern/zapier/${name}?api_key=${apiKey}`
-  assert.equal(await ask(port, pathOf('test')), 200)
+  assert.equal(await ask(host, pathOf('test')), 200)
   for (const path of ['/', '/metrics', '/healthz', '/api/extern', '/api/extern/../../metrics', '/api/extern/%2e%2e/%2e%2e/metrics'])
-    assert.equal(await ask(port, `${path}?api_key=${key}`), 404, path)
-  const post = (length: number) => ask(port, pathOf('subscribe'), { method: 'POST', body: 'x'.repeat(length) })
+    assert.equal(await ask(host, `${path}?api_key=${key}`), 404, path)
+  const post = (length: number) => ask(host, pathOf('subscribe'), { method: 'POST', body: 'x'.repeat(length) })
   assert.deepEqual([await post(65_536), await post(65_537)], [422, 413])
   // the first was the one bad request that an address may make; what a caller writes into the header changes nothing
   const spoofed = { headers: { 'X-Forwarded-For': '198.51.100.7' } }
   assert.deepEqual(
-    [await ask(port, pathOf('test', 'no')), await ask(port, pathOf('test', 'no'), spoofed)],
+    [await ask(host, pathOf('test', 'no')), await ask(host, pathOf('test', 'no'), spoofed)],
     [429, 429],
   )
-  assert.equal(await ask(port, pathOf('test', 'no'), { from: '127.0.0.3' }), 401)
+  assert.equal(await ask(host, pathOf('test', 'no'), { from: '127.0.0.3' }), 401)
   await serve.program.waitFor(/"address":"127\.0\.0\.3"/)
   const addresses = serve.log().flatMap(({ msg, address }) => (msg === 'request' ? [address] : []))
   assert.deepEqual([...new Set(addresses)].sort(), ['127.0.0.2', '127.0.0.3'])
   assert.deepEqual(serve.log().filter(({ level }) => level === 'warn').map(({ msg }) => msg), [], proxy.program)
   // what is no HTTP, and what is too long
   for (const head of ['No Header\r\n', `X: ${'x'.repeat(70_000)}\r\n`, 'Host: a b\r\n', 'Content-Length: x\r\n']) {
-    const socket = net.connect(port, '127.0.0.1', () => socket.write(`GET ${pathOf('test')} HTTP/1.1\r\nHost: a\r\n${head}\r\n`))
+    const socket = net.connect(proxyPort, host, () => socket.write(`GET ${pathOf('test')} HTTP/1.1\r\nHost: a\r\n${head}\r\n`))
     socket.setTimeout(5_000, () => socket.destroy())
     socket.on('error', () => {}).on('data', () => socket.destroy())
     await once(socket, 'close')
@@ -183,14 +181,15 @@ for (const proxy of proxies) {
   }, async () => {
     const trusted = findTrusted(proxy)
     const serve = await startServe(house, { LEADPUSH_TRUST_PROXY: trusted, LEADPUSH_LIMIT_ADDRESS: '1' })
-    const own = await findClosedPort()
-    const started = await startProxy(proxy, { own, serve: serve.port })
+    // one of its own: nobody else gets a port of it
+    const host = `127.77.${process.pid % 256}.${1 + proxies.indexOf(proxy)}`
+    const started = await startProxy(proxy, { own: `${host}:${proxyPort}`, serve: serve.port })
     let logs = ''
     try {
-      await sendEveryKind(proxy, serve, own)
+      await sendEveryKind(proxy, serve, host)
       serve.program.kill('SIGKILL')
       await serve.program.done
-      assert.ok([502, 503].includes(await ask(own, `/api/extern/zapier/test?api_key=${key}`)))
+      assert.ok([502, 503].includes(await ask(host, `/api/extern/zapier/test?api_key=${key}`)))
     } finally {
       serve.program.kill('SIGKILL')
       logs = await started.stop()

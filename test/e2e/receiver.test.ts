@@ -137,7 +137,7 @@ test('on a terminal the counts move below the lines', { skip: lackingScript }, a
     cwd: testHome(),
     env: { ...cleanEnvironment(env), TERM: 'xterm' },
     stdio: ['pipe', 'pipe', 'inherit'],
-    timeout: 60_000,
+    timeout: 240_000,
   })
   let shown = ''
   const until = async (pattern: RegExp) => {

@@ -395,7 +395,7 @@ test('a user whom the system does not know works with DATABASE_URL, and is told 
       cwd: '/',
       env: { PATH: process.env.PATH, ...env },
       encoding: 'utf8',
-      timeout: 60_000,
+      timeout: 240_000,
     })
   if (run({}, '--version').status !== 0) return t.skip('another user may not read this checkout')
   const away = run({ DATABASE_URL: 'postgresql://127.0.0.1:1/x' }, 'users', 'list')

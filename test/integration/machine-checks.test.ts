@@ -142,7 +142,7 @@ test('a password that is wrong or missing ends a command, and its process with i
   // a connection that was not made was left open: the server ends it a minute later, and the process ended no sooner
   for (const who of ['secretive:hidden', 'secretive']) {
     const DATABASE_URL = server.url.replace('leadpush@', `${who}@`)
-    const { code, stderr } = await runProgram(['status'], { cwd: folder, env: { DATABASE_URL }, timeoutMs: 30_000 })
+    const { code, stderr } = await runProgram(['status'], { cwd: folder, env: { DATABASE_URL }, timeoutMs: 50_000 })
     assert.equal(code, 3, stderr)
     assert.match(stderr, /password/)
   }

@@ -535,7 +535,9 @@ test('--resume goes on with a run whose lease ends while it is at something else
 })
 
 // It waited for 863759 seconds: for the lease, and then for the pause before the second attempt.
-test('--resume waits for nothing that a clock which was ten days ahead left behind', { timeout: 60_000 }, async (t) => {
+test('--resume waits for nothing that a clock which was ten days ahead left behind', {
+  timeout: 300_000,
+}, async (t) => {
   const house = await build(t, { users: users(2) })
   await house.push({ what: 'all', force: false, limit: 1 })
   await sql`

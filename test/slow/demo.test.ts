@@ -18,7 +18,7 @@ test('a terminal without columns, as containers make them, gets plain lines', { 
     cwd: testHome(),
     env: cleanEnvironment(),
     stdio: ['ignore', 'pipe', 'inherit'],
-    timeout: 90_000,
+    timeout: 240_000,
     killSignal: 'SIGKILL',
   })
   assert.equal(status, 0)

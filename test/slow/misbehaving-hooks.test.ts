@@ -49,7 +49,7 @@ async function endHanging(): Promise<void> {
   await bad.close()
 }
 
-test('32 misbehaving hooks delay nobody', { timeout: 120_000 }, async () => {
+test('32 misbehaving hooks delay nobody', { timeout: 400_000 }, async () => {
   await addLeads(3)
   const running = runTrigger(opened, { timeoutMs })
   await endHanging()

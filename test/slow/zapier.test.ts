@@ -80,7 +80,7 @@ test('its own tests pass, where leadpush is not', { skip }, () => {
     cwd: join(packageRoot, 'examples', 'zapier'),
     env: cleanEnvironment(),
     encoding: 'utf8',
-    timeout: 60_000,
+    timeout: 240_000,
   })
   assert.equal(status, 0, `${stdout}\n${stderr}`)
 })

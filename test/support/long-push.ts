@@ -46,7 +46,7 @@ export async function buildLongPush(
     opened,
     receiver,
     push: (args, more = {}) =>
-      startProgram(['push', ...args, '--json'], { env: { ...env, ...more }, timeoutMs: 120_000 }),
+      startProgram(['push', ...args, '--json'], { env: { ...env, ...more }, timeoutMs: 240_000 }),
     async ends() {
       const { rows } = await opened.pool.query('select status, count(*) as n from deliveries group by status')
       return Object.fromEntries(rows.map(({ status, n }) => [status, Number(n)]))

@@ -88,7 +88,7 @@ export function assertAnswer({ status, headers, json }: Answered): number {
 export async function startServe(house: House, env: Record<string, string | undefined> = {}): Promise<Serve> {
   const program = startProgram(['serve', '--port', '0'], {
     env: { ...house.env, ...env },
-    timeoutMs: 170_000,
+    timeoutMs: 460_000,
     detached: true,
   })
   const [, port] = await program.waitFor(/^leadpush serve listening on http:\/\/127\.0\.0\.1:(\d+)\n/)
