@@ -9,12 +9,12 @@ const findScreen = (io: CommandIo) => [io.stderr, io.stdout].find(({ isTTY }) =>
 export const canAsk = (io: CommandIo): boolean => io.openStdin().isTTY === true && findScreen(io) !== undefined
 
 /**
- * Asks `question`, after `what` it is about. Anything but yes is no; so is the end of the input. Among JSON lines only the question
- * itself is none (contract 2).
+ * Asks `question`, after `what` it is about. Only yes is yes; the end of the input is no. The question is the only text among JSON lines
+ * that is not JSON (contract 2).
  */
 export async function agrees(io: CommandIo, what: string, question: string): Promise<boolean> {
   const { createInterface } = await import('node:readline')
-  // not as a terminal: the system is to turn Ctrl-C into a signal
+  // not as a terminal, so that the system turns Ctrl-C into a signal
   const lines = createInterface({ input: io.openStdin(), terminal: false })
   const screen = findScreen(io)
   if (io.log.format === 'json' && screen === io.stderr) io.log.warn(what)

@@ -1,4 +1,4 @@
-/** Why deliveries did not arrive, for people: a cause, who is concerned, and what to do, in lines that fit the terminal. */
+/** Why deliveries did not arrive, for people: a cause, its users, and what to do, in lines that fit the terminal. */
 
 import { formatCount } from '../base/amounts.ts'
 import { type CauseGroup, forEverybody, formatAnswer } from '../inspect/status/causes.ts'
@@ -10,7 +10,7 @@ interface CausesOptions {
   /** How many groups are shown, and how many users each was kept with. */
   causesShown: number
   usersShown: number
-  /** How many deliveries arrived beside these: where all came to the same, it is no matter of single users. */
+  /** How many deliveries arrived beside these: if all failed alike, the cause does not lie with single users. */
   arrived?: number
 }
 

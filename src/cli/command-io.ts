@@ -1,4 +1,4 @@
-/** What an action of the command line works with: what its process gave, and what writes, logs, listens and ends for it. */
+/** The environment of an action: what its process gave it, its output, its log, its signals and its end. */
 import { messageOf } from '../base/errors.ts'
 import { mayNameLogFormat } from '../base/terminal.ts'
 import { Ending } from './ending.ts'
@@ -16,7 +16,7 @@ export interface CommandIo extends Io {
   readonly ending: Ending
 }
 
-/** What there is before the format of the log is known. */
+/** The parts that exist before the format of the log is known. */
 export type UnloggedIo = Omit<CommandIo, 'log'>
 
 /** The diagnostics of a command. A bad `LEADPUSH_LOG_FORMAT` is reported by the command, in the default format. */
@@ -32,14 +32,14 @@ export async function openLog(io: Io): Promise<Log> {
 /** Begins a command: signals are heard from here on, and a reader that goes away is noticed. */
 export function openIo(io: Io): UnloggedIo {
   const opened = { ...io, out: new Output(io), stops: new Stops(io), ending: new Ending(io) }
-  // contract 3: `serve` and `receiver` end with 0, also where they do not listen yet
+  // contract 3: `serve` and `receiver` end with 0, even before they listen
   const isServer = ['serve', 'receiver'].includes(io.args[0] ?? '')
   opened.stops.listenByDefault((exitCode) => void opened.ending.begin(isServer ? 0 : exitCode))
   io.stdout.on('error', (error: NodeJS.ErrnoException) => void loseOutput(opened, error))
   return opened
 }
 
-/** A reader that has gone (`| head`, a closed terminal) has seen enough; a full disk loses results that somebody wants. */
+/** A reader that has gone (`| head`, a closed terminal) has seen enough. A full disk loses results that somebody wants. */
 async function loseOutput(io: UnloggedIo, error: NodeJS.ErrnoException): Promise<void> {
   io.out.stop()
   const { loss } = io.out
@@ -51,6 +51,6 @@ async function loseOutput(io: UnloggedIo, error: NodeJS.ErrnoException): Promise
     const log = await openLog(io)
     log.error(loss === undefined ? told : `${told}. ${loss}`)
   }
-  // a push or an import finishes all the same
+  // a push or an import still finishes
   if (!io.stops.mustFinish) await io.ending.begin(exitCode)
 }

@@ -1,4 +1,4 @@
-/** The database of a command: opened by its settings, and closed in every case, also when the process ends early. */
+/** The database of a command: opened by its settings, and always closed, even when the process ends early. */
 import { databaseSilentMsMax } from '../base/limits.ts'
 import { asDatabaseError } from '../db/away.ts'
 import { type Database, type OpenDatabase, type OpenOptions, openDatabase } from '../db/open.ts'
@@ -34,7 +34,7 @@ interface Held {
   release(): Promise<void>
 }
 
-/** A command that only looks makes a broken connection anew for so long, but waits for no database that is away at its start. */
+/** How long a command that only looks tries to replace a broken connection. It does not wait for a database that is away at its start. */
 const brokenMsMax = 2_000
 
 /** Where the database is; without `databaseAwayMs` the command only looks. */
@@ -52,7 +52,7 @@ export function holdDatabase(io: CommandIo, settings: DatabaseSettings, options:
   const watched = io.ending.watchOpening(opening)
   let closing: Promise<void> | undefined
   const close = async () => {
-    // whoever ends early does not wait for a server elsewhere: the end of the process closes its connections
+    // a process that ends early does not wait for an external server: its end closes the connections
     if (!watched.isSettled && settings.databaseUrl !== undefined) return
     closing ??= opening.then((opened) => opened.close())
     await closing
@@ -78,7 +78,7 @@ export async function withDatabase<T>(
     if (opened.migrated.length > 0) await resolveSearches(opened.db)
     return await work(opened)
   } catch (error) {
-    // the process is ending: its errors without a database are no news
+    // the process is ending: errors because of the closed database are not reported
     if (io.ending.isUnderWay) await new Promise<never>(() => {})
     throw asDatabaseError(error)
   } finally {
@@ -86,7 +86,7 @@ export async function withDatabase<T>(
   }
 }
 
-/** After a migration: an older program, with other places, may have settled the meaning of queries. */
+/** After a migration: an older program, with other places, may have resolved the queries. */
 export async function resolveSearches(db: Database): Promise<void> {
   if (await hasOutdated(db)) await resolveOutdated(db, await findPlaces(db))
 }

@@ -1,5 +1,5 @@
 /**
- * The main job end to end with nothing to set up: a throw-away database, the sample listings and users, a strict receiver on
+ * The main job end to end without setting anything up: a throw-away database, the sample listings and users, a strict receiver on
  * loopback, a push, and what arrived. Leaves nothing behind.
  */
 import { join } from 'node:path'
@@ -44,7 +44,7 @@ export async function demo({ io, readSettings }: At): Promise<ExitCode> {
       await server.leave()
     }
   } catch (error) {
-    // a signal to the whole group may end a program of the server in the moment in which it starts
+    // a signal to the whole group may end a program of the server just as it starts
     if (stop.exitCode === undefined) throw error
     return stop.exitCode
   } finally {

@@ -1,6 +1,6 @@
 /**
- * A command apart from what it does: its words, its options, which of them go together, the settings that it uses, and how it opens
- * the database. What it does is one module, which is loaded once all is told that can be told without it.
+ * The description of a command: its words, its options, which of them go together, the settings that it uses, and how it opens the
+ * database. Its work is one module, which is loaded after all checks that are possible without it.
  */
 import { Argument, type Command, Option } from 'commander'
 import type { Proxies, SettingName, Settings, SettingsSource } from '../base/config.ts'
@@ -15,7 +15,7 @@ export type ExitCode = number
 /** What a command reads of its environment. */
 export type Name = SettingName | 'proxies'
 
-/** The settings `K`; those in `N` are there, since the command cannot do without. */
+/** The settings `K`; those in `N` are set, because the command cannot do without them. */
 export type ReadSettings<K extends Name, N extends Name = never> = Settings<Exclude<K, N | 'proxies'>> &
   ('proxies' extends K ? { readonly proxies: Proxies } : unknown) & {
     readonly [P in Extract<N, SettingName>]: NonNullable<Settings<P>[P]>
@@ -27,7 +27,7 @@ export interface At<K extends Name = never, N extends Name = never> {
   /** The command as it was given. */
   readonly command: Command
   readonly source: SettingsSource
-  /** Throws `usage` for all that is wrong with them, at once. */
+  /** Throws `usage` with all faults of the settings at once. */
   readSettings(): ReadSettings<K, N>
 }
 
@@ -63,11 +63,11 @@ interface Takes<K extends Name, N extends Name> extends Words {
   /** In the order of `--help`; a text is the heading of those after it. */
   options?: readonly (Option | string)[]
   rules?: readonly Rule[]
-  /** Below the options: examples, and what else is to be known. */
+  /** The text below the options: examples and notes. */
   help: string
-  /** Beside those of the database and of the log; where they depend on the options, by them. */
+  /** The settings besides those of the database and of the log; a function if they depend on the options. */
   settings?: readonly K[] | ((options: never) => readonly K[])
-  /** Why it cannot do without a setting that has no default. */
+  /** Why the command needs a setting that has no default. */
   needs?: { readonly [P in N]: string }
   commands?: readonly Described[]
 }
@@ -85,7 +85,7 @@ interface WithDatabase<K extends Name, N extends Name> extends Takes<K, N> {
 /** A command as the frame sees it. */
 export interface Described extends Takes<Name, never> {
   database?: WithDatabase<Name, never>['database']
-  /** Undefined: its commands alone do something. */
+  /** Undefined: only its subcommands do something. */
   work?: () => Promise<Run<AtDatabase<Name>>>
 }
 
@@ -104,13 +104,13 @@ export const argument = (name: string, about: string): Argument => new Argument(
 
 export const option = (flags: string, about: string): Option => new Option(flags, about)
 
-/** Of an option that holds what it must not, as of a setting. */
+/** The error for a wrong value of an option, worded like that for a setting. */
 export const wrongValue = (flag: string | undefined, text: string, allowed: string): LeadpushError =>
   usageError(`${flag}: holds ${JSON.stringify(text)}; allowed: ${allowed}`)
 
-/** An option that may be given several times: its value is the list of them. Any other is refused the second time. */
+/** An option that may be given several times; its value is a list. Any other option is refused the second time. */
 export class RepeatedOption extends Option {
-  /** Each value is one of `words`, where they are given. */
+  /** Each value is one of `words`, if there are any. */
   constructor(flags: string, about: string, words?: readonly string[]) {
     super(flags, `${about}${words ? `: ${words.join(', ')}` : ''}`)
     this.argParser((entry: string, entries: string[] = []) => {
@@ -120,7 +120,7 @@ export class RepeatedOption extends Option {
   }
 }
 
-/** An option that is a setting for this once. */
+/** An option that replaces a setting for this command. */
 export class SettingOption extends Option {
   readonly setting: SettingName
 
@@ -144,7 +144,7 @@ export function countOption(flags: string, about: string): Option {
   return option.argParser((text) => readCount(option.long, text))
 }
 
-// each command has an option of its own, since that knows the heading it stands under
+// each command has its own option object, since that knows its heading
 export const jsonLines = (): Option => option('--json', 'print one JSON object a line')
 export const jsonObject = (): Option => option('--json', 'print one JSON object')
 export const dryRun = (about: string): Option => option('--dry-run', about)

@@ -1,9 +1,9 @@
-/** The end of a command before its time: what is open is closed, and the process exits. */
+/** Ends a command early: open databases are closed, and the process exits. */
 import type { Io } from './io.ts'
 import type { Log } from './log.ts'
 import { exitCodes } from './signals.ts'
 
-/** What does not close by then is left: a database that is away must not hold up the end. */
+/** A database that does not close in this time is left open: one that is away must not hold up the end. */
 const endMsMax = 3_000
 
 export class Ending {
@@ -12,7 +12,7 @@ export class Ending {
   /** Work to do first: every database that is open or being opened must be closed. */
   private readonly works = new Set<() => Promise<void>>()
   private hasBegun = false
-  /** How many databases are being opened, and the log that has told of waiting for one. */
+  /** How many databases are being opened, and the log that has reported the wait for one. */
   private opening = 0
   private waitingLog: Log | undefined
 
@@ -21,12 +21,12 @@ export class Ending {
     this.msMax = msMax
   }
 
-  /** Whether the process is ending: errors without a database are no news then. */
+  /** Whether the process is ending: errors because of a closed database are not reported then. */
   get isUnderWay(): boolean {
     return this.hasBegun
   }
 
-  /** Has `work` done if the process ends early; returns how to take that back. */
+  /** Calls `work` if the process ends early. Returns a function that cancels this. */
   before(work: () => Promise<void>): () => void {
     this.works.add(work)
     return () => void this.works.delete(work)
@@ -44,12 +44,12 @@ export class Ending {
     return watched
   }
 
-  /** `log` has told that the command waits for its database. */
+  /** `log` has reported that the command waits for its database. */
   noteWaiting(log: Log): void {
     this.waitingLog = log
   }
 
-  /** Ends the process in the middle of a command that has nothing to finish; an embedded server does not stay behind. */
+  /** Ends the process in the middle of a command that has nothing to finish, and stops an embedded server. */
   async begin(exitCode: number): Promise<void> {
     this.hasBegun = true
     const signal = Object.entries(exitCodes).find(([, code]) => code === exitCode)?.[0]

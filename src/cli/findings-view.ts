@@ -1,4 +1,4 @@
-/** A finding for people, wherever one is shown: where it is, what is wrong and what to do, in lines that fit the terminal. */
+/** A finding for people: its place, what is wrong and what to do, in lines that fit the terminal. All commands show findings so. */
 import { type Finding, sentenceOf } from '../inspect/finding.ts'
 import type { CommandIo } from './command-io.ts'
 import { paint } from './painted.ts'

@@ -1,4 +1,4 @@
-/** Runs a described command: its settings, its database, its work. What each needs is loaded once it is known. */
+/** Runs a described command: its settings, its database, its work. Modules are loaded only when they are needed. */
 import type { Command } from 'commander'
 import type { SettingsSource } from '../base/config.ts'
 import { usageError } from '../base/errors.ts'
@@ -13,7 +13,7 @@ import {
   SettingOption,
 } from './describe.ts'
 
-/** The environment and the working folder, with the values of options. Throws `usage` where the folder is gone. */
+/** The environment and the working folder, with the values of options. Throws `usage` if the folder is gone. */
 function findSource({ env, folder }: CommandIo, command: Command): SettingsSource {
   if (folder === undefined)
     throw usageError('The working directory was removed.', 'Change to one that is there (`cd`), and run it again.')
@@ -32,7 +32,7 @@ function listNames(own: readonly Name[], database: DatabaseUse | undefined): Nam
   return [...new Set<Name>([...ofDatabase, ...away, 'logFormat', ...own])]
 }
 
-/** Runs the command with what commander made of the command line, and returns what to exit with. */
+/** Runs the command with commander's reading of the command line, and returns the exit code. */
 export async function runDescribed(
   io: CommandIo,
   described: Described,
@@ -45,7 +45,7 @@ export async function runDescribed(
     typeof value === 'function' ? (value as (options: object) => T)(options) : value
   const database = by(described.database)
   if (!work) throw new Error(`${described.name} does nothing by itself`)
-  // one after the other: Node.js opens all files of a module at once, and few may be allowed
+  // one after the other: Node.js opens all files of a module at once, and the limit of open files may be low
   const { readNamed } = await import('../base/config.ts')
   const opens = database && (await import('./database.ts'))
   const run = await work()

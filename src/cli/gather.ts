@@ -2,7 +2,7 @@
 
 export interface Gathered {
   add(text: string): void
-  /** Writes what has gathered, as at the end of the program; otherwise that happens once it has nothing else to do at this moment. */
+  /** Writes the gathered lines now, for example at the end of the program. Otherwise they are written once the program is idle. */
   flush(): void
 }
 

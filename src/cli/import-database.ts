@@ -1,4 +1,4 @@
-/** The database of an import: made where there is none, but for a dry run, which works in one that is gone afterwards. */
+/** The database of an import: made if there is none. A dry run then works in a temporary one. */
 
 import { startThrowAway } from '../db/embedded/throw-away.ts'
 import { hasEmbedded } from '../db/embedded.ts'
@@ -7,7 +7,7 @@ import type { OpenDatabase } from '../db/open.ts'
 import { withDatabase } from './database.ts'
 import type { AtDatabase, Name, ReadSettings } from './describe.ts'
 
-/** As `open` of a command. */
+/** Like `open` of a command. */
 export async function openForImport<K extends Name, T>(
   { io, readSettings, open }: AtDatabase<K>,
   { dryRun }: { dryRun?: true | undefined },

@@ -18,14 +18,14 @@ import { paint } from './painted.ts'
 import { startProgress } from './progress.ts'
 import { openRejects } from './rejects-file.ts'
 
-/** So many rejected records are shown to a person; the rest are counted, and in --rejects. */
+/** A person is shown at most so many rejected records; the others are counted, and kept by --rejects. */
 const shownMax = 50
 
 interface ImportView {
   onProgress(progress: ImportProgress): void
   onRejected(rejected: Rejected): Promise<void>
   end(summary: Summary): Promise<void>
-  /** Throws `failed` where not all the rejected records could be kept. */
+  /** Throws `failed` if not all rejected records could be kept. */
   finish(): Promise<void>
   close(): Promise<void>
 }
@@ -138,7 +138,7 @@ function describe(summary: Summary): [string, string][] {
   return facts
 }
 
-/** What went in with a doubt, each with the first value of its kind. */
+/** Doubtful values that went in as unknown, each kind with its first value. */
 function describeDoubts({ unplaced = 0, unreadable = {}, examples = {} }: Summary): [string, string][] {
   const facts: [string, string][] = []
   const suchAs = (path: string) => `such as ${examples[path]?.value}`
@@ -153,7 +153,7 @@ function describeDoubts({ unplaced = 0, unreadable = {}, examples = {} }: Summar
   return facts
 }
 
-/** Runs an import of leads or users with everything that is seen of it. */
+/** Runs an import of leads or users with all its output. */
 export async function runImport(
   io: CommandIo,
   options: ImportViewOptions,
@@ -180,7 +180,7 @@ export async function runImport(
     if (outcome.stopped) io.log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) {
       const { file, message, hint } = outcome.broken
-      // where the first one broke off no later one was begun
+      // if the first file broke off, no later one was begun
       const isNone = options.files.length > 1 && outcome.summary.read === 0
       const nothing = `Nothing of ${isNone ? 'any' : 'this'} file went in.`
       throw new LeadpushError('failed', `${file}: ${message}`, { hint: hint ? `${nothing} ${hint}` : nothing })

@@ -1,9 +1,9 @@
-/** Values that a command is given in a file or on standard input, where an argument would show in the list of processes. */
+/** Values that a command reads from a file or standard input, because the list of processes shows arguments. */
 import { codeOf, messageOf, usageError } from '../base/errors.ts'
 import { readSmallFile } from '../base/small-file.ts'
 import type { CommandIo } from './command-io.ts'
 
-/** All of standard input. Throws where it is longer than `bytesMax`. */
+/** All of standard input. Throws if it is longer than `bytesMax`. */
 async function readInput(io: CommandIo, bytesMax: number): Promise<string> {
   let text = ''
   for await (const chunk of io.openStdin().setEncoding('utf8')) {
@@ -13,7 +13,7 @@ async function readInput(io: CommandIo, bytesMax: number): Promise<string> {
   return text
 }
 
-/** The value of an option, or, where that is `-`, standard input. Throws `usage`. */
+/** The value of an option, or standard input if that is `-`. Throws `usage`. */
 export async function valueOrInput(io: CommandIo, flag: string, value: string, bytesMax: number): Promise<string> {
   if (value !== '-') return value
   return await readInput(io, bytesMax).catch((error) => {

@@ -48,7 +48,7 @@ async function writeSecrets(io: CommandIo, { id, user, apiKey, signingSecret }: 
 }
 
 const idPattern = /^\d{1,15}$/
-/** A text that is no id is not shown: it may be the API key. */
+/** A text that is not an id is not shown: it may be the API key. */
 const noIntegration = (id: string) =>
   usageError(
     `There is no integration ${idPattern.test(id) ? JSON.stringify(id) : 'with this id: an id is a number'}.`,

@@ -39,10 +39,10 @@ export interface Io {
   readonly ignoresHangups: boolean
   /** Whether there was a terminal at the start. */
   readonly hadTerminal: boolean
-  /** Has `work` done when the process exits, however it does; returns how to take that back. */
+  /** Calls `work` when the process exits in any way. Returns a function that cancels this. */
   onExit(work: (exitCode: number) => void): () => void
   /** Exits at once. */
   exit(exitCode: number): void
-  /** What the process is to exit with, where the command itself comes to 0. */
+  /** The exit code of the process if that of the command is 0. */
   noteExitCode(exitCode: number): void
 }

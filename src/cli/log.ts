@@ -12,7 +12,7 @@ export interface Log {
   error(message: string, fields?: LogFields): void
   /** For machines only: one line an attempt would bury what a person looks for. */
   detail(message: string, fields: LogFields): void
-  /** A line that a process of ours wrote in this format, or else its runtime. */
+  /** A line from a child process: of its log, in this format, or of its runtime. */
   line(text: string): void
   readonly format: 'pretty' | 'json'
 }
@@ -23,7 +23,7 @@ type LogIo = Pick<Io, 'stderr' | 'onExit'>
 const indented = (text: string) => text.replaceAll('\n', `\n${' '.repeat('error: '.length)}`)
 
 function prettyLog({ stderr }: LogIo): Log {
-  /** A full disk under the log, or a terminal that has gone, must not end what is under way. */
+  /** A full disk under the log, or a closed terminal, must not end the command. */
   const say = (text: string) => {
     try {
       stderr.write(`${text.split('\n').map(spellOut).join('\n')}\n`)
@@ -52,7 +52,7 @@ function isJsonObject(text: string): boolean {
 /** How much of a server's log is kept while nobody reads it; the rest is dropped. */
 const keptBytesMax = 1024 * 1024
 
-/** A stream that is no file descriptor is written to as it is. */
+/** A stream without a file descriptor is written to directly. */
 async function jsonLog({ stderr, onExit }: LogIo, isServer: boolean): Promise<Log> {
   const { default: pino } = await import('pino')
   const options = {
@@ -60,13 +60,13 @@ async function jsonLog({ stderr, onExit }: LogIo, isServer: boolean): Promise<Lo
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (level: string) => ({ level }) },
   }
-  // a reader that is behind must not hold up a server
+  // a slow reader must not hold up a server
   const kept = isServer ? { sync: false, maxLength: keptBytesMax } : { sync: true }
   const lines = gather((text) => void destination.write(text))
   // before pino's own work at the end
   onExit(lines.flush)
   const destination = stderr.fd === undefined ? stderr : pino.destination({ fd: stderr.fd, ...kept })
-  // at the end it would try for ever to write what is left
+  // at the end it would try for ever to write the rest
   destination.on('error', () => void Object.assign(destination, { flush: () => {}, flushSync: () => {} }))
   const logger = pino(options, { write: (line) => lines.add(`${spellOut(line.trimEnd())}\n`) })
   const now = (write: () => void) => {
@@ -88,7 +88,7 @@ export async function createLog(io: LogIo, format: 'pretty' | 'json', isServer =
   return format === 'json' ? await jsonLog(io, isServer) : prettyLog(io)
 }
 
-/** An error as its reader needs it: what happened, then what to do. What nobody expected comes with its stack. */
+/** An error as its reader needs it: what happened, then what to do. An unexpected error comes with its stack. */
 export function logError(log: Log, error: unknown): void {
   if (!(error instanceof LeadpushError)) {
     const stack = error instanceof Error ? error.stack : undefined

@@ -1,6 +1,6 @@
 /**
- * The file of `--metrics-file`: replaced as a whole by a rename, readable for node exporter, and written last when the process
- * exits, however it ends.
+ * The file of `--metrics-file`: replaced as a whole by a rename, readable for node exporter, and written a last time when the process
+ * exits in any way.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -20,7 +20,7 @@ import type { CommandIo } from './command-io.ts'
 
 /** How often the file is written while a push runs. */
 const updateMs = 30_000
-/** A longer file was not written by this module. */
+/** This module never writes a longer file. */
 const readBytesMax = 256 * 1024
 const mode = 0o644
 
@@ -32,7 +32,7 @@ function replaceFile(file: string, text: string): void {
   try {
     const handle = openSync(temporary, 'wx', mode)
     try {
-      // past the umask: another user collects the file
+      // regardless of the umask: another user collects the file
       fchmodSync(handle, mode)
       writeSync(handle, text)
       fsyncSync(handle)
@@ -63,7 +63,7 @@ function openFile(file: string): string {
   }
 }
 
-/** What writes the text of the file; `exitCode` is undefined while the run goes on. */
+/** Makes the text of the file; `exitCode` is undefined while the run goes on. */
 interface Metrics {
   render(nowMs: number, exitCode: number | undefined): string
 }

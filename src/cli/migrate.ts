@@ -11,7 +11,7 @@ import { writeSealed } from './rekey.ts'
 export async function migrate({ io, open }: AtDatabase<'secretKey'>): Promise<ExitCode> {
   return await open(
     async (opened, settings) => {
-      // a wrong key is told before anything is done
+      // a wrong key is reported before anything is done
       if (await hasDataKeys(opened.db)) await openVault(opened.db, settings)
       const applied = [...opened.migrated, ...(await rideOut(() => migrateSchema(opened.db)))]
       await rideOut(() => resolveSearches(opened.db))

@@ -1,4 +1,4 @@
-/** The OpenAPI document, for whoever builds against it. */
+/** Prints the OpenAPI document, for developers of receivers and platforms. */
 import { buildOpenapi } from '../server/openapi.ts'
 import type { At, ExitCode } from './describe.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Writes a page or a backup into a file. Whether that is possible is known before any work; a reader of the file sees the old
- * content or the new one, never a part. Only the owner may read it.
+ * Writes a page or a backup into a file. It checks before any work whether that is possible. A reader of the file sees the old content or
+ * the new one, never a part. Only the owner may read it.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -9,13 +9,13 @@ import { basename, dirname, join } from 'node:path'
 import { codeOf, LeadpushError, messageOf, usageError } from '../base/errors.ts'
 import type { CommandIo } from './command-io.ts'
 
-/** What a file is to hold. */
+/** The content of a file. */
 type Content = string | AsyncIterable<Uint8Array>
 
 export interface OutFile {
   /** Puts the content in its place; returns its size in bytes. Throws what `content` throws. */
   write(content: Content): Promise<number>
-  /** Leaves nothing behind of what was not written. */
+  /** Removes the unfinished file. */
   discard(): void
 }
 
@@ -66,8 +66,7 @@ function findFile(path: string, name: string) {
 }
 
 /**
- * `isTaken`: standard output is for something else. `option`: the option whose value `path` is. Throws `usage` where no file
- * can be written.
+ * `isTaken`: standard output is for something else. `option`: the option whose value `path` is. Throws `usage` if no file can be written.
  */
 export function openOutFile(
   io: CommandIo,
@@ -83,7 +82,7 @@ export function openOutFile(
   if (path === '' || path.endsWith('/') || found?.isDirectory()) throw refuse(name, { code: 'EISDIR' })
   if (found && !found.isFile())
     throw usageError(`${name} cannot be written: it is no file.`, 'Name a file, or - for standard output.')
-  // beside it: a name can only be given to another file on one file system
+  // beside it: a rename works only within one file system
   const temporary = join(dirname(path), `.${basename(path).slice(0, 100)}.${randomBytes(6).toString('hex')}`)
   let descriptor: number | undefined
   try {
@@ -103,7 +102,7 @@ export function openOutFile(
   }
   // a second signal ends the process at once
   const forget = io.onExit(discard)
-  /** An error of the content itself passes as it is. */
+  /** An error of the content itself is passed on unchanged. */
   const orExplain = <T>(work: (descriptor: number) => T): T => {
     try {
       if (descriptor === undefined) throw new Error('it was discarded')

@@ -50,24 +50,24 @@ export class Output {
     this.isUnread = true
   }
 
-  /** For output that cannot be had again: `told` is said where it cannot be written, also where the reader has gone, with exit code 1. */
+  /** For output that cannot be repeated: if it cannot be written, or the reader has gone, `told` is reported, and the exit code is 1. */
   noteLoss(told: string): void {
     this.lost = told
   }
 
-  /** What is lost with output that cannot be written; undefined for nothing. */
+  /** The report for the loss of output that cannot be written; undefined if nothing is lost. */
   get loss(): string | undefined {
     return this.lost
   }
 
-  /** Waits where the reader is behind. */
+  /** Waits for a slow reader. */
   async write(text: string | Uint8Array): Promise<void> {
     if (this.writeNow(text)) return
     // the only error is a reader that has gone
     await once(this.io.stdout, 'drain').catch(() => {})
   }
 
-  /** Writes with the other output of this moment, before any later write. */
+  /** Writes together with the other output of this moment, before any later write. */
   writeSoon(text: string): void {
     this.gathered.add(text)
   }
@@ -85,7 +85,7 @@ export class Output {
       return stdout.write(text)
     } catch (error) {
       if (codeOf(error) === undefined) throw error
-      // where standard output is a file, Node.js 20 throws; for a pipe or a terminal it emits an event
+      // if standard output is a file, Node.js 20 throws; for a pipe or a terminal it emits an event
       stdout.emit('error', error)
       return true
     }
@@ -99,7 +99,7 @@ export class Output {
     await this.write(this.toText(texts))
   }
 
-  /** What `writeSoon` is for lines. */
+  /** Like `writeSoon`, for lines. */
   lineSoon(...texts: string[]): void {
     this.writeSoon(this.toText(texts))
   }
@@ -112,14 +112,14 @@ export class Output {
     await this.write(toJsonLine(value))
   }
 
-  /** A result: with `--json` the object, else what people read of it: lines, or what writes them. */
+  /** A result: with `--json` the object, else its lines for people, or a function that writes these. */
   async result(value: object, text: string | readonly string[] | (() => Promise<void>)): Promise<void> {
     if (this.isJson) await this.json(value)
     else if (typeof text === 'function') await text()
     else await this.line(...[text].flat())
   }
 
-  /** Counts what is not shown, where there is any; `plural` things, or just so many. */
+  /** Says how many things are not shown, if any; `plural` names them. */
   async more(count: number, noun?: string, where = '; --json lists all'): Promise<void> {
     if (count > 0)
       await this.line(`… and ${noun === undefined ? formatCount(count) : plural(count, noun)} more${where}`)
@@ -142,7 +142,7 @@ export class Output {
     await this.write(await layOutTable(table, { room: this.io.stdout.columns || undefined, hasColours }))
   }
 
-  /** Rows without end: a table must have all its rows before it is printed, so that many of them are several tables. */
+  /** Any number of rows: a table needs all its rows before it is printed, so many rows become several tables. */
   tables(columns: readonly Column[]): { add(...more: Row[]): Promise<void>; end(): Promise<void> } {
     let rows: Row[] = []
     const write = async (atLeast: number) => {
@@ -173,9 +173,8 @@ export class Output {
   }
 
   /**
-   * A spinner on standard error, which moves once it is started, or undefined where nothing may move: beside a log of JSON, beside JSON
-   * lines on the same terminal, or on a terminal that says it has no columns (one that `script` or a container made), where ora would
-   * clear lines without end.
+   * A spinner on standard error, which moves once it is started. Undefined if nothing may move: beside a log of JSON, beside JSON lines
+   * on the same terminal, or on a terminal without columns (made by `script` or a container), where ora would clear lines without end.
    */
   async openSpinner(): Promise<Ora | undefined> {
     const { stdout, stderr, env } = this.io

@@ -17,7 +17,7 @@ const breakCode = 0
 /** A line break within one line of output. */
 export const lineBreak = mark(breakCode)
 
-/** Marks `text`; whether that becomes a colour is decided where it is written. */
+/** Marks `text`; the writer decides whether the mark becomes a colour. */
 export function paint(style: Style, text: string): string {
   const [on, off] = styles[style]
   return `${mark(on)}${text}${mark(off)}`
@@ -25,7 +25,7 @@ export function paint(style: Style, text: string): string {
 
 const marks = new RegExp(`\\u001b\\[(\\d+);${seal}m|${unprintable.source}`, 'gu')
 
-/** The text as it is written: sealed marks become codes, or without colours nothing; other control characters are spelt out. */
+/** The text for output: sealed marks become colour codes, or nothing without colours; other control characters are spelt out. */
 export const escapeControls = (text: string, hasColours: boolean): string =>
   text.replace(marks, (found, code: string | undefined) => {
     if (code === undefined) return spell(found)
@@ -33,14 +33,14 @@ export const escapeControls = (text: string, hasColours: boolean): string =>
     return hasColours ? `\u001b[${code}m` : ''
   })
 
-/** The text with its control characters spelt out, and with the sealed marks that `escapeControls` is to turn into codes. */
+/** The text with its control characters spelt out and with sealed marks, which `escapeControls` turns into codes. */
 export const spellUnsealed = (text: string): string =>
   text.replace(marks, (found, code: string | undefined) => (code === undefined ? spell(found) : found))
 
-/** How many characters of a text that was spelt out are seen. */
+/** The number of visible characters of a text that was spelt out. */
 export const seenLength = (text: string): number => [...text.replace(marks, '')].length
 
 const statusStyles: Partial<Record<string, Style>> = { delivered: 'green', complete: 'green', failed: 'red' }
 
-/** How a delivery or a run stands, in its colour. */
+/** The status of a delivery or a run, in its colour. */
 export const paintStatus = (status: string): string => paint(statusStyles[status] ?? 'yellow', status)

@@ -1,4 +1,4 @@
-/** For whoever develops a receiver: made-up deliveries to it, and a graded report of what came back. */
+/** For developers of a receiver: sends made-up deliveries to it, and grades its answers. */
 import { plural, seconds } from '../base/amounts.ts'
 import { usageError } from '../base/errors.ts'
 import { type CheckLine, planned, runProbe, type SummaryLine } from '../receiver-kit/probe/run-probe.ts'

@@ -1,4 +1,4 @@
-/** The command line: which commands there are, and the one map from what happened to an exit code. */
+/** The command line: its commands, and the one map from errors to exit codes. */
 import { Command, CommanderError, type Option } from 'commander'
 import { LeadpushError, usageError } from '../base/errors.ts'
 import { nearestNames } from '../base/nearest.ts'
@@ -43,13 +43,13 @@ const groups: readonly (readonly [heading: string, commands: readonly Described[
   ['Help:', [demo, completion]],
 ]
 
-/** Where help and complaints of the command line go. */
+/** The streams for help and for complaints of the command line. */
 interface Writers {
   out(text: string): void
   error(text: string): void
 }
 
-/** Does what a command is for, with its arguments. */
+/** Does the work of a command, with its arguments. */
 type Run = (described: Described, command: Command, given: readonly unknown[]) => Promise<void>
 
 /** Builds the command line without running anything. */
@@ -118,7 +118,7 @@ function inherit(parent: Command, root: Command): void {
   }
 }
 
-/** Of a repeated `--user` commander would silently keep the last value alone. */
+/** commander would silently keep only the last value of a repeated `--user`. */
 function refuseTwice(command: Command, option: Option): void {
   let times = 0
   command.on(`option:${option.name()}`, () => {
@@ -126,7 +126,7 @@ function refuseTwice(command: Command, option: Option): void {
   })
 }
 
-/** Runs the command that the arguments name, and returns what to exit with. */
+/** Runs the command that the arguments name, and returns the exit code. */
 export async function runProgram(io: Io): Promise<ExitCode> {
   const { args } = io
   const unlogged = openIo(io)
@@ -166,7 +166,10 @@ function findCommandWords(program: Command, args: readonly string[]): string[] {
   return command ? [word, ...findCommandWords(command, args.slice(1))] : []
 }
 
-/** Without the value of an unknown option, which may be a secret: commander shows `--apikey=KEY` whole, and finds no name like it. */
+/**
+ * The message without the value of an unknown option, which may be a secret: commander shows `--apikey=KEY` whole, and finds no similar
+ * name.
+ */
 function hideValue(usage: string, program: Command, commandWords: readonly string[]): string {
   const name = /^error: unknown option '(-[^=]*)=/.exec(usage)?.[1]
   if (name === undefined) return usage
@@ -177,10 +180,10 @@ function hideValue(usage: string, program: Command, commandWords: readonly strin
   return `error: unknown option '${name}'${nearest === undefined ? '' : `\n(Did you mean ${nearest}?)`}`
 }
 
-/** commander's own words, or where a command was given without its subcommand, its help. */
+/** commander's own words, or the help of a command that was given without its subcommand. */
 function reportUsage(log: Log, usage: string, args: readonly string[], commandWords: readonly string[]): void {
   const [word, unknown] = args.slice(commandWords.length)
-  // `help` of a word that is no command: commander would print the help of what is above it, and nothing else
+  // `help` with an unknown command: commander would only print the help of the command above it
   const isAsked = word === 'help' && unknown !== undefined && /^Usage: /.test(usage)
   const text = isAsked ? `unknown command '${unknown}'` : usage.replace(/^error: /, '').trim()
   if (/^Usage: /.test(text) && log.format === 'pretty') {

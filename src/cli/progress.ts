@@ -1,4 +1,4 @@
-/** How far a command is, on standard error: on a terminal one moving line that never wraps, elsewhere a log line every 10 s. */
+/** The progress of a command, on standard error: on a terminal one moving line that never wraps, elsewhere a log line every 10 s. */
 import type { CommandIo } from './command-io.ts'
 
 const plainProgressMs = 10_000
@@ -6,7 +6,7 @@ const livelyProgressMs = 200
 /** The spinner, a space, and the last column, at which some terminals wrap. */
 const besideChars = 3
 
-/** Shows what `text` says until `stop`; it is asked for a text that fits, and for undefined nothing is shown yet. */
+/** Shows the result of `text`, which is given the room on the line, until `stop`. Undefined shows nothing yet. */
 export async function startProgress(
   io: CommandIo,
   text: (columns: number) => string | undefined,

@@ -1,4 +1,4 @@
-/** What is old and needed no more is deleted. */
+/** Deletes old data that nothing needs. */
 import { formatCount } from '../base/amounts.ts'
 import { messageOf } from '../base/errors.ts'
 import { parseDuration } from '../base/setting-values.ts'

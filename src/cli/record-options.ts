@@ -1,4 +1,4 @@
-/** How the records of files are read, by the options that say so. */
+/** Turns options into rules for reading the records of files. */
 import type { Command } from 'commander'
 import { type LeadMap, leadMaps } from '../leads/field-map.ts'
 import type { ReadOptions } from '../leads/pick-fields.ts'
@@ -43,7 +43,7 @@ export function readOptionsOfEither(
 ): RecordWays & { leadMap: LeadMap | undefined; userMap: UserMap | undefined } {
   const userMap = orRefused(() => userMaps.read(options))
   const leadMap = orRefused(() => leadMaps.read(options))
-  // which of the two was meant cannot be told: listings have more fields
+  // the options fit neither: a map of listings is assumed, which have more fields
   if (!leadMap.value && !userMap.value) throw leadMap.error
   return { leadMap: leadMap.value, userMap: userMap.value, ...readWays(options) }
 }
@@ -56,7 +56,7 @@ function orRefused<T>(read: () => T): { value?: T; error?: unknown } {
   }
 }
 
-/** A word of a shell, quoted where it must be. */
+/** A word for a shell, quoted if necessary. */
 const quoteWord = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
 
 /** `leadpush`, `leads`, `import`. */

@@ -1,4 +1,4 @@
-/** The file of `--rejects`: the records that an import rejects, as they came. It takes its place once the import was under way. */
+/** The file of `--rejects`: rejected records as they came. It is put in its place once the import is under way. */
 import { once } from 'node:events'
 import {
   closeSync,
@@ -23,7 +23,7 @@ import { explain, type OutFile, openOutFile } from './out-file.ts'
 class RejectsFile {
   private readonly path: string
   private readonly stream: Writable
-  /** Gets the stream's content; without it the stream leads to a pipe or a device. */
+  /** The file that gets the stream's content; undefined for a pipe or a device. */
   private readonly file: OutFile | undefined
   private writing: Promise<unknown> | undefined
   private header: string | undefined
@@ -38,15 +38,15 @@ class RejectsFile {
     })
   }
 
-  /** From now on it takes the place of a file that was there: not before the import is under way, since wrong usage does nothing. */
+  /** From now on it replaces a file that was there: not before the import is under way, since wrong usage changes nothing. */
   begin(): void {
     this.writing ??= this.file?.write(this.stream as PassThrough).catch((error) => this.stream.destroy(error))
   }
 
-  /** Throws `failed` where it cannot be written on. */
+  /** Throws `failed` if writing cannot go on. */
   async add({ raw, header }: Rejected): Promise<void> {
     this.begin()
-    // a record with what was erased is told, and not kept
+    // a record with an erased href or contact is reported, and not kept
     if (raw.length === 0) return
     const pieces: (string | Uint8Array)[] = [raw, '\n']
     const head = header === undefined ? undefined : Buffer.from(header).toString()
@@ -60,7 +60,7 @@ class RejectsFile {
     if (this.trouble) throw new LeadpushError('failed', describeTrouble(this.path, this.trouble))
   }
 
-  /** Throws `failed` where not all of it was written. */
+  /** Throws `failed` if not all of it was written. */
   async finish(): Promise<void> {
     await this.close()
     if (this.trouble)
@@ -84,13 +84,13 @@ const anothers = (path: string) =>
     'Name a file of your own, in a folder of your own.',
   )
 
-/** A pipe or a device. Throws `usage` where it cannot be written, or is a pipe of another user. */
+/** A pipe or a device. Throws `usage` if it cannot be written, or is a pipe of another user. */
 function openOther(path: string, isPipe: boolean): Writable {
   let fd: number | undefined
   try {
     fd = openSync(path, constants.O_WRONLY | (isPipe ? constants.O_NONBLOCK : 0))
     const found = fstatSync(fd)
-    // without a thread that waits for a pipe's reader: no signal would end that
+    // opened without waiting for a pipe's reader: no signal could end a waiting thread
     if (isPipe && found.isFIFO() && isOwnFile(found)) return new Socket({ fd, readable: false, writable: true })
     if (found.isCharacterDevice()) return createWriteStream(path, { fd })
   } catch (error) {
@@ -102,13 +102,13 @@ function openOther(path: string, isPipe: boolean): Writable {
   throw anothers(path)
 }
 
-/** What an import reads. */
+/** The files that an import reads. */
 interface Inputs {
   files: readonly string[]
   mapFile?: string
 }
 
-/** What is at `path`. Throws `usage` where that is one of the files that the import reads. */
+/** The file at `path`. Throws `usage` if the import reads it. */
 function findRejects(path: string, { files, mapFile }: Inputs): Stats | undefined {
   if (path === '-')
     throw usageError(
@@ -133,8 +133,8 @@ function findRejects(path: string, { files, mapFile }: Inputs): Stats | undefine
 }
 
 /**
- * Throws `usage` where it cannot be written, is one of those that the import reads, or where another user has put it, or a link to it,
- * there to get contacts and receiver keys.
+ * Throws `usage` if it cannot be written, if the import reads it, or if another user has put it or a link there to get contacts and
+ * receiver keys.
  */
 export function openRejects(io: CommandIo, path: string, inputs: Inputs): RejectsFile {
   const found = findRejects(path, inputs)
@@ -142,7 +142,7 @@ export function openRejects(io: CommandIo, path: string, inputs: Inputs): Reject
   if (link && !isOwnFile(link)) throw anothers(path)
   if (found?.isFIFO() || found?.isCharacterDevice()) return new RejectsFile(path, openOther(path, found.isFIFO()))
   if (found && !isOwnFile(found)) throw anothers(path)
-  // a file of its own: who may read the one that was there, or has it open, gets nothing of this one
+  // a new file: users who may read the old one, or have it open, see nothing of this one
   const file = openOutFile(io, found ? realpathSync(path) : path, { isTaken: true, option: '--rejects' })
   return new RejectsFile(path, new PassThrough(), file)
 }

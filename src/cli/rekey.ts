@@ -45,7 +45,7 @@ function tellKey(isChanged: boolean, { damaged }: SealedCounts): string {
     : 'Nothing is encrypted any more: unset LEADPUSH_SECRET_KEY on every machine, or the next import encrypts again.'
 }
 
-/** Tells a person what was encrypted or decrypted; nothing where nothing was. */
+/** The line for people on what was encrypted or decrypted, if anything was. */
 export async function writeSealed(
   io: CommandIo,
   { receiverKeys, signingSecrets, damaged }: SealedCounts,

@@ -1,4 +1,4 @@
-/** The state of things as one page, for people who would rather look. */
+/** Writes the state of the pushes as one page. */
 import { bytes, secondsSince } from '../base/amounts.ts'
 import { toFindingLine } from '../inspect/finding.ts'
 import { findFigures } from '../inspect/report/figures/find-figures.ts'

@@ -1,16 +1,16 @@
-/** Which options of a command go together. What breaks a rule is wrong usage, before anything is read or loaded. */
+/** Rules for options that go together. Breaking a rule is wrong usage, before anything is read or loaded. */
 import type { Command } from 'commander'
 import { listed } from '../base/amounts.ts'
 import { usageError } from '../base/errors.ts'
 
 interface Given {
-  /** Whether the option was given; one that is left to its default was not. */
+  /** Whether the option was given; a default does not count. */
   has(flag: string): boolean
   /** How many arguments were given. */
   words: number
 }
 
-/** Throws `usage` where it is broken. */
+/** Throws `usage` if it is broken. */
 export type Rule = (given: Given) => void
 
 /** At most one of them. */
@@ -28,14 +28,14 @@ export const someOf =
     if (!flags.some(has)) throw usageError(none, hint)
   }
 
-/** An option that other tools have: it is answered with what to do instead. */
+/** An option of other tools: the error says what to do instead. */
 export const refuses =
   (flag: string, message: string, hint: string): Rule =>
   ({ has }) => {
     if (has(flag)) throw usageError(message, hint)
   }
 
-/** It means nothing without the other. */
+/** The option has no meaning without the other. */
 export const goesWith =
   (flag: string, other: string, hint?: string): Rule =>
   ({ has }) => {

@@ -25,7 +25,7 @@ const lasting = {
 } as const
 type Lasting = Partial<Record<keyof typeof lasting, number>>
 
-/** The figures that runs of every kind have: how the run goes, how the last one ended, and attempts. */
+/** The figures of runs of every kind: the state of the run, the end of the last one, and attempts. */
 export class RunFigures {
   private readonly prefix: string
   private readonly command: string

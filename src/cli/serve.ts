@@ -1,4 +1,4 @@
-/** The inbound endpoints for automation platforms, until it is told to stop. */
+/** Serves the inbound endpoints for automation platforms until it is told to stop. */
 
 import { buildChildEnvironment } from '../base/config.ts'
 import { asDatabaseError } from '../db/away.ts'
@@ -10,10 +10,10 @@ import type { AtDatabase, ExitCode } from './describe.ts'
 import { logError } from './log.ts'
 import type { PushNeed, PushSetting } from './push/settings.ts'
 
-/** A connection of the pool on which the database is silent for so long is given up, and whoever waits for it answered. */
+/** A connection of the pool is given up after so long without a word from the database; requests that wait for it are answered. */
 const databaseSilentMsMax = 4_000
 const connectionsMax = 8
-/** Requests are not kept for longer than this, whatever LEADPUSH_DATABASE_AWAY says. */
+/** Requests are not kept for longer than this, even if LEADPUSH_DATABASE_AWAY is longer. */
 const databaseAwayMsMax = 30_000
 /** contract 5.6: 10 s, with something to spare. */
 const endMsMax = 8_500
@@ -26,7 +26,7 @@ export async function serve({ io, open, readSettings }: AtDatabase<Setting, Push
   const limits = { silentMsMax: databaseSilentMsMax, connectionsMax, awayMsMax }
   return await open(async ({ db, description }, settings) => {
     io.log.info(`Database: ${description}`)
-    // for the processes of subscription pushes, which would only fail; a request needs no secret
+    // needed by the processes of subscription pushes, which would only fail; a request needs no secret
     await openVault(db, settings)
     if (settings.allowInsecureHooks) {
       io.log.warn('LEADPUSH_ALLOW_INSECURE_HOOKS is set: hook URLs may lead anywhere. For development only.')
@@ -61,7 +61,7 @@ export async function serve({ io, open, readSettings }: AtDatabase<Setting, Push
 
 function logRequest(io: CommandIo, { method, route, status, durationMs, integration, address }: RequestEntry): void {
   const fields = { method, route, status, durationMs: Math.round(durationMs * 10) / 10, integration, address }
-  // in one write with those that are answered at the same moment
+  // in one write with requests that are answered at the same moment
   if (io.log.format === 'json') io.log.detail('request', fields)
   else {
     io.log.info(

@@ -1,4 +1,4 @@
-/** Which settings hold here, and where each comes from. */
+/** The settings in force here, with the source of each. */
 import { findInForce, type SettingInForce } from '../base/config.ts'
 import type { At, ExitCode } from './describe.ts'
 import { paint } from './painted.ts'

@@ -1,4 +1,4 @@
-/** SIGHUP, SIGINT and SIGTERM: the first asks a command to come to an end, the second ends it at once. */
+/** SIGHUP, SIGINT and SIGTERM: the first one asks a command to finish, the second ends it at once. */
 import type { Io } from './io.ts'
 
 export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
@@ -12,7 +12,7 @@ export const isStopCode = (exitCode: number): boolean => (Object.values(exitCode
 
 export interface Stop {
   readonly signal: AbortSignal
-  /** What the command exits with, if it was stopped. */
+  /** The exit code of the command, if it was stopped. */
   readonly exitCode: StopCode | undefined
   dispose(): void
 }
@@ -27,7 +27,7 @@ export class Stops {
     this.io = io
   }
 
-  /** Whether the command is one that must not just be ended in the middle: it has asked to be told. */
+  /** Whether the command wants to hear of a signal, since it must not just be ended in the middle. */
   get mustFinish(): boolean {
     return this.isCareful
   }
@@ -54,7 +54,7 @@ export class Stops {
     }
   }
 
-  /** `onFirst` tells whoever waits that the command is coming to an end. */
+  /** `onFirst` reports to people that the command is finishing. */
   listen(onFirst: (signal: StopSignal) => void): Stop {
     const controller = new AbortController()
     let exitCode: StopCode | undefined

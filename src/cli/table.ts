@@ -4,7 +4,7 @@ import { escapeControls, paint, type Style } from './painted.ts'
 
 const styleOf: Record<Tone, Style> = { good: 'green', bad: 'red', doubtful: 'yellow', faint: 'dim' }
 
-/** As it is printed, where its colour is decided. */
+/** The text for printing, which decides the colour. */
 function paintCell(cell: Cell): string {
   if (typeof cell === 'string') return cell
   return cell.tone ? paint(styleOf[cell.tone], cell.text) : cell.text
@@ -13,7 +13,7 @@ function paintCell(cell: Cell): string {
 const gap = 3
 const ascii = /^[ -~]*$/
 
-/** The lines of a table in `room` characters, or more where the columns that are not wide need more. */
+/** The lines of a table in `room` characters, or in more if the narrow columns need more. */
 export async function layOutTable(
   { columns, rows }: Table,
   { room = Number.POSITIVE_INFINITY, hasColours = false }: { room?: number | undefined; hasColours?: boolean },

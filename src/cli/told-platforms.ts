@@ -1,4 +1,4 @@
-/** What platforms are told of hooks that were removed, and what came of it. */
+/** Tells platforms that hooks were removed, and reports the results. */
 import { plural } from '../base/amounts.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { sendHookRemovals, type ToldHook } from '../integrations/hook-http.ts'

@@ -1,4 +1,4 @@
-/** This machine, its settings, the receiver, the database and all data are checked; or files, before they are imported or sent. */
+/** Checks this machine, its settings, the receiver, the database and all data; or files, before they are imported or sent. */
 import { formatCount } from '../base/amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { type Findings, toFindingLine } from '../inspect/finding.ts'
@@ -18,7 +18,7 @@ interface ValidateOptions extends RecordOptions {
 
 type Counts = Record<string, number>
 
-/** So many problems and so many notes are shown to a person; the rest are counted. */
+/** A person is shown at most so many problems and so many notes; the others are counted. */
 const shownMax = { problem: 100, note: 20, skipped: 20 } as const
 
 export async function validate(at: At, files: string[], options: ValidateOptions): Promise<ExitCode> {
@@ -73,7 +73,7 @@ async function validateEverything(
   const how = { source, open, quick, signal, onHang }
   try {
     const exitCode = await show(io, checkEverything(how, counts), counts, quick ? ['checks'] : undefined)
-    // what still hangs would keep the process
+    // a check that still hangs would keep the process alive
     if (hangs) await io.ending.begin(exitCode)
     return exitCode
   } finally {

@@ -47,7 +47,7 @@ is replaced as a whole twice a minute, and when the run ends.`,
       'Nothing was sent: `leadpush preview` is the dry run of a push.',
       'It shows what `push --all` would send now; with --user EMAIL, --force or --failed what that would.',
     ),
-    // for `serve`: with --user it is that user's alone
+    // for `serve`: with --user it sends the push of that user alone
     exclude(['--all', '--user', '--resume', '--failed'], 'Give one of them.'),
     exclude(['--all', '--owed', '--resume', '--failed'], 'Give one of them.'),
     goesWith('--force', '--all'),

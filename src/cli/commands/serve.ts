@@ -16,7 +16,7 @@ Examples:
 
 serve speaks plain HTTP: put a proxy with TLS before it, which forwards only
 /api/extern/. /healthz, /readyz, /metrics and /openapi.json are for inside.`,
-  // what pushes need is checked here too: their processes would only fail
+  // the settings of pushes are checked here too: their processes would only fail
   settings: [
     ...pushSettings,
     ...(['automation', 'host', 'port', 'limitAddress', 'limitKey', 'trustProxy'] as const),

@@ -1,4 +1,6 @@
-/** What may stand where on the command line, read from the program itself, so that no completion can forget a command. */
+/**
+ * The words that are allowed at each place of the command line, read from the program itself, so that no completion can forget a command.
+ */
 import type { Command, Help, Option } from 'commander'
 
 /** What follows an option, or stands in the place of an argument; `other` is known to the person alone. */
@@ -8,7 +10,7 @@ export interface WordOption {
   /** `-h`, `--help`. */
   flags: string[]
   description: string
-  /** Undefined where it has none. */
+  /** Undefined if it has none. */
   value: (Value & { isOptional: boolean }) | undefined
 }
 
@@ -18,7 +20,7 @@ export interface WordCommand {
   options: WordOption[]
   /** Names after the path. */
   commands: { name: string; description: string }[]
-  /** Of its first; where there are several they are alike. */
+  /** The value of its first argument; several arguments are alike. */
   argument: Value | undefined
 }
 
@@ -39,7 +41,7 @@ function describeArgument(command: Command): Value | undefined {
   return first && describeValue(first.name(), first.argChoices)
 }
 
-/** The program and all its commands, but for what is hidden; the first is the program. */
+/** The program and all its commands, except hidden ones; the first is the program. */
 export function listCommands(command: Command, help: Help = command.createHelp(), path = ''): WordCommand[] {
   const visible = help.visibleCommands(command)
   const commands = visible.map((each) => ({ name: each.name(), description: each.description() }))

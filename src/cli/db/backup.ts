@@ -44,7 +44,7 @@ export async function restore({ io, open, readSettings }: AtDatabase<'secretKey'
   const { rows, strangers, madeAt, version, postgres } = await restoreBackup(home, input, (sealed) =>
     openErasureKey(settings.secretKey, sealed),
   )
-  // brings an older schema up to date, and tells that the database can be used
+  // brings an older schema up to date, and shows that the database can be used
   await open(async () => {})
   if (strangers.length > 0)
     io.log.warn(

@@ -5,7 +5,7 @@ import type { At, ExitCode, ReadSettings } from '../describe.ts'
 
 type AtHome = At<'databaseUrl' | 'home'>
 
-/** The home of the embedded database. Throws `usage` where there is none. */
+/** The home of the embedded database. Throws `usage` if there is none. */
 export function homeOf({ databaseUrl, home }: ReadSettings<'databaseUrl' | 'home'>): string {
   if (databaseUrl === undefined) return home
   throw usageError('DATABASE_URL is set: there is no embedded database.', 'Unset it to work with the embedded one.')

@@ -1,4 +1,4 @@
-/** One delivery by its key, with its attempts, what the receiver said, and its body. */
+/** One delivery by its key, with its attempts, the receiver's words, and its body. */
 
 import { bytes, formatCount, partOf, timeFormat } from '../../base/amounts.ts'
 import { readDeliveredBody, unknownDelivery } from '../../inspect/delivery/read-body.ts'
@@ -18,7 +18,7 @@ export async function show(
   { body }: { body?: true },
 ): Promise<ExitCode> {
   return await open(async ({ db }, settings) => {
-    // a text of other characters is no key, and PostgreSQL may refuse it
+    // a text with other characters is not a key, and PostgreSQL may refuse it
     const found = /^[!-~]{1,64}$/.test(key) ? await findDelivery(db, key, settings.keepAnswers) : undefined
     if (!found) throw unknownDelivery(key)
     if (body) {

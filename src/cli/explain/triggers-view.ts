@@ -1,4 +1,4 @@
-/** What became of a listing's triggers, in a sentence for each hook and kind. Pure. */
+/** The state of a listing's triggers, in a sentence for each hook and kind. Pure. */
 import { plural } from '../../base/amounts.ts'
 import { leadsPerHookMax } from '../../base/limits.ts'
 import type { ExplainedTrigger } from '../../inspect/explain/triggers.ts'
@@ -41,6 +41,6 @@ function tellStatus(told: ExplainedTrigger, time: Time, waits: boolean): string 
   }
 }
 
-/** `waits`: whether all sources of the listing lack it, or it was not seen for too long. */
+/** `waits`: whether no source has the listing any more, or no import had it for too long. */
 export const tellTrigger = (told: ExplainedTrigger, time: Time, waits: boolean): string =>
   `${told.trigger}, hook ${told.hook} of integration ${told.integration}: ${tellStatus(told, time, waits)}.`

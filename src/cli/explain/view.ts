@@ -1,4 +1,4 @@
-/** An explanation in sentences: the answer first, then what it rests on. Pure. */
+/** An explanation in sentences: the answer first, then its reasons. Pure. */
 
 import { formatCount, listed, partOf, plural, span } from '../../base/amounts.ts'
 import { bodyBytesMax, importDays, leadsPerQueryMax } from '../../base/limits.ts'
@@ -17,7 +17,7 @@ function ordinal(value: number): string {
   return `${formatCount(value)}${ending}`
 }
 
-/** With one decimal, or with as many as it takes to differ from the radius. */
+/** A distance with one decimal, or with as many as it takes to differ from the radius. */
 function miles(distance: number, radius: number): string {
   const digits = [1, 2, 3, 4].find((digits) => Number(distance.toFixed(digits)) > radius === distance > radius)
   return distance.toFixed(digits ?? 5)
@@ -98,14 +98,14 @@ function tellDelivery(delivery: ExplainedDelivery, time: Time): string {
 
 const order = ['delivered', 'pending', 'unknown', 'failed'] as const
 
-/** What sends again what failed: `push --failed` serves subscribed users alone, and plans anew. */
+/** The command that repeats failed deliveries: `push --failed` serves only subscribed users, and plans anew. */
 function tellAgain({ user, subscribed, planned }: Explanation, unknown: '' | ' --unknown'): string {
   if (planned === null) return 'A delivery that is made anew would not have it.'
   const command = subscribed ? `push --failed${unknown}` : `push --user ${user}`
   return `${unknown ? '' : 'Once the cause is mended, '}\`leadpush ${command}\` sends it again.`
 }
 
-/** The answer where deliveries of the period held the listing; `delivery` is the one with the best outcome. */
+/** The answer if deliveries of the period had the listing; `delivery` is the one with the best outcome. */
 function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: Time): string {
   const { user, subscribed, owed, planned } = explanation
   const { status, httpStatus, error, createdAt, changed } = delivery
@@ -125,7 +125,7 @@ function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: T
   }
 }
 
-/** The answer where no delivery of the period held the listing: the first sufficient reason. */
+/** The answer if no delivery of the period had the listing: the first sufficient reason. */
 function tellNotSent(explanation: Explanation, maxAge: string, time: Time): string {
   const { user, subscribed, queries, tooOld, seenAt, ageSeconds, planned, tooLarge, held, owed, servedAt } = explanation
   const { period, importedAt, untold, gone, sameHouse } = explanation
@@ -196,7 +196,7 @@ function describeSources(explanation: Explanation, time: Time): string {
 }
 
 export interface Told {
-  /** What was asked, in one sentence, or two. */
+  /** The question, in one sentence or two. */
   answer: string
   listing: string
   user: string

@@ -1,4 +1,4 @@
-/** What `leads forget` tells a person. */
+/** The output of `leads forget` for people. */
 
 import { formatCount, plural } from '../../base/amounts.ts'
 import type { Forgotten } from '../../upkeep/forget/forget.ts'
@@ -25,7 +25,7 @@ function describeErased({ listings, redacted, versions }: Forgotten): Fact[] {
   return facts
 }
 
-/** Tells what came of an erasure; of a dry run, what would. */
+/** Reports the result of an erasure; for a dry run, the expected one. */
 export async function tellForgotten(io: CommandIo, forgotten: Forgotten, dryRun: boolean): Promise<void> {
   const { newlyRefused, list, versions, triggers, ended, anew, underWay, sent } = forgotten
   if (dryRun) await io.out.line('A dry run: nothing was erased, and nothing is refused. Otherwise:')
@@ -53,6 +53,6 @@ export async function tellForgotten(io: CommandIo, forgotten: Forgotten, dryRun:
     await io.out.line(`${plural(underWay, 'request')} with it may still be under way in other processes.`)
 }
 
-/** A response that is to be uploaded. */
+/** A response for the operator to upload. */
 export const tellResponse = ({ file, deleted, notFound }: Response): string =>
   `${file}: ${formatCount(deleted)} deleted, ${formatCount(notFound)} not found`

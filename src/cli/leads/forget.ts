@@ -1,4 +1,4 @@
-/** Listings are erased for good. What is given is neither printed nor kept. */
+/** Erases listings for good. The given URLs and contacts are neither printed nor kept. */
 
 import { plural } from '../../base/amounts.ts'
 import { usageError } from '../../base/errors.ts'
@@ -29,7 +29,7 @@ interface ForgetOptions {
 
 /** More than any URL or contact is long. */
 const inputBytesMax = 4_096
-/** So many lines that cannot be read are told. */
+/** At most so many unreadable lines are named. */
 const rejectedShownMax = 10
 
 async function readHref(io: CommandIo, given: string): Promise<Erasure> {
@@ -50,7 +50,7 @@ function openList(io: CommandIo, name: string): Wanted {
   return { lines: () => readLines(name === '-' ? io.openStdin() : openFile(name)), once: !isFile }
 }
 
-/** What the options name. Throws `usage`, before anything is done. */
+/** The URLs and contacts that the options name. Throws `usage` before anything is done. */
 async function readWanted(io: CommandIo, { href, contact, list, drop = [], response }: ForgetOptions): Promise<Wanted> {
   if (href !== undefined) return readHref(io, href)
   if (contact !== undefined) return readContact(io, contact)

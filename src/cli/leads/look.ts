@@ -1,4 +1,4 @@
-/** Listings to look at. Contacts are shown only where they are asked for. */
+/** Shows listings; contacts only with `--contacts`. */
 import { formatCount, plural, timeFormat } from '../../base/amounts.ts'
 import { numberColumns } from '../../base/table.ts'
 import { findPeriod } from '../../deliveries/runs.ts'
@@ -90,7 +90,7 @@ export async function show(
   })
 }
 
-/** A changed contact is named, and shown only where contacts are. */
+/** Names the field of a changed contact; the contact is shown only with `--contacts`. */
 const hide = (change: FieldChange, contacts: true | undefined): Partial<FieldChange> =>
   contacts || !contactFields.has(change.field) ? change : { field: change.field }
 

@@ -1,4 +1,4 @@
-/** What a push would send, without sending or writing anything. */
+/** Shows what a push would send; sends and writes nothing. */
 
 import { bytes, formatCount, plural, secondsSince } from '../../base/amounts.ts'
 import { numberColumns } from '../../base/table.ts'
@@ -68,7 +68,7 @@ async function show(
   await print(io, planned, options.limit)
   const seconds = secondsSince(startedAt)
   const summary = planned.summary(seconds)
-  // what draws the page takes a quarter of a start
+  // loading the modules of the page takes a quarter of a start
   const size = file && user && (await (await import('./page.ts')).writePage(db, user, planned, settings, file))
   const leadsPerUser = planned.spread.get()
   if (io.out.isJson) await io.out.json({ ...summary, ...(leadsPerUser && { leadsPerUser }) })
@@ -137,7 +137,7 @@ async function showTable(io: CommandIo, planned: Preview, limit?: number): Promi
 
 function toRow(line: DeliveryLine, matches: number | null): string[] {
   const { user, kind, queries, leads, part, parts, attempts } = line
-  // the e-mail comes last, where it is not cut for want of room
+  // the e-mail comes last, where it is not cut
   return [
     `${kind}${attempts > 0 ? ', 2nd attempt' : ''}`,
     formatCount(queries),
@@ -178,7 +178,7 @@ async function writeSummary(
     await io.out.line(
       io.out.wrap(`Left out, since another listing of the house counts: ${plural(summary.sameHouse, 'listing')}.`, 0),
     )
-  // one user has nobody to be compared with
+  // a single user cannot be compared with others
   if (leadsPerUser === undefined || summary.users < 2) return
   const { withoutLeads, smallest, median, largest } = leadsPerUser
   const name = ({ user, leads }: typeof smallest) => `${formatCount(leads)} (${user})`

@@ -1,6 +1,6 @@
 /**
- * The dead man's switch of `push --all` (contract 2): it hears of the start and of the end, and with LEADPUSH_PING_BODY also of what
- * came of the push. Trouble with it is logged, and changes nothing.
+ * The dead man's switch of `push --all` (contract 2): it is told the start and the end, and with LEADPUSH_PING_BODY also the summary of
+ * the push. Trouble with it is logged, and changes nothing.
  */
 import pRetry from 'p-retry'
 import type { Proxies } from '../../base/config.ts'
@@ -24,8 +24,8 @@ const reasonsMax = 100
 const textCharsMax = 500
 
 /**
- * What a ping says of a push that broke off. The error's own message is for the log alone: it may name a user, a file or what a server
- * said.
+ * The text of a ping for a push that broke off. The error's own message is for the log alone: it may have the name of a user or a file,
+ * or words of a server.
  */
 const messages = {
   usage: 'Wrong usage or settings: nothing was done.',
@@ -38,14 +38,14 @@ const messages = {
 /** Why a push broke off, as far as a monitor may know. */
 type BreakOff = keyof typeof messages
 
-/** The reason that an error is. */
+/** The reason for an error. */
 const reasonOf = (error: unknown): BreakOff => (error instanceof LeadpushError ? error.code : 'fault')
 
-/** A monitor keeps what it is sent, and mails it on: no e-mail address gets there, in any text. */
+/** A monitor keeps and mails what it is sent, so no text for it has an e-mail address. */
 const clip = (text: string): string =>
   text.replace(/[^\s<>"'(]+@[^\s<>"')]+/g, '…').replace(new RegExp(`^(.{${textCharsMax}}).+$`, 'su'), '$1…')
 
-/** The monitor has answered, and did not take the ping. */
+/** The monitor has answered and refused the ping. */
 class Refused extends Error {}
 
 export class Ping {
@@ -61,7 +61,7 @@ export class Ping {
     this.settings = settings
   }
 
-  /** Takes what the body tells from the lines of the push. */
+  /** Collects the content of the body from the lines of the push. */
   get reporter(): PushReporter {
     const ignore = () => {}
     return {
@@ -78,7 +78,7 @@ export class Ping {
     await this.send('start', '')
   }
 
-  /** The push came to its end, with that exit code. */
+  /** The push finished with that exit code. */
   async end(exitCode: number): Promise<void> {
     await this.send(exitCode === 0 ? 'success' : 'fail', this.formatBody({ exitCode }))
   }
@@ -118,7 +118,7 @@ export class Ping {
       // people read it in the log of the monitor
       const text = `${JSON.stringify(body, null, 1)}\n`
       if (Buffer.byteLength(text) <= pingBodyBytesMax) return text
-      // what is left without any is far below the limit
+      // the rest without any reason is far below the limit
       if (skips.pop() === undefined) causes.pop()
     }
   }
@@ -130,7 +130,7 @@ export class Ping {
     const http = createHttp({ concurrency: 1, timeoutMs: pingTimeoutMs, proxies })
     const until = performance.now() + pingTimeoutMs
     try {
-      // a connection that breaks once must not alarm anybody; a monitor that answers has heard of it
+      // one broken connection must not alarm anybody; a monitor that answers has got the ping
       await pRetry(() => this.request(http, url.href, body, Math.max(1, until - performance.now())), {
         retries: pingRepeatsMax,
         minTimeout: pingPauseMs,

@@ -1,4 +1,4 @@
-/** What is shown of a push while it goes on. */
+/** The progress of a push. */
 import { formatCount, formatRate, plural, seconds } from '../../base/amounts.ts'
 import type { PushLine } from '../../index.ts'
 import type { PushReporter } from '../../push/reporter.ts'
@@ -39,7 +39,7 @@ export class ProgressCount {
 
   add(line: PushLine): void {
     if (line.type !== 'delivery') return
-    // a delivery that another process began had its first attempt elsewhere; one that is given back keeps its second
+    // a delivery that another process began had its first attempt there; one that is given back keeps its second attempt
     if (line.attempts === 2) this.toTryAgain = Math.max(0, this.toTryAgain - 1)
     if (line.status === 'pending') return
     if (line.part === line.parts) this.done++

@@ -28,7 +28,7 @@ interface PushOptions {
   resume?: true
   failed?: true
   unknown?: true
-  /** For `serve`: sends only what is owed by subscribing, to all users or, with `user`, to one. */
+  /** For `serve`: sends only owed subscription pushes, to all users or, with `user`, to one. */
   owed?: true
   force?: true
   yes?: true
@@ -41,9 +41,9 @@ export async function push(
   { io, source, readSettings, open }: AtDatabase<PushSetting, PushNeed>,
   options: PushOptions,
 ): Promise<ExitCode> {
-  // contract 2: a push of a part is no whole one, as `status --check` has it
+  // contract 2: a push with --limit is not a whole one, as for `status --check`
   const ping = options.all && options.limit === undefined ? openPing(io, source) : undefined
-  // a signal that comes before the push listens for it
+  // a signal may come before the push listens for it
   const forget = ping && io.ending.before(() => ping.endStopped())
   try {
     const metrics = keepMetricsFile(
@@ -70,7 +70,9 @@ export async function push(
   }
 }
 
-/** Asks a person at a terminal whether so many users shall get a further delivery; a push without a terminal is not held up. */
+/**
+ * Asks a person at a terminal whether so many users shall get a further delivery. A push without a terminal does not wait for an answer.
+ */
 async function agreeToForce(
   io: CommandIo,
   db: Database,
@@ -97,7 +99,7 @@ function commandOf({ all, force, resume, failed, user }: PushOptions): RunComman
   return user === undefined ? 'owed' : 'user'
 }
 
-/** What is asked for. `again`: the command for what failed, where `push --failed` would not serve the user. */
+/** The order for the push. `again`: the command that repeats failed deliveries, if `push --failed` would not serve the user. */
 async function findRequest(
   io: CommandIo,
   db: Database,
@@ -157,7 +159,7 @@ export async function sendPush(
   }
 }
 
-/** Goes by its own settings alone: it tells of others that are bad too. */
+/** Uses only its own settings: it also reports other settings that are bad. */
 function openPing(io: CommandIo, source: SettingsSource): Ping | undefined {
   const { pingUrl, pingBody = 'off' } = inspectSettings(['pingUrl', 'pingBody'], source).settings
   if (pingUrl === undefined) return undefined

@@ -30,7 +30,7 @@ export interface PushView {
 
 const isTrouble = ({ status }: DeliveryLine) => status === 'failed' || status === 'unknown'
 
-/** Of so many deliveries that have not ended what was said last is kept. */
+/** For so many deliveries that have not ended the last message is kept. */
 const answersMax = 10_000
 
 function describeLine(line: Exclude<PushLine, SummaryLine>, answer: string | undefined): string {
@@ -55,7 +55,7 @@ export async function createPushView(
     answers.delete(key ?? '')
     return answer
   }
-  // deliveries that went well never take the lines of those that did not
+  // delivered ones never take the lines of failed ones
   const shown = { delivery: 0, trouble: 0, skip: 0, warning: 0 }
   const showsAll = single || io.stdout.isTTY === true
   const progress = await startProgress(io, (columns) => count.text(columns))
@@ -137,7 +137,9 @@ async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> 
   await io.out.facts(facts)
 }
 
-/** What `status` would say is to be done; `again`: the command for what failed, where `push --failed` would not serve the user. */
+/**
+ * The advice that `status` would give; `again`: the command that repeats failed deliveries, if `push --failed` would not serve the user.
+ */
 async function writeAdvice(
   io: CommandIo,
   summary: SummaryLine,

@@ -6,7 +6,7 @@ import type { CommandIo } from '../command-io.ts'
 import { paint } from '../painted.ts'
 
 const livelyProgressMs = 200
-/** The most bytes that wait for a slow reader; later requests are not shown, so that none is held up. */
+/** The most bytes that wait for a slow reader. Further requests are not shown, so that no request is held up. */
 const waitingBytesMax = 4 * 1024 * 1024
 
 export interface ReceiverView {

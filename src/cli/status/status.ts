@@ -25,7 +25,7 @@ interface StatusOptions {
 type Setting = 'timeZone' | 'maxLeadAgeMs' | 'feedMaxAgeMs' | 'keepAnswers' | 'guard'
 type StatusSettings = ReadSettings<Setting>
 
-/** So many sources are printed without --json. */
+/** At most so many sources are printed without --json. */
 const sourcesShown = 20
 
 export async function status({ io, open }: AtDatabase<Setting>, options: StatusOptions): Promise<ExitCode> {
@@ -102,7 +102,7 @@ async function writeStatus(
     await writeHooks(io, await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
   const { subscribed, owed, held, refused, lost, stuck, lastRun } = found
   if (subscribed === 0) await io.out.line('', 'Nobody is subscribed yet: leadpush users import FILE')
-  // otherwise what is wrong has said what to do
+  // otherwise the findings have said what to do
   else if (owed > 0 && !held && !refused && !lost && stuck === 0 && lastRun?.outcome !== 'running')
     await io.out.line('', 'To serve the users that are owed a delivery: leadpush push --all')
 }

@@ -17,12 +17,12 @@ type Time = (at: Date | null) => string
 export async function writeStuck(io: CommandIo, db: Database, time: Time, keepAnswers: 'on' | 'off'): Promise<void> {
   const groups = await findStuck(db, keepAnswers)
   const since = new Date(Math.min(...groups.map(({ first }) => first.getTime())))
-  // nothing to do about the cause: they get their second attempt, whatever it is
+  // no advice: whatever the cause, they get their second attempt
   const causes = groups.map((group) => ({ ...group, toDo: '' }))
   await writeCauses(io, causes, { title: `Stuck, by their last error (since ${time(since)})`, causesShown, usersShown })
 }
 
-/** Prints failed and unknown deliveries by cause; those with a later one that is delivered or to come are only counted. */
+/** Prints failed and unknown deliveries by cause. Those with a later delivery that arrived or is pending are only counted. */
 export async function writeEnded(
   io: CommandIo,
   db: Database,
@@ -71,7 +71,7 @@ export async function writeDeliveries(io: CommandIo, deliveries: UserDelivery[],
   }
 }
 
-/** `error`: why the delivery ended; where that is not what an attempt came to, it has a line of its own behind them. */
+/** `error`: why the delivery ended. If that is not the outcome of an attempt, it has its own line below the attempts. */
 export async function writeAttempts(
   io: CommandIo,
   log: readonly AttemptReport[],

@@ -1,4 +1,4 @@
-/** Events of leads to the hooks of automation platforms. */
+/** Sends events of leads to the hooks of automation platforms. */
 import { formatCount, idCharsMin, plural, seconds } from '../../base/amounts.ts'
 import { usageError } from '../../base/errors.ts'
 import { apiKeyCharsMin, lostKeptDays } from '../../base/limits.ts'
@@ -18,11 +18,11 @@ import { startProgress } from '../progress.ts'
 import { TriggerMetrics } from './metrics.ts'
 import type { TriggerSetting, TriggerSettings } from './settings.ts'
 
-/** So many triggers that were not delivered are shown to a person; the rest are counted. */
+/** A person is shown at most so many failed triggers; the others are counted. */
 const shownMax = 50
 
 const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
-/** Of a text that may be an API key the beginning is shown. */
+/** Only the beginning of a text is shown that may be an API key. */
 const nameOf = (id: string) =>
   id.length < apiKeyCharsMin || uuid.test(id)
     ? JSON.stringify(id)
@@ -65,7 +65,7 @@ export async function trigger(
   })
 }
 
-/** Runs `trigger` with everything that a person or a machine sees of it. */
+/** Runs `trigger` with all its output. */
 export async function sendTriggers(
   io: CommandIo,
   opened: OpenDatabase,

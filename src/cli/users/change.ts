@@ -1,6 +1,6 @@
 /**
- * Users are subscribed, unsubscribed or removed. One e-mail: a user who does not exist is wrong usage. Several, or standard input: each
- * is done, a summary follows, and one who does not exist makes the exit code 1.
+ * Subscribes, unsubscribes or removes users. With one e-mail an unknown user is wrong usage. With several, or standard input, each is
+ * done, a summary follows, and an unknown user makes the exit code 1.
  */
 import { plural } from '../../base/amounts.ts'
 import { rideOut } from '../../db/away.ts'
@@ -22,7 +22,7 @@ import type { StopCode } from '../signals.ts'
 import { tellPlatforms, writeTold } from '../told-platforms.ts'
 import { findSingle, forEachUser } from './given.ts'
 
-/** So many subscription pushes make one run. */
+/** One run sends so many subscription pushes. */
 const usersPerPush = 500
 
 export async function subscribe({ io, open }: AtDatabase<PushSetting, PushNeed>, given: string[]): Promise<ExitCode> {
@@ -49,7 +49,7 @@ export async function subscribe({ io, open }: AtDatabase<PushSetting, PushNeed>,
       if (isDue && !due.some(({ id }) => id === user.id)) due.push(user)
       if (due.length >= usersPerPush) await sendDue()
     })
-    // what is due stays owed after a stop
+    // after a stop due pushes stay owed
     if (stopCode === undefined) await sendDue()
     return Math.max(exitCode, await end(io, { ...counts, unknown }, stopCode))
   })
@@ -64,7 +64,7 @@ async function recordAndTell(io: CommandIo, { db }: OpenDatabase, user: UserToSe
   return { user, was, isDue: !was && owed }
 }
 
-/** The line after several users, and the exit code: that of a stop, or 1 if one does not exist. */
+/** The line after several users, and the exit code: that of a stop, or 1 if a user does not exist. */
 async function end(io: CommandIo, counts: Record<string, number>, stopCode: StopCode | undefined): Promise<ExitCode> {
   await io.out.result({ type: 'users', ...counts }, () =>
     io.out.facts(Object.entries(counts).map(([name, count]) => [name, plural(count, 'user')])),
@@ -138,7 +138,7 @@ async function removeOne({ db }: OpenDatabase, userId: number): Promise<RemovedH
   await rideOut(() =>
     db.transaction().execute(async (transaction) => {
       const found = await revokeIntegrationsOf(transaction, userId)
-      // after a try whose answer was lost nothing is found any more
+      // a repeated try, after a lost answer, finds nothing any more
       if (found.length > 0) removed = found
       await eraseAnswersOfUser(transaction, userId)
       await removeUser(transaction, userId)

@@ -8,16 +8,16 @@ import type { CommandIo } from '../command-io.ts'
 import { paint } from '../painted.ts'
 import type { StopCode } from '../signals.ts'
 
-/** The e-mail where the command was given exactly one, as an argument; undefined for several, and for standard input. */
+/** The e-mail if exactly one was given, as an argument; undefined for several, and for standard input. */
 export function findSingle(given: readonly string[]): string | undefined {
   if (given.filter((each) => each === '-').length > 1) throw usageError('Standard input (-) can be read once only.')
   return given.length === 1 && given[0] !== '-' ? given[0] : undefined
 }
 
-/** With blanks around it, and in any script. */
+/** An e-mail in any script, with blanks around it. */
 const lineCharsMax = 4 * emailCharsMax
 
-/** The lines of standard input; a stop ends them, also while the next one is waited for. */
+/** The lines of standard input; a stop ends them, even while it waits for the next one. */
 async function* readLines(io: CommandIo, stop: AbortSignal): AsyncGenerator<string> {
   let rest = ''
   const input = addAbortSignal(stop, io.openStdin().setEncoding('utf8'))
@@ -46,22 +46,22 @@ async function* readEmails(io: CommandIo, given: readonly string[], stop: AbortS
   }
 }
 
-/** What came of a list. */
+/** The result of a list. */
 interface Done {
   /** Users who do not exist. */
   unknown: number
-  /** What the command exits with, if it was stopped. */
+  /** The exit code of the command, if it was stopped. */
   stopCode: StopCode | undefined
 }
 
-/** Does `work` for each user, and tells those who do not exist. After a stop it begins nothing more. */
+/** Does `work` for each user, and names those who do not exist. After a stop it begins nothing more. */
 export async function forEachUser(
   io: CommandIo,
   db: Database,
   given: readonly string[],
   work: (found: FoundUser) => Promise<void>,
 ): Promise<Done> {
-  // a push within `work` tells of the stop; without one the summary follows at once
+  // a push within `work` reports the stop; without one the summary follows at once
   const stop = io.stops.listen(() => {})
   let unknown = 0
   try {

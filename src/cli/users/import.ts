@@ -1,4 +1,4 @@
-/** Users in. */
+/** Takes users in. */
 
 import { checkEncoding } from '../../records/encoding.ts'
 import { findRecordFiles } from '../../records/import-each.ts'

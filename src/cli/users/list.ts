@@ -1,4 +1,4 @@
-/** The users and their queries, never a key. */
+/** Lists users and their queries, never a key. */
 import { oneAhead } from '../../base/one-ahead.ts'
 import { toned } from '../../base/table.ts'
 import { type ListedUser, listUsers } from '../../users/users.ts'

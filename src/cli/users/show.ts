@@ -1,4 +1,4 @@
-/** One user with everything but the receiver key: `users show`, and `status --user`. */
+/** Shows one user with everything except the receiver key: `users show`, and `status --user`. */
 
 import { answerOf, plural, timeFormat } from '../../base/amounts.ts'
 import { findUserFacts, type UserFacts } from '../../inspect/user/find-user-facts.ts'
