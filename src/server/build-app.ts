@@ -16,7 +16,7 @@ import { Routes, type RoutesContext } from './routes.ts'
 /** One answered request, as the log and the metrics get it. */
 export interface RequestEntry {
   method: string
-  /** The path of the endpoint, never the path that was asked for; `none` where there is no such endpoint. */
+  /** The path of the endpoint, never the requested path; `none` if there is no such endpoint. */
   route: string
   status: number
   durationMs: number
@@ -24,7 +24,7 @@ export interface RequestEntry {
   integration: number | undefined
 }
 
-/** What the endpoints need, and whom the app tells of requests and trouble. */
+/** What the endpoints need, and the listeners for requests and trouble. */
 export interface AppOptions extends RoutesContext, CallerOptions {
   /** Addresses and ranges of proxies whose `X-Forwarded-For` counts. */
   trustProxy: readonly string[] | undefined
@@ -68,7 +68,7 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
       hardServer = buildHardServer({ handle: handleBare, requestMsMax, stallMsMax, buildRefusal, onRefused })
       return hardServer.server
     },
-    // a path that cannot be decoded is no endpoint
+    // a path that cannot be decoded is not an endpoint
     frameworkErrors: (_error, request, reply) => {
       void refuse(request, reply as FastifyReply, unknownPath)
       noteAnswer(request, reply as FastifyReply)
@@ -99,7 +99,7 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
     noteAnswer(request, reply)
     done()
   })
-  // the limit of bodies holds for it too, also where no Content-Length tells how long one is
+  // the limit of bodies holds for it too, even without a Content-Length
   app.addHttpMethod('GET', { hasBody: true, overrideExisting: true })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body))
@@ -108,8 +108,8 @@ export function buildApp(options: AppOptions): { app: FastifyInstance; hardServe
 }
 
 /**
- * The address of an untrusted proxy, if one passed the request on. Callers outside may send any X-Forwarded-For; one from
- * this machine or a private network that sends it is a proxy.
+ * The address of an untrusted proxy, if one passed the request on. Callers outside may send any X-Forwarded-For; a caller from this
+ * machine or a private network that sends it is a proxy.
  */
 function findUntrustedProxy({ raw, ips = [] }: FastifyRequest): string | undefined {
   // behind a trusted peer there are at least two addresses; an empty header has none

@@ -1,4 +1,4 @@
-/** Checks who calls: the address, the API key, and the rate limits of both (contract 5.1), in the contract's order. */
+/** Checks the caller: the address, the API key, and the rate limits of both (contract 5.1), in the contract's order. */
 import { hash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
@@ -12,7 +12,7 @@ import { type FoundIntegration, findIntegrationByKey } from '../integrations/int
 import { RateLimit } from './rate-limit.ts'
 import { Refusal, tooLarge } from './refusal.ts'
 
-/** The limits of callers, and whom the checks tell. */
+/** The limits of callers, and the listeners of the checks. */
 export interface CallerOptions {
   db: Database
   /** Bad requests per minute and address; undefined: no limit. */
@@ -44,7 +44,7 @@ export function dropForwardedPorts({ headers }: IncomingMessage): void {
   headers['x-forwarded-for'] = bare.join(', ')
 }
 
-/** The caller's address; the socket's where a proxy forwarded none that is valid. */
+/** The caller's address; that of the socket if a proxy forwarded no valid one. */
 export function addressOf(request: FastifyRequest): string {
   const { ip = '' } = request
   return plainAddress(isIP(ip) > 0 ? ip : (request.raw.socket.remoteAddress ?? ''))
@@ -54,7 +54,7 @@ export function addressOf(request: FastifyRequest): string {
 function networkOf(address: string): string {
   if (isIP(address) !== 6) return address
   const parsed = ipaddr.parse(address) as ipaddr.IPv6
-  // also one in hexadecimal digits: all IPv4 addresses would be one network
+  // also an IPv4 address in hexadecimal digits: otherwise all of them would be one network
   if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString()
   const { parts } = parsed
   return `${parts.slice(0, 4).map((part) => part.toString(16)).join(':')}::/64` // biome-ignore format: short
@@ -64,7 +64,7 @@ function networkOf(address: string): string {
 const goodKeyMs = 3_600_000
 const goodKeysMax = 20_000
 
-/** Fails with `database` where `work` takes longer than `databaseAnswerMsMax`: then the database counts as away. */
+/** Fails with `database` if `work` takes longer than `databaseAnswerMsMax`: then the database counts as away. */
 export async function inTime<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, fail) => {
@@ -110,7 +110,7 @@ export class CallerChecks {
     if (Number(request.headers['content-length']) > requestBodyBytesMax) throw tooLarge
   }
 
-  /** Counts a bad request and returns its refusal, or a 429 where other requests have reached the address's limit meanwhile. */
+  /** Counts a bad request and returns its refusal, or a 429 if other requests have reached the address's limit meanwhile. */
   count(request: FastifyRequest, refusal: Refusal): Refusal {
     if (refusal.status !== 401 && refusal.status !== 422) return refusal
     const network = networkOf(addressOf(request))

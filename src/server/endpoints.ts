@@ -18,7 +18,7 @@ import {
 import { Refusal } from './refusal.ts'
 import { findSampleLeads } from './sample-leads.ts'
 
-/** What the endpoints work with. */
+/** The dependencies of the endpoints. */
 export interface EndpointContext {
   db: Database
   hookRules: HookRules
@@ -28,7 +28,7 @@ export interface EndpointContext {
   onOwed(userId: number): void
 }
 
-/** `test`: the connection works, and whose integration it is. */
+/** `test`: says that the connection works, and which user has the integration. */
 export function answerTest({ integration }: FastifyRequest): TestAnswer {
   return {
     ok: true,
@@ -38,7 +38,7 @@ export function answerTest({ integration }: FastifyRequest): TestAnswer {
   }
 }
 
-/** `sample`: a few leads as the trigger sends them that the query asks for. Throws a `Refusal`. */
+/** `sample`: a few leads in the form of the requested trigger. Throws a `Refusal`. */
 export async function answerSample(
   { db, maxLeadAgeMs, sameHouse }: EndpointContext,
   { integration, query }: FastifyRequest,
@@ -71,7 +71,7 @@ export async function answerSubscribe(
   const { hookUrl, trigger } = parsed.data
   const asked = [trigger ?? []].flat()
   const triggers = asked.length > 0 ? triggerKinds.filter((kind) => asked.includes(kind)) : undefined
-  // DNS may be away, which costs no registered hook its platform: each connection looks the address up again
+  // DNS may be away: a registered hook must not be refused for that. Each connection looks the address up again
   const isRegistered = await hasHook(context.db, integration.id, hookUrl)
   const problem = await checkHookUrl(hookUrl, context.hookRules, { isRegistered })
   if (problem !== undefined) throw new Refusal(422, problem)
@@ -96,7 +96,7 @@ export async function answerSubscribe(
 
 const asText = (value: unknown) => (typeof value === 'string' ? value : '')
 
-/** Which hooks to remove. A request that names a hook in any form, even a wrong one, never means all of them. */
+/** The hooks to remove. A request that names a hook in any form, even a wrong one, never means all of them. */
 function findNamed(id: unknown, body: unknown): HooksToRemove {
   if (id !== undefined) return { id: asText(id) }
   const named = parseJson(body)

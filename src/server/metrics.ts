@@ -6,7 +6,7 @@ import { packageVersion } from '../base/package-root.ts'
 import { untrustedProxyMetric } from '../http/listen.ts'
 import type { TriggerFigures } from './trigger-figures.ts'
 
-/** Takes what happens, and renders it for a scrape. */
+/** Counts events, and renders the counts for a scrape. */
 export interface Metrics {
   noteRequest(request: { method: string; route: string; status: number; durationMs: number }): void
   notePushEnded(exitCode: number | null): void
@@ -22,16 +22,16 @@ export interface Metrics {
 export interface MetricSources {
   pushesUnderWay(): number
   pushesWaiting(): number
-  /** Undefined where the database cannot tell. */
+  /** Undefined if the database cannot tell. */
   pushesOwed(): Promise<number | undefined>
-  /** Whether the database takes writes; false where it cannot tell. */
+  /** Whether the database takes writes; false if it cannot tell. */
   isWritable(): Promise<boolean>
-  /** Undefined where the database cannot tell. Asked at most every 15 seconds. */
+  /** Undefined if the database cannot tell. Asked at most every 15 seconds. */
   triggers(): Promise<TriggerFigures | undefined>
 }
 
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT'])
-/** Figures that read many rows are kept for so long, however often somebody scrapes. */
+/** Figures that read many rows are kept for so long, however often they are scraped. */
 const keptMs = 15_000
 const loopResolutionMs = 10
 const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -49,7 +49,7 @@ const triggerGauges = [
   ['leadpush_hooks_with_dropped', 'Hooks for which listings were dropped in the last day.', 'hooksDropped'],
 ] as const // biome-ignore format: a table
 
-/** Asks, or gives the answer that it got at most `keptMs` ago. */
+/** Returns an answer that is at most `keptMs` old. */
 function askSeldom<T>(ask: () => Promise<T>): () => Promise<T> {
   let last: { atMs: number; answer: Promise<T> } | undefined
   return () => {
@@ -58,7 +58,7 @@ function askSeldom<T>(ask: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Callers who ask while an answer is awaited get that answer too. */
+/** Callers who ask meanwhile get the same answer. */
 function askTogether<T>(ask: () => Promise<T>): () => Promise<T> {
   let asked: Promise<T> | undefined
   return () => {
@@ -69,7 +69,7 @@ function askTogether<T>(ask: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** The open files and sockets; undefined where there is no /proc. */
+/** The open files and sockets; undefined without /proc. */
 function countOpenFiles(): number | undefined {
   try {
     return readdirSync('/proc/self/fd').length
@@ -78,7 +78,7 @@ function countOpenFiles(): number | undefined {
   }
 }
 
-/** Adds what any process can tell of itself, under the names that Prometheus' clients have for it. */
+/** Adds the figures of a process, under the usual names of Prometheus' clients. */
 function addProcess(all: Exposition, loop: IntervalHistogram): void {
   const { user, system } = process.cpuUsage()
   all.counter('process_cpu_seconds_total', 'Processor time.', (user + system) / 1e6)

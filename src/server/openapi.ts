@@ -56,7 +56,7 @@ const endpoint = (operationId: string, summary: string, answer: SchemaName, more
   responses: buildResponses(buildContent(answer)),
 })
 
-/** An endpoint for the operator of `serve`: without a key, and not for the outside. */
+/** An endpoint for the operator of `serve`: without a key, and not for the internet. */
 const inside = (operationId: string, summary: string, answer: object, more: string[] = []) => ({
   operationId,
   summary,

@@ -1,4 +1,4 @@
-/** What the lines of `push --json` tell about a child process: how its deliveries ended, and whether it came any further. */
+/** Reads from the lines of `push --json` how the deliveries of a child process ended, and whether it made progress. */
 import { formatCount } from '../base/amounts.ts'
 import type { DeliveryLine, SkipLine } from '../index.ts'
 
@@ -14,14 +14,14 @@ export class PushOutcome {
   /** The last delivery, for a process that made only one. */
   private only: string | undefined
   private lastError: string | undefined
-  /** Why it was held as a whole. */
+  /** Why the whole push was held. */
   private heldBy: string | undefined
 
   constructor(isForAll: boolean) {
     this.isForAll = isForAll
   }
 
-  /** Lines of other types tell nothing, and neither does one that a kill has torn. */
+  /** Lines of other types, and one that a kill has torn, are ignored. */
   note(line: string): void {
     if (line.startsWith('{"type":"delivery"')) this.noteDelivery(parse(line))
     if (line.startsWith('{"type":"skip"')) this.noteSkip(parse(line))
@@ -50,15 +50,15 @@ export class PushOutcome {
   }
 
   /**
-   * A process for one user comes further where it made an attempt, since the next one is due later. One for all must end deliveries:
-   * it is begun again where many are left, and might take up and give back the same ones for ever.
+   * A process for one user has made progress if it made an attempt, since the next attempt is due later. A process for all must have
+   * ended deliveries: otherwise it might be started again and again, and take up and give back the same ones for ever.
    */
   get isFruitless(): boolean {
     const { deliveries, counts, heldBy } = this
     return this.isForAll ? heldBy !== undefined || deliveries === counts.pending : deliveries === 0
   }
 
-  /** In one line; undefined where nothing was told. */
+  /** The outcome in one line; undefined if there is nothing to report. */
   get text(): string | undefined {
     const { counts, lastError, heldBy } = this
     const counted = shown.flatMap((name) => (counts[name] === 0 ? [] : [`${formatCount(counts[name])} ${name}`]))

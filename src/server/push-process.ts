@@ -17,11 +17,11 @@ export interface PushProcess {
 
 /** How a child process ended. */
 export interface PushProcessEnd {
-  /** Null where the process was killed or could not be started. */
+  /** Null if the process was killed or could not be started. */
   exitCode: number | null
-  /** What became of its deliveries, in one line; undefined where there is nothing to tell. */
+  /** The outcome of its deliveries, in one line; undefined if there is nothing to report. */
   outcome: string | undefined
-  /** The same process, started again at once, would do no better. */
+  /** Started again at once, the same process would not do better. */
   isFruitless: boolean
 }
 
@@ -32,9 +32,8 @@ const stopMsMax = 900_000
 const outputMsMax = 1_000
 
 /**
- * Starts a process that sends the subscription push that is owed to the user with that `email` or, without one, to all users. The
- * process has a process group of its own, so that a signal from a terminal reaches it through us alone, once. Its diagnostics go to
- * `onLine`.
+ * Starts a process that sends the owed subscription push of the user with that `email` or, without one, those of all users. The process
+ * has its own process group, so that a signal from a terminal reaches it only through us, once. Its diagnostics go to `onLine`.
  */
 export function startPushProcess(
   email: string | undefined,

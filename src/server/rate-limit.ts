@@ -1,6 +1,6 @@
 /**
- * Limits how many requests each key may make in a window that begins with its first request. Memory is bounded: of more keys
- * than it keeps, the key seen longest ago starts anew.
+ * Limits how many requests each key may make in a window that begins with its first request. Memory is bounded: if there are more keys
+ * than it keeps, the key seen longest ago is forgotten and starts anew.
  */
 import { LRUCache } from 'lru-cache'
 

@@ -10,7 +10,7 @@ import { buildOpenapi } from './openapi.ts'
 import { buildUnavailable } from './refusal.ts'
 import { Turns } from './turns.ts'
 
-/** What the handlers of the paths need. */
+/** The dependencies of the handlers. */
 export interface RoutesContext extends EndpointContext {
   automation: string
   metrics: Metrics
@@ -47,7 +47,7 @@ export class Routes {
     open('/openapi.json', async () => document)
   }
 
-  /** The methods of the path, as `Allow` names them; undefined where there is no such path. */
+  /** The methods of the path, as `Allow` names them; undefined if there is no such path. */
   findAllowed({ url }: FastifyRequest): string | undefined {
     return this.methods.get(pathOf(url))
   }

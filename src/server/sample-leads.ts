@@ -1,6 +1,6 @@
 /**
- * The leads that a platform shows while a person sets up a workflow: the user's newest leads as a trigger would bring them,
- * or made-up ones where there are none yet.
+ * The leads that a platform shows while a person sets up a workflow: the user's newest leads in the form of a trigger, or made-up ones if
+ * there are none yet.
  */
 import { sql } from 'kysely'
 import { sampleTextCharsMax } from '../base/limits.ts'
@@ -14,7 +14,7 @@ import { kinds } from '../triggers/kinds/kinds.ts'
 
 const samples = 3
 /**
- * With very many queries, or a slow database, the leads found by then will do. Less than the time after which a silent
+ * With very many queries, or a slow database, the leads found in this time are enough. It is less than the time after which a silent
  * database is given up.
  */
 const searchingMsMax = 3_000
@@ -35,7 +35,7 @@ function joinPlaces(searches: readonly SearchToMatch[]): SearchToMatch[] {
   return places.size > 0 ? [{ kind: 'place', places: [...places], words: null }, ...others] : others
 }
 
-/** Undefined where the search takes longer than `msMax`. */
+/** Undefined if the search takes longer than `msMax`. */
 async function findInTime(db: Database, search: SearchToMatch, live: Live, msMax: number) {
   return await findMatches(db, search, live, samples, msMax).catch((error) => {
     if (isTooSlow(error)) return undefined
@@ -44,8 +44,8 @@ async function findInTime(db: Database, search: SearchToMatch, live: Live, msMax
 }
 
 /**
- * The 3 newest leads that match the user's queries, the newest first, without leads last seen more than `maxLeadAgeMs` ago.
- * Where there are none, examples whose `href` begins with `https://listings.example/`.
+ * The 3 newest leads that match the user's queries, the newest first, without leads last seen more than `maxLeadAgeMs` ago. If there are
+ * none, examples whose `href` begins with `https://listings.example/`.
  */
 export async function findSampleLeads(
   db: Database,

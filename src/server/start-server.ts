@@ -11,7 +11,7 @@ import { findTriggerFigures } from './trigger-figures.ts'
 
 type Inner = 'metrics' | 'onOwed' | 'onLimited' | 'onUntrustedProxy' | 'onDatabaseAway' | 'onDatabaseBack'
 
-/** What `serve` needs, and whom it tells. */
+/** The dependencies and listeners of `serve`. */
 export interface ServerOptions extends Omit<AppOptions, Inner> {
   host: string
   port: number
@@ -43,7 +43,7 @@ const describeUntrusted = (peer: string) =>
   `A proxy at ${peer} passes requests on (X-Forwarded-For) and is not trusted: all its callers count as one, and one bad caller ` +
   `locks out all. Add ${peer} to LEADPUSH_TRUST_PROXY.`
 
-/** Starts everything. Throws `usage` where it cannot listen at the host and port. */
+/** Starts everything. Throws `usage` if it cannot listen at the host and port. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { db, onTrouble } = options
   const pushes = new SubscriptionPushes({

@@ -1,6 +1,6 @@
 /**
- * Sends owed subscription pushes in child processes, a few at once: one for each user, or one for all where the line is long. The
- * line is in the database, so a push is also found after a restart, or when another `serve` has died.
+ * Sends owed subscription pushes in child processes, a few at once: one for each user, or one for all if the queue is long. The queue is
+ * in the database, so a push is also found after a restart, or when another `serve` has died.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
@@ -11,7 +11,7 @@ import { findWaitingSubscriptions, type WaitingSubscriptions } from '../push/dat
 import type { UserToServe } from '../push/whom/pass.ts'
 import type { PushProcess, PushProcessEnd } from './push-process.ts'
 
-/** How a push is started, and whom the loop tells. */
+/** Starts pushes, and hears of them. */
 export interface SubscriptionPushesOptions {
   db: Database
   /** Without an e-mail: for all users. */
@@ -20,16 +20,16 @@ export interface SubscriptionPushesOptions {
   onTrouble(error: unknown): void
 }
 
-/** A push that another process owes is taken only after so long: that process may be sending it, or have died. */
+/** A push that another process recorded is taken only after so long: that process may be sending it, or have died. */
 const othersAfterMs = 10_000
-/** The longest time between two looks for pushes that others left. */
+/** The longest time between two looks for pushes that other processes left. */
 const lookMsMax = 30_000
-/** The pause after a process that came no further, doubled each time. */
+/** The pause after a process without progress, doubled each time. */
 const holdMs = 3_000
 const holdMsMax = 300_000
 const rememberedMax = 1_000
 
-/** A pause after processes that came no further. */
+/** A pause after processes without progress. */
 interface Hold {
   times: number
   untilMs: number
@@ -37,7 +37,7 @@ interface Hold {
 
 const isHeld = (hold: Hold | undefined) => hold !== undefined && hold.untilMs > performance.now()
 
-/** A hold that was over long ago counts for nothing. */
+/** A hold that was over long ago is forgotten. */
 function holdAgain(hold: Hold | undefined): Hold {
   const nowMs = performance.now()
   const times = (hold !== undefined && hold.untilMs > nowMs - 4 * holdMsMax ? hold.times : 0) + 1
@@ -46,7 +46,7 @@ function holdAgain(hold: Hold | undefined): Hold {
 
 /** The loop of one `serve`: looks for owed pushes and starts child processes for them. */
 export class SubscriptionPushes {
-  /** Users who waited in line at the last look. */
+  /** Users who waited at the last look. */
   waiting = 0
   private readonly options: SubscriptionPushesOptions
   private readonly underWay = new Map<number, PushProcess>()
@@ -57,8 +57,8 @@ export class SubscriptionPushes {
   private forAll: PushProcess | undefined
   private forAllHold: Hold | undefined
   /**
-   * Pushes owed up to this moment are left to the process for all users, also to the next one where the last came no further. So a
-   * user who subscribes meanwhile has a process at once, and does not wait for a receiver that hangs for the others.
+   * The process for all users sends the pushes that were owed up to this moment; if it made no progress, the next such process does. So a
+   * user who subscribes later gets a process at once, and does not wait if the receiver hangs for the others.
    */
   private forAllUntil: string | undefined
   private readonly stopping = new AbortController()
@@ -136,12 +136,12 @@ export class SubscriptionPushes {
     this.firstLookAt ??= found.lookedAt
     this.waiting = found.dueCount - this.startFound(found, isPaused)
     const holds = [...held.map(([, hold]) => hold), ...(isPaused && this.forAllHold ? [this.forAllHold] : [])]
-    // a hold that is over by now was not when the database was asked: to be asked again at once
+    // a hold that is over by now was not over when the database was asked: ask again at once
     const heldMs = holds.map(({ untilMs }) => Math.max(0, untilMs - performance.now()))
     return Math.min(lookMsMax, found.nextMs ?? lookMsMax, ...heldMs)
   }
 
-  /** Returns for how many of the users who are due a process was started. */
+  /** Returns the number of due users for whom a process was started. */
   private startFound({ due, dueCount, lookedAt }: WaitingSubscriptions, isPaused: boolean): number {
     const room = this.stopping.signal.aborted ? 0 : Math.max(0, pushChildrenMax - this.underWayCount)
     const isLong = dueCount > pushesAloneMax && !this.forAll

@@ -1,4 +1,4 @@
-/** How triggers and hooks stand, for the metrics of `serve`. */
+/** Counts triggers and hooks by their state, for the metrics of `serve`. */
 import { sql } from 'kysely'
 import { leftDays } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
@@ -6,15 +6,15 @@ import type { Database } from '../db/open.ts'
 /** Triggers are counted up to so many: a scrape must stay cheap after a large import. */
 const countedMax = 100_000
 
-/** Counts, but for `oldestDueSeconds`. */
+/** Counts, except `oldestDueSeconds`. */
 export interface TriggerFigures {
   /** Triggers that a run would send now, counted up to 100,000. */
   due: number
-  /** How long the one that was due first has been due, after the last pause of its hook; 0 where none is. */
+  /** How long the oldest due trigger has been due, after the last pause of its hook; 0 if none is. */
   oldestDueSeconds: number
   /** Triggers that failed and will be tried again, counted up to 100,000. */
   failing: number
-  /** What was given up, and what was dropped, ever, for hooks that are registered. */
+  /** All triggers that were ever abandoned or dropped, for registered hooks. */
   abandoned: number
   dropped: number
   hooksDue: number
@@ -26,7 +26,7 @@ export interface TriggerFigures {
   hooksDropped: number
 }
 
-/** Reads the figures: by indexes of what is in question, and no more than the `countedMax` triggers that have been due longest. */
+/** Reads the figures by indexes, and at most the `countedMax` triggers that have been due longest. */
 export async function findTriggerFigures(db: Database): Promise<TriggerFigures> {
   const lately = sql`now() - ${leftDays} * interval '1 day'`
   const { rows } = await sql<TriggerFigures>`

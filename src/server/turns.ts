@@ -1,4 +1,4 @@
-/** Work of one key at a time, such as the samples of an integration: the next begins when the one before it is done. */
+/** Does the work of one key in turn, such as the samples of an integration: the next begins when the one before is done. */
 export class Turns<K> {
   private readonly last = new Map<K, Promise<unknown>>()
 
