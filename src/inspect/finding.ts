@@ -1,29 +1,29 @@
 /**
- * What is wrong, or worth knowing, and what to do about it: one shape for `status`, `report`, `validate` and their `--json`. Sources make
- * findings: `status/alarms.ts` of the period, the listings and the hooks; `machine/` of this machine, its settings and the receiver;
- * `validate/` of the data and of files.
+ * A finding: a problem, or something worth knowing, and what to do about it. `status`, `report`, `validate` and their `--json` share this
+ * shape. `status/alarms.ts` makes findings on the period, the listings and the hooks; `machine/` on this machine, its settings and the
+ * receiver; `validate/` on the data and on files.
  */
 
-/** Only a problem changes an exit code. A note is worth knowing; what is skipped cannot be looked at yet. */
+/** Only a problem changes an exit code. A note is worth knowing; a skipped check is not possible yet. */
 export type Level = 'problem' | 'note' | 'skipped'
 
 export interface Finding {
   level: Level
-  /** The kind of trouble: it stays the same when words change. */
+  /** The kind of trouble; it stays when words change. */
   code: string
   /** `settings`, `hooks`, `user a@example.com`, `lead https://…`, a file, or a file with a line: `leads.csv:17`. */
   where: string
   /** The setting or field: `fsbos[3].price`; empty for the whole. */
   path: string
-  /** What is wrong, without a full stop. Behind a path it goes on: `is not set`. */
+  /** What is wrong, without a full stop. After a path it continues the sentence: `is not set`. */
   what: string
   /** What to do, in whole sentences. */
   toDo?: string | undefined
-  /** For a headline: it completes `Somebody should look at …`. */
+  /** For a headline: the end of `Somebody should look at …`. */
   about?: string
 }
 
-/** A finding of a source that adds the rest. */
+/** A finding whose other fields the caller adds. */
 export type Found = Pick<Finding, 'level' | 'what'> & Partial<Finding>
 
 /** Findings one after the other, so that memory stays bounded. */
@@ -36,7 +36,7 @@ const found =
 export const problem = found('problem')
 export const note = found('note')
 
-/** The words of a finding, wherever it is shown: what is wrong, then what to do. */
+/** The words of a finding: what is wrong, then what to do. */
 export const sentenceOf = ({ path = '', what, toDo }: Found): string =>
   `${path === '' ? '' : `${path} `}${what}.${toDo ? ` ${toDo}` : ''}`
 
@@ -46,5 +46,5 @@ export const toFindingLine = ({ level, code, where, path, what, toDo }: Finding)
   ...(toDo !== undefined && { hint: toDo }),
 })
 
-/** What to do about a user or query that an import would not have written so. */
+/** What to do about a user or query that no import would have written. */
 export const importAgain = 'Import the user again with `leadpush users import`.'

@@ -1,5 +1,5 @@
 /**
- * Compares what a push would send a user with the last weekly delivery that arrived: which listings are new, changed or gone.
+ * Compares the leads that a push would send a user with the last weekly delivery that arrived: which listings are new, changed or gone.
  * Both sides are lists of version ids.
  */
 import { sql } from 'kysely'
@@ -13,7 +13,7 @@ import { findChanged } from '../explain/deliveries.ts'
 export type Difference =
   | { type: 'new'; href: string }
   | { type: 'changed'; href: string; fields: LeadField[] }
-  /** `href` is null where the listing was erased or pruned. */
+  /** `href` is null if the listing was erased or pruned. */
   | { type: 'gone'; href: string | null }
 
 /** Listings, by how they differ. */
@@ -32,7 +32,7 @@ export interface LastWeekly {
   versionIds: number[]
 }
 
-/** Undefined where no weekly delivery has arrived yet. */
+/** Undefined if no weekly delivery has arrived yet. */
 export async function findLastWeekly(db: Database, userId: number): Promise<LastWeekly | undefined> {
   const { rows } = await rideOut(() =>
     sql<{ key: string; period: string; createdAt: Date; recipe: Buffer }>`
@@ -119,7 +119,7 @@ async function* findDifferences(
     for (const { id, old } of some) {
       const [json, oldJson] = [jsonOf.get(id), jsonOf.get(old)]
       const fields = json === undefined || oldJson === undefined ? [] : findChanged(oldJson, json)
-      // a listing may have changed and changed back
+      // a listing may have changed back
       if (json === undefined || fields.length === 0) counts.unchanged++
       else {
         counts.changed++

@@ -1,4 +1,4 @@
-/** `deliveries list`: the ledger as people ask for it, the newest first. PostgreSQL sorts, and pages of a cursor bound the memory. */
+/** `deliveries list`: deliveries that fit conditions, the newest first. PostgreSQL sorts, and pages of a cursor bound the memory. */
 import { type RawBuilder, sql } from 'kysely'
 import type { OpenDatabase } from '../../db/open.ts'
 import { kyselyOn, withTransaction } from '../../db/transaction.ts'
@@ -7,29 +7,29 @@ import { causeOf } from '../status/causes.ts'
 
 type LedgerStatus = LedgerDelivery['status']
 
-/** What is left out does not narrow the list; of several statuses or kinds one is enough. */
+/** A missing condition does not narrow the list; a delivery needs one of several statuses or kinds. */
 export interface DeliveryFilter {
   period?: string | undefined
   statuses?: readonly LedgerStatus[] | undefined
   kinds?: readonly LedgerDelivery['kind'][] | undefined
   userId?: number | undefined
-  /** The last attempt is not longer ago. */
+  /** The greatest age of the last attempt. */
   sinceMs?: number | undefined
   limit?: number | undefined
 }
 
 export interface ListedDelivery extends LedgerDelivery {
-  /** When the first and the last attempt began; null: there was none. */
+  /** When the first and the last attempt began; null: there was no attempt. */
   firstAt: Date | null
   lastAt: Date | null
-  /** What went wrong, as `status` groups it; null where nothing did so far. */
+  /** The cause, as `status` groups it; null if nothing went wrong so far. */
   cause: string | null
 }
 
 const rowsPerFetch = 1_000
 const allStatuses: readonly LedgerStatus[] = ['delivered', 'failed', 'unknown', 'pending']
 
-/** Ended deliveries and those that wait have an index each, so each is asked for by itself. */
+/** Ended and waiting deliveries each have an index, so they are read one after the other. */
 function hasState({ period, statuses = allStatuses }: DeliveryFilter): RawBuilder<boolean> {
   const inPeriod = period === undefined ? sql`` : sql`and d.period = ${sql.lit(period)}`
   const ended = statuses.filter((status) => status !== 'pending')

@@ -7,7 +7,7 @@ import { decodeRecipe } from '../../deliveries/recipe.ts'
 import { LeadStore } from '../../leads/lead-store.ts'
 import type { UserDelivery } from '../status/user-deliveries.ts'
 
-/** Returns the body byte for byte as it was sent. Throws `failed` where one of its listings was erased or pruned since. */
+/** Returns the body byte for byte as it was sent. Throws `failed` if one of its listings was erased or pruned since then. */
 export async function readDeliveredBody(
   db: Database,
   { recipe, queryList, bytes }: Pick<UserDelivery, 'recipe' | 'bytes'> & { queryList: string },

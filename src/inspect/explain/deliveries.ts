@@ -8,7 +8,7 @@ import type { ExplainedListing } from './listing.ts'
 
 /** A delivery that held the listing. */
 export interface ExplainedDelivery extends Omit<UserDelivery, 'recipe'> {
-  /** The fields of the listing that have changed since; empty where it was sent as it is now. */
+  /** The fields of the listing that have changed since then; empty if there are none. */
   changed: LeadField[]
 }
 
@@ -17,9 +17,9 @@ export interface FoundDeliveries {
   with: ExplainedDelivery[]
   /** Periods of weekly deliveries that were looked at. */
   periods: Set<string>
-  /** Periods of deliveries that may have held it: a version in them is not kept any more. */
+  /** Periods of deliveries that may have held it: one of their versions is no longer stored. */
   untold: string[]
-  /** There are older deliveries that were not looked at. */
+  /** Older deliveries were not looked at. */
   more: boolean
 }
 
@@ -32,7 +32,7 @@ export function findChanged(then: string, now: string): LeadField[] {
   return leadFields.flatMap(({ name }) => (before[name] === after[name] ? [] : [name]))
 }
 
-/** Finds the JSON of versions of the listing: null where a version is deleted, undefined where it belongs to another listing. */
+/** Finds the JSON of versions of the listing: null if a version is deleted, undefined if it belongs to another listing. */
 class Versions {
   private readonly known = new Map<number, string | null | undefined>()
   private readonly db: Database

@@ -1,6 +1,6 @@
 /**
- * Finds the facts on why a listing was, or was not, sent to a user. It plans with the code of a push, so that it cannot say
- * anything else than a push does; `cli/explain/view.ts` puts the facts into words.
+ * Finds the facts on why a listing was, or was not, sent to a user. It plans with the code of a push, so it says the same as a push does;
+ * `cli/explain/view.ts` puts the facts into words.
  */
 
 import { sql } from 'kysely'
@@ -29,9 +29,9 @@ export interface Explanation {
   subscribed: boolean
   /** When the weekly delivery of the period was begun; null: there is none yet. */
   servedAt: Date | null
-  /** What the next push sends the user: the weekly delivery, the subscription push; null: nothing is owed. */
+  /** What the user is owed: the weekly delivery or the subscription push; null: nothing. */
   owed: 'weekly' | 'subscription' | null
-  /** Why what is owed is held back. */
+  /** Why the owed delivery is held back. */
   held: string | null
   postalCode: string
   /** The form of the postal code that matching compares. */
@@ -39,33 +39,33 @@ export interface Explanation {
   /** When it was first imported; null: more than `importDays` ago. */
   importedAt: Date | null
   seenAt: Date
-  /** Since it was last seen. */
+  /** The time since an import last had it. */
   ageSeconds: number
-  /** It is delivered until then, and for longer if it is seen again. */
+  /** The end of its delivery, unless an import has it again. */
   deliverableUntil: Date
   tooOld: boolean
-  /** No source has it any more, so it is not delivered until one has it again. */
+  /** No source has it any more: it is not delivered until a source has it again. */
   gone: boolean
-  /** The sources that have, or had, it; `goneAt` null: the source has it. */
+  /** The sources that have or had it; `goneAt` null: the source has it. */
   sources: { source: string; goneAt: Date | null }[]
   queries: ExplainedQuery[]
-  /** Where it goes in a push that is planned now: the first query with it among its newest 300; null: it is in none. */
+  /** Its place in a push that is planned now: the first query with it among its newest 300; null: no query has it. */
   planned: { query: number; part: number; parts: number } | null
-  /** The listing of the same house that counts instead; null: there is none, or each counts. */
+  /** The listing of the same house that is sent instead; null: there is none, or each is sent. */
   sameHouse: string | null
   /** It is too large even for a request with nothing else in it. */
   tooLarge: boolean
   /** Deliveries that held it, the newest first. */
   deliveries: ExplainedDelivery[]
-  /** Periods of deliveries that may have held it: what was in them is not kept any more. */
+  /** Periods of deliveries that may have held it: their content is no longer stored. */
   untold: string[]
-  /** There are older deliveries that were not looked at. */
+  /** Older deliveries were not looked at. */
   more: boolean
-  /** Of each hook of the user, and each trigger that it asked for. */
+  /** An entry for each hook of the user and each kind of trigger that the hook asked for. */
   triggers: ExplainedTrigger[]
 }
 
-/** Explains the listing `href` for the user `email`. Throws `usage` where one of them does not exist. */
+/** Explains the listing `href` for the user `email`. Throws `usage` if one of them does not exist. */
 export async function explain(
   db: Database,
   { email, href }: { email: string; href: string },

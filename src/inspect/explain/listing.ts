@@ -1,4 +1,4 @@
-/** The listing that is to be explained: as it is now, when it came, and when it was last seen. */
+/** The listing to explain: as it is now, when it was first imported, and when an import last had it. */
 import { sql } from 'kysely'
 import { LeadpushError } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
@@ -9,7 +9,7 @@ import { sha256 } from '../../leads/stage.ts'
 export interface ExplainedListing {
   leadId: number
   versionId: number
-  /** The last version id before its first import: its own versions are higher. 0 where that import is deleted. */
+  /** The last version id before its first import: its own versions are higher. 0 if that import is deleted. */
   baseVersionId: number
   postalCode: string
   /** The form of its postal code that matching compares. */
@@ -20,11 +20,11 @@ export interface ExplainedListing {
   seenAt: Date
   /** Whether no source has it any more: then it is not delivered. */
   gone: boolean
-  /** The sources that have, or had, it; `goneAt`: when a complete import of the source first lacked it, null: the source has it. */
+  /** The sources that have or had it; `goneAt`: when a complete import of the source first lacked it, null: the source has it. */
   sources: { source: string; goneAt: Date | null }[]
 }
 
-/** URLs that are easily mistaken for `href`: with the other of http and https, with or without a slash at the end. */
+/** URLs that are easily mistaken for `href`: http instead of https or the reverse, with or without a slash at the end. */
 const spellingsOf = (href: string) => {
   const other = href.replace(/^http(s?):/i, (_, s: string) => (s ? 'http:' : 'https:'))
   return [other, href, other].flatMap((url, at) => {
@@ -33,7 +33,7 @@ const spellingsOf = (href: string) => {
   })
 }
 
-/** Throws `usage` where `href` is no URL, or of no listing that is stored. */
+/** Throws `usage` if `href` is not a URL, or not that of a stored listing. */
 export async function findListing(db: Database, href: string): Promise<ExplainedListing> {
   const problem = hrefSchema.safeParse(href).error?.issues[0]?.message
   if (problem) {

@@ -1,6 +1,6 @@
 /**
- * How each query of a user relates to one listing: whether and why it matches, and how many newer matches come before the
- * listing. It matches by the code of a push, and counts further back than a push.
+ * How each query of a user relates to one listing: whether and why it matches, and how many newer matches come before the listing. It
+ * matches with the code of a push, and counts further back than a push.
  */
 
 import { sql } from 'kysely'
@@ -29,12 +29,12 @@ export interface ExplainedQuery extends Query {
   isOwn: boolean
   /** Whether the listing lies in one of the query's postal codes; null for words alone. */
   inPlace: boolean | null
-  /** From the centre of the listing's postal code to that of the place; null where one of them is in no table. */
+  /** From the centre of the listing's postal code to that of the place; null if one of them is unknown. */
   distanceMiles: number | null
   words: FitWord[]
-  /** Whether the query matches, whatever the age and the rank of the listing. */
+  /** Whether the query matches, regardless of the age and the rank of the listing. */
   matches: boolean
-  /** Its rank among the matches, 1 for the newest; null: it is no match, or not among the `counted` newest. */
+  /** Its rank among the matches, 1 for the newest; null: it does not match, or is not among the `counted` newest. */
   rank: number | null
   /** How many listings match; null: more than `counted`. */
   matching: number | null
@@ -70,7 +70,7 @@ function toRank(newest: ArrayLike<number>, versionId: number, counted: number): 
 
 const nowhere = { from: null, isOwn: false, distanceMiles: null }
 
-/** Where the listing's postal code lies, seen from the place of a query. */
+/** The position of the listing's postal code relative to the place of a query. */
 function measure(places: Places, query: Query, { postalKey }: ExplainedListing) {
   const named = findNamedPlace(places, query)
   const here = places.find(postalKey)
@@ -83,8 +83,7 @@ function measure(places: Places, query: Query, { postalKey }: ExplainedListing) 
 }
 
 /**
- * Each query of the user, in order. `planned` has the newest 300 matches of each query that are live;
- * a listing that was last seen before has no rank.
+ * Each query of the user, in order. `planned` has the newest 300 live matches of each query; a listing that is too old has no rank.
  */
 export async function explainQueries(
   db: Database,

@@ -5,7 +5,7 @@ import { findCounted, type Live } from '../../matching/listed.ts'
 import { hasWords } from '../../matching/match.ts'
 import type { ExplainedListing } from './listing.ts'
 
-/** Its href: of those that the user's queries match, the one that was imported first; null where there is none, or each counts. */
+/** The href of the listing that was imported first, among those that the user's queries match; null if there is none, or each counts. */
 export async function findSameHouse(
   db: Database,
   listing: ExplainedListing,

@@ -1,6 +1,6 @@
 /**
- * What became of a listing's triggers, for each hook of a user: what is still due, and what was lost. What is neither gets the reason;
- * a trigger that was delivered leaves nothing behind.
+ * The state of a listing's triggers, for each hook of a user: due, or lost. If it is neither, there is a reason; a delivered trigger
+ * leaves no record.
  */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
@@ -8,12 +8,12 @@ import type { TriggerKind } from '../../index.ts'
 import { isOfLead } from '../../triggers/kinds/kinds.ts'
 
 /**
- * Why nothing is due. `not looked at`: the next run of `trigger` does; `nothing new`: nothing of the kind came since the hook was
- * registered; `done`: it was delivered, or not due when it was looked at.
+ * Why nothing is due. `not looked at`: the next run of `trigger` looks; `nothing new`: nothing of the kind came since the hook was
+ * registered; `done`: it was delivered, or not due at the look.
  */
 export type NotDue = 'not looked at' | 'nothing new' | 'done'
 
-/** A trigger of one kind that a hook asked for: the last one of the listing. */
+/** The listing's last trigger of a kind that a hook asked for. */
 export interface ExplainedTrigger {
   hook: string
   integration: number
@@ -21,13 +21,13 @@ export interface ExplainedTrigger {
   status: 'due' | 'failing' | 'dropped' | 'abandoned' | 'not due'
   /** Null unless the status is `not due`. */
   reason: NotDue | null
-  /** When it was lost; null where it was not. */
+  /** When it was lost; null if it was not. */
   at: Date | null
-  /** Attempts so far that failed, of one that is still due. */
+  /** The number of failed attempts, if it is still due. */
   attempts: number
-  /** Before this time it is not sent; null where it may be now, or nothing is due. */
+  /** The next attempt is not before this time; null: now, or nothing is due. */
   nextAt: Date | null
-  /** What the last attempt came to, where it failed. */
+  /** The error of the last attempt, if it failed. */
   error: string | null
   /** Since when the hook is switched off. */
   offSince: Date | null

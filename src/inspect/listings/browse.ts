@@ -1,7 +1,7 @@
 /**
- * `leads list` and `leads count`: the listings for which conditions hold, the newest first, page by page of the index of
- * recency. A postal code, and the fields whose words are searched, narrow the look by their index; any other condition reads
- * every listing until there are enough.
+ * `leads list` and `leads count`: the listings that fulfil conditions, the newest first, page by page along the index of recency.
+ * Conditions on the postal code, and on fields whose words are searched, use an index; any other condition reads every listing until
+ * there are enough.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -21,17 +21,17 @@ export interface ListedLead {
   sources: string[]
 }
 
-/** Pages grow, since few listings may be wanted, and few of very many may hold. */
+/** Pages grow: few listings may be wanted, or few of very many may fit. */
 const pageFirst = 100
 const pageMost = 5_000
-/** A listing may have up to 8 MiB, so that they are read in small groups. */
+/** A listing may have up to 8 MiB, so listings are read in small groups. */
 const leadsPerRead = 20
 
-/** Fields whose words are in the index; a value is looked up by them only where it is short enough to be there as a whole. */
+/** Fields whose words are in the index. A value is looked up there only if it is short enough to be indexed as a whole. */
 const wordFields = new Set(['address', 'secondAddress', 'fullAddress', 'city', 'state', 'propertyType'])
 const wordCharsMax = 1_000
 
-/** SQL over `leads l` that holds for all listings that the condition holds for, by an index; undefined for none. */
+/** SQL over `leads l`, with an index, that is true for all listings that fulfil the condition; undefined if no index helps. */
 function narrow({ field, value, negated }: Condition): RawBuilder<boolean> | undefined {
   if (negated || value === '' || value.length > wordCharsMax) return undefined
   if (field === 'postalCode') {
@@ -48,7 +48,7 @@ interface Row {
   values: (string | null)[]
 }
 
-/** Yields the listings for which the conditions hold, the newest first, a page of rows at a time. */
+/** Yields the listings that fulfil the conditions, the newest first, a page of rows at a time. */
 async function* findHolding(
   db: Database,
   conditions: readonly Condition[],
@@ -81,13 +81,13 @@ async function* findHolding(
 
 const numberFields = new Set<string>(leadFields.flatMap(({ name, kind }) => (kind === 'number' ? [name] : [])))
 
-/** A number that is unknown is stored as 0: where the empty text is asked for, it is a missing one. */
+/** An unknown number is stored as 0: a condition on the empty text takes 0 as missing. */
 function isMet(condition: Condition, value: string | null): boolean {
   const isUnknown = value === '0' && condition.value === '' && numberFields.has(condition.field)
   return holds([condition], () => (isUnknown ? null : value))
 }
 
-/** Reads the listings, in the order given; one that is gone meanwhile is left out. */
+/** Reads the listings, in the given order; one that is deleted meanwhile is left out. */
 async function readLeads(db: Database, rows: readonly Row[]): Promise<ListedLead[]> {
   const ids = rows.map(({ id }) => id)
   const { rows: found } = await rideOut(() =>
@@ -107,7 +107,7 @@ async function readLeads(db: Database, rows: readonly Row[]): Promise<ListedLead
   }))
 }
 
-/** The newest `limit` listings for which all conditions hold. */
+/** The newest `limit` listings that fulfil all conditions. */
 export async function* listLeads(
   db: Database,
   conditions: readonly Condition[],
@@ -126,13 +126,13 @@ export async function* listLeads(
 }
 
 export interface LeadCount {
-  /** Of any age. */
+  /** Listings of any age. */
   leads: number
-  /** Those of `leads` that are left out, since another of their house counts; undefined where each counts. */
+  /** The listings among `leads` that are not sent, because another one of their house counts; undefined if each counts. */
   sameHouse: number | undefined
 }
 
-/** How many listings there are for which all conditions hold. */
+/** Counts the listings that fulfil all conditions. */
 export async function countLeads(
   db: Database,
   conditions: readonly Condition[],

@@ -1,6 +1,6 @@
 /**
- * Whose a listing is: the users with a query that matches it, whatever its age and rank. Searches are looked at page by page;
- * the look ends at so many users, and after so long.
+ * The users with a query that matches a listing, regardless of its age and rank. Searches are looked at page by page, until a number of
+ * users is found or a time is over.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
@@ -16,7 +16,7 @@ export interface Owner {
 }
 
 export interface Owners {
-  /** By their e-mails; the first ones found where there are more. */
+  /** Sorted by e-mail; if there are more, those that were found first. */
   users: Owner[]
   /** Whether these are all. */
   complete: boolean
@@ -47,7 +47,7 @@ export async function findOwners(db: Database, leadId: number): Promise<Owners> 
   }
 }
 
-/** The searches of the page after `after` that match the listing; `last` is null where it was the last page. */
+/** The searches of the page after `after` that match the listing; `last` is null after the last page. */
 async function findMatching(
   db: Database,
   leadId: number,

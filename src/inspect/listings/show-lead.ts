@@ -1,4 +1,4 @@
-/** `leads show`: one listing as it is, as it was, where it lies, by which words it is found, and whose it is. */
+/** `leads show`: one listing with its history, its place, its search words, and the users whose queries match it. */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
@@ -7,7 +7,7 @@ import { findSources } from '../../leads/lead-sources.ts'
 import { findListing } from '../explain/listing.ts'
 import { findOwners, type Owners } from './owners.ts'
 
-/** A field, as it was and as it became. */
+/** A field with its old and its new value. */
 export interface FieldChange {
   field: LeadField
   from: string | number | null
@@ -17,9 +17,9 @@ export interface FieldChange {
 /** A state of a listing. */
 export interface LeadState {
   versionId: number
-  /** Since when it was so; null: so long ago that it is not known. */
+  /** The beginning of this state; null: so long ago that it is unknown. */
   since: Date | null
-  /** What changed against the state before; empty for the first state, and where that is deleted. */
+  /** The changes against the state before; empty for the first state, and if the state before is deleted. */
   changes: FieldChange[]
 }
 
@@ -37,14 +37,14 @@ export interface ShownLead {
   place: {
     /** The form of the postal code that matching compares. */
     postalKey: string
-    /** Null where the code is in no table. */
+    /** Null if the code is unknown. */
     city: string | null
     state: string | null
     country: string | null
     latitude: number | null
     longitude: number | null
   }
-  /** The first words by which it is found, as their stems; `words` is how many there are. */
+  /** The stems of its first search words; `words` is the number of all. */
   searchWords: string[]
   words: number
   owners: Owners
@@ -59,7 +59,7 @@ interface Found {
   words: number
 }
 
-/** Throws `usage` where there is no such listing. */
+/** Throws `usage` if there is no such listing. */
 export async function showLead(db: Database, href: string): Promise<ShownLead> {
   const { leadId, versionId, json, importedAt, seenAt, gone } = await rideOut(() => findListing(db, href))
   const states = await findStates(db, { leadId, versionId, json, importedAt })
@@ -92,7 +92,7 @@ interface Now {
   importedAt: Date | null
 }
 
-/** The states, the newest first: one more than are shown where there are more. */
+/** The states, the newest first: one more than are shown, if there are more. */
 async function findStates(db: Database, { leadId, versionId, json, importedAt }: Now): Promise<LeadState[]> {
   const { rows } = await rideOut(() =>
     sql<{ id: number; json: string; supersededAt: Date }>`
@@ -113,7 +113,7 @@ async function findStates(db: Database, { leadId, versionId, json, importedAt }:
   })
 }
 
-/** Whether the listing's first import made the version: else `prune` deleted those before it, and when it began is not known. */
+/** Whether the listing's first import made the version. If not, `prune` deleted the versions before it, and its beginning is unknown. */
 async function isOfFirstImport(db: Database, leadId: number, versionId: number): Promise<boolean> {
   const { rows } = await rideOut(() =>
     sql<{ isFirst: boolean }>`

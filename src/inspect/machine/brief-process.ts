@@ -5,7 +5,7 @@ const keptCharsMax = 1_000_000
 
 export type Ran = { code: number | null; stdout: string } | 'absent' | 'late'
 
-/** Standard output and exit code; `absent`: there is no such program; `late`: it took too long and was ended. Never throws. */
+/** Standard output and exit code. `absent`: there is no such program; `late`: it took too long and was ended. Never throws. */
 export function runBriefly(program: string, args: readonly string[], timeoutMs: number): Promise<Ran> {
   return new Promise((resolve) => {
     // a process group of its own: its children end with it

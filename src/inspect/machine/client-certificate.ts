@@ -7,7 +7,7 @@ import type { Check, CheckContext } from './check.ts'
 const soonDays = 30
 const dayMs = 86_400_000
 
-/** The first of a chain is the client certificate, the others lead to its authority. Each must be valid. */
+/** The first certificate of a chain is that of the client, the others lead to its authority. Each must be valid. */
 const splitChain = (pem: string): X509Certificate[] =>
   (pem.match(/-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----/gs) ?? []).map(
     (each) => new X509Certificate(each),

@@ -26,7 +26,7 @@ async function checkTimeZone(context: CheckContext): Promise<Found[]> {
   const { timeZone, maxLeadAgeMs = 0 } = settings
   if (wrong.has('timeZone') || timeZone === undefined) return []
   const { db } = openedOf(context)
-  // throws where PostgreSQL does not know the zone
+  // throws if PostgreSQL does not know the zone
   await findPeriod(db, { timeZone, maxLeadAgeMs })
   const other = context.noTables === undefined ? await findOtherTimeZone(db, timeZone) : undefined
   if (other === undefined) return []

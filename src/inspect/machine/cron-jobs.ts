@@ -20,7 +20,7 @@ export interface Job {
 
 const pathOfCron = '/usr/bin:/bin'
 
-/** The job of leadpush that a shell command runs; undefined where it runs another program. */
+/** The job of leadpush that a shell command runs; undefined if it runs another program. */
 export function kindOf(command: string): JobKind | undefined {
   if (!/leadpush/.test(command)) return undefined
   return jobKinds.find((kind) => {
@@ -79,7 +79,7 @@ async function needsNode(path: string): Promise<boolean> {
 /** Programs that resolve paths in an environment of their own: such jobs cannot be judged. */
 const wrappers = /(^|[\s/;&|(])(docker|podman|kubectl|ssh|npx|npm|nix|flatpak|snap|chroot|nsenter|systemd-run)\s/
 
-/** Which file the job would not find, and what to do; undefined where all files exist, or the job cannot be judged. */
+/** The file that the job would not find, and what to do; undefined if all files exist, or the job cannot be judged. */
 export async function findJobTrouble(job: Job): Promise<Pick<Finding, 'what' | 'toDo'> | undefined> {
   const { command, path = pathOfCron, home } = job
   if (wrappers.test(command)) return undefined

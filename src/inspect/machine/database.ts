@@ -47,7 +47,7 @@ async function checkDatabase(context: CheckContext): Promise<Found[]> {
   }
 }
 
-/** Words an error of opening the database; one of no known kind keeps its own message. */
+/** Puts an error from opening the database into words; an error of an unknown kind keeps its own message. */
 function judgeDatabaseError(error: unknown): Found {
   const cause = error instanceof LeadpushError ? error.cause : error
   const [code, message] = [codeOf(cause) ?? '', messageOf(cause)]
@@ -98,7 +98,7 @@ export function judgeWriting(facts: Pick<ServerFacts, 'standby' | 'readOnly' | '
   return found
 }
 
-/** Whether what the server confirms survives a crash; without that, an attempt could be repeated. */
+/** Whether a confirmed commit survives a crash; otherwise an attempt could be repeated. */
 export function judgeDurability(facts: Pick<ServerFacts, 'fsync' | 'fullPageWrites' | 'synchronousCommit'>): Found[] {
   const settings = [
     ['fsync', facts.fsync],
@@ -168,7 +168,7 @@ export function judgeConnections({
   return [(freeConnections < 1 ? problem : note)(what, toDo)]
 }
 
-/** A check of what is known of the server since it was reached. */
+/** A check of facts that were read when the server was reached. */
 const ofFacts = (code: string, title: string, judge: (facts: ServerFacts) => Found[]): Check => ({
   ...{ code, title, needs: 'database' },
   run: (context) => judge(factsOf(context)),

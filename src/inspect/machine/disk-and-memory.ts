@@ -13,7 +13,7 @@ const freeBytesMin = 100_000_000
 const memoryBytesMin = 400_000_000
 
 export interface Disk {
-  /** What is on the disk: `LEADPUSH_HOME, temporary files`. */
+  /** The content of the disk: `LEADPUSH_HOME, temporary files`. */
   what: string
   freeBytes: number
   bytes: number

@@ -14,7 +14,7 @@ const stepMsMax = 5_000
 const soonDays = 14
 const dayMs = 86_400_000
 
-/** The host and port of a URL: what may be shown of a proxy, whose URL may have a password. */
+/** The host and port of a URL: the rest of a proxy's URL is not shown, since it may have a password. */
 const hostOf = (url: string) => new URL(url).host
 
 type Way = { trouble: Found } | { proxy: string } | { direct: Reached }
@@ -35,7 +35,7 @@ async function findWay(
   return { trouble: { ...notReached('', error), what: `The proxy ${hostOf(proxy)} is not reached: ${reached.error}` } }
 }
 
-/** What to do about it is what a push says of a delivery that ends so. */
+/** The advice is that of a push for a delivery with this outcome. */
 const notReached = (what: string, error: string): Found =>
   problem(`${what}: ${error}`, causeOf({ httpStatus: null, error }).toDo)
 

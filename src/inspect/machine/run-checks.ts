@@ -18,10 +18,10 @@ import { scheduleCheck } from './schedule.ts'
 import { settingsChecks } from './settings.ts'
 import { upkeepCheck } from './upkeep.ts'
 
-/** What came of one check. */
+/** The result of one check. */
 export interface Checked {
   found: Finding[]
-  /** Why the check could not be made yet. */
+  /** Why the check was not possible yet. */
   leftOut?: string | undefined
 }
 
@@ -74,10 +74,10 @@ function judgeError(check: Check, error: unknown, context: CheckContext): Found[
   return [problem(messageOf(error), hint ?? `Mend what it says, ${again}`)]
 }
 
-/** The checks of one machine, in order; what they found out about settings and database stays. */
+/** The checks of one machine, in order. It keeps their facts about settings and database. */
 export class MachineChecks {
   readonly context: CheckContext
-  /** Work that a check began has not ended. */
+  /** A check has begun work that has not ended. */
   hangs = false
 
   constructor(options: CheckOptions) {

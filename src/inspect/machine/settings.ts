@@ -1,4 +1,4 @@
-/** Checks the settings: each by itself, those that are wrong together or for a push, and whether others can read files with secrets. */
+/** Checks the settings: each by itself, all together, and for a push; and whether others can read files with secrets. */
 import { stat } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { join } from 'node:path'
@@ -49,7 +49,7 @@ function checkSettings({ inspection }: CheckContext): Found[] {
 
 const forOthers = 0o004
 
-/** Finds whether a file with secrets is empty or open to other users. A file that cannot be read is a wrong setting instead. */
+/** Finds whether a file with secrets is empty or open to other users. If it cannot be read, the setting is wrong instead. */
 async function checkFile(path: string, what: string): Promise<Found[]> {
   const found = await stat(path).catch((error) => {
     if (['ENOENT', 'ENOTDIR', 'EACCES', 'ENAMETOOLONG'].includes(codeOf(error) ?? '')) return undefined

@@ -24,7 +24,7 @@ function readNames(names: string): { needed: number; named: string[] } {
 function judgeCommits({ synchronousNames, standbys, synchronousStandbys }: Facts): Found[] {
   const { needed, named } = readNames(synchronousNames)
   const mayConfirm = standbys.filter((name) => named.includes('*') || named.includes(name.toLowerCase()))
-  // without the right to see it, a standby of the right name counts as one that confirms
+  // without the right to see that, a standby with a right name counts as one that confirms
   const present = synchronousStandbys ?? mayConfirm.length
   if (present >= needed) return []
   const attached = present === 0 ? 'no such standby is attached' : `only ${present} of ${needed} are attached`
@@ -34,7 +34,7 @@ function judgeCommits({ synchronousNames, standbys, synchronousStandbys }: Facts
   return [problem(what, toDo)]
 }
 
-/** Whether what the server confirms is on a standby too. A server without standbys is judged by its durability alone. */
+/** Whether confirmed commits are on a standby too. A server without standbys is judged by its durability alone. */
 export function judgeStandbys(facts: Facts): Found[] {
   const { standby, synchronousNames, synchronousCommit, standbys } = facts
   if (standby) return []

@@ -56,7 +56,7 @@ ${footer}
 `.text
 }
 
-/** The top of a page: the answer in one sentence, a paragraph about it, and what somebody should look at. */
+/** The top of a page: the answer in one sentence, a paragraph about it, and the findings. */
 export function buildHeader({
   kicker,
   headline,

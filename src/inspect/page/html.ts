@@ -1,4 +1,4 @@
-/** HTML as a value: what goes into a template is escaped unless it is HTML already, so text from data stays text. */
+/** HTML as a value: a template escapes its values unless they are HTML already, so text from data stays text. */
 
 export class Html {
   readonly text: string

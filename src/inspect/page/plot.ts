@@ -6,7 +6,7 @@ import { scaleBand, scaleLinear } from 'd3-scale'
 import { type Html, html } from './html.ts'
 import { buildTable, type TableParts } from './table.ts'
 
-/** A class of the style, which has a colour, and a hatching where it needs one. */
+/** A class of the style, with a colour, and a hatching if it needs one. */
 export type Fill = 'delivered' | 'failed' | 'unknown' | 'skipped' | 'accent' | 'soft'
 
 /** One row of values of a bar plot, in one colour. */
@@ -19,7 +19,7 @@ export interface Series {
 
 /** Stacked bars: one bar for each category, one layer for each series. */
 export interface BarParts {
-  /** The labels below the axis, one for each bar; some are left out where there is no room. */
+  /** The labels below the axis, one for each bar; some are left out if there is no room. */
   categories: readonly string[]
   series: readonly Series[]
   /** Words a mark of the value axis. */
@@ -109,7 +109,7 @@ function drawBars(parts: BarParts, width: number, size: 'narrow' | 'broad'): Htm
 
 export interface FigureParts {
   title: string
-  /** What the drawing shows, in words: printed beside it, and read out by screen readers. */
+  /** The content of the drawing in words: printed beside it, and read out by screen readers. */
   summary: string
   drawing: Html
   /** The same figures as a table, which opens on demand. */
@@ -133,7 +133,7 @@ function drawTwice(name: string, parts: BarParts): Html {
   return html`<div class="plot ${room}" role="img" aria-label="${name}">${drawBars(parts, narrow, 'narrow')}${drawBars(parts, broad, 'broad')}</div>`
 }
 
-/** Stacked bars with their legend, or a word where there is nothing to draw; `name` is read out. */
+/** Stacked bars with their legend, or a word if there is nothing to draw; `name` is read out. */
 export function buildBars(name: string, parts: BarParts): Html {
   const isNone = parts.series.every(({ values }) => values.every((value) => value <= 0))
   if (isNone) return html`<p class="note">None.</p>`

@@ -1,6 +1,6 @@
 /**
- * The script of a page: sorts a table by the column whose head is pressed, and filters long tables by the typed words.
- * It adds native buttons and fields, so keyboards and screen readers work; without it the page is complete but for them.
+ * The script of a page: sorts a table by the column whose head is pressed, and filters long tables by the typed words. It adds native
+ * buttons and fields, so keyboards and screen readers work. Without the script only these are missing.
  */
 export const script = `'use strict'
 for (const box of document.querySelectorAll('.table')) {

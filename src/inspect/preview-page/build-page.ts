@@ -30,7 +30,7 @@ function nameQuery({ value, radius, kind }: DryQuery): string {
   return radius === 0 ? clip(value) : `${clip(value)}, ${radius} ${radius === 1 ? 'mile' : 'miles'}`
 }
 
-/** `isOpen`: it was not counted to its end. */
+/** `isOpen`: the count was not finished. */
 const atLeast = (value: number, isOpen: boolean): Cell =>
   isOpen ? { text: value === 0 ? 'not counted' : `${formatCount(value)} or more`, sort: value } : counted(value)
 
@@ -69,7 +69,7 @@ function nameLead({ address, secondAddress, city, state, postalCode, fullAddress
   return [street, city, [state, postalCode].filter(Boolean).join(' ')].filter(Boolean).join(', ')
 }
 
-/** Of a contact it says no more than whether it is there. */
+/** Says only whether there is a contact. */
 const describeContact = ({ hasName, hasPhone, hasEmail }: Shown) =>
   [hasName && 'name', hasPhone && 'phone', hasEmail && 'e-mail'].filter(Boolean).join(', ') || 'none'
 

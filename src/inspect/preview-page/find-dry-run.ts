@@ -1,6 +1,6 @@
 /**
- * Finds the facts for the page of `preview --user`: what a push of the user would send, and what it would leave out and why. It
- * plans with the code of a push, and only reads.
+ * Finds the facts for the page of `preview --user`: the listings that a push of the user would send or leave out, and why. It plans with
+ * the code of a push, and only reads.
  */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
@@ -28,7 +28,7 @@ export interface DryRun {
   queries: DryQuery[]
   /** Listings that exceed a request, by their href. */
   tooLarge: string[]
-  /** Deliveries begun before that have an attempt left and are no part of this push, the longest due first. */
+  /** Earlier deliveries with an attempt left, which are not part of this push, the longest due first. */
   begun: BegunDelivery[]
   /** When the user was served in this period; null: not yet. */
   servedAt: Date | null

@@ -1,4 +1,4 @@
-/** Reads the newest listings of a planned push; of their contacts, no more than whether they are there. */
+/** Reads the newest listings of a planned push, without their contacts: only whether there are any. */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 
@@ -26,7 +26,7 @@ export interface DryLead {
 /** Longer texts are cut in the database, however large a listing is. */
 const charsMax = 400
 
-/** In the order of `versionIds`; a version that is gone is left out. */
+/** In the order of `versionIds`; a deleted version is left out. */
 export async function findDryLeads(db: Database, versionIds: readonly number[]): Promise<DryLead[]> {
   const text = (name: string) => sql`left(j.lead ->> ${sql.lit(name)}, ${sql.lit(charsMax)})`
   const number = (name: string) => sql`(j.lead ->> ${sql.lit(name)})::float8`

@@ -1,6 +1,6 @@
 /**
- * Finds what each query brings to a planned push, and what it leaves out: matches beyond its newest 300, repeats of an earlier
- * query, listings too old or too large. The plan tells what is sent; only the rest is counted, for a bounded time.
+ * Finds the listings that each query brings to a planned push, and those that are left out: matches beyond its newest 300, repeats of an
+ * earlier query, listings that are too old or too large. The plan has the sent ones; only the others are counted, for a bounded time.
  */
 
 import { sql } from 'kysely'
@@ -12,10 +12,10 @@ import { countMatches, type SearchToMatch } from '../../matching/match.ts'
 import type { PlannedQuery, UserPlan } from '../../push/database/planner.ts'
 import type { Query } from '../../users/query.ts'
 
-/** A query of the user, with what it brings and leaves out. */
+/** A query of the user, with the numbers of listings that it brings and leaves out. */
 export interface DryQuery extends Query {
   kind: 'place' | 'words' | 'both'
-  /** How many listings match, too old ones aside; where there are more than were counted, that many. */
+  /** The number of matching listings, without those that are too old; at most the number that was counted. */
   matching: number
   hasMore: boolean
   /** How many listings it brings into the requests. */
@@ -42,7 +42,7 @@ async function findQueries(db: Database, userId: number): Promise<QueryRow[]> {
   return rows
 }
 
-/** Which query brings each version that is sent (the first that matches it), and how the matches of each query fare. */
+/** The query that brings each sent version (the first that matches it), and the fate of the matches of each query. */
 export function shareOut(plan: {
   queries: readonly Pick<PlannedQuery, 'versionIds'>[]
   deliveries: readonly Pick<PlannedDelivery, 'contents'>[]
@@ -76,7 +76,7 @@ async function count(db: Database, search: SearchToMatch, taken: number, live: L
   return { matching: found, hasMore: false, tooOld: all > countedMax ? null : Math.max(0, all - found) }
 }
 
-/** The user's queries in their order, each with what it brings and leaves out. */
+/** The user's queries in their order, each with the numbers of listings that it brings and leaves out. */
 export async function findDryQueries(db: Database, plan: UserPlan, live: Live): Promise<DryQuery[]> {
   const { shares } = shareOut(plan)
   const endAt = performance.now() + countingMsMax

@@ -1,4 +1,4 @@
-/** The words of a dry run: its answer in one sentence, and what it depends on. */
+/** The words of a dry run: its answer in one sentence, and its conditions. */
 import { bytes, partOf, plural } from '../../base/amounts.ts'
 import { toDoWithHeld } from '../status/causes.ts'
 import type { BegunDelivery, DryRun } from './find-dry-run.ts'
@@ -20,7 +20,7 @@ const kinds = {
   subscription: 'It is the subscription push, which is owed: what `push --user` or `push --resume` sends.',
 }
 
-/** What kind of delivery it is, and what becomes of the weekly one. */
+/** The kind of the delivery, and its effect on the weekly one. */
 export function describeKind({ kind, queries, period, servedAt, subscribed, held }: DryRun, time: Time): string {
   if (queries.length === 0) return 'A user without a query is skipped. `users import` brings queries in.'
   const weekly =
@@ -37,7 +37,7 @@ export function describeKind({ kind, queries, period, servedAt, subscribed, held
 const describeBegun = ({ kind, period, part, parts, leads, createdAt }: BegunDelivery, time: Time) =>
   `A ${kind} delivery of ${period}${partOf({ part, parts })}, begun on ${time(createdAt)} with ${listings(leads)}, has an attempt left: \`push --resume\` makes it. It is not part of this.`
 
-/** What somebody should know before sending, the most important first. */
+/** Things to know before sending, the most important first. */
 export function findAlarms({ subscribed, held, begun, tooLarge }: DryRun, time: Time): string[] {
   return [
     held !== null &&

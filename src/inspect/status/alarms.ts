@@ -1,4 +1,4 @@
-/** What somebody should look at in the period, the listings and the hooks: what `status` and a report begin with. */
+/** The findings on the period, the listings and the hooks, with which `status` and a report begin. */
 import { formatCount, plural, span } from '../../base/amounts.ts'
 import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
@@ -13,7 +13,7 @@ type Told = Omit<Required<Finding>, 'level' | 'path'>
 const have = (value: number) => (value === 1 ? 'has' : 'have')
 const aDay = leftDays === 1 ? 'a day' : `${leftDays} days`
 
-/** So many sources are named in a finding. */
+/** The most sources that a finding names. */
 const sourcesTold = 5
 const minuteOf = (at: Date) => `${at.toISOString().slice(0, 16)}Z`
 
@@ -202,7 +202,7 @@ function* lookAtHooks({ hooks }: Concerns): Generator<Told> {
   }
 }
 
-/** Reads what monitors check besides `status`, and returns what is wrong; an empty list means that all is well. */
+/** Reads the figures that monitors check besides `status`, and returns the findings; an empty list means that all is well. */
 export async function findAlarms(db: Database, status: Status, settings: ConcernSettings): Promise<Finding[]> {
   const concerns = await findConcerns(db, status, settings)
   const told = [

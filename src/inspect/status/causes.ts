@@ -15,7 +15,7 @@ export const resume = 'Run `leadpush push --resume`.'
 /** For deliveries that ended without success; `command` makes them anew. */
 export const againWhenMended = (command: string) => `Mend the cause, then run \`leadpush ${command}\`.`
 
-/** What to do about what was held back by the guard, for the listings of the week or of users, by a time zone, or by answers. */
+/** What to do about a hold: by the guard (for the listings of the week, or for users), by a time zone, or by answers. */
 export function toDoWithHeld(by: 'week' | 'users' | 'zone' | 'answers'): string {
   const query = by === 'users' ? ', or the query that takes too long,' : ''
   const mend =
@@ -128,11 +128,11 @@ export function causeOf({ httpStatus, error }: Undelivered): Cause {
   return { what, toDo: remedyFor(undefined, error) }
 }
 
-/** What the receiver said, with how often it did where that is more than once. */
+/** The receiver's words, with their number if it is more than one. */
 export const formatAnswer = ({ answer, deliveries }: AnswerCount): string =>
   deliveries > 1 ? `${answer} (${formatCount(deliveries)} times)` : answer
 
-/** Changes the advice on keys where it is the only cause, several users have it, and no delivery arrived. */
+/** Changes the advice on keys if that is the only cause, several users have it, and no delivery arrived. */
 export function forEverybody<C extends Cause>(
   causes: readonly C[],
   { arrived, users }: { arrived: number; users: number },

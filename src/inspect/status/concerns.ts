@@ -1,5 +1,5 @@
 /**
- * Finds what a monitor checks besides the state of the period: whether users were left out, and whether listings and triggers
+ * Finds the facts that a monitor checks besides the state of the period: whether users were left out, and whether listings and triggers
  * still flow. Each figure is one statement that uses an index or reads the users once.
  */
 import { sql } from 'kysely'
@@ -12,17 +12,17 @@ import type { Status } from './status.ts'
 import { findWithoutLeads, type WithoutLeads } from './without-leads.ts'
 
 export interface Concerns {
-  /** Users whom a push set out to serve and has left owed for a day, without those whom the guard holds back. */
+  /** Users whom a push left owed a day ago or earlier, without those whom the guard holds back. */
   left: number
   /** Users who were due in the period before, and got nothing in it or in this one. */
   without: { period: string; users: number }
-  /** Whether a whole `push --all` ever came to its end, and whether one did in the last `monitoredRunDays` days. */
+  /** Whether a whole `push --all` ever finished, and whether one did in the last `monitoredRunDays` days. */
   weekly: { ever: boolean; lately: boolean }
   withoutLeads: WithoutLeads
   hooks: HookConcerns
-  /** When listings were last imported; undefined where that is not too long ago. */
+  /** When listings were last imported; undefined if that is not too long ago. */
   feed: { lastAt: Date; maxAgeMs: number } | undefined
-  /** Sources that have been absent for too long; undefined where there are none. */
+  /** Sources that have been absent for too long; undefined if there are none. */
   lateSources: { sources: readonly LateSource[]; maxAgeMs: number } | undefined
 }
 
@@ -36,7 +36,7 @@ interface HookConcerns {
   failing: Hooks
 }
 
-/** `integrationId`: the integration of one of the hooks; null where there is none. */
+/** `integrationId`: the integration of one of the hooks; null if there is none. */
 interface Hooks {
   count: number
   /** How many of them are switched off. */
@@ -54,8 +54,8 @@ const sinceDays = sql<Date>`(now() - ${leftDays} * interval '1 day')`
 const hookConcerns = {
   abandoned: sql<boolean>`h.abandoned_at > ${sinceDays}`,
   dropped: sql<boolean>`h.dropped_at > ${sinceDays}`,
-  // a run leaves a hook alone until the pause that came with its last attempt is over; and listings of an import are due before a run
-  // has looked which hooks they are for
+  // a run leaves a hook alone during the pause after its last attempt; the listings of an import wait until a run has matched them with
+  // hooks
   waiting: sql<boolean>`(exists (select from triggers t where t.hook_id = h.id and t.due_at <= ${sinceDays})
       and case when h.last_at is null then '-infinity' else greatest(h.last_at, h.paused_until) end <= ${sinceDays}
     or h.looked_import_id < (select max(i.id) from imports i where i.inserted > 0 and i.started_at <= ${sinceDays}))`,

@@ -1,6 +1,6 @@
 /**
- * Finds hooks that somebody should look at: some of their triggers failed and will be tried again, or were given up or dropped lately,
- * or they are switched off.
+ * Finds hooks that need attention: triggers of theirs failed and will be tried again, or were abandoned or dropped lately, or they are
+ * switched off.
  */
 import { sql } from 'kysely'
 import { abandonedShownDays } from '../../base/limits.ts'
@@ -22,14 +22,14 @@ export interface HookInTrouble {
   offSince: Date | null
   /** The error of its last attempt that failed. */
   error: string | null
-  /** What the hook said with it. */
+  /** The hook's words with that error. */
   answer: string | null
   lastAt: Date | null
   /** Whether the last attempt was a success. */
   isDelivered: boolean
 }
 
-/** What the last attempt came to, in a few words. */
+/** The outcome of the last attempt, in a few words. */
 export function describeLast({ isDelivered, error }: Pick<HookInTrouble, 'isDelivered' | 'error'>): string {
   if (!isDelivered) return error ?? 'none yet'
   return error === null ? 'it was delivered' : `it was delivered, an earlier one was not: ${error}`

@@ -1,6 +1,6 @@
 /**
- * Counts users whom a push set out to serve and who got nothing: `status --check` alarms for them, and a report counts them among
- * the users of a week. A push with `--limit` sets out to serve only the users that it served.
+ * Counts users whom a push set out to serve and who got nothing. `status --check` alarms for them, and a report counts them for their
+ * week. A push with `--limit` sets out to serve only the users that it served.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { leftDays } from '../../base/limits.ts'
@@ -11,7 +11,7 @@ import { countUnclaimed } from '../../push/database/users-left.ts'
 import { isClaimed, isOwedSubscription } from '../../push/database/users-to-serve.ts'
 import { isForced, resumedForcedPass, weeklyPass, weeklyScope } from '../../push/whom/pass.ts'
 
-/** SQL: whether the run `r` was a push of all users, is over (also by a dead process), and is still known to have served whom. */
+/** SQL: whether the run `r` was a push of all users, is over (or its process is dead), and still has its claims. */
 const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and ${hasBegun(sql`r`)}
   and not (r.pruned and ${isPeriodOver(sql`r.period`)})
   and not (r.outcome = 'running' and ${isLive(sql`r.worker_id`)}))`
@@ -21,7 +21,7 @@ const isLeftForDays = sql<boolean>`(
   coalesce(r.ended_at, (select w.lease_end from workers w where w.id = r.worker_id), '-infinity')
     <= now() - ${leftDays} * interval '1 day')`
 
-/** When the last such push of the period began: a user who was due by then was due at one of them. Null: there was none. */
+/** When the last such push of the period began: a user who was due by then was due at one of them. Null: there was no such push. */
 async function findLastBegun(db: Database, period: string, condition = sql<boolean>`true`): Promise<string | null> {
   // as text: a JavaScript date has no microseconds
   const { rows } = await sql<{ begun: string | null }>`
@@ -56,7 +56,7 @@ async function countForcedLeft(db: Database, period: string): Promise<number> {
 
 /**
  * Users who have been owed a delivery for a day: the `weekly` one of the period, or another (subscription, forced). `isAnyOwed`: whether
- * `status` found anybody owed; without that the users need not be read for the weekly one.
+ * `status` found any owed user; if not, the users need not be read for the weekly one.
  */
 export async function countLeft(
   db: Database,
@@ -84,8 +84,8 @@ export async function countWithoutTwoPeriods(
 }
 
 /**
- * The periods whose users `countMissed` has to read: those with a push that left somebody, and the last two of `periods`, in case the
- * database has lost confirmed rows; not `served`, a period in which nobody is owed a delivery.
+ * The periods whose users `countMissed` has to read: those with a push that left users, and the last two of `periods`, in case the
+ * database has lost confirmed rows. The period `served`, in which nobody is owed a delivery, is left out.
  */
 export async function findDoubtful(db: Database, periods: readonly string[], served?: string): Promise<string[]> {
   const { rows } = await sql<{ period: string }>`

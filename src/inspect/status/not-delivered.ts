@@ -1,4 +1,4 @@
-/** Deliveries that did not arrive, or not yet, by their cause, for `status` and the report. */
+/** Deliveries that did not arrive, or have not arrived yet, by cause, for `status` and the report. */
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
@@ -26,18 +26,18 @@ export const usersShown = 3
 /** SQL: why the delivery `d` ended, or has not arrived yet. */
 export const why = sql<string | null>`coalesce(d.end_reason, d.second_error, d.first_error)`
 
-/** SQL: a delivery of the period that failed or is unknown, with no later one that is delivered or to come. */
+/** SQL: a delivery of the period that failed or is unknown, without a later one that arrived or is pending. */
 const isEnded = (period: string) =>
   sql<boolean>`d.period = ${period} and d.status in ('failed', 'unknown') and ${isTheLastWord}`
 
-/** SQL: a delivery that waits for an attempt, and that no living process has in hand. */
+/** SQL: a delivery that waits for an attempt, and that no living process is working on. */
 export const isStuck = sql<boolean>`d.status = 'pending' and not ${isLive(sql`d.worker_id`)}`
 
-/** Failed and unknown deliveries of the period without a later one that is delivered or to come. */
+/** Failed and unknown deliveries of the period without a later one that arrived or is pending. */
 export const findEnded = (db: Database, period: string, keepAnswers: 'on' | 'off') =>
   rideOut(() => findByCause(db, isEnded(period), { period, keepAnswers, causesDetailed: causesShown, usersShown }))
 
-/** Pending deliveries of any period that no living process has in hand. */
+/** Pending deliveries of any period that no living process is working on. */
 export const findStuck = (db: Database, keepAnswers: 'on' | 'off') =>
   rideOut(() => findByCause(db, isStuck, { period: '', keepAnswers, causesDetailed: causesShown, usersShown }))
 
@@ -65,7 +65,7 @@ function addRow(found: Map<string, NotDelivered & { errors: string[] }>, row: Er
   }
 }
 
-/** The most frequent first; the first `causesDetailed` causes with the first few of their users and what the receiver said. */
+/** The most frequent first; the first `causesDetailed` causes have a few of their users and the receiver's words. */
 export async function findByCause(
   db: Database,
   condition: RawBuilder<boolean>,

@@ -1,4 +1,4 @@
-/** The sources of listings: when each was imported, and what became of its listings (contract 4.18). */
+/** The sources of listings: when each was imported, and the state of its listings (contract 4.18). */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
@@ -6,19 +6,19 @@ import { isListed } from '../../matching/listed.ts'
 
 export interface SourceReport {
   source: string
-  /** When an import with it last came to its end. */
+  /** When an import with it last finished. */
   importedAt: Date
-  /** The same of a complete import; null: there was none. */
+  /** When a complete import with it last finished; null: there was none. */
   completedAt: Date | null
   /** Listings that it has and that may be delivered. */
   live: number
   /** Listings that its last complete import lacked; another source may have them. */
   gone: number
-  /** Listings that it has, and that were not seen for too long. */
+  /** Listings that it has, and that no import had for too long. */
   tooOld: number
 }
 
-/** All sources by name. One pass over their listings; where there is no source it costs nothing. */
+/** All sources by name. One pass over their listings; without sources it costs nothing. */
 export async function findSources(db: Database, seenSince: Date): Promise<SourceReport[]> {
   const { rows } = await rideOut(() =>
     sql<SourceReport>`
@@ -34,7 +34,7 @@ export async function findSources(db: Database, seenSince: Date): Promise<Source
   return rows
 }
 
-/** A source of which no import came to its end for too long. */
+/** A source without a finished import for too long. */
 export interface LateSource {
   source: string
   lastAt: Date

@@ -1,5 +1,5 @@
 /**
- * Reads the figures of `status`: the current period, the last runs, what the guard holds back, hooks in trouble. Every statement
+ * Reads the figures of `status`: the current period, the last runs, users whom the guard holds back, hooks in trouble. Every statement
  * returns a bounded number of rows.
  */
 import { sql } from 'kysely'
@@ -36,13 +36,13 @@ export interface RunReport {
   period: string
   startedAt: Date
   endedAt: Date | null
-  /** `interrupted` where its process died, also before another process has recorded that. */
+  /** `interrupted` if its process died, even before another process has recorded that. */
   outcome: RunOutcome
 }
 
 /**
- * What is held back in the period, and by what: all by the guard since its last weekly run, for the listings of its week or the time zone;
- * all by the answers of a run (contract 4.5); or so many users.
+ * The holds of the period: all users by the guard since its last weekly run, for the listings of its week or the time zone; all by the
+ * answers of a run (contract 4.5); or a number of users.
  */
 export type Held =
   | { by: 'week' | 'zone' | 'answers'; reason: string; users: number }
@@ -50,29 +50,29 @@ export type Held =
 
 export interface Status {
   period: string
-  /** Listings that were last seen before this time are not delivered. */
+  /** Listings that no import had since this time are not delivered. */
   seenSince: Date
   subscribed: number
   /** Deliveries of the period, by how they ended. */
   delivered: number
   failed: number
   unknown: number
-  /** Deliveries of any period that are to get an attempt, or are getting one. */
+  /** Deliveries of any period with an attempt left or under way. */
   pending: number
-  /** Pending deliveries that no living process has in hand. */
+  /** Pending deliveries that no living process is working on. */
   stuck: number
   /** Users for whom `push --failed` would make a delivery anew, and those for whom `--unknown` would. */
   failedWithoutLater: number
   unknownWithoutLater: number
-  /** Users: without their weekly delivery in the period, left by `--force`, with a subscription push to come, or a delivery pending. */
+  /** Users without their weekly delivery in the period, left by `--force`, with an owed subscription push, or with a pending delivery. */
   owed: number
   lastRun: RunReport | undefined
   held: Held | undefined
-  /** What the receiver answered to everybody alike, so that pushes are held (contract 4.12). */
+  /** The answer that the receiver gave to everybody, so that pushes are held (contract 4.12). */
   refused: { status: number; since: Date } | undefined
-  /** Since when the receiver has been down, as far as a push has found out since. */
+  /** Since when the receiver has been down, as far as pushes know. */
   down: { since: Date } | undefined
-  /** Since when a push knows that the database lost records of it, if none has come to its end since (contract 4.7). */
+  /** When a push found that the database lost records of it, if no push has finished since then (contract 4.7). */
   lost: { since: Date } | undefined
   hooksInTrouble: number
   sources: SourceReport[]
@@ -108,7 +108,7 @@ async function countWithoutLater(db: Database, period: string) {
   return rows[0] ?? { failedWithoutLater: 0, unknownWithoutLater: 0 }
 }
 
-/** Users who are owed a delivery, but not the weekly one of the period: also those whom interrupted `--force` runs left. */
+/** Users who are owed another delivery than the weekly one of the period, including those whom interrupted `--force` runs left. */
 async function countOwedOthers(db: Database, period: string): Promise<number> {
   const forced = resumedForcedPass(period, await findInterruptedRuns(db, period))
   const { rows } = await sql<{ others: number }>`
@@ -129,7 +129,7 @@ async function countUsers(db: Database, period: string) {
   return { subscribed: free + held + claimed + withoutQueries, owed: free + held + others }
 }
 
-/** Why the answers of a run held it, unless a later one like it, or of all users, was not held. */
+/** Why the answers of a run held it, unless a later run of the same kind, or of all users, was not held. */
 async function findHeldByAnswers(db: Database, period: string): Promise<string | null> {
   const { rows } = await sql<{ reason: string }>`
     select h.held_by_answers as reason from runs h
@@ -142,7 +142,7 @@ async function findHeldByAnswers(db: Database, period: string): Promise<string |
 }
 
 async function findHeld(db: Database, period: string): Promise<Held | undefined> {
-  // the users that a run held count until another run has resumed it; a run with a limit is never resumed
+  // the users whom a run held count until another run has resumed it; a run with a limit is never resumed
   const { rows } = await sql<{ by: 'week' | 'zone' | null; reason: string | null; users: number }>`
     select max(held_by) filter (where is_last and not came_to_end) as by,
       max(held) filter (where is_last and not came_to_end) as reason,
@@ -159,7 +159,7 @@ async function findHeld(db: Database, period: string): Promise<Held | undefined>
   return users > 0 ? { by: 'users', reason: null, users } : undefined
 }
 
-/** A run of some users shows nothing of what others are owed: only one of all ends the alarm. */
+/** A run for some users says nothing of what others are owed: only a run for all ends the alarm. */
 async function findLost(db: Database): Promise<Status['lost']> {
   const { rows } = await sql<{ since: Date }>`
     select l.ended_at as since from runs l
@@ -219,7 +219,7 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
   }
 }
 
-/** Hooks whose triggers fail, or were given up lately. */
+/** Hooks whose triggers fail, or were abandoned lately. */
 export function findTroubledHooks(
   db: Database,
   keepAnswers: 'on' | 'off',
@@ -228,7 +228,7 @@ export function findTroubledHooks(
   return rideOut(() => findHooksInTrouble(db, limit, keepAnswers))
 }
 
-/** `the weekly run (800 listings …)`, `3 users`; of answers `none of the last 20 answers …`. */
+/** `the weekly run (800 listings …)`, `3 users`; for answers `none of the last 20 answers …`. */
 export function describeHeld({ by, reason, users }: Held): string {
   if (by === 'users') return users === 1 ? '1 user' : `${users} users`
   const why = reason.replace(/^held: /, '')

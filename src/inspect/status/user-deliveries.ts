@@ -1,4 +1,4 @@
-/** `status --user`: the deliveries of one user with what came of each attempt, the newest first, a page at a time. */
+/** `status --user`: the deliveries of one user with the outcome of each attempt, the newest first, a page at a time. */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
@@ -7,12 +7,12 @@ import { type LedgerDelivery, ledgerColumns } from '../../deliveries/ledger.ts'
 /** One attempt, as `attemptLog` has it. */
 export interface AttemptReport {
   at: Date
-  /** Null while it is under way, and where nobody recorded its end. */
+  /** Null while it is under way, and if nobody recorded its end. */
   durationMs: number | null
-  /** Of a complete answer. */
+  /** The status of a complete answer. */
   httpStatus: number | null
   error: string | null
-  /** What the receiver said when it refused; null where it said nothing, or that is not kept. */
+  /** The receiver's words when it refused; null if there are none, or they are not kept. */
   answer: string | null
 }
 
@@ -62,7 +62,7 @@ const columns = (keepAnswers: 'on' | 'off') => sql`
   d.recipe, d.first_at, d.first_ms, d.first_status, d.first_error, d.second_at, d.second_ms, d.second_status, d.second_error,
   ${answerTo(1, keepAnswers)} as first_answer, ${answerTo(2, keepAnswers)} as second_answer`
 
-/** One delivery by its key, also of a user who was removed. */
+/** One delivery by its key, even that of a removed user. */
 export async function findDelivery(
   db: Database,
   idempotencyKey: string,

@@ -1,6 +1,6 @@
 /**
- * Counts the subscribed users who would get a delivery without a lead now, matched by the code of a push. Of many users it looks
- * at a sample, and at a larger one where the first is too close to a half to decide.
+ * Counts the subscribed users who would now get a delivery without a lead, matched with the code of a push. If there are many users, it
+ * looks at a sample, and at a larger one if the first is too close to a half.
  */
 import { sql } from 'kysely'
 import { withoutLeadShare } from '../../base/limits.ts'
@@ -24,7 +24,7 @@ const usersPerPage = 1_000
 /** The check must not hold up the monitor: after this time the users counted so far are the answer. */
 const lookMsMax = 10_000
 
-/** The next subscribed users, in the order of a hash: the first ones are a sample, whatever their queries are. */
+/** The next subscribed users, in the order of a hash: the first ones are a random sample. */
 async function findPage(db: Database, after: { mark: number; id: number } | undefined) {
   const { rows } = await sql<{ id: number; mark: number; searches: number[] | null }>`
     with next as materialized (
@@ -48,7 +48,10 @@ async function* readGroups(db: Database) {
   } while (after)
 }
 
-/** Counts among all subscribed users, or in a sample of them. `seenSince` is that of a push now; a house that counts once is a lead all the same. */
+/**
+ * Counts among all subscribed users, or in a sample. `seenSince` is that of a push now. Houses do not matter: one listing of a house is a
+ * lead.
+ */
 export async function findWithoutLeads(db: Database, seenSince: Date): Promise<WithoutLeads> {
   const matcher = new Matcher(db, { seenSince, sameHouse: 'each' })
   const startedMs = performance.now()

@@ -1,4 +1,4 @@
-/** One user as the database has them, what is owed to them, and what they got lately. Never the receiver key. */
+/** One user with what they are owed and their last deliveries. Never the receiver key. */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
@@ -22,7 +22,7 @@ export interface UserFacts {
   period: string
   /** When the weekly delivery of the period was begun; null: there is none yet. */
   servedAt: Date | null
-  /** What the next push sends the user; null: nothing is owed. */
+  /** The delivery that the user is owed; null: none. */
   owed: 'weekly' | 'subscription' | null
   /** Why a whole weekly push is held back, and this user with it. */
   held: string | null
@@ -39,7 +39,7 @@ export interface UserFactsSettings {
   keepAnswers: 'on' | 'off'
 }
 
-/** Throws `usage` where there is no such user. */
+/** Throws `usage` if there is no such user. */
 export async function findUserFacts(db: Database, email: string, settings: UserFactsSettings): Promise<UserFacts> {
   const { user, subscribed, owed: owesSubscription } = await findUser(db, email)
   const { rows } = await rideOut(() =>

@@ -1,4 +1,4 @@
-/** What `users remove` would delete and end, for its `--dry-run`. */
+/** Counts what `users remove` would delete and end, for its `--dry-run`. */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
@@ -7,7 +7,7 @@ export interface WhatGoes {
   queries: number
   /** Deliveries that have not ended. */
   pending: number
-  /** A subscription push is owed that was not begun. */
+  /** A subscription push is owed and not begun. */
   owed: boolean
   integrations: number
   hooks: number

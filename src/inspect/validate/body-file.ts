@@ -1,4 +1,4 @@
-/** A delivery body for `validate`: whether it is one, byte for byte (contract 4.2 to 4.4, 4.11). */
+/** Checks a delivery body for `validate`, byte for byte (contract 4.2 to 4.4, 4.11). */
 import type { Readable } from 'node:stream'
 import { bodyBytesMax } from '../../base/limits.ts'
 import { findBodyProblems, parseBody } from '../../deliveries/body-problems.ts'
@@ -7,7 +7,7 @@ import type { Findings } from '../finding.ts'
 /** A file that is too long for a body is still read up to here, to find its other problems. */
 const readBytesMax = 64 * 1024 * 1024
 
-/** The first `readBytesMax` bytes, and how many there are in all. */
+/** The first `readBytesMax` bytes, and the number of all. */
 async function readBytes(stream: Readable): Promise<{ bytes: Buffer; total: number }> {
   const chunks: Buffer[] = []
   let total = 0

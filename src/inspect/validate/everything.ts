@@ -1,4 +1,4 @@
-/** `validate` without files: this machine, then all data, where the machine lets it be read. */
+/** `validate` without files: this machine, then all data, if they can be read. */
 
 import { plural } from '../../base/amounts.ts'
 import type { SettingsSource } from '../../base/config.ts'
@@ -28,7 +28,7 @@ const leftOut = (what: string): Finding => ({
   what,
 })
 
-/** The findings on this machine, then those on all data; `counts` grows as things are looked at. */
+/** The findings on this machine, then those on all data; `counts` grows meanwhile. */
 export async function* checkEverything(options: EverythingOptions, counts: EverythingCounts): Findings {
   const machine = new MachineChecks(options)
   const left = new Map<string, number>()
@@ -42,7 +42,7 @@ export async function* checkEverything(options: EverythingOptions, counts: Every
   else if (!options.quick && !options.signal.aborted) yield* checkData(machine.context, options.signal, counts)
 }
 
-/** What keeps the data from being read was told by the checks before. */
+/** The checks before have reported why the data cannot be read. */
 async function* checkData(context: CheckContext, signal: AbortSignal, counts: EverythingCounts): Findings {
   const { opened, inspection, noDatabase, noTables } = context
   const { settings, problems } = inspection
@@ -55,7 +55,7 @@ async function* checkData(context: CheckContext, signal: AbortSignal, counts: Ev
   } catch (error) {
     const known = asDatabaseError(error)
     if (!(known instanceof LeadpushError)) throw error
-    // a wrong key was told by the check of encryption
+    // the check of encryption has reported a wrong key
     if (known.code === 'usage') return yield leftOut('the data: its secrets cannot be read')
     yield { code: 'database', where: 'Database', path: '', ...problem(known.message, known.hint) }
   }

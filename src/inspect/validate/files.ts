@@ -1,4 +1,4 @@
-/** `validate FILE…`: tells what each file is by what is in it, and judges it as the import does. No database is needed. */
+/** `validate FILE…`: tells the kind of each file from its content, and judges it as the import does. It needs no database. */
 import { addAbortSignal, Readable } from 'node:stream'
 import type { LeadMap } from '../../leads/field-map.ts'
 import { leadFormats } from '../../leads/import.ts'
@@ -13,7 +13,7 @@ import { checkBody } from './body-file.ts'
 import { LeadsCheck, type LeadsCheckOptions, problemOf, type RecordsCheck } from './leads-file.ts'
 import { UsersCheck } from './users-file.ts'
 
-/** The map of listings, or that of users; one is left out where the options name a field that only the other has. */
+/** The map of listings, or that of users; one is left out if the options name a field that only the other has. */
 export interface FileCheckOptions extends Omit<LeadsCheckOptions, 'map'> {
   leadMap?: LeadMap | undefined
   userMap?: UserMap | undefined
@@ -22,7 +22,7 @@ export interface FileCheckOptions extends Omit<LeadsCheckOptions, 'map'> {
   stdin?: Readable | undefined
 }
 
-/** Throws `usage` where a file does not exist or cannot be read. */
+/** Throws `usage` if a file does not exist or cannot be read. */
 export function findFiles(names: readonly string[]): readonly string[] {
   for (const name of names) if (name !== '-') checkReadable(name)
   return names
@@ -36,7 +36,7 @@ export interface FileCounts {
   filtered?: number
 }
 
-/** Whether the first records are users: by a field that only they have, or else an e-mail and nothing that a listing is known by. */
+/** Whether the first records are users: they have a field that only users have, or an e-mail and no field that marks a listing. */
 function areUsers(page: RecordPage, { leadMap, userMap }: FileCheckOptions): boolean {
   if (!leadMap || !userMap) return userMap !== undefined
   const sampler = new ColumnSampler()
@@ -59,7 +59,7 @@ async function* checkRecords(
   let check: RecordsCheck | undefined
   const { leadMap, userMap, encoding, commandThatFits, ...how } = options
   try {
-    // a name that says what the file is wins, as in an import; its bytes come from `stream`
+    // the format that the file's name says wins, as in an import; the bytes come from `stream`
     const file = { ...findRecordFile(name, leadFormats), name: '-' }
     for await (const page of readRecords(file, { signal, encoding, stdin: stream })) {
       counts.records += page.records.length
@@ -78,12 +78,12 @@ async function* checkRecords(
 
 const keyBytesMax = 64 * 1024
 
-/** Whether a text that begins so is an object with `queryList` or `fsbos` among its own names, as a delivery body is. */
+/** Whether a text with this beginning is an object with `queryList` or `fsbos` among its own names, like a delivery body. */
 export function looksLikeBody(first: Buffer): boolean {
   const text = first.subarray(0, keyBytesMax).toString()
   if (!/^\s*\{/.test(text)) return false
   let depth = 0
-  // strings, with what makes them names, and brackets: all else is between them
+  // strings, the colons that make them names, and brackets; everything else is skipped
   for (const [token, name, colon] of text.matchAll(/"((?:[^"\\]|\\.)*)"(\s*:)?|[{}[\]]/g)) {
     if (token === '{' || token === '[') depth++
     else if (token === '}' || token === ']') depth--

@@ -1,4 +1,4 @@
-/** Checks every hook for `validate`: whether its URL may be called (contract 5.2), and whether its host resolves now. */
+/** Checks every hook for `validate`: its URL must be allowed (contract 5.2), and its host must resolve now. */
 import { LRUCache } from 'lru-cache'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'

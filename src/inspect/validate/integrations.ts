@@ -14,7 +14,7 @@ const findPage = (db: Database, last: number) =>
     .selectFrom('integrations as i')
     .innerJoin('users as u', 'u.id', 'i.user_id')
     .select(['i.id', 'u.email', 'u.id as userId', 'i.signing_secret as secret'])
-    // the one before the last rotation; null where it counts no more
+    // the secret before the last rotation; null if it no longer counts
     .select(sql<string | null>`case when ${isOverlapping} then i.previous_signing_secret end`.as('previous'))
     .where('i.id', '>', last)
     .orderBy('i.id')
@@ -30,7 +30,7 @@ export async function* checkIntegrations(db: Database, vault: Vault, signal?: Ab
     for (const { id, email, userId, secret, previous } of page) {
       const place = signingSecretsOf(userId)
       if ((await openIntact(vault, secret, place)) === undefined) yield describe(id, email, damaged(id))
-      // nothing is wrong with triggers: they bear the signature of the new secret
+      // triggers are fine: they have the signature of the new secret
       if (previous !== null && (await openIntact(vault, previous, place)) === undefined)
         yield describe(id, email, damagedBefore(id))
     }

@@ -14,7 +14,7 @@ import { type Finding, problem } from '../finding.ts'
 /** Checks the records of one file, page by page. */
 export interface RecordsCheck {
   check(page: RecordPage): Generator<Finding>
-  /** What only the whole file tells. */
+  /** Findings that need the whole file. */
   finish(): Generator<Finding>
 }
 
@@ -27,9 +27,8 @@ export interface LeadsCheckOptions extends ReadOptions {
 const missingCode = 'is missing: only a listing that is known already may leave it out'
 
 /**
- * Yields a problem for each record that an import would reject (`where` is `FILE:LINE`), one where no record has what a listing
- * needs, and notes on each field with values that cannot be
- * read, and each that an import ignores.
+ * Yields a problem for each record that an import would reject (`where` is `FILE:LINE`), a problem if no record has the fields that a
+ * listing needs, and notes on each field with unreadable values and each field that an import ignores.
  */
 export class LeadsCheck implements RecordsCheck {
   private readonly name: string
@@ -38,7 +37,7 @@ export class LeadsCheck implements RecordsCheck {
   private readonly options: LeadsCheckOptions
   private readonly counts: { filtered?: number }
   private readonly unreadable = new UnreadableValues()
-  /** Of this file alone. */
+  /** The counts of this file alone. */
   private filtered = 0
 
   constructor(name: string, options: LeadsCheckOptions, counts: { filtered?: number }) {
@@ -99,7 +98,7 @@ export class LeadsCheck implements RecordsCheck {
   }
 }
 
-/** What a note says of each field that an import ignores; `noun`: what it is no field of. */
+/** The note on each field that an import ignores; `noun`: the kind of record that has no such field. */
 export function tellIgnored(
   ignored: { toObject(): Record<string, number> },
   noun: string,
@@ -111,7 +110,7 @@ export function tellIgnored(
   ])
 }
 
-/** A file of which an import would take nothing. Throws what is no `LeadpushError`, or tells of the database. */
+/** The finding on a file that an import would refuse. Throws errors that are not a `LeadpushError`, or are about the database. */
 export function problemOf(name: string, error: unknown): Finding {
   if (!(error instanceof LeadpushError) || codeOf(error) === 'database') throw error
   const nothing = 'An import would take nothing of this file.'

@@ -24,16 +24,16 @@ interface LeadRow {
   href_sha256: Buffer
   json_sha256: Buffer
   postal_key: string
-  /** The listing of the version; null where the version is deleted. */
+  /** The listing of the version; null if the version is deleted. */
   lead_id: number | null
   superseded: boolean
   json: string | null
   bytes: number | null
   seen: boolean
   gone: boolean | null
-  /** Whether none of its sources has it; null: it has no source. */
+  /** Whether no source has it any more; null: it never had a source. */
   left: boolean | null
-  /** Whether its postal code is in a table. */
+  /** Whether its postal code is known. */
   placed: boolean
 }
 
@@ -143,7 +143,7 @@ export async function* checkLeads(db: Database, counts: { leads: number }, signa
   if (!signal?.aborted) yield* checkSources(db)
 }
 
-/** What sources have must be listings. */
+/** Sources may only have listings that exist. */
 async function* checkSources(db: Database): Findings {
   const { rows } = await rideOut(() =>
     sql<{ source: string; listings: number }>`

@@ -1,6 +1,6 @@
 /**
- * Checks queries for `validate`: the rules of contract 4.9 and 4.11, the columns that follow from other columns, and what is allowed
- * but probably a mistake. It knows nothing of users.
+ * Checks queries for `validate`: the rules of contract 4.9 and 4.11, the columns that follow from other columns, and probable mistakes.
+ * It knows nothing of users.
  */
 import { sql } from 'kysely'
 import { describeIssues } from '../../base/issues.ts'
@@ -13,33 +13,33 @@ import { deliveredQuerySchema, type Query, queryHash, serialiseQuery } from '../
 import { type Finding, importAgain, type Level } from '../finding.ts'
 
 /**
- * Many users have the same queries. What is known of a query is kept without its places, and so is small. Once it is more, all is forgotten:
- * a cache that knows which entry was used last costs as much for each query as the look-up itself.
+ * Many users have the same queries. The facts on a query are kept without its places, and so are small. A full cache is emptied: a cache
+ * that knows which entry was used last costs as much for each query as the look-up itself.
  */
 const queriesKept = 20_000
 
-/** SQL: what is checked of a query. */
+/** SQL: the columns of a query that are checked. */
 export const queryColumns = 'search_id, type, radius, value, hash, json'
 
-/** A finding on a query, whoever has it: `path` begins inside the query. */
+/** A finding on a query, without its user: `path` begins inside the query. */
 interface QueryFinding extends Pick<Finding, 'level' | 'what' | 'toDo'> {
   path: readonly PropertyKey[]
 }
 
 export interface CheckedQuery {
-  /** Undefined where the row has no valid query. */
+  /** Undefined if the row has no valid query. */
   hash: string | undefined
   found: readonly QueryFinding[]
 }
 
-/** What a search means (sha256 as hexadecimal digits), and the version of the resolver that found it. */
+/** The meaning of a search (sha256 as hexadecimal digits), and the version of the resolver that found it. */
 interface Search {
   id: number
   meaning: string
   resolver: number
 }
 
-/** Checks queries, equal ones once. Users share them: most of a page are known. */
+/** Checks queries, equal ones once. Users share queries, so most of a page are known already. */
 export class QueryCheck {
   private readonly db: Database
   private readonly places: Places
@@ -55,7 +55,7 @@ export class QueryCheck {
     const known = queries.map((query) => this.checked.get(query))
     const unknown = new Set(queries.filter((_, at) => known[at] === undefined))
     if (unknown.size === 0) return known as CheckedQuery[]
-    // a copy of each: what is kept must not keep the text of the page, of which it is a part
+    // a copy of each: a slice would keep the text of the whole page in memory
     const anew = await this.runAnew([...unknown].map((query) => Buffer.from(query).toString()))
     return queries.map((query, at) => known[at] ?? (anew.get(query) as CheckedQuery))
   }

@@ -1,4 +1,4 @@
-/** A file of users for `validate`: whether `users import` would take each user, on a database that has none of them. */
+/** Checks a file of users for `validate`: whether `users import` would take each user into an empty database. */
 import { buildPlaces } from '../../places/places.ts'
 import type { RecordPage } from '../../records/read-records.ts'
 import type { ReadRecord } from '../../records/record.ts'
@@ -12,7 +12,7 @@ import type { UserPatch } from '../../users/user.ts'
 import type { Finding } from '../finding.ts'
 import { type RecordsCheck, tellIgnored } from './leads-file.ts'
 
-/** So many users of CSV are put together from their lines: memory is bounded. The lines of further ones are judged each by itself. */
+/** The most users of CSV that are put together from their lines, which bounds memory. The lines of further users are judged one by one. */
 const gatheredMax = 100_000
 const withoutKey = 'is missing: only a user who is known already may leave it out'
 
@@ -20,7 +20,7 @@ const withoutKey = 'is missing: only a user who is known already may leave it ou
 export class UsersCheck implements RecordsCheck {
   private readonly name: string
   private readonly reader: UserReader
-  /** Which words a query has does not depend on the places that it names. */
+  /** The words of a query do not depend on the places that it names. */
   private readonly resolver = new Resolver(buildPlaces(''))
   private readonly users = new Map<string, GatheredUser>()
   private further = 0

@@ -1,6 +1,6 @@
 /**
- * Checks every user and key for `validate`, and their queries by `queries.ts`: the rules of contract 4.1 and 4.11, and what is allowed
- * but probably a mistake. It reads pages of bounded size.
+ * Checks every user and key for `validate`, and their queries by `queries.ts`: the rules of contract 4.1 and 4.11, and probable mistakes.
+ * It reads pages of bounded size.
  */
 import { formatPath } from '../../base/errors.ts'
 import { queriesPerUserMax } from '../../base/limits.ts'
@@ -35,7 +35,7 @@ const queriesPerPage = 4_100
 /** The next users by id and their queries, by user and position. */
 interface Page {
   users: UserRow[]
-  /** Of each query the id of its user, and its `queryColumns` as COPY has them. */
+  /** The id of the user of each query, and its `queryColumns` in COPY's form. */
   userIds: number[]
   queries: string[]
 }
@@ -115,7 +115,7 @@ class UserCheck {
     this.found.push({ level, code, where: `user ${this.user.email}`, path, what, toDo })
   }
 
-  /** `receiverKey` is undefined where the stored one is damaged. */
+  /** `receiverKey` is undefined if the stored one is damaged. */
   run(receiverKey: string | undefined, queries: readonly CheckedQuery[]): Finding[] {
     const { email, subscribed } = this.user
     const isAddress = emailSchema.safeParse(email)

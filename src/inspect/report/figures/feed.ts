@@ -1,4 +1,4 @@
-/** What imports brought, a day at a time. */
+/** The listings that imports brought, day by day. */
 import { sql } from 'kysely'
 import type { Snapshot } from './reading.ts'
 

@@ -20,13 +20,13 @@ import { buildWeeks, findAmounts, findEnds, showEnded, type Week } from './weeks
 export interface Figures {
   madeAt: Date
   status: Status
-  /** What somebody should look at. */
+  /** The findings. */
   alarms: Finding[]
   /** Subscribed users without a query, who get nothing. */
   withoutQueries: number
   runs: RunReport[]
   weeks: Week[]
-  /** Whether leads and bytes come from a part of the ledger. */
+  /** Whether leads and bytes were counted in a part of the ledger. */
   isSampled: boolean
   causes: NotDelivered[]
   users: Cut<UserInTrouble>
@@ -36,7 +36,7 @@ export interface Figures {
 }
 
 const runsShown = 12
-/** This week and the one before: what can still be mended. */
+/** This week and the one before: their failed deliveries can still be mended. */
 const weeksOfTrouble = 2
 
 export interface ReportSettings {
@@ -59,7 +59,7 @@ export async function findFigures(db: Database, settings: ReportSettings): Promi
   const periods = ends.map(({ period }) => period)
   const doubtful = await findDoubtful(db, periods, status.owed === 0 ? status.period : undefined)
   const missing = readSnapshot(db, (snapshot) => countMissed(snapshot, doubtful))
-  // the ledger is read from the first week on; only where that may be a week in which users were missed, their count comes first
+  // the ledger is read from the first week on; users who were missed are counted first only if that week may have some
   const [least, most] = [showEnded(ends, new Map()), showEnded(ends, new Map(doubtful.map((period) => [period, 1])))]
   const shown = least.length === most.length ? least : showEnded(ends, await missing)
   const [missed, alarms, runs, { ledger, amounts }, others] = await Promise.all([

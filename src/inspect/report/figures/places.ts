@@ -1,10 +1,10 @@
-/** How many listings there are, and how many users look for some, by state. */
+/** The numbers of listings, and of users who look for some, by state. */
 import { sql } from 'kysely'
 import type { Snapshot } from './reading.ts'
 
 export interface Places {
   leads: number
-  /** Leads whose postal code is in no table. */
+  /** Leads with an unknown postal code. */
   unplaced: number
   /** Leads and users (by the first place that they ask for) by state, the most leads first. */
   states: { state: string; leads: number; users: number }[]

@@ -1,6 +1,6 @@
 /**
- * How the figures of a report are read: in read-only snapshots, by statements with a time limit, and from a sample of the ledger where
- * the whole would take more than seconds.
+ * Reads the figures of a report: in read-only snapshots, by statements with a time limit, and from a sample of the ledger if the whole
+ * would take more than seconds.
  */
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { codeOf, LeadpushError } from '../../../base/errors.ts'
@@ -15,7 +15,7 @@ const wholeBytesMax = 512 * 1024 * 1024
 
 export type Snapshot = Transaction<Tables>
 
-/** Runs `read` on one state of the database. Throws `failed` where a statement takes too long. */
+/** Runs `read` on one state of the database. Throws `failed` if a statement takes too long. */
 export async function readSnapshot<T>(db: Database, read: (snapshot: Snapshot) => Promise<T>): Promise<T> {
   const transactions = () => db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only')
   return await rideOut(() =>
@@ -37,7 +37,7 @@ export async function readSnapshot<T>(db: Database, read: (snapshot: Snapshot) =
   )
 }
 
-/** Where the figures of a report read deliveries. */
+/** The part of the ledger from which the figures are read. */
 export interface Ledger {
   /** SQL: `deliveries d`, whole, or a sample of blocks that is the same in every statement. */
   rows: RawBuilder<unknown>

@@ -1,4 +1,4 @@
-/** What did not arrive in this week and the one before: why, and with whom. */
+/** Deliveries of this week and the one before that did not arrive: their causes and their users. */
 import { sql } from 'kysely'
 import { answerOf } from '../../../deliveries/answers.ts'
 import { isTheLastWord } from '../../../push/database/users-to-serve.ts'
@@ -14,10 +14,10 @@ export interface Cut<T> {
 
 export interface UserInTrouble {
   email: string
-  /** Deliveries with no later one that is delivered or to come. */
+  /** Deliveries without a later one that arrived or is pending. */
   failed: number
   unknown: number
-  /** Deliveries with an attempt to come, in the hands of no living process. */
+  /** Deliveries with an attempt left that no living process is working on. */
   stuck: number
   last: Date
   /** The error of the newest of these deliveries. */

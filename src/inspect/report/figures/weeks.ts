@@ -1,4 +1,4 @@
-/** What became of each of the last weeks: how its deliveries ended, and how much went out. */
+/** The figures of each of the last weeks: how its deliveries ended, and how much was sent. */
 import { sql } from 'kysely'
 import { hasBegun } from '../../../deliveries/runs.ts'
 import type { Ledger, Snapshot } from './reading.ts'
@@ -13,14 +13,14 @@ export interface Week {
   delivered: number
   failed: number
   unknown: number
-  /** Users who were due, and got no delivery at all: the guard held them back, or the push did not come to them. */
+  /** Users who were due and got no delivery at all: the guard held them back, or the push did not reach them. */
   missed: number
-  /** Of all deliveries of the week; null where the sample has none of them. */
+  /** The sum of all deliveries of the week; null if the sample has none of them. */
   leads: number | null
   bytes: number | null
 }
 
-/** What the deliveries of a week, or those of it in a sample, come to. */
+/** The sums of the deliveries of a week, or of those in a sample. */
 interface Amount {
   period: string
   deliveries: number
@@ -32,7 +32,7 @@ export const weeksShown = 13
 /** A younger installation gets empty weeks before its first one, up to this many weeks in all. */
 const weeksAtLeast = 6
 
-/** What the index of ended deliveries and the claims tell of a week. */
+/** The figures of a week from the index of ended deliveries and from the claims. */
 export type EndedWeek = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown' | 'missed'>
 
 type Ends = Pick<Week, 'period' | 'monday' | 'delivered' | 'failed' | 'unknown'> & { held: number }
@@ -66,9 +66,9 @@ export async function findEnds(snapshot: Snapshot, timeZone: string): Promise<En
   return rows
 }
 
-/** The weeks to show, with who was missed; weeks without a delivery are among them, but for those before the first delivery. */
+/** The weeks to show, with the number of missed users. It includes weeks without a delivery, except those before the first delivery. */
 export function showEnded(found: readonly Ends[], missed: ReadonlyMap<string, number>): EndedWeek[] {
-  // where the claims of a week are deleted, only its runs tell
+  // after the claims of a week are deleted, only its runs tell
   const all = found.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
   const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
   return all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
@@ -83,13 +83,13 @@ export async function findAmounts(snapshot: Snapshot, { rows: ledger }: Ledger, 
   return rows
 }
 
-/** The weeks with what went out in each. `share`: the share of the ledger in which `amounts` were found. */
+/** The weeks with the amounts sent in each. `share`: the share of the ledger in which `amounts` were found. */
 export function buildWeeks(ended: readonly EndedWeek[], amounts: readonly Amount[], share: number): Week[] {
   const byPeriod = new Map(amounts.map((amount) => [amount.period, amount]))
   return ended.map((week) => {
     const found = byPeriod.get(week.period)
     const deliveries = week.delivered + week.failed + week.unknown
-    // a sample says how much a delivery carries, the index how many there are
+    // a sample gives the amount of a delivery, the index the number of deliveries
     const scale = share === 1 ? 1 : deliveries / (found?.deliveries || 1)
     const amount = (sum: number | undefined) =>
       sum === undefined ? (deliveries === 0 ? 0 : null) : Math.round(sum * scale)

@@ -1,4 +1,4 @@
-/** The page of a report, from its figures. Pure: what it shows comes in, and nothing of it is a key or a lead's contact. */
+/** The page of a report, from its figures. Pure. The figures have no key and no contact of a lead. */
 import { packageVersion } from '../../../base/package-root.ts'
 import { buildDocument, buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
@@ -33,7 +33,7 @@ export { buildHeadline }
 export function buildReport(figures: Figures, { timeZone }: { timeZone: string }): string {
   const wording = createWording(timeZone)
   const [troubles, weeks] = [buildTroubles(figures, wording), buildWeeks(figures, wording)]
-  // what somebody has to do something about comes first
+  // parts that need somebody to act come first
   const troubled = hasTroubles(figures)
   return buildDocument({
     title: `leadpush report ${figures.status.period}`,

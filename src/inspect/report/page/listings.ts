@@ -1,4 +1,4 @@
-/** The listings of a report: what came in a day, whose they are, and in which states. */
+/** The listings of a report: by day, by source and by state. */
 import { formatCount, plural } from '../../../base/amounts.ts'
 import { counted, numberColumns } from '../../../base/table.ts'
 import { buildSection } from '../../page/document.ts'
@@ -9,7 +9,7 @@ import { sourcesTable } from '../../status/tables.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { short, shortDay, type Wording } from './wording.ts'
 
-/** So many sources are shown, by name. */
+/** The most sources that are shown, by name. */
 const sourcesShown = 200
 
 function buildDays({ days }: Figures): Html {

@@ -1,4 +1,4 @@
-/** What did not arrive, in a report: causes with what to do, users, hooks. */
+/** The part of a report on failed deliveries: causes with what to do, users, hooks. */
 import { plural } from '../../../base/amounts.ts'
 import { counted, numberColumns } from '../../../base/table.ts'
 import { buildSection } from '../../page/document.ts'
@@ -92,7 +92,7 @@ function buildHooks({ hooks }: Figures, { time }: Wording): Html {
   })
 }
 
-/** Whether anything of this week and the one before did not arrive, or a hook is in trouble. */
+/** Whether a delivery of this week or the one before did not arrive, or a hook is in trouble. */
 export const hasTroubles = ({ causes, users, hooks }: Figures): boolean =>
   causes.length > 0 || users.total > 0 || hooks.total > 0
 

@@ -9,7 +9,7 @@ import { short, shortWeek, type Wording } from './wording.ts'
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
 
-/** What did not arrive, by week. */
+/** Deliveries that did not arrive, by week. */
 const seriesOfTrouble = ({ weeks }: Figures): Series[] => [
   { name: 'Failed', fill: 'failed', values: weeks.map(({ failed }) => failed) },
   { name: 'Unknown', fill: 'unknown', values: weeks.map(({ unknown }) => unknown) },
@@ -56,7 +56,7 @@ function buildEnds(figures: Figures, wording: Wording): Html {
   })
 }
 
-/** Enlarged, since among all deliveries a few cannot be seen; nothing where all arrived. */
+/** Enlarged, since a few among all deliveries could not be seen; empty if all arrived. */
 export function buildTroubledWeeks(figures: Figures): Html | undefined {
   const series = seriesOfTrouble(figures)
   if (series.every(({ values }) => sum(values) === 0)) return undefined

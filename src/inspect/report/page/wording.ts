@@ -1,11 +1,11 @@
-/** How a report words times and shares. */
+/** The words of a report for times and shares. */
 import { timeFormat } from '../../../base/amounts.ts'
 
 export interface Wording {
   timeZone: string
   /** `2026-11-16 06:00` */
   time(at: Date | null): string
-  /** `99.2 %`; never 100 or 0 for what is only nearly that. */
+  /** `99.2 %`; 100 and 0 only if they are exact. */
   percent(share: number): string
 }
 
